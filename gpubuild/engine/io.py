@@ -1,0 +1,161 @@
+"""StepIO: the only door between a stage and the world while a step runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpubuild.errors import GpubuildError, InputChangedError, StepError, ToolNotFoundError
+from gpubuild.model.digest import Digest, digest_bytes
+from gpubuild.model.job import Job, JobResult, StageTime
+from gpubuild.model.step import ActionResult, Blob, is_plain_name
+
+STAGE_FILE = "stage"  # in the workdir: the stage under way, read by the parent after a crash
+
+
+class StepIO:
+    """Verified inputs, private outputs and the name of the stage under way.
+
+    Input bytes are checked against the digest the key was computed from, so that a file edited
+    while its step runs can never be stored under the wrong key.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._inputs = {i.name: i for i in job.inputs}
+        self._out = job.workdir / "out"
+        self._out.mkdir(parents=True, exist_ok=True)
+        self._scratch = job.workdir / "tmp"
+        self._scratch.mkdir(exist_ok=True)
+        self._stages: list[StageTime] = []
+        self._written: dict[str, Path] = {}
+        self._discovered: list[tuple[str, Digest]] = []
+        self._warnings: list[str] = []
+
+    @property
+    def scratch(self) -> Path:
+        """A private folder for tools' temporary files; run tools with this as their cwd."""
+        return self._scratch
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Roles of all inputs, in the order of the step."""
+        return tuple(self._inputs)
+
+    def has(self, name: str) -> bool:
+        """Whether the step has an input called ``name``."""
+        return name in self._inputs
+
+    def path(self, name: str) -> Path:
+        """Where input ``name`` lies on disk, unverified: for relative look-ups and messages only."""
+        return self._inputs[name].path
+
+    def read(self, name: str) -> bytes:
+        """The bytes of input ``name``, verified. Raises ``InputChangedError`` on a mismatch."""
+        item = self._inputs[name]
+        try:
+            data = item.path.read_bytes()
+        except OSError as error:
+            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        if digest_bytes(data) != item.digest:
+            raise InputChangedError(
+                f"{item.path} changed while the build was running",
+                hint="build again; nothing was stored",
+            )
+        return data
+
+    def text(self, name: str) -> str:
+        """Like :meth:`read`, decoded as UTF-8. Raises ``StepError`` for other encodings."""
+        try:
+            return self.read(name).decode()
+        except UnicodeDecodeError as error:
+            raise StepError(f"{self.path(name)} is not UTF-8: {error}") from error
+
+    def copy_in(self, name: str, filename: str) -> Path:
+        """Copy input ``name``, verified, to ``scratch/filename`` for a tool, and return that path.
+
+        A fixed file name keeps the user's paths out of what tools write.
+        """
+        path = self._scratch / filename
+        path.write_bytes(self.read(name))
+        return path
+
+    def write(self, name: str, data: bytes | str) -> None:
+        """Write output ``name``."""
+        self.out_path(name).write_bytes(data.encode() if isinstance(data, str) else data)
+
+    def out_path(self, name: str) -> Path:
+        """Where a tool must write output ``name``."""
+        if not is_plain_name(name):
+            raise ValueError(f"not a plain output name: {name!r}")
+        self._written[name] = self._out / name
+        return self._written[name]
+
+    def tool(self, name: str) -> tuple[str, ...]:
+        """The start of the command line of tool ``name``. Raises ``ToolNotFoundError``."""
+        if name not in self._job.tools:
+            raise ToolNotFoundError(
+                f"{name} was not found", hint=f"run `gpubuild doctor` to see where {name} is looked for"
+            )
+        return self._job.tools[name]
+
+    def has_tool(self, name: str) -> bool:
+        """Whether optional tool ``name`` is there."""
+        return name in self._job.tools
+
+    def discover(self, path: Path, digest: Digest) -> None:
+        """Record that the step also read ``path``, whose content had ``digest``."""
+        self._discovered.append((str(path), digest))
+
+    def warn(self, message: str) -> None:
+        """Record a warning that is stored with the result and shown whenever the step is built."""
+        self._warnings.append(message)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Name the stage under way: it is timed, set on errors, and known after a crash."""
+        (self._job.workdir / STAGE_FILE).write_text(name)
+        start = time.monotonic()
+        try:
+            yield
+        except StepError as error:
+            error.stage = error.stage or name
+            raise
+        except GpubuildError:
+            raise
+        except Exception as error:
+            raise StepError(f"{type(error).__name__}: {error}", stage=name) from error
+        finally:
+            self._stages.append(StageTime(stage=name, seconds=time.monotonic() - start))
+
+    def finish(self) -> JobResult:
+        """Digest the outputs. Raises ``StepError`` when one is missing or not declared."""
+        expected = set(self._job.output_names) if self._job.output_names else set(self._written)
+        missing = {n for n in expected if not (self._out / n).is_file()}
+        if missing or set(self._written) - expected:
+            raise StepError(
+                f"step {self._job.step_id} wrote {sorted(self._written)}, expected {sorted(expected)}"
+            )
+        blobs = []
+        for name in sorted(expected):
+            data = (self._out / name).read_bytes()
+            blobs.append(
+                Blob(
+                    name=name,
+                    digest=digest_bytes(data),
+                    size_bytes=len(data),
+                    executable=name in self._job.executable_outputs,
+                )
+            )
+        return JobResult(
+            step_id=self._job.step_id,
+            result=ActionResult(
+                blobs=tuple(blobs),
+                discovered=tuple(self._discovered),
+                warnings=tuple(self._warnings),
+                seconds=round(sum(s.seconds for s in self._stages), 6),
+            ),
+            stages=tuple(self._stages),
+        )

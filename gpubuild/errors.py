@@ -1,0 +1,173 @@
+"""Every exception gpubuild raises on purpose: what went wrong, where, and what to do next.
+
+All of them survive pickling, so that a worker's error reaches the user unchanged, and each knows
+the exit code of the command line (README, "Exit codes").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+EXIT_STEP_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERNAL = 3
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A place in a user's file: 1-based line and column; 0 when unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        parts = [self.file]
+        if self.line:
+            parts.append(str(self.line))
+            if self.column:
+                parts.append(str(self.column))
+        return ":".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One message about one place, with notes.
+
+    ``source_line`` is the text of the line, when it could be read, so that whoever prints the
+    diagnostic need not find the file again.
+    """
+
+    message: str
+    severity: str = "error"  # error | warning | note | remark
+    location: Location | None = None
+    source_line: str = ""
+    notes: tuple[Diagnostic, ...] = ()
+
+    def render(self) -> str:
+        """Plain text: ``file:line:column: severity: message``, the line and a caret, then the notes."""
+        where = f"{self.location}: " if self.location else ""
+        lines = [f"{where}{self.severity}: {self.message}"]
+        if self.source_line:
+            lines.append(f"  {self.source_line}")
+            if self.location and self.location.column:
+                # Tabs are kept so that the caret lands under its character on any tab width.
+                lead = self.source_line[: self.location.column - 1]
+                lines.append("  " + "".join("\t" if c == "\t" else " " for c in lead) + "^")
+        lines.extend(note.render() for note in self.notes)
+        return "\n".join(lines)
+
+
+def _rebuild(cls: type[GpubuildError], args: tuple[Any, ...], state: dict[str, Any]) -> GpubuildError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class GpubuildError(Exception):
+    """Base of all expected failures. ``hint`` says what to do next."""
+
+    exit_code = EXIT_STEP_FAILED
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions with keyword-only arguments do not unpickle by default, which would turn a
+        # compile error in a worker into a broken pool.
+        return (_rebuild, (type(self), self.args, self.__dict__.copy()))
+
+    def render(self) -> str:
+        """Plain text for a terminal or a log, without colour; ends without a newline."""
+        return self.message + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+class UsageError(GpubuildError):
+    """A wrong command line, or a request that cannot be carried out as asked."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConfigError(GpubuildError):
+    """One or more mistakes in targets.yaml, all of them, in file order."""
+
+    exit_code = EXIT_USAGE
+
+    def __init__(self, problems: Iterable[Diagnostic]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(p.render() for p in self.problems))
+
+
+class ToolNotFoundError(GpubuildError):
+    """A tool or a device library that a step needs is not on this machine."""
+
+    exit_code = EXIT_USAGE
+
+
+class StepError(GpubuildError):
+    """A step failed on its own terms: bad IR, an unknown chip, a refused instruction.
+
+    Raised inside the engine with ``stage`` and what is known there; the build adds ``step_id``,
+    ``module``, ``target`` and ``reproduce`` before it reaches the user.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        stage: str = "",
+        diagnostics: Iterable[Diagnostic] = (),
+        output: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.stage = stage
+        self.diagnostics = tuple(diagnostics)
+        self.output = output  # what an external tool or LLVM printed
+        self.step_id = ""
+        self.program = ""
+        self.module = ""
+        self.target = ""
+        self.reproduce = ""  # a command that shows the failure again
+
+    def render(self) -> str:
+        """Message, place, diagnostics with carets, tool output, hint and reproducer."""
+        where = ", ".join(
+            f"{label} {value}"
+            for label, value in (
+                ("program", self.program),
+                ("module", f"@{self.module}" if self.module else ""),
+                ("target", self.target),
+                ("stage", self.stage),
+            )
+            if value
+        )
+        lines = [self.message + (f" ({where})" if where else "")]
+        lines.extend(d.render() for d in self.diagnostics)
+        if self.output.strip():
+            lines.extend("  | " + line for line in self.output.strip().splitlines())
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        if self.reproduce:
+            lines.append(f"  reproduce: {self.reproduce}")
+        return "\n".join(lines)
+
+
+class StepCrashedError(StepError):
+    """The worker died: segmentation fault, LLVM abort, out of memory, time-out."""
+
+
+class InputChangedError(StepError):
+    """A file changed between planning the step and running it; nothing was stored."""
+
+
+class InterruptedBuildError(GpubuildError):
+    """Ctrl-C or SIGTERM. Steps under way were stopped; nothing half-made was kept."""
+
+    exit_code = EXIT_INTERRUPTED

@@ -1,0 +1,1 @@
+"""Executors: where steps run."""

@@ -1,0 +1,1 @@
+"""The step graph: planning and ordering. The only package that imports networkx."""

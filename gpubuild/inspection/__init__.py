@@ -1,0 +1,1 @@
+"""Reading what builds produce: executables, cubins, hsacos, containers, ``.binary.mlir``."""

@@ -1,0 +1,1 @@
+"""Frozen values every layer speaks in: targets, projects, steps, digests, results."""

@@ -1,0 +1,55 @@
+"""Job: a step made ready for a worker, and what the worker gives back. Both pickle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpubuild.model.digest import Digest
+from gpubuild.model.params import Params
+from gpubuild.model.step import ActionResult, StepKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInput:
+    """A file to read, and the digest it must have: a worker uses no other bytes."""
+
+    name: str
+    path: Path
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """All that a worker needs. ``tools`` maps a tool's name to the start of its command line.
+
+    ``workdir`` is an empty private folder on the build folder's file system; outputs are written
+    into ``workdir/out`` under their role names, and the caller moves or deletes it afterwards.
+    """
+
+    step_id: str
+    kind: StepKind
+    params: Params
+    inputs: tuple[JobInput, ...]
+    output_names: tuple[str, ...]  # empty when dynamic
+    tools: dict[str, tuple[str, ...]]
+    workdir: Path
+    timeout_seconds: float = 0.0  # 0: none
+    executable_outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTime:
+    """How long one stage of a job took."""
+
+    stage: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """Outputs lie in ``workdir/out/<name>`` with the digests that ``result`` lists."""
+
+    step_id: str
+    result: ActionResult
+    stages: tuple[StageTime, ...] = field(default=(), compare=False)

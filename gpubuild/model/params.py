@@ -1,0 +1,153 @@
+"""Params: what a step is told besides its input files. One frozen record per step kind.
+
+All fields that take part in comparison are part of the action key (model.action). Fields with
+``compare=False`` are for messages only and must not influence a byte of output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpubuild.model.project import Offload
+from gpubuild.model.target import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlineParams:
+    """Split one ``.mlir`` source into a host part and gpu.modules.
+
+    Input ``source``. Dynamic outputs: ``index.json``, ``host.mlir`` and per module number N
+    ``module.N.mlir`` (canonical text) and ``located.N.mlir`` (the same with locations).
+    """
+
+    passes: str = ""  # builtin.module pipeline run first, e.g. linalg to gpu
+    debug: bool = False  # keep locations in canonical text
+    source_name: str = field(default="", compare=False)  # as the user wrote it, for locations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileParams:
+    """Compile one gpu.module for one target.
+
+    Inputs ``module`` (canonical text), ``located`` (not in the key; used for diagnostics only),
+    ``lib.N`` (device libraries, .bc or .ll). Outputs ``llvm`` (text), ``asm`` (PTX or assembly),
+    ``object`` (cubin, hsaco, shared object), ``info`` (JSON, see engine.info).
+    """
+
+    module: str
+    kind: Kind
+    triple: str
+    chip: str
+    features: str = ""
+    opt_level: int = 3
+    fast_math: bool = False
+    debug: bool = False
+    passes: str = ""
+    target: str = field(default="", compare=False)  # the target's name, for messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectParams:
+    """One ``#gpu.object`` of a bundle: inputs ``object.N``, ``asm.N`` and ``info.N`` belong to it."""
+
+    target: str
+    kind: Kind
+    triple: str
+    chip: str
+    features: str = ""
+    opt_level: int = 3
+    fast_math: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleParams:
+    """Put a module's objects into one ``gpu.binary``. Output ``binary`` (``.binary.mlir`` text).
+
+    ``handler`` is the attribute text of the offloading handler, such as ``#gpu.select_object<0>``.
+    """
+
+    module: str
+    handler: str
+    objects: tuple[ObjectParams, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostParams:
+    """Lower the host part of one source to an object file.
+
+    Inputs ``host`` (text with a placeholder gpu.binary per module), ``binary.N`` in the order of
+    ``modules``; for ``dispatch`` also ``object.N.M``/``asm.N.M`` are read from the binaries.
+    Outputs ``mlir`` (host with real gpu.binary ops), ``llvm`` (text), ``object`` (ELF).
+    """
+
+    modules: tuple[str, ...]
+    offload: Offload
+    passes: str = ""
+    opt_level: int = 3
+    debug: bool = False
+    triple: str = "x86_64-unknown-linux-gnu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreprocessParams:
+    """Preprocess a C or C++ source. Outputs ``text`` and ``deps`` (JSON list of the files read).
+
+    Never stored in the cache: what it reads is known only after it ran. The build state checks
+    the discovered files instead.
+    """
+
+    language: str  # c | c++
+    suffix: str  # of the preprocessed file: .i | .ii
+    debug: bool = False
+    flags: tuple[str, ...] = ()
+    source_name: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CcParams:
+    """Compile preprocessed text (input ``text``) to an object file (output ``object``)."""
+
+    language: str
+    opt_level: int = 2
+    debug: bool = False
+    flags: tuple[str, ...] = ()
+    source_name: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlvmParams:
+    """Compile an LLVM IR source (input ``source``, .ll or .bc) for the host (output ``object``)."""
+
+    triple: str
+    opt_level: int = 3
+    bitcode: bool = False
+    source_name: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeParams:
+    """Compile ``libgpubuild_rt``: inputs are its C files and headers by name, output ``archive``."""
+
+    opt_level: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkParams:
+    """Link inputs ``object.N``, ``archive.N`` and ``runtime`` into output ``executable``."""
+
+    libraries: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    cxx: bool = False  # a C++ source takes part, so its standard library is needed
+
+
+Params = (
+    OutlineParams
+    | CompileParams
+    | BundleParams
+    | HostParams
+    | PreprocessParams
+    | CcParams
+    | LlvmParams
+    | RuntimeParams
+    | LinkParams
+)

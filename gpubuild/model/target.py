@@ -1,0 +1,65 @@
+"""Target: what one kernel module is compiled for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+NVVM_TRIPLE = "nvptx64-nvidia-cuda"
+ROCDL_TRIPLE = "amdgcn-amd-amdhsa"
+
+
+class Kind(StrEnum):
+    """The family of lowerings a target takes."""
+
+    NVVM = "nvvm"
+    ROCDL = "rocdl"
+    CPU = "cpu"
+
+
+# File-name suffixes of a compile step's outputs, per kind (design: artefacts under build/).
+ASM_SUFFIX = {Kind.NVVM: "ptx", Kind.ROCDL: "s", Kind.CPU: "s"}
+OBJECT_SUFFIX = {Kind.NVVM: "cubin", Kind.ROCDL: "hsaco", Kind.CPU: "so"}
+
+_NVIDIA_CHIP = re.compile(r"sm_\d+[af]?")
+_AMD_CHIP = re.compile(r"gfx[0-9a-f]+(-generic)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One entry of ``targets:`` with every option settled.
+
+    ``name`` is what the user calls it and names files; it takes no part in identity, so renaming
+    a target recompiles nothing. ``features`` is an LLVM feature string such as ``+ptx80`` or
+    ``+sramecc,-xnack``. ``device_libs`` are absolute paths of ``.bc``/``.ll`` files linked into
+    every module of this target. ``passes`` replaces our pass pipeline for this target.
+    """
+
+    name: str
+    kind: Kind
+    chip: str
+    triple: str
+    features: str = ""
+    opt_level: int = 3
+    fast_math: bool = False
+    debug: bool = False
+    device_libs: tuple[Path, ...] = ()
+    passes: str = ""
+
+
+def kind_of_chip(name: str) -> Kind | None:
+    """The kind that a well-known name implies: ``sm_90a`` NVVM, ``gfx90a`` ROCDL, ``cpu`` CPU."""
+    if _NVIDIA_CHIP.fullmatch(name):
+        return Kind.NVVM
+    if _AMD_CHIP.fullmatch(name):
+        return Kind.ROCDL
+    if name == "cpu" or name.startswith(("x86-64", "armv8")):
+        return Kind.CPU
+    return None
+
+
+def cpu_triple(machine: str) -> str:
+    """The LLVM triple of CPU kernels and host code for ``platform.machine()``."""
+    return f"{machine}-unknown-linux-gnu"

@@ -1,0 +1,1 @@
+"""The SCons tool: ``env.GpuProgram``."""

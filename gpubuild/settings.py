@@ -1,0 +1,79 @@
+"""Settings: the only reader of the environment. Everything else is given values."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment says. Paths are absolute; ``None`` means not set.
+
+    Tool overrides name a file to use instead of the one found (see ``gpubuild doctor``);
+    ``rocm_path`` is a ROCm installation, whose ``amdgcn/bitcode`` holds the device libraries.
+    """
+
+    cache_dir: Path | None = None  # GPUBUILD_CACHE_DIR
+    jobs: int | None = None  # GPUBUILD_JOBS
+    cc: Path | None = None  # GPUBUILD_CC
+    cxx: Path | None = None  # GPUBUILD_CXX
+    ptxas: Path | None = None  # GPUBUILD_PTXAS
+    libdevice: Path | None = None  # GPUBUILD_LIBDEVICE
+    lld: Path | None = None  # GPUBUILD_LLD
+    rocm_path: Path | None = None  # ROCM_PATH
+    search_path: tuple[Path, ...] = ()  # PATH, for the system C compiler only
+    user_cache: Path = Path("/nonexistent")  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
+    color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
+
+    @staticmethod
+    def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
+        """Read ``environ`` (default: the process's). A malformed number counts as not set."""
+        env = os.environ if environ is None else environ
+
+        def path(name: str) -> Path | None:
+            return Path(env[name]).absolute() if env.get(name) else None
+
+        cache_home = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME") or "/tmp") / ".cache")  # noqa: S108
+        jobs = env.get("GPUBUILD_JOBS", "")
+        color: bool | None = None
+        if env.get("NO_COLOR"):
+            color = False
+        elif env.get("FORCE_COLOR"):
+            color = True
+        return Settings(
+            cache_dir=path("GPUBUILD_CACHE_DIR"),
+            jobs=int(jobs) if jobs.isdigit() and int(jobs) > 0 else None,
+            cc=path("GPUBUILD_CC"),
+            cxx=path("GPUBUILD_CXX"),
+            ptxas=path("GPUBUILD_PTXAS"),
+            libdevice=path("GPUBUILD_LIBDEVICE"),
+            lld=path("GPUBUILD_LLD"),
+            rocm_path=path("ROCM_PATH"),
+            search_path=tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p),
+            user_cache=Path(cache_home) / "gpubuild",
+            color=color,
+        )
+
+
+def closed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment that child processes get: nothing of the user's but where to put scratch.
+
+    Locale, time zone, include paths and the like cannot reach a step's output (invariant 5).
+    """
+    base = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/bin:/bin", "ZERO_AR_DATE": "1"}
+    base.update(extra or {})
+    return base
+
+
+def program_environment() -> dict[str, str]:
+    """The user's whole environment, for ``gpubuild run``: the program is theirs, not a step."""
+    return dict(os.environ)
+
+
+def python_command() -> tuple[str, ...]:
+    """How to start this Python with gpubuild again, for printed reproducers."""
+    return (sys.executable, "-m", "gpubuild")

@@ -1,0 +1,1 @@
+"""Finding, fingerprinting and running external tools: the only subprocess calls."""
