@@ -16,12 +16,12 @@ from gpubuild.model.target import Kind
 class OutlineParams:
     """Split one ``.mlir`` source into a host part and gpu.modules.
 
-    Input ``source``. Dynamic outputs: ``index.json``, ``host.mlir`` and per module number N
-    ``module.N.mlir`` (canonical text) and ``located.N.mlir`` (the same with locations).
+    Input ``source``. Dynamic outputs: ``index.json``, ``host.mlir``, ``host_located.mlir`` and per
+    module number N ``module.N.mlir`` (canonical text) and ``located.N.mlir`` (the same with locations).
+    Steps with debug information read the located texts instead of the canonical ones.
     """
 
     passes: str = ""  # builtin.module pipeline run first, e.g. linalg to gpu
-    debug: bool = False  # keep locations in canonical text
     source_name: str = field(default="", compare=False)  # as the user wrote it, for locations
 
 

@@ -1,0 +1,103 @@
+"""Layout: where every file of a build lies. Others script against the public part (README)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Paths under one build folder. ``root`` is the project's folder; both are absolute."""
+
+    root: Path
+    build_dir: Path
+
+    @property
+    def private(self) -> Path:
+        """What is ours alone: state, scratch, parts shared by programs."""
+        return self.build_dir / ".gpubuild"
+
+    @property
+    def state_file(self) -> Path:
+        """The record of the last build."""
+        return self.private / "state.json"
+
+    @property
+    def tools_memo(self) -> Path:
+        """Memorised digests of tools, keyed by their stat data."""
+        return self.private / "tools.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the one build that may write here."""
+        return self.private / "lock"
+
+    @property
+    def runtime_archive(self) -> Path:
+        """``libgpubuild_rt.a``."""
+        return self.private / "runtime" / "libgpubuild_rt.a"
+
+    def program_dir(self, program: str) -> Path:
+        """Folder of a program's artefacts."""
+        return self.build_dir / file_name(program)
+
+    def executable(self, program: str) -> Path:
+        """The program itself."""
+        return self.program_dir(program) / file_name(program)
+
+    def source_dir(self, source: Path, variant: str = "") -> Path:
+        """Folder for what is made of one source, shared by the programs that use it.
+
+        ``variant`` tells apart different treatments of the same file (its ``passes.source``).
+        """
+        slug = self.source_slug(source)
+        if variant:
+            slug += "." + digest_bytes(variant.encode())[:12]
+        return self.private / "sources" / slug
+
+    def source_slug(self, source: Path) -> str:
+        """A file name for a source: readable, and unique because the path is escaped or hashed."""
+        shown = self.shown(source)
+        if len(shown) < 120 and not Path(shown).is_absolute() and ".." not in shown:
+            return (
+                quote(shown, safe="").replace(".", "_", 1) if shown.startswith(".") else quote(shown, safe="")
+            )
+        return f"{digest_bytes(shown.encode())[:16]}-{re.sub(r'[^A-Za-z0-9_.-]', '_', source.name)[-80:]}"
+
+    def shown(self, path: Path) -> str:
+        """``path`` relative to the project when it lies in it: the same text in every checkout."""
+        try:
+            return path.relative_to(self.root).as_posix()
+        except ValueError:
+            return path.as_posix()
+
+    def object_file(self, program: str, module: str, target: str, kind: Kind, output: str) -> Path:
+        """A compile step's output: ``llvm``, ``asm``, ``object`` or ``info``."""
+        suffix = {
+            "llvm": "ll",
+            "asm": ASM_SUFFIX[kind],
+            "object": OBJECT_SUFFIX[kind],
+            "info": "json",
+        }[output]
+        return self.program_dir(program) / f"{file_name(module)}.{file_name(target)}.{suffix}"
+
+    def binary_file(self, program: str, module: str) -> Path:
+        """The module's ``gpu.binary``."""
+        return self.program_dir(program) / f"{file_name(module)}.binary.mlir"
+
+    def host_file(self, program: str, stem: str, suffix: str) -> Path:
+        """``host.mlir|ll|o``; with several MLIR sources ``host.<stem>.…`` for each of them."""
+        name = f"host.{file_name(stem)}" if stem else "host"
+        return self.program_dir(program) / f"{name}.{suffix}"
+
+
+def file_name(name: str) -> str:
+    """``name`` as one path component: letters, digits, ``_-~`` and inner dots stay, others are %XX."""
+    escaped = quote(name, safe="")
+    return "%2E" + escaped[1:] if escaped.startswith(".") else escaped

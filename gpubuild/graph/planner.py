@@ -1,0 +1,291 @@
+"""Planner: project and scan results to a complete plan."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild.errors import UsageError
+from gpubuild.graph.layout import Layout
+from gpubuild.graph.modules import ModuleTargets, settle
+from gpubuild.graph.plan import Plan
+from gpubuild.graph.scan import ScannedSource
+from gpubuild.graph.sources import CXX_SUFFIXES, MLIR_SUFFIXES, OURS, SourcePlanner
+from gpubuild.model.params import (
+    BundleParams,
+    CompileParams,
+    HostParams,
+    LinkParams,
+    ObjectParams,
+    RuntimeParams,
+)
+from gpubuild.model.project import Offload, Program, Project
+from gpubuild.model.step import Input, Output, Step, StepKind
+from gpubuild.model.target import Kind, Target
+
+_TOOLS = {
+    Kind.NVVM: ((OURS, "mlir", "llvmlite", "ptxas"), ("libdevice",)),
+    Kind.ROCDL: ((OURS, "mlir", "llvmlite", "ld.lld"), ("rocm-device-libs",)),
+    Kind.CPU: ((OURS, "mlir", "llvmlite", "ld.lld"), ("libdevice",)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """Plans the programs of a project. ``only_targets`` restricts device code to some targets."""
+
+    project: Project
+    layout: Layout
+    triple: str
+    runtime_sources: tuple[Path, ...]
+    only_targets: frozenset[str] = frozenset()
+
+    def choose_programs(self, names: tuple[str, ...]) -> tuple[Program, ...]:
+        """The named programs, or all. Raises ``UsageError`` for an unknown name."""
+        for name in names:
+            if name not in self.project.programs:
+                near = difflib.get_close_matches(name, self.project.programs, 1)
+                raise UsageError(
+                    f"there is no program {name!r} in {self.project.file.name}"
+                    + (f" (did you mean {near[0]!r}?)" if near else ""),
+                    hint="programs: " + ", ".join(self.project.programs),
+                )
+        for name in sorted(self.only_targets - set(self.project.targets)):
+            near = difflib.get_close_matches(name, self.project.targets, 1)
+            raise UsageError(
+                f"there is no target {name!r} in {self.project.file.name}"
+                + (f" (did you mean {near[0]!r}?)" if near else ""),
+                hint="targets: " + ", ".join(self.project.targets),
+            )
+        chosen = names or tuple(self.project.programs)
+        return tuple(self.project.programs[name] for name in dict.fromkeys(chosen))
+
+    def scan_plan(self, programs: tuple[Program, ...]) -> Plan:
+        """The first phase: what must run before the modules are known."""
+        return Plan(self._sources().scan_steps(programs).values())
+
+    def full_plan(self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]) -> Plan:
+        """Everything. ``scans`` maps the ids of outline steps to what they found."""
+        steps = self._sources().scan_steps(programs)
+        runtime = self._runtime()
+        steps[runtime.id] = runtime
+        for program in programs:
+            for step in self._program(program, scans):
+                steps.setdefault(step.id, step)
+        return Plan(steps.values())
+
+    def _sources(self) -> SourcePlanner:
+        return SourcePlanner(project=self.project, layout=self.layout, triple=self.triple)
+
+    def _runtime(self) -> Step:
+        return Step(
+            id="runtime",
+            kind=StepKind.RUNTIME,
+            params=RuntimeParams(),
+            inputs=tuple(Input(name=p.name, path=p) for p in sorted(self.runtime_sources)),
+            outputs=(Output(name="archive", path=self.layout.runtime_archive),),
+            tools=(OURS, "cc", "ar"),
+        )
+
+    def _program(self, program: Program, scans: Mapping[str, ScannedSource]) -> list[Step]:
+        if program.offload is Offload.CLANG:
+            raise UsageError(
+                f"program {program.name}: offload: clang is not available in this version",
+                hint="use offload: dispatch or offload: select_object",
+            )
+        sources = self._sources()
+        mlir = [s for s in program.sources if s.suffix in MLIR_SUFFIXES]
+        steps: list[Step] = []
+        linked: list[Input] = []
+        owners: dict[str, Path] = {}
+        for source in program.sources:
+            if source.suffix not in MLIR_SUFFIXES:
+                step, item = sources.host_object(source)
+                if step is not None:
+                    steps.append(step)
+                linked.append(item)
+                continue
+            outline = sources.outline(program, source)
+            modules = []
+            for scanned in scans[outline.id].modules:
+                if scanned.name in owners:
+                    raise UsageError(
+                        f"program {program.name}: gpu.module @{scanned.name} is in both "
+                        f"{self.layout.shown(owners[scanned.name])} and {self.layout.shown(source)}",
+                        hint="rename one of them: an executable loads modules by name",
+                    )
+                owners[scanned.name] = source
+                module = settle(self.project, program, scanned, self.only_targets)
+                modules.append(module)
+                steps.extend(self._module(program, outline, module))
+            stem = "" if len(mlir) == 1 else self._stem(mlir, source)
+            host = self._host(program, outline, modules, stem)
+            steps.append(host)
+            linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
+        self._check_overrides(program, owners)
+        steps.append(self._link(program, linked))
+        return steps
+
+    def _stem(self, sources: list[Path], source: Path) -> str:
+        stems = [s.stem for s in sources]
+        return source.stem if stems.count(source.stem) == 1 else f"{source.stem}-{sources.index(source)}"
+
+    def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
+        for name in program.modules:
+            if name not in found:
+                near = difflib.get_close_matches(name, found, 1)
+                raise UsageError(
+                    f"program {program.name}: modules: names {name!r}; its sources have no such gpu.module"
+                    + (f" (did you mean {near[0]!r}?)" if near else ""),
+                    hint="gpu.modules: " + (", ".join(found) or "none"),
+                )
+
+    def _module(self, program: Program, outline: Step, settled: ModuleTargets) -> list[Step]:
+        module = settled.module
+        steps = [self._compile(program, outline, settled, target) for target in settled.targets]
+        objects = []
+        inputs = []
+        for number, (step, target) in enumerate(zip(steps, settled.targets, strict=True)):
+            objects.append(
+                ObjectParams(
+                    target=target.name,
+                    kind=target.kind,
+                    triple=target.triple,
+                    chip=target.chip,
+                    features=target.features,
+                    opt_level=target.opt_level,
+                    fast_math=target.fast_math,
+                )
+            )
+            roles = ("object", "info", "asm") if target.kind is Kind.NVVM else ("object", "info")
+            inputs += [
+                Input(name=f"{role}.{number}", path=step.output_path(role), producer=step.id)
+                for role in roles
+            ]
+        steps.append(
+            Step(
+                id=f"{program.name}/bundle/{module.name}",
+                kind=StepKind.BUNDLE,
+                params=BundleParams(module=module.name, handler=settled.handler, objects=tuple(objects)),
+                inputs=tuple(inputs),
+                outputs=(Output(name="binary", path=self.layout.binary_file(program.name, module.name)),),
+                tools=(OURS, "mlir"),
+                program=program.name,
+                module=module.name,
+            )
+        )
+        return steps
+
+    def _compile(self, program: Program, outline: Step, settled: ModuleTargets, target: Target) -> Step:
+        module = settled.module
+        required, optional = _TOOLS[target.kind]
+        libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
+        return Step(
+            id=f"{program.name}/compile/{module.name}/{target.name}",
+            kind=StepKind.COMPILE,
+            params=CompileParams(
+                module=module.name,
+                kind=target.kind,
+                triple=target.triple,
+                chip=target.chip,
+                features=target.features,
+                opt_level=target.opt_level,
+                fast_math=target.fast_math,
+                debug=target.debug,
+                passes=target.passes,
+                target=target.name,
+            ),
+            inputs=(
+                # With debug information the locations are part of what is compiled; without it they
+                # only serve messages and stay out of the key.
+                Input(
+                    name="module",
+                    path=outline.output_path(
+                        f"{'located' if target.debug else 'module'}.{module.index}.mlir"
+                    ),
+                    producer=outline.id,
+                ),
+                Input(
+                    name="located",
+                    path=outline.output_path(f"located.{module.index}.mlir"),
+                    producer=outline.id,
+                    in_key=False,
+                ),
+                *libraries,
+            ),
+            outputs=tuple(
+                Output(
+                    name=role,
+                    path=self.layout.object_file(program.name, module.name, target.name, target.kind, role),
+                )
+                for role in ("llvm", "asm", "object", "info")
+            ),
+            tools=required,
+            optional_tools=optional,
+            program=program.name,
+            module=module.name,
+            target=target.name,
+        )
+
+    def _host(self, program: Program, outline: Step, modules: list[ModuleTargets], stem: str) -> Step:
+        binaries = tuple(
+            Input(
+                name=f"binary.{number}",
+                path=self.layout.binary_file(program.name, settled.module.name),
+                producer=f"{program.name}/bundle/{settled.module.name}",
+            )
+            for number, settled in enumerate(modules)
+        )
+        return Step(
+            id=f"{program.name}/host" + (f"/{stem}" if stem else ""),
+            kind=StepKind.HOST,
+            params=HostParams(
+                modules=tuple(m.module.name for m in modules),
+                offload=program.offload,
+                passes=program.passes.host,
+                opt_level=self.project.opt_level,
+                debug=self.project.debug,
+                triple=self.triple,
+            ),
+            inputs=(
+                Input(
+                    name="host",
+                    path=outline.output_path("host_located.mlir" if self.project.debug else "host.mlir"),
+                    producer=outline.id,
+                ),
+                Input(
+                    name="located",
+                    path=outline.output_path("host_located.mlir"),
+                    producer=outline.id,
+                    in_key=False,
+                ),
+                *binaries,
+            ),
+            outputs=tuple(
+                Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
+                for role, suffix in (("mlir", "mlir"), ("llvm", "ll"), ("object", "o"))
+            ),
+            tools=(OURS, "mlir", "llvmlite"),
+            program=program.name,
+        )
+
+    def _link(self, program: Program, linked: list[Input]) -> Step:
+        numbered = [
+            Input(name=f"{item.name}.{n}", path=item.path, producer=item.producer)
+            for n, item in enumerate(linked)
+        ]
+        cxx = any(s.suffix in CXX_SUFFIXES for s in program.sources)
+        return Step(
+            id=f"{program.name}/link",
+            kind=StepKind.LINK,
+            params=LinkParams(libraries=program.link_libraries, flags=program.link_flags, cxx=cxx),
+            inputs=(
+                *numbered,
+                Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),
+            ),
+            outputs=(Output(name="executable", path=self.layout.executable(program.name), executable=True),),
+            tools=(OURS, "cxx" if cxx else "cc"),
+            program=program.name,
+        )

@@ -1,0 +1,126 @@
+"""Source steps: the first phase of a plan, one or two steps per source file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild.graph.layout import Layout
+from gpubuild.model.params import CcParams, LlvmParams, OutlineParams, PreprocessParams
+from gpubuild.model.project import Program, Project
+from gpubuild.model.step import Input, Output, Step, StepKind
+
+MLIR_SUFFIXES = frozenset({".mlir"})
+C_SUFFIXES = frozenset({".c"})
+CXX_SUFFIXES = frozenset({".cpp", ".cc", ".cxx"})
+LLVM_SUFFIXES = frozenset({".ll", ".bc"})
+OBJECT_SUFFIXES = frozenset({".o"})
+ARCHIVE_SUFFIXES = frozenset({".a"})
+
+OURS = "gpubuild"  # our own code is a tool like any other: changing it changes keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePlanner:
+    """Plans what is done to each source before programs come into it.
+
+    A source used by several programs in the same way gives one step.
+    """
+
+    project: Project
+    layout: Layout
+    triple: str  # of the host
+
+    def scan_steps(self, programs: tuple[Program, ...]) -> dict[str, Step]:
+        """``outline`` for every MLIR source, ``preprocess`` for every C and C++ source, by id."""
+        steps: dict[str, Step] = {}
+        for program in programs:
+            for source in program.sources:
+                if source.suffix in MLIR_SUFFIXES:
+                    step = self.outline(program, source)
+                elif source.suffix in C_SUFFIXES | CXX_SUFFIXES:
+                    step = self.preprocess(source)
+                else:
+                    continue
+                steps.setdefault(step.id, step)
+        return steps
+
+    def outline(self, program: Program, source: Path) -> Step:
+        """Split one MLIR source."""
+        shown = self.layout.shown(source)
+        passes = program.passes.source
+        directory = self.layout.source_dir(source, passes)
+        return Step(
+            id=f"outline/{shown}" + (f"#{directory.name[-12:]}" if passes else ""),
+            kind=StepKind.OUTLINE,
+            params=OutlineParams(passes=passes, source_name=shown),
+            inputs=(Input(name="source", path=source),),
+            dynamic_dir=directory,
+            tools=(OURS, "mlir"),
+        )
+
+    def preprocess(self, source: Path) -> Step:
+        """Run the C preprocessor, whose output is what the compile step's key covers."""
+        shown = self.layout.shown(source)
+        cxx = source.suffix in CXX_SUFFIXES
+        directory = self.layout.source_dir(source)
+        return Step(
+            id=f"preprocess/{shown}",
+            kind=StepKind.PREPROCESS,
+            params=PreprocessParams(
+                language="c++" if cxx else "c",
+                suffix=".ii" if cxx else ".i",
+                debug=self.project.debug,
+                source_name=shown,
+            ),
+            inputs=(Input(name="source", path=source),),
+            outputs=(
+                Output(name="text", path=directory / ("text.ii" if cxx else "text.i")),
+                Output(name="deps", path=directory / "deps.json"),
+            ),
+            tools=(OURS, "cxx" if cxx else "cc"),
+            cacheable=False,
+        )
+
+    def host_object(self, source: Path) -> tuple[Step | None, Input]:
+        """The step that makes a non-MLIR source linkable (none for .o and .a), and what to link."""
+        shown = self.layout.shown(source)
+        if source.suffix in OBJECT_SUFFIXES:
+            return None, Input(name="object", path=source)
+        if source.suffix in ARCHIVE_SUFFIXES:
+            return None, Input(name="archive", path=source)
+        path = self.layout.source_dir(source) / "object.o"
+        if source.suffix in LLVM_SUFFIXES:
+            step = Step(
+                id=f"llvm/{shown}",
+                kind=StepKind.LLVM,
+                params=LlvmParams(
+                    triple=self.triple,
+                    opt_level=self.project.opt_level,
+                    bitcode=source.suffix == ".bc",
+                    source_name=shown,
+                ),
+                inputs=(Input(name="source", path=source),),
+                outputs=(Output(name="object", path=path),),
+                tools=(OURS, "llvmlite"),
+            )
+        else:
+            pre = self.preprocess(source)
+            cxx = source.suffix in CXX_SUFFIXES
+            step = Step(
+                id=f"cc/{shown}",
+                kind=StepKind.CC,
+                params=CcParams(
+                    language="c++" if cxx else "c",
+                    opt_level=min(self.project.opt_level, 3),
+                    debug=self.project.debug,
+                    source_name=shown,
+                ),
+                inputs=(
+                    Input(name="text", path=pre.output_path("text"), producer=pre.id),
+                    Input(name="source", path=source, in_key=False),
+                ),
+                outputs=(Output(name="object", path=path),),
+                tools=(OURS, "cxx" if cxx else "cc"),
+            )
+        return step, Input(name="object", path=path, producer=step.id)
