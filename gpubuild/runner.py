@@ -1,0 +1,312 @@
+"""StepRunner: brings one step up to date, by the cheapest way that is certainly right.
+
+In order: its outputs are still there; another step of this build made the same thing; the cache
+has it; a worker makes it. Not thread-safe by itself: the builder calls it from one thread, or
+under a lock (SCons).
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+import shutil
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild.cache.protocol import Store
+from gpubuild.errors import GpubuildError, StepError
+from gpubuild.execute.protocol import Executor
+from gpubuild.execute.workdir import WorkArea
+from gpubuild.explain import key_parts, why_changed
+from gpubuild.model.action import Action, action_key
+from gpubuild.model.digest import Digest
+from gpubuild.model.job import Job, JobInput, JobResult
+from gpubuild.model.params import CompileParams
+from gpubuild.model.result import Status, StepReport
+from gpubuild.model.step import ActionResult, Step
+from gpubuild.settings import python_command
+from gpubuild.state import BuildState, StepRecord
+from gpubuild.toolchain.find import Toolchain
+from gpubuild.toolchain.tool import Tool
+
+ABSENT = "absent"  # an optional tool's fingerprint when it is not there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A step whose inputs exist and whose key is known."""
+
+    step: Step
+    key: Digest
+    parts: Mapping[str, str]
+    inputs: tuple[JobInput, ...]
+    tools: Mapping[str, Tool]
+    why: str  # what differs from the last time it was brought up to date
+    started: float  # time.monotonic()
+
+
+class StepRunner:
+    """See the module. ``work`` gives out private folders on the build folder's file system."""
+
+    def __init__(
+        self, *, toolchain: Toolchain, store: Store, executor: Executor, state: BuildState, work: WorkArea
+    ) -> None:
+        self._toolchain = toolchain
+        self._store = store
+        self._executor = executor
+        self._state = state
+        self._work = work
+        self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
+
+    def prepare(self, step: Step) -> Prepared:
+        """Digest inputs and tools. Raises ``StepError`` for a missing input, ``ToolNotFoundError``."""
+        started = time.monotonic()
+        inputs = []
+        for item in step.inputs:
+            digest = self._state.files.digest(item.path)
+            if digest is None:
+                raise _missing_input(item.path)
+            inputs.append((item, digest))
+        tools = {name: self._toolchain.require(name) for name in step.tools}
+        for name in step.optional_tools:
+            tool = self._toolchain.find(name)
+            if tool is not None:
+                tools[name] = tool
+        action = Action(
+            kind=step.kind,
+            params=step.params,
+            inputs=tuple((item.name, digest) for item, digest in inputs if item.in_key),
+            tools=tuple(
+                (name, tools[name].fingerprint if name in tools else ABSENT)
+                for name in (*step.tools, *step.optional_tools)
+            ),
+        )
+        parts = key_parts(action)
+        record = self._state.record(step.id)
+        return Prepared(
+            step=step,
+            key=action_key(action),
+            parts=parts,
+            inputs=tuple(JobInput(name=i.name, path=i.path, digest=digest) for i, digest in inputs),
+            tools=tools,
+            why=why_changed(record.parts if record else None, parts),
+            started=started,
+        )
+
+    def settle(self, prepared: Prepared) -> StepReport | None:
+        """Bring the step up to date without running it, or return ``None``: it must run."""
+        step, key = prepared.step, prepared.key
+        record = self._state.record(step.id)
+        stale = ""
+        if record is not None and record.key == key:
+            stale = self._stale_output(step, record.result)
+            if not stale:
+                return self._report(prepared, Status.UP_TO_DATE, record.result)
+        if not step.cacheable:
+            return None
+        reason = stale or prepared.why
+        if key in self._made:
+            other, result = self._made[key]
+            if self._copy_outputs(other, step, result):
+                self._remember(prepared, result)
+                return self._report(prepared, Status.UP_TO_DATE, result, f"same as {other.id}")
+        cached = self._store.lookup(key)
+        if cached is not None and self._fetch(step, key, cached):
+            self._remember(prepared, cached)
+            return self._report(prepared, Status.HIT_LOCAL, cached, reason)
+        return None
+
+    def would_run(self, prepared: Prepared) -> StepReport:
+        """For a dry run: what :meth:`settle` would say, without touching a file."""
+        step = prepared.step
+        record = self._state.record(step.id)
+        if record is not None and record.key == prepared.key:
+            stale = self._stale_output(step, record.result)
+            if not stale:
+                return self._report(prepared, Status.UP_TO_DATE, record.result)
+            return self._report(prepared, Status.WOULD_RUN, record.result, stale)
+        return self._report(prepared, Status.WOULD_RUN, None, prepared.why)
+
+    def start(self, prepared: Prepared) -> tuple[Future[JobResult], Path]:
+        """Hand the step to a worker; the folder is to be given to :meth:`finish` or :meth:`fail`."""
+        step = prepared.step
+        workdir = self._work.new()
+        job = Job(
+            step_id=step.id,
+            kind=step.kind,
+            params=step.params,
+            inputs=prepared.inputs,
+            output_names=tuple(o.name for o in step.outputs),
+            tools={name: tool.command for name, tool in prepared.tools.items()},
+            workdir=workdir,
+            executable_outputs=tuple(o.name for o in step.outputs if o.executable),
+        )
+        return self._executor.submit(job), workdir
+
+    def finish(self, prepared: Prepared, done: JobResult, workdir: Path) -> StepReport:
+        """Move outputs into place, store them, remember them. Raises ``OSError``."""
+        step, result = prepared.step, done.result
+        why = prepared.why
+        record = self._state.record(step.id)
+        if record is not None and record.key == prepared.key:
+            why = self._stale_output(step, record.result) or "not in the cache"
+        if step.dynamic_dir is not None:
+            shutil.rmtree(step.dynamic_dir, ignore_errors=True)
+        for blob in result.blobs:
+            target = step.output_path(blob.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = workdir / "out" / blob.name
+            source.chmod(0o755 if blob.executable else 0o644)
+            source.replace(target)
+            self._state.files.note(target, blob.digest)
+        self._work.release(workdir)
+        if step.cacheable:
+            files = {b.name: step.output_path(b.name) for b in result.blobs}
+            self._store.publish(prepared.key, result, files)
+        self._remember(prepared, result)
+        return self._report(prepared, Status.RAN, result, why)
+
+    def fail(self, step: Step, error: GpubuildError, *, started: float, workdir: Path | None) -> StepReport:
+        """Describe the failure and remove the step's old outputs: they no longer match its inputs."""
+        if workdir is not None:
+            self._work.release(workdir)
+        self.remove_outputs(step)
+        if isinstance(error, StepError):
+            error.step_id = step.id
+            error.program = step.program
+            error.module = step.module
+            error.target = step.target
+            error.reproduce = error.reproduce or reproducer(step)
+        return StepReport(
+            id=step.id,
+            kind=step.kind,
+            program=step.program,
+            module=step.module,
+            target=step.target,
+            status=Status.FAILED,
+            reason=error.message,
+            seconds=time.monotonic() - started,
+            error=error,
+        )
+
+    def remove_outputs(self, step: Step) -> None:
+        """Delete what an earlier build made of ``step``; the cache still has it if it was good."""
+        record = self._state.record(step.id)
+        self._state.forget(step.id)
+        names = [b.name for b in record.result.blobs] if record else [o.name for o in step.outputs]
+        for name in names:
+            path = step.output_path(name)
+            path.unlink(missing_ok=True)
+            self._state.files.forget(path)
+
+    def _remember(self, prepared: Prepared, result: ActionResult) -> None:
+        self._made[prepared.key] = (prepared.step, result)
+        self._state.remember(
+            prepared.step.id, StepRecord(key=prepared.key, parts=prepared.parts, result=result)
+        )
+
+    def _stale_output(self, step: Step, result: ActionResult) -> str:
+        """Why the outputs on disk are not ``result``, or an empty string."""
+        for blob in result.blobs:
+            path = step.output_path(blob.name)
+            digest = self._state.files.digest(path)
+            if digest is None:
+                return f"{path.name} was missing"
+            if digest != blob.digest:
+                return f"{path.name} had been changed"
+            if blob.executable and not path.stat().st_mode & 0o100:
+                return f"{path.name} was not executable"
+        for text, digest in result.discovered:
+            if self._state.files.digest(Path(text)) != digest:
+                return f"{text} changed"
+        return ""
+
+    def _fetch(self, step: Step, key: Digest, result: ActionResult) -> bool:
+        names = {b.name for b in result.blobs}
+        if step.dynamic_dir is None and names != {o.name for o in step.outputs}:
+            self._store.discard(key)
+            return False
+        if step.dynamic_dir is not None:
+            shutil.rmtree(step.dynamic_dir, ignore_errors=True)
+        for blob in result.blobs:
+            try:
+                path = step.output_path(blob.name)
+            except KeyError:
+                self._store.discard(key)
+                return False
+            if self._state.files.digest(path) == blob.digest and not blob.executable:
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._store.fetch(blob, path):
+                self._store.discard(key)
+                return False
+            self._state.files.note(path, blob.digest)
+        return True
+
+    def _copy_outputs(self, made_by: Step, step: Step, result: ActionResult) -> bool:
+        if step.dynamic_dir is not None:
+            return False
+        for blob in result.blobs:
+            source, target = made_by.output_path(blob.name), step.output_path(blob.name)
+            if self._state.files.digest(source) != blob.digest:
+                return False
+            workdir = self._work.new()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, workdir / "copy")
+            (workdir / "copy").replace(target)
+            self._work.release(workdir)
+            if self._state.files.digest(target) != blob.digest:
+                return False
+        return True
+
+    def _report(
+        self, prepared: Prepared, status: Status, result: ActionResult | None, reason: str = ""
+    ) -> StepReport:
+        step = prepared.step
+        blobs = result.blobs if result else ()
+        return StepReport(
+            id=step.id,
+            kind=step.kind,
+            program=step.program,
+            module=step.module,
+            target=step.target,
+            status=status,
+            reason=reason,
+            key=prepared.key,
+            seconds=time.monotonic() - prepared.started,
+            outputs=tuple(step.output_path(b.name) for b in blobs),
+            warnings=result.warnings if result else (),
+        )
+
+
+def reproducer(step: Step) -> str:
+    """A command that shows a compile step's failure again; empty for other kinds of steps."""
+    if not isinstance(step.params, CompileParams):
+        return ""
+    params = step.params
+    module = next(i.path for i in step.inputs if i.name == "located")
+    command = [*python_command(), "compile", str(module), "-t", params.target or params.chip]
+    command += ["--kind", params.kind, "--chip", params.chip, "--emit", "bin", "-o", f"repro.{params.kind}"]
+    if params.features:
+        command.append(f"--features={params.features}")
+    command.append(f"--opt-level={params.opt_level}")
+    command += ["--fast-math"] * params.fast_math + ["--debug"] * params.debug
+    if params.passes:
+        command.append(f"--passes={params.passes}")
+    command += [f"--device-lib={i.path}" for i in step.inputs if i.name.startswith("lib.")]
+    return shlex.join(command)
+
+
+def _missing_input(path: Path) -> StepError:
+    hint = "restore the file, or correct its path in targets.yaml"
+    try:
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1)
+    except OSError:
+        near = []
+        hint = f"the folder {path.parent} cannot be read; correct the path in targets.yaml"
+    if near:
+        hint = f"did you mean {path.parent / near[0]}?"
+    return StepError(f"{path} does not exist or cannot be read", stage="inputs", hint=hint)

@@ -1,0 +1,176 @@
+"""State: what the last build knew, so that the next one can tell what is up to date.
+
+Losing or corrupting the file costs time, never correctness: every digest in it is used only
+while the file it describes has the very same stat data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpubuild.model.digest import Digest, digest_file, is_digest
+from gpubuild.model.step import ActionResult, Blob
+
+_SCHEMA = 1
+# A file written within this time before it was digested may change again without a new mtime.
+_RACY_NS = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step as last brought up to date: its key, what the key was made of, its outputs."""
+
+    key: Digest
+    parts: Mapping[str, str]  # "input module" → digest, "tool ptxas" → fingerprint, "option chip" → value
+    result: ActionResult
+
+
+class FileDigests:
+    """Content digests of files, remembered by (size, mtime, ctime, inode).
+
+    An entry is trusted only when the file was already older than a clock tick when it was
+    digested; a modification time in the future is never trusted.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, int, int, int], int, Digest]] = {}
+        self._fresh: set[str] = set()  # digested or written by this process
+
+    def digest(self, path: Path) -> Digest | None:
+        """The digest of ``path`` now, or ``None`` when it is not a readable file."""
+        try:
+            before = _stat(path)
+            known = self._known.get(str(path))
+            # Within one process a racy entry will do: workers verify the bytes they use.
+            if known and known[0] == before:
+                settled = before[1] < known[1] - _RACY_NS
+                if settled or str(path) in self._fresh:
+                    return known[2]
+            now = time.time_ns()
+            found = digest_file(path)
+            if _stat(path) != before:  # written while being read: believe nothing
+                self._known.pop(str(path), None)
+                return found
+        except OSError:
+            return None
+        self._known[str(path)] = (before, now, found)
+        self._fresh.add(str(path))
+        return found
+
+    def note(self, path: Path, digest: Digest) -> None:
+        """Remember the digest of a file that this process has just written itself."""
+        try:
+            self._known[str(path)] = (_stat(path), time.time_ns(), digest)
+            self._fresh.add(str(path))
+        except OSError:
+            self._known.pop(str(path), None)
+
+    def forget(self, path: Path) -> None:
+        """Drop what is known of ``path``."""
+        self._known.pop(str(path), None)
+
+    def dump(self) -> dict[str, Any]:
+        """For the state file."""
+        return {path: [list(stat), at, digest] for path, (stat, at, digest) in self._known.items()}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """From the state file. Raises ``ValueError``/``TypeError`` when malformed."""
+        for path, (stat, at, digest) in data.items():
+            size, mtime, ctime, inode = (int(x) for x in stat)
+            if not is_digest(digest):
+                raise ValueError(digest)
+            self._known[str(path)] = ((size, mtime, ctime, inode), int(at), Digest(digest))
+
+
+class BuildState:
+    """Step records and file digests of one build folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.files = FileDigests()
+        self._steps: dict[str, StepRecord] = {}
+        self._load()
+
+    def record(self, step_id: str) -> StepRecord | None:
+        """What is known of a step."""
+        return self._steps.get(step_id)
+
+    def remember(self, step_id: str, record: StepRecord) -> None:
+        """Replace what is known of a step."""
+        self._steps[step_id] = record
+
+    def forget(self, step_id: str) -> None:
+        """Drop what is known of a step."""
+        self._steps.pop(step_id, None)
+
+    def save(self) -> None:
+        """Write the file atomically. Raises ``OSError``."""
+        document = {
+            "schema": _SCHEMA,
+            "files": self.files.dump(),
+            "steps": {step_id: _record_to_json(r) for step_id, r in self._steps.items()},
+        }
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(document, separators=(",", ":")))
+        temporary.replace(self._path)
+
+    def _load(self) -> None:
+        files = FileDigests()
+        steps = {}
+        try:
+            document = json.loads(self._path.read_bytes())
+            if document["schema"] != _SCHEMA:
+                return
+            files.load(document["files"])
+            for step_id, data in document["steps"].items():
+                steps[step_id] = _record_from_json(data)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return  # absent, truncated or foreign: everything is looked at afresh
+        self.files = files
+        self._steps = steps
+
+
+def _stat(path: Path) -> tuple[int, int, int, int]:
+    found = path.stat()
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def _record_to_json(record: StepRecord) -> dict[str, Any]:
+    return {
+        "key": record.key,
+        "parts": dict(record.parts),
+        "blobs": [[b.name, b.digest, b.size_bytes, b.executable] for b in record.result.blobs],
+        "discovered": [list(d) for d in record.result.discovered],
+        "warnings": list(record.result.warnings),
+        "seconds": record.result.seconds,
+    }
+
+
+def _record_from_json(data: Mapping[str, Any]) -> StepRecord:
+    blobs = tuple(
+        Blob(name=str(n), digest=_digest(d), size_bytes=int(s), executable=bool(x))
+        for n, d, s, x in data["blobs"]
+    )
+    return StepRecord(
+        key=_digest(data["key"]),
+        parts={str(k): str(v) for k, v in data["parts"].items()},
+        result=ActionResult(
+            blobs=blobs,
+            discovered=tuple((str(p), _digest(d)) for p, d in data["discovered"]),
+            warnings=tuple(str(w) for w in data["warnings"]),
+            seconds=float(data["seconds"]),
+        ),
+    )
+
+
+def _digest(text: object) -> Digest:
+    if not is_digest(text):
+        raise ValueError(f"not a digest: {text!r}")
+    return Digest(str(text))
