@@ -1,0 +1,62 @@
+/* libgpubuild_rt, internal: settings, messages and the few types that every part shares.
+ *
+ * The public face of the library is the mgpu* ABI (mgpu.c) and the print functions (print*.c);
+ * MLIR declares both by itself, so there is no header to install.
+ */
+#ifndef GPUBUILD_RT_H
+#define GPUBUILD_RT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define GB_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
+#else
+#define GB_PRINTF(format_index, first_argument)
+#endif
+
+/* A count of work-items or workgroups per axis; every axis is at least 1. */
+struct gb_dim3 {
+    uint32_t x, y, z;
+};
+
+/* ---- Settings (env.c) ------------------------------------------------------------------- */
+
+enum gb_choice { GB_CHOICE_AUTO, GB_CHOICE_CPU, GB_CHOICE_CUDA, GB_CHOICE_HIP };
+
+struct gb_settings {
+    enum gb_choice choice; /* GPUBUILD_DEVICE */
+    int ordinal;           /* the N of cuda:N and hip:N, else 0 */
+    int cpu_threads;       /* GPUBUILD_CPU_THREADS; 0: not set, use every CPU the process may run on */
+    bool trace;            /* GPUBUILD_TRACE */
+};
+
+/* What the environment said when it was first asked for; a malformed value is fatal. Thread-safe. */
+const struct gb_settings *gb_settings(void);
+
+/* ---- Messages (message.c) --------------------------------------------------------------- */
+
+/* Where something happened. Members are NULL where unknown or not meaningful. */
+struct gb_where {
+    const char *module; /* the gpu.module's name */
+    const char *kernel;
+    const char *device; /* such as "cuda:0 (NVIDIA H100 80GB HBM3, sm_90)" */
+    const char *call;   /* the function that failed, such as "cuModuleLoadData" or "mgpuMemcpy" */
+};
+
+/* Flush stdout, write "gpubuild: <message>" and a line per known member of `where` (may be NULL)
+ * to stderr in one piece, and end the process with code 1.
+ *
+ * It ends with _exit: a failure can come from any thread and from a destructor, where running
+ * the program's remaining destructors would touch a device that has just failed. */
+_Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) GB_PRINTF(2, 3);
+
+/* With GPUBUILD_TRACE=1 write "gpubuild: trace: <message>" and a newline to stderr, in one piece. */
+void gb_trace(const char *format, ...) GB_PRINTF(1, 2);
+
+/* malloc, calloc and formatted text that are fatal when memory runs out; free() what they return. */
+void *gb_allocate(size_t bytes);
+char *gb_text(const char *format, ...) GB_PRINTF(1, 2);
+
+#endif
