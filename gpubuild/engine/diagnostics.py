@@ -1,0 +1,92 @@
+"""Diagnostics: what MLIR reports, as our own records with file, line, column and source text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpubuild.errors import Diagnostic, Location
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+UNNAMED_BUFFER = "-"  # what MLIR calls text that was parsed from memory
+_SEVERITIES = {"ERROR": "error", "WARNING": "warning", "NOTE": "note", "REMARK": "remark"}
+
+
+class SourceText:
+    """Finds the text of a line for a message: in the parsed text itself, or in the named file.
+
+    ``source_name`` replaces MLIR's name for text parsed from memory. A file is read at most once
+    and only when a message points into it; one that cannot be read gives no line.
+    """
+
+    def __init__(self, text: str = "", source_name: str = "") -> None:
+        self._name = source_name
+        self._lines: dict[str, Sequence[str]] = {}
+        if text:
+            self._lines[UNNAMED_BUFFER] = text.splitlines()
+            if source_name:
+                self._lines[source_name] = self._lines[UNNAMED_BUFFER]
+
+    def name(self, file: str) -> str:
+        """What to call ``file`` in a message."""
+        return (self._name or "<input>") if file == UNNAMED_BUFFER else file
+
+    def line(self, file: str, number: int) -> str:
+        """Line ``number`` (from 1) of ``file``, or an empty string."""
+        if file not in self._lines:
+            try:
+                self._lines[file] = Path(file).read_text(errors="replace").splitlines()
+            except (OSError, ValueError):
+                self._lines[file] = ()
+        lines = self._lines[file]
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def from_mlir(infos: Iterable[ir.DiagnosticInfo], source: SourceText) -> tuple[Diagnostic, ...]:
+    """Convert ``mlir.ir.DiagnosticInfo`` (or live ``Diagnostic``) values with all their notes."""
+    return tuple(_convert(info, source) for info in infos)
+
+
+def _convert(info: ir.DiagnosticInfo, source: SourceText) -> Diagnostic:
+    location, line = locate(info.location, source)
+    return Diagnostic(
+        message=info.message.strip(),
+        severity=_SEVERITIES.get(getattr(info.severity, "name", ""), "error"),
+        location=location,
+        source_line=line,
+        notes=tuple(_convert(note, source) for note in info.notes),
+    )
+
+
+def locate(location: ir.Location, source: SourceText) -> tuple[Location | None, str]:
+    """The first real file position inside an MLIR location, and the text of that line.
+
+    Named, fused and call-site locations are searched outermost meaning first: a call site points
+    to the code that was written, not to who inlined it. ``None`` when there is no file position.
+    """
+    found = file_position(location)
+    if found is None:
+        return None, ""
+    file, line, column = found
+    # MLIR gives an op made by a pass the position 0:0 of its buffer, which helps nobody.
+    if file == UNNAMED_BUFFER and line == 0:
+        return None, ""
+    return Location(file=source.name(file), line=line, column=column), source.line(file, line)
+
+
+def file_position(location: ir.Location) -> tuple[str, int, int] | None:
+    """(file, line, column) inside an MLIR location, or ``None``."""
+    if location.is_a_file():
+        return location.filename, location.start_line, location.start_col
+    if location.is_a_name():
+        return file_position(location.child_loc)
+    if location.is_a_callsite():
+        return file_position(location.callee) or file_position(location.caller)
+    if location.is_a_fused():
+        for part in location.locations:
+            if (found := file_position(part)) is not None:
+                return found
+    return None

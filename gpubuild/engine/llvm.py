@@ -1,0 +1,202 @@
+"""LLVM: parse, link, optimise and emit through llvmlite. RuntimeErrors become StepErrors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from llvmlite import binding
+
+from gpubuild.errors import Diagnostic, Location, StepError
+
+_BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in Apple's wrapper
+_PARSE_ERROR = re.compile(r"<string>:(\d+):(\d+): error: ([^\n]*)")
+# Definitions of these linkages are made lazy, so that linking takes only what is referenced.
+_LINKABLE = frozenset({"external", "weak_any", "weak_odr", "linkonce_any", "linkonce_odr"})
+
+
+def new_context() -> binding.ContextRef:
+    """A context of its own for each module: types and metadata of two steps never mix."""
+    return binding.create_context()
+
+
+def parse_assembly(text: str, context: binding.ContextRef, *, name: str = "LLVM IR") -> binding.ModuleRef:
+    """Parse LLVM IR text. ``name`` says what it is in messages. Raises ``StepError``."""
+    try:
+        return binding.parse_assembly(text, context)
+    except RuntimeError as error:
+        raise StepError(
+            f"cannot parse {name}", diagnostics=_parse_diagnostics(str(error), text, name)
+        ) from error
+
+
+def parse_bitcode(data: bytes, context: binding.ContextRef, *, name: str = "bitcode") -> binding.ModuleRef:
+    """Parse LLVM bitcode of this or an earlier LLVM version. Raises ``StepError``."""
+    with _reported(f"cannot read {name}"):
+        return binding.parse_bitcode(data, context)
+
+
+def parse(data: bytes, context: binding.ContextRef, *, name: str) -> binding.ModuleRef:
+    """Parse bitcode or LLVM IR text, whichever ``data`` is. Raises ``StepError``."""
+    if data.startswith(_BITCODE_MAGICS):
+        return parse_bitcode(data, context, name=name)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise StepError(f"{name} is neither LLVM bitcode nor LLVM IR text") from error
+    return parse_assembly(text, context, name=name)
+
+
+def target_machine(triple: str, chip: str, features: str = "", opt_level: int = 3) -> binding.TargetMachine:
+    """A code generator for position-independent code. ``chip`` and ``features`` are not checked:
+    LLVM only warns about unknown ones, so use ``chips.check_chip`` first."""
+    _initialize()
+    with _reported(f"no code generator for {triple}"):
+        return binding.Target.from_triple(triple).create_target_machine(
+            cpu=chip, features=features, opt=opt_level, reloc="pic", codemodel="default"
+        )
+
+
+def set_target(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
+    """Give ``module`` the triple and data layout of ``machine``."""
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+
+
+def link_library(module: binding.ModuleRef, data: bytes, name: str) -> None:
+    """Link the definitions of a library (.bc or .ll content) that ``module`` refers to.
+
+    They become internal. Raises ``StepError`` when the library cannot be read or does not fit.
+    """
+    link_libraries(module, [(name, data)])
+
+
+def link_libraries(module: binding.ModuleRef, libraries: Sequence[tuple[str, bytes]]) -> None:
+    """Like :func:`link_library` for several, which may refer to each other in any order.
+
+    The first library that defines a name wins, and the module's own definitions win over all.
+    """
+    # llvmlite has no public way from a module to its context, which linking must share.
+    context = module._context
+    before = {v.name for v in _values(module) if not v.is_declaration}
+    pending = list(libraries)
+    progress = True
+    while pending and progress:
+        progress = False
+        for name, data in tuple(pending):
+            missing = undefined_symbols(module, globals_too=True)
+            if not missing:
+                break
+            library = parse(data, context, name=name)
+            library.triple, library.data_layout = module.triple, module.data_layout
+            offered = {v.name for v in _values(library) if not v.is_declaration}
+            if not offered & set(missing):
+                continue
+            for value in _values(library):
+                if not value.is_declaration and value.linkage.name in _LINKABLE:
+                    value.linkage = "linkonce_odr"
+            with _reported(f"cannot link {name}"):
+                module.link_in(library)
+            progress = True
+    for value in _values(module):
+        if value.is_declaration or value.name in before or value.name.startswith("llvm."):
+            continue
+        if value.linkage.name == "linkonce_odr":
+            value.linkage = "internal"
+
+
+def link_text(module: binding.ModuleRef, text: str, name: str) -> None:
+    """Link all of a small piece of LLVM IR text (module flags, constants) into ``module``."""
+    piece = parse_assembly(text, module._context, name=name)
+    piece.triple, piece.data_layout = module.triple, module.data_layout
+    with _reported(f"cannot link {name}"):
+        module.link_in(piece)
+
+
+def add_module_flag(module: binding.ModuleRef, name: str, value: int, *, behavior: int = 1) -> None:
+    """Add an i32 module flag. ``behavior`` as in LLVM's reference: 1 error, 4 override, 7 max."""
+    flag = f'!llvm.module.flags = !{{!0}}\n!0 = !{{i32 {behavior}, !"{name}", i32 {value}}}\n'
+    link_text(module, flag, f"module flag {name}")
+
+
+def undefined_symbols(module: binding.ModuleRef, *, globals_too: bool = False) -> list[str]:
+    """Names that are used and not defined in ``module``, intrinsics aside, in order."""
+    values = _values(module) if globals_too else module.functions
+    return [v.name for v in values if v.is_declaration and not v.name.startswith("llvm.")]
+
+
+def verify(module: binding.ModuleRef) -> None:
+    """Raises ``StepError`` when ``module`` is not valid LLVM IR."""
+    with _reported("the LLVM IR is not valid"):
+        module.verify()
+
+
+def optimize(module: binding.ModuleRef, machine: binding.TargetMachine, opt_level: int) -> None:
+    """Verify, then run LLVM's default pipeline of that level (0 to 3) for ``machine``.
+
+    Level 0 runs too: target lowering such as NVPTX's reflect pass is part of every pipeline.
+    """
+    verify(module)
+    options = binding.create_pipeline_tuning_options(opt_level)
+    if opt_level >= 2:
+        options.loop_vectorization = True
+        options.slp_vectorization = True
+    builder = binding.create_pass_builder(machine, options)
+    with _reported("LLVM could not optimise the module"):
+        builder.getModulePassManager().run(module, builder)
+
+
+def emit_object(module: binding.ModuleRef, machine: binding.TargetMachine) -> bytes:
+    """Machine code as a relocatable object. Raises ``StepError``; LLVM may abort instead."""
+    with _reported("LLVM could not emit an object"):
+        return bytes(machine.emit_object(module))
+
+
+def emit_assembly(module: binding.ModuleRef, machine: binding.TargetMachine) -> str:
+    """Assembly or PTX text. Raises ``StepError``; LLVM may abort instead."""
+    with _reported("LLVM could not emit assembly"):
+        return str(machine.emit_assembly(module))
+
+
+def host_cpu() -> tuple[str, str]:
+    """This machine's CPU as LLVM names it, and its features as ``+a,-b`` in a stable order."""
+    try:
+        features = binding.get_host_cpu_features().flatten()
+    except RuntimeError:  # LLVM cannot tell on this operating system
+        features = ""
+    return binding.get_host_cpu_name(), features
+
+
+@cache
+def _initialize() -> None:
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    binding.initialize_native_asmparser()  # inline assembly in host code
+
+
+def _values(module: binding.ModuleRef) -> Iterator[binding.ValueRef]:
+    yield from module.functions
+    yield from module.global_variables
+
+
+def _parse_diagnostics(message: str, text: str, name: str) -> list[Diagnostic]:
+    lines = text.splitlines()
+    found = [
+        Diagnostic(
+            message=match[3],
+            location=Location(file=name, line=int(match[1]), column=int(match[2]) + 1),
+            source_line=lines[int(match[1]) - 1] if 0 < int(match[1]) <= len(lines) else "",
+        )
+        for match in _PARSE_ERROR.finditer(message)
+    ]
+    return found or [Diagnostic(message=" ".join(message.split()))]
+
+
+@contextmanager
+def _reported(what: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise StepError(what, output=str(error)) from error

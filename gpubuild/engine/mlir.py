@@ -1,0 +1,177 @@
+"""MLIR: parse, run passes, print canonically, translate. The only module that holds a Context.
+
+MLIR can end the process on input it did not expect, so all of this runs in workers only, and known
+causes are refused first with a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mlir import ir, passmanager
+from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s of generated dialects
+
+from gpubuild.engine.diagnostics import SourceText, from_mlir, locate
+from gpubuild.errors import Diagnostic, StepError
+
+# Positions in text parsed from memory; a quote inside a string is escaped, so this cannot match there.
+_UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
+_TRANSLATABLE_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
+_TRANSLATABLE_OPS = frozenset({"builtin.module", "gpu.module", "gpu.binary", "gpu.launch_func"})
+_MAX_LISTED_OPS = 10
+
+
+@contextmanager
+def context() -> Iterator[ir.Context]:
+    """A fresh context and an unknown location, entered; both are left on every way out.
+
+    Without threads: parallelism comes from processes, and a thread pool per step only costs.
+    """
+    fresh = ir.Context()
+    fresh.enable_multithreading(False)
+    with fresh, ir.Location.unknown():
+        yield fresh
+
+
+def parse(text: str, *, source_name: str = "") -> ir.Module:
+    """Parse and verify ``text`` in the current context.
+
+    With ``source_name`` every op is located in a file of that name. Raises ``StepError`` with one
+    diagnostic per mistake.
+    """
+    source = SourceText(text, source_name)
+    with _diagnosed("cannot parse the MLIR text", source):
+        module = ir.Module.parse(text)
+    if not source_name:
+        return module
+    # The bindings name a buffer only when it holds a single op, so rename by printing once.
+    with _diagnosed("cannot parse the MLIR text", source):
+        return ir.Module.parse(_rename_buffer(_print(module.operation, locations=True), source_name))
+
+
+def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = None) -> None:
+    """Run a pass pipeline such as ``builtin.module(canonicalize,cse)`` on a module or operation.
+
+    ``source`` helps messages to show source lines. Raises ``StepError``: for a pipeline that does
+    not parse, and with MLIR's diagnostics for a pass that fails.
+    """
+    try:
+        manager = passmanager.PassManager.parse(pipeline)
+    except ValueError as error:
+        raise StepError(
+            f"cannot parse the pass pipeline: {_one_line(error)}",
+            hint=f"the pipeline is: {pipeline}",
+        ) from error
+    with _diagnosed("a compiler pass failed", source or SourceText()):
+        manager.run(module.operation)
+
+
+def verify(op: ir.Operation, *, source: SourceText | None = None) -> None:
+    """Check ``op`` and everything inside. Raises ``StepError`` with MLIR's diagnostics."""
+    with _diagnosed("the MLIR is not valid", source or SourceText()):
+        op.operation.verify()
+
+
+def canonical_text(op: ir.Operation) -> str:
+    """Text that does not depend on comments, white space, SSA names, aliases or locations.
+
+    A fixpoint: parsing and printing it again gives the same text. Ends with a newline.
+    """
+    return _print(op.operation, locations=False) + "\n"
+
+
+def located_text(op: ir.Operation) -> str:
+    """Like :func:`canonical_text`, with locations written in place. Ends with a newline."""
+    return _print(op.operation, locations=True) + "\n"
+
+
+def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> None:
+    """Refuse ops that translation to LLVM IR does not know: it would crash on them.
+
+    Raises ``StepError`` that names each kind of op left, where it is, and ``target``.
+    """
+    found: list[Diagnostic] = []
+    counts: Counter[str] = Counter()
+    lines = source or SourceText()
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        name = inner.name
+        if name not in _TRANSLATABLE_OPS and name.partition(".")[0] not in _TRANSLATABLE_DIALECTS:
+            counts[name] += 1
+            if counts[name] == 1 and len(found) < _MAX_LISTED_OPS:
+                location, line = locate(inner.location, lines)
+                found.append(
+                    Diagnostic(message=_leftover_message(inner), location=location, source_line=line)
+                )
+        return ir.WalkResult.ADVANCE
+
+    op.operation.walk(visit)
+    if counts:
+        names = ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in sorted(counts.items()))
+        where = f"target {target}" if target else "this target"
+        raise StepError(
+            f"{where} cannot lower {names}",
+            diagnostics=found,
+            hint="rewrite the kernel without it, leave this target out for the module, "
+            "or lower it with passes of your own (`passes:` in targets.yaml)",
+        )
+
+
+def translate(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> str:
+    """LLVM IR text of a gpu.module or builtin.module in the LLVM, NVVM and ROCDL dialects.
+
+    Calls :func:`check_translatable` first. Raises ``StepError``.
+    """
+    check_translatable(op, target=target, source=source)
+    with _diagnosed("cannot translate to LLVM IR", source or SourceText()):
+        return str(_mlirDialectsLLVM.translate_module_to_llvmir(op.operation))
+
+
+def gpu_modules(module: ir.Module) -> list[ir.Operation]:
+    """The gpu.module operations directly inside ``module``, in order."""
+    return [op.operation for op in module.operation.regions[0].blocks[0] if op.operation.name == "gpu.module"]
+
+
+def _leftover_message(op: ir.Operation) -> str:
+    if op.name == "builtin.unrealized_conversion_cast":
+        operands = ", ".join(str(o.type) for o in op.operands)
+        results = ", ".join(str(r.type) for r in op.results)
+        return f"no conversion from ({operands}) to ({results}): some op that uses this value was not lowered"
+    return f"'{op.name}' op was not lowered"
+
+
+def _print(op: ir.Operation, *, locations: bool) -> str:
+    return str(op.get_asm(use_local_scope=True, enable_debug_info=locations))
+
+
+def _rename_buffer(text: str, source_name: str) -> str:
+    quoted = '"' + source_name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return _UNNAMED_POSITION.sub(lambda _: quoted, text)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+@contextmanager
+def _diagnosed(what: str, source: SourceText) -> Iterator[None]:
+    """Turn MLIR's exceptions into ``StepError``, with whatever MLIR told its diagnostic handlers."""
+    told: list[Diagnostic] = []
+
+    def handler(info: ir.DiagnosticInfo) -> bool:
+        told.extend(d for d in from_mlir([info], source) if d.severity == "error")
+        return True
+
+    attached = ir.Context.current.attach_diagnostic_handler(handler)
+    try:
+        yield
+    except ir.MLIRError as error:
+        diagnostics = from_mlir(error.error_diagnostics, source) or tuple(told)
+        raise StepError(what, diagnostics=diagnostics) from error
+    except (RuntimeError, ValueError) as error:
+        raise StepError(f"{what}: {_one_line(error)}", diagnostics=told) from error
+    finally:
+        attached.detach()
