@@ -7,8 +7,7 @@
 #ifndef GPUBUILD_CPU_IMAGE_H
 #define GPUBUILD_CPU_IMAGE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "gpubuild_rt.h"
 
 #define GB_CPU_IMAGE_MAGIC 0x55504342u /* "BCPU" */
 #define GB_CPU_IMAGE_ABI 1u            /* raise when anything below changes */
@@ -119,10 +118,6 @@ typedef struct gb_cpu_image {
 
 /* ---- calls for the rest of the runtime; all are safe from several threads ---- */
 
-typedef struct gb_dim3 {
-    int64_t x, y, z;
-} gb_dim3;
-
 typedef struct gb_cpu_module gb_cpu_module;
 
 /* Whether this machine can run code for `chip` (an LLVM CPU name) with `features` ("+avx2,-fma"; may be
@@ -140,7 +135,7 @@ const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const cha
 /* Runs a kernel to its end. A grid or workgroup with a zero extent has no work-items: nothing runs.
  * `param_count` 0 with parameters expected means "not known" (cluster launches do not tell).
  * Ends the program when a size is out of range or the kernel breaks the rules of barriers. */
-void gb_cpu_launch(const gb_cpu_kernel *kernel, gb_dim3 cluster, gb_dim3 grid, gb_dim3 block,
-                   uint32_t dynamic_bytes, void **params, size_t param_count);
+void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
+                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count);
 
 #endif
