@@ -1,0 +1,113 @@
+"""The import rule of docs/design/architecture.md, enforced on the source text."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "gpubuild"
+
+LAYER = {
+    "errors": 0,
+    "model": 1,
+    "settings": 2,
+    "events": 2,
+    "explain": 2,
+    "config": 3,
+    "graph": 3,
+    "toolchain": 3,
+    "cache": 3,
+    "engine": 4,
+    "inspection": 4,
+    "lock": 4,
+    "state": 4,
+    "execute": 5,
+    "runner": 6,
+    "build": 7,
+    "cli": 8,
+    "scons": 8,
+    "__main__": 9,
+    "__init__": 9,  # SCons finds its tool here
+}
+
+# Each heavy third-party package belongs to one of ours, and is imported inside functions only.
+OWNER = {
+    "yaml": {"config"},
+    "networkx": {"graph"},
+    "diskcache": {"cache"},
+    "mlir": {"engine"},
+    "llvmlite": {"engine"},
+    "elftools": {"inspection"},
+    "msgpack": {"inspection"},
+    "pebble": {"execute"},
+    "rich": {"cli"},
+    "SCons": {"scons"},
+}
+# These packages may import theirs at the top of a module: they are themselves imported lazily.
+EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("scons", "SCons"), ("cache", "diskcache")}
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def _part(path: Path) -> str:
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def _imports(tree: ast.Module) -> list[tuple[str, bool]]:
+    """(module, at the top level and at run time) for every import."""
+    found = []
+    typing_only = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+    }
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        eager = id(node) in top and id(node) not in typing_only
+        if isinstance(node, ast.Import):
+            found += [(alias.name, eager) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [(f"{node.module}.{alias.name}", eager) for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_imports_go_down(path: Path) -> None:
+    part = _part(path)
+    for name, eager in _imports(ast.parse(path.read_text())):
+        pieces = name.split(".")
+        if pieces[0] == "gpubuild" and len(pieces) > 1:
+            other = pieces[1]
+            if other in LAYER and other != part:
+                assert LAYER[other] < LAYER[part], f"{part} must not import {other}"
+        elif pieces[0] in OWNER:
+            assert part in OWNER[pieces[0]], f"only {OWNER[pieces[0]]} may import {pieces[0]}"
+            assert not eager or (part, pieces[0]) in EAGER, (
+                f"import {pieces[0]} inside the function that needs it"
+            )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_modules_are_short(path: Path) -> None:
+    assert path.read_text().count("\n") <= 400
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_only_settings_reads_the_environment(path: Path) -> None:
+    if path.name == "settings.py":
+        return
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            assert node.attr not in ("environ", "getenv", "environb", "putenv")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_no_pickle_and_no_shell(path: Path) -> None:
+    for name, _ in _imports(ast.parse(path.read_text())):
+        assert name.split(".")[0] not in ("pickle", "marshal", "shelve", "dill", "cloudpickle")
+    assert "shell=True" not in path.read_text()
