@@ -1,0 +1,167 @@
+"""The action key: injective, and sensitive to every field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import pytest
+
+from gpubuild.model.action import Action, action_key
+from gpubuild.model.digest import digest_bytes, digest_file, encode, is_digest
+from gpubuild.model.params import (
+    BundleParams,
+    CcParams,
+    CompileParams,
+    HostParams,
+    LinkParams,
+    LlvmParams,
+    ObjectParams,
+    OutlineParams,
+    PreprocessParams,
+    RuntimeParams,
+)
+from gpubuild.model.project import Offload
+from gpubuild.model.step import StepKind
+from gpubuild.model.target import Kind
+
+A, B = digest_bytes(b"a"), digest_bytes(b"b")
+BASE = Action(
+    kind=StepKind.COMPILE,
+    params=CompileParams(module="m", kind=Kind.NVVM, triple="t", chip="sm_60"),
+    inputs=(("module", A),),
+    tools=(("ptxas", A),),
+)
+OTHER = {
+    "kind": StepKind.HOST,
+    "params": CompileParams(module="m", kind=Kind.NVVM, triple="t", chip="sm_90"),
+    "inputs": (("module", B),),
+    "tools": (("ptxas", B),),
+    "version": "gpubuild.action/0",
+}
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Action)])
+def test_every_field_is_in_the_key(name: str) -> None:
+    """A new field without an entry in OTHER fails here with KeyError."""
+    assert action_key(replace(BASE, **{name: OTHER[name]})) != action_key(BASE)
+
+
+OBJECT = ObjectParams(target="a", kind=Kind.NVVM, triple="t", chip="sm_60")
+PARAMS = {
+    OutlineParams(): {"passes": "p", "source_name": "a.mlir"},
+    BASE.params: {
+        "module": "n",
+        "kind": Kind.CPU,
+        "triple": "u",
+        "chip": "sm_90",
+        "features": "+ptx80",
+        "opt_level": 2,
+        "fast_math": True,
+        "debug": True,
+        "passes": "p",
+    },
+    OBJECT: {
+        "target": "b",
+        "kind": Kind.CPU,
+        "triple": "u",
+        "chip": "x",
+        "features": "+f",
+        "opt_level": 0,
+        "fast_math": True,
+    },
+    BundleParams(module="m", handler="h", objects=(OBJECT,)): {
+        "module": "n",
+        "handler": "g",
+        "objects": (),
+    },
+    HostParams(modules=("m",), offload=Offload.DISPATCH): {
+        "modules": ("n",),
+        "offload": Offload.SELECT_OBJECT,
+        "passes": "p",
+        "opt_level": 0,
+        "debug": True,
+        "triple": "aarch64",
+    },
+    PreprocessParams(language="c", suffix=".i"): {
+        "language": "c++",
+        "suffix": ".ii",
+        "debug": True,
+        "flags": ("-DX",),
+    },
+    CcParams(language="c"): {"language": "c++", "opt_level": 0, "debug": True, "flags": ("-x",)},
+    LlvmParams(triple="t"): {"triple": "u", "opt_level": 0, "bitcode": True},
+    RuntimeParams(): {"opt_level": 0},
+    LinkParams(): {"libraries": ("m",), "flags": ("-s",), "cxx": True},
+}
+
+
+@pytest.mark.parametrize("params", list(PARAMS), ids=lambda p: type(p).__name__)
+def test_every_param_is_in_the_key(params: object) -> None:
+    """A new parameter without an entry in PARAMS fails here with KeyError."""
+    for f in fields(params):  # type: ignore[arg-type]
+        if f.compare:
+            changed = replace(params, **{f.name: PARAMS[params][f.name]})  # type: ignore[type-var,call-overload]
+            assert encode(changed) != encode(params), f.name
+
+
+def test_names_for_messages_are_not_in_the_key() -> None:
+    assert encode(replace(BASE.params, target="other")) == encode(BASE.params)
+
+
+def test_digests_must_be_digests() -> None:
+    with pytest.raises(ValueError, match="64 hexadecimal"):
+        replace(BASE, inputs=(("module", "short"),))  # type: ignore[arg-type]
+
+
+def test_neighbours_cannot_run_together() -> None:
+    trees: list[object] = [
+        ("ab", "c"),
+        ("a", "bc"),
+        ("abc",),
+        "abc",
+        b"abc",
+        (("a",), "bc"),
+        (),
+        "",
+        None,
+        0,
+        "0",
+        False,
+        True,
+        1,
+        (1, 2),
+        (12,),
+        ("s1:a",),
+    ]
+    assert len({encode(t) for t in trees}) == len(trees)
+
+
+def test_class_names_count() -> None:
+    @dataclass(frozen=True)
+    class One:
+        x: int = 1
+        note: str = field(default="", compare=False)
+
+    @dataclass(frozen=True)
+    class Two:
+        x: int = 1
+
+    assert encode(One()) != encode(Two())
+    assert encode(One(note="a")) == encode(One(note="b"))
+
+
+def test_unknown_values_are_refused() -> None:
+    with pytest.raises(TypeError, match="float"):
+        encode(1.5)
+    with pytest.raises(TypeError, match="list"):
+        encode([1])
+
+
+def test_digest_spelling(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"a")
+    assert digest_file(tmp_path / "f") == A
+    assert is_digest(A)
+    assert not is_digest(A.upper())
+    assert not is_digest(A[:-1])
+    assert not is_digest("../" + A[3:])
