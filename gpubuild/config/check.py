@@ -1,0 +1,154 @@
+"""Check: a tree against a spec. Notes every mistake and keeps what is right."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gpubuild.config.problems import Place, Problems, did_you_mean
+from gpubuild.config.spec import (
+    Choice,
+    Either,
+    Flag,
+    ListOf,
+    Record,
+    Spec,
+    Table,
+    Text,
+    Whole,
+    fits,
+    shapes,
+)
+from gpubuild.config.tree import Member, Node, Shape
+
+_TRUTH_WORDS = re.compile(r"(?i)(y|yes|on|true)|(n|no|off|false)")
+
+
+def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None) -> Node | None:
+    """The part of ``node`` that ``spec`` allows; ``None`` when the value as a whole is wrong.
+
+    ``at`` is the place of the key that holds the value: where a missing key is reported.
+    """
+    if node.shape not in shapes(spec):
+        problems.add(node.place, _wrong_shape(node, spec))
+        return None
+    match spec:
+        case Either(options=options):
+            chosen = next(option for option in options if node.shape in shapes(option))
+            return check(node, chosen, problems, at=at)
+        case Text():
+            return _text(node, spec, problems)
+        case Choice(words=words):
+            if node.scalar in words:
+                return node
+            hint = did_you_mean(str(node.scalar), words, what="one of")
+            problems.add(node.place, f"unknown word {node.describe()}{hint}")
+            return None
+        case Flag():
+            return node
+        case Whole():
+            return _whole(node, spec, problems)
+        case ListOf():
+            return _list(node, spec, problems)
+        case Record():
+            return _record(node, spec, problems, at or node.place)
+        case Table():
+            return _table(node, spec, problems, at or node.place)
+
+
+def _text(node: Node, spec: Text, problems: Problems) -> Node | None:
+    if fits(str(node.scalar), spec):
+        return node
+    advice = f"; {spec.advice}" if spec.advice else ""
+    problems.add(node.place, f"expected {spec.what}, got {node.describe()}{advice}")
+    return None
+
+
+def _whole(node: Node, spec: Whole, problems: Problems) -> Node | None:
+    value = node.scalar
+    assert isinstance(value, int)  # noqa: S101 - the shape says so
+    if value >= spec.minimum and (spec.maximum is None or value <= spec.maximum):
+        return node
+    if spec.maximum is None:
+        wanted = f"at least {spec.minimum}"
+    elif spec.minimum == spec.maximum:
+        wanted = str(spec.minimum)
+    else:
+        wanted = f"{spec.minimum} to {spec.maximum}"
+    problems.add(node.place, f"expected {wanted}, got {value}")
+    return None
+
+
+def _list(node: Node, spec: ListOf, problems: Problems) -> Node:
+    if len(node.items) < spec.min_items:
+        problems.add(node.place, f"the list is empty; name {spec.item.what}")
+    kept: list[Node] = []
+    seen: dict[str, Place] = {}
+    for item in node.items:
+        good = check(item, spec.item, problems)
+        if good is None:
+            continue
+        if spec.unique and good.raw in seen:
+            problems.add(item.place, f"{item.describe()} is listed twice", first=seen[good.raw])
+            continue
+        seen[good.raw] = item.place
+        kept.append(good)
+    return replace(node, items=tuple(kept))
+
+
+def _record(node: Node, spec: Record, problems: Problems, at: Place) -> Node:
+    kept: dict[str, Member] = {}
+    meant: set[str] = set()
+    for name, member in node.members.items():
+        key = spec.keys.get(name)
+        if key is None:
+            hint = did_you_mean(name, [*spec.keys])
+            if alias := spec.key_for(name):
+                hint = f" (did you mean '{alias}'?)"
+            meant.update(k for k in spec.keys if f"'{k}'" in hint)
+            problems.add(member.place, f"unknown key '{name}'{hint}")
+            continue
+        good = check(member.node, key.spec, problems, at=member.place)
+        if good is not None:
+            kept[name] = replace(member, node=good)
+    for name, key in spec.keys.items():
+        # A misspelt key is one mistake, not also a missing one.
+        if key.required and name not in node.members and name not in meant:
+            problems.add(at, f"{spec.what} needs the key '{name}': {key.help}")
+    return replace(node, members=kept, flawed=len(kept) < len(node.members))
+
+
+def _table(node: Node, spec: Table, problems: Problems, at: Place) -> Node:
+    if len(node.members) < spec.min_items:
+        problems.add(at, f"'{spec.what}' is empty; name at least one")
+    kept: dict[str, Member] = {}
+    for name, member in node.members.items():
+        badly_named = not fits(name, spec.name)
+        if badly_named:
+            problems.add(member.place, f"expected {spec.name.what}, got '{name}'")
+        good = check(member.node, spec.value, problems, at=member.place)
+        # A name whose options are wrong is still a known name: keep it, with nothing in it.
+        good = good or Node(shape=Shape.NULL, place=member.place, flawed=True)
+        kept[name] = replace(member, node=replace(good, flawed=good.flawed or badly_named))
+    return replace(node, members=kept)
+
+
+def _wrong_shape(node: Node, spec: Spec) -> str:
+    wanted = shapes(spec)
+    words = " or ".join(str(s) for s in Shape if s in wanted and s is not Shape.NULL)
+    message = f"expected {words}, got {node.describe()}"
+    match node.shape:
+        case Shape.TEXT if Shape.FLAG in wanted:
+            if found := _TRUTH_WORDS.fullmatch(node.raw):
+                message += f"; write {'true' if found.group(1) else 'false'}, without quotes"
+        case Shape.TEXT if Shape.WHOLE in wanted and node.raw.strip().isdigit():
+            message += "; write it without quotes"
+        case Shape.TEXT if Shape.LIST in wanted:
+            message += f"; write [{node.raw}]"
+        case Shape.NUMBER if Shape.WHOLE in wanted:
+            message += "; write it in plain decimal digits"
+        case Shape.FLAG | Shape.WHOLE | Shape.NUMBER if Shape.TEXT in wanted:
+            message += f'; to mean the text, write "{node.raw}"'
+        case _:
+            pass
+    return message

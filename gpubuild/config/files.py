@@ -1,0 +1,62 @@
+"""Files: paths named in targets.yaml, made absolute, with a helpful message when there is none."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+from gpubuild.config.problems import Problems
+from gpubuild.config.tree import Node
+
+
+def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
+    """The absolute path that ``node`` names, relative to ``root``; symbolic links stay."""
+    text = str(node.scalar)
+    if text.startswith("~"):
+        problems.add(
+            node.place, "'~' is not expanded here; write the path out, relative to this file if you can"
+        )
+        return None
+    if "\0" in text:
+        problems.add(node.place, "a path cannot hold a NUL character")
+        return None
+    return Path(os.path.normpath(root / text))
+
+
+def existing_file(root: Path, node: Node, problems: Problems, *, what: str) -> Path | None:
+    """Like :func:`resolve`, but notes a problem when the file is not there or is no file."""
+    path = resolve(root, node, problems)
+    if path is None:
+        return None
+    try:
+        if path.is_file():
+            return path
+        if path.is_dir():
+            problems.add(node.place, f"{what} {node.describe()} is a folder, not a file")
+            return None
+    except OSError as error:
+        problems.add(node.place, f"{what} {node.describe()} cannot be read: {error.strerror}")
+        return None
+    problems.add(node.place, f"{what} {node.describe()} does not exist{_nearby(root, path)}")
+    return None
+
+
+def _nearby(root: Path, path: Path) -> str:
+    folder = path.parent
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    if folder != path.parent:
+        missing = path.relative_to(folder).parts[0]
+        close = difflib.get_close_matches(missing, [p.name for p in folder.iterdir() if p.is_dir()], n=1)
+        hint = f"; did you mean '{_shown(root, folder / close[0])}'?" if close else ""
+        return f": there is no folder '{_shown(root, folder / missing)}'{hint}"
+    names = sorted(p.name for p in folder.iterdir() if p.is_file())
+    same_stem = [n for n in names if n.partition(".")[0] == path.stem]
+    close = difflib.get_close_matches(path.name, names, n=3) or same_stem[:3]
+    found = " or ".join(f"'{_shown(root, folder / name)}'" for name in close)
+    return f" (did you mean {found}?)" if found else ""
+
+
+def _shown(root: Path, path: Path) -> str:
+    return os.path.relpath(path, root)

@@ -1,0 +1,120 @@
+"""Load: targets.yaml to a :class:`Project`, or every mistake in it at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpubuild.config.check import check
+from gpubuild.config.files import resolve
+from gpubuild.config.keys import DOCUMENT, VERSION
+from gpubuild.config.problems import Problems
+from gpubuild.config.programs import read_programs
+from gpubuild.config.targets import Options, read_options, read_targets, scalar
+from gpubuild.config.tree import Node, Shape, decode, parse
+from gpubuild.errors import ConfigError, Diagnostic, Location
+from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode
+
+_UNITS = {"": 1, "B": 1} | {
+    f"{prefix}{middle}B": base ** (power + 1)
+    for middle, base in (("", 1000), ("i", 1024))
+    for power, prefix in enumerate("KMGT")
+}
+
+
+def load_project(path: Path) -> Project:
+    """Read the project file at ``path``.
+
+    Raises ``ConfigError`` with all mistakes in file order, each with its place; also when the file
+    is not there, cannot be read or is not UTF-8.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        where = "there is a folder of that name" if path.is_dir() else str(error.strerror)
+        trouble = ConfigError(
+            [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))]
+        )
+        trouble.hint = "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
+        raise trouble from error
+    return loads(data, path)
+
+
+def loads(text: str | bytes, path: Path, *, machine: str = "") -> Project:
+    """Like :func:`load_project`, for the ``text`` of a file that is, or would be, at ``path``.
+
+    ``machine`` stands in for ``platform.machine()`` when CPU targets are settled.
+    """
+    shown = _shown(path)
+    text = decode(text, shown) if isinstance(text, bytes) else text
+    problems = Problems(shown, text)
+    tree = parse(text, problems)
+    if tree is None:
+        raise problems.error()
+    if _foreign_version(tree, problems):
+        raise problems.error()
+    document = check(tree, DOCUMENT, problems)
+    if document is None:
+        raise problems.error()
+    project = _project(document, path, problems, machine)
+    if problems:
+        raise problems.error()
+    return project
+
+
+def _foreign_version(tree: Node, problems: Problems) -> bool:
+    """Whether the file is of another version, whose other keys we cannot judge."""
+    member = tree.members.get("version")
+    if member is None or member.node.shape is not Shape.WHOLE or member.node.scalar == VERSION:
+        return False
+    problems.add(
+        member.node.place,
+        f"version {member.node.scalar} of this format is not supported; this gpubuild reads {VERSION}",
+    )
+    return True
+
+
+def _project(document: Node, path: Path, problems: Problems, machine: str) -> Project:
+    file = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
+    root = file.parent
+    members = document.members
+    defaults = read_options(members["defaults"].node if "defaults" in members else None, Options())
+    target_members = members["targets"].node.members if "targets" in members else {}
+    program_members = members["programs"].node.members if "programs" in members else {}
+    return Project(
+        root=root,
+        file=file,
+        targets=read_targets(root, target_members, defaults, problems, machine),
+        # Names count as declared even where their options are wrong: that is reported already.
+        programs=read_programs(root, program_members, tuple(target_members), problems),
+        cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
+        opt_level=defaults.opt_level,
+        debug=defaults.debug,
+    )
+
+
+def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
+    directory: Path | None = root / "cache"
+    remote = None
+    if node and (member := node.members.get("dir")):
+        directory = resolve(root, member.node, problems)
+    if node and (member := node.members.get("remote")) and (url := scalar(member.node, "url")):
+        mode = scalar(member.node, "mode") or RemoteMode.READ_WRITE
+        remote = RemoteCache(url=str(url).rstrip("/"), mode=RemoteMode(str(mode)))
+    size = scalar(node, "max_size")
+    return CacheConfig(
+        directory=directory or root,
+        max_size_bytes=_size_bytes(size) if isinstance(size, str) else int(size or 0),
+        remote=remote,
+    )
+
+
+def _size_bytes(text: str) -> int:
+    number = text.rstrip("BKMGTi ")
+    return int(float(number) * _UNITS[text[len(number) :].strip()])
+
+
+def _shown(path: Path) -> str:
+    """How messages name the file: as given, or relative to where the user is if that is shorter."""
+    relative = os.path.relpath(path)
+    return min(str(path), relative, key=len)

@@ -1,0 +1,127 @@
+"""Programs: entries of ``programs:``, checked against the targets that were declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpubuild.config.files import existing_file
+from gpubuild.config.problems import Place, Problems, did_you_mean
+from gpubuild.config.targets import read_libraries, scalar
+from gpubuild.config.tree import Member, Node, Shape
+from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
+from gpubuild.model.target import Kind
+
+
+def read_programs(
+    root: Path, members: Mapping[str, Member], declared: tuple[str, ...], problems: Problems
+) -> dict[str, Program]:
+    """All programs, in file order. ``declared`` are the names of targets, in file order."""
+    return {name: _Reader(root, declared, problems).program(name, m.node) for name, m in members.items()}
+
+
+class _Reader:
+    def __init__(self, root: Path, declared: tuple[str, ...], problems: Problems) -> None:
+        self._root = root
+        self._declared = declared
+        self._problems = problems
+
+    def program(self, name: str, node: Node) -> Program:
+        targets = self._targets(_child(node, "targets")) or self._declared
+        offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
+        modules_node = _child(node, "modules")
+        modules = {n: self._module(m.node) for n, m in (modules_node.members if modules_node else {}).items()}
+        link = _child(node, "link")
+        return Program(
+            name=name,
+            sources=self._sources(_child(node, "sources")),
+            targets=targets,
+            offload=offload,
+            select=self._select(node, offload, targets, modules),
+            modules=modules,
+            device_libs=self._device_libs(_child(node, "device_libs")),
+            passes=_passes(_child(node, "passes")),
+            link_libraries=_texts(_child(link, "libraries")),
+            link_flags=_texts(_child(link, "flags")),
+        )
+
+    def _sources(self, node: Node | None) -> tuple[Path, ...]:
+        found: dict[Path, Place] = {}
+        for item in node.items if node else ():
+            path = existing_file(self._root, item, self._problems, what="source")
+            if path and path in found:
+                self._problems.add(item.place, f"{item.describe()} is listed twice", first=found[path])
+            elif path:
+                found[path] = item.place
+        return tuple(found)
+
+    def _targets(self, node: Node | None) -> tuple[str, ...]:
+        names = []
+        for item in node.items if node else ():
+            if item.scalar in self._declared:
+                names.append(str(item.scalar))
+            else:
+                hint = did_you_mean(str(item.scalar), self._declared, what="declared")
+                self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
+        return tuple(names)
+
+    def _module(self, node: Node) -> ModuleOverride:
+        opt_level, fast_math, debug = (scalar(node, k) for k in ("opt_level", "fast_math", "debug"))
+        return ModuleOverride(
+            targets=self._targets(_child(node, "targets")) or None,
+            opt_level=None if opt_level is None else int(opt_level),
+            fast_math=None if fast_math is None else bool(fast_math),
+            debug=None if debug is None else bool(debug),
+            device_libs=read_libraries(self._root, _child(node, "device_libs"), self._problems),
+        )
+
+    def _select(
+        self, node: Node, offload: Offload, targets: tuple[str, ...], modules: Mapping[str, ModuleOverride]
+    ) -> str | int | None:
+        member = node.members.get("select")
+        if member is None:
+            return None
+        if offload is not Offload.SELECT_OBJECT and not node.flawed:
+            self._problems.add(member.place, "'select' needs `offload: select_object` beside it")
+        value = member.node.scalar
+        assert isinstance(value, int | str)  # noqa: S101 - the shape says so
+        if isinstance(value, str) and value not in self._declared:
+            hint = did_you_mean(value, self._declared, what="declared")
+            self._problems.add(member.node.place, f"unknown target {member.node.describe()}{hint}")
+            return value
+        if trouble := _cannot_select(value, targets):
+            self._problems.add(member.node.place, f"this program {trouble}")
+        for name, module in modules.items():
+            if module.targets and (trouble := _cannot_select(value, module.targets)):
+                self._problems.add(member.node.place, f"module '{name}' {trouble}")
+        return value
+
+    def _device_libs(self, node: Node | None) -> dict[Kind, tuple[Path, ...]]:
+        if node is None:
+            return {}
+        if node.shape is Shape.LIST:
+            libraries = read_libraries(self._root, node, self._problems)
+            return dict.fromkeys(Kind, libraries) if libraries else {}
+        return {
+            Kind(kind): read_libraries(self._root, member.node, self._problems)
+            for kind, member in node.members.items()
+        }
+
+
+def _cannot_select(value: int | str, targets: tuple[str, ...]) -> str:
+    if isinstance(value, int):
+        return "" if value < len(targets) else f"has {len(targets)} targets, so there is no index {value}"
+    return "" if value in targets else f"is not compiled for target '{value}' ({', '.join(targets)})"
+
+
+def _child(node: Node | None, key: str) -> Node | None:
+    member = node.members.get(key) if node else None
+    return member.node if member else None
+
+
+def _texts(node: Node | None) -> tuple[str, ...]:
+    return tuple(str(item.scalar) for item in node.items) if node else ()
+
+
+def _passes(node: Node | None) -> Passes:
+    return Passes(**{key: str(member.node.scalar) for key, member in (node.members if node else {}).items()})

@@ -1,0 +1,89 @@
+"""Schema: the JSON Schema of targets.yaml, computed from the same spec as the loader.
+
+``python -m gpubuild.config.schema`` writes ``schema.json`` beside this file; with ``--print`` it
+goes to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from gpubuild.config.keys import DOCUMENT, VERSION
+from gpubuild.config.spec import Choice, Either, Flag, ListOf, Record, Spec, Table, Text, Whole
+
+SCHEMA_FILE = Path(__file__).with_name("schema.json")
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, draft 2020-12."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:gpubuild:targets:{VERSION}",
+        "title": "gpubuild targets.yaml",
+        **_schema(DOCUMENT),
+    }
+
+
+def schema_text() -> str:
+    """The schema as ``schema.json`` holds it."""
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
+def _schema(spec: Spec) -> dict[str, Any]:
+    match spec:
+        case Text(pattern=pattern):
+            return {"type": "string", "pattern": f"^(?:{pattern})$"}
+        case Choice(words=words):
+            return {"enum": [str(word) for word in words]}
+        case Flag():
+            return {"type": "boolean"}
+        case Whole(minimum=minimum, maximum=maximum):
+            if minimum == maximum:
+                return {"const": minimum}
+            limit = {} if maximum is None else {"maximum": maximum}
+            return {"type": "integer", "minimum": minimum, **limit}
+        case ListOf(item=item, min_items=least, unique=unique):
+            extra: dict[str, Any] = {"minItems": least} if least else {}
+            if unique:
+                extra["uniqueItems"] = True
+            return {"type": "array", "items": _schema(item), **extra}
+        case Either(options=options):
+            return {"anyOf": [_schema(option) for option in options]}
+        case Record():
+            required = [name for name, key in spec.keys.items() if key.required]
+            return {
+                "type": ["object", "null"] if spec.empty else "object",
+                "properties": {
+                    name: {
+                        "description": key.help,
+                        **({} if key.default is None else {"default": key.default}),
+                        **_schema(key.spec),
+                    }
+                    for name, key in spec.keys.items()
+                },
+                **({"required": required} if required else {}),
+                "additionalProperties": False,
+            }
+        case Table():
+            return {
+                "type": ["object", "null"] if spec.empty else "object",
+                "propertyNames": {"pattern": f"^(?:{spec.name.pattern})$"},
+                **({"minProperties": spec.min_items} if spec.min_items else {}),
+                "additionalProperties": _schema(spec.value),
+            }
+
+
+def main(arguments: list[str]) -> int:
+    """Write the schema. Returns the exit code."""
+    if "--print" in arguments:
+        sys.stdout.write(schema_text())
+    else:
+        SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

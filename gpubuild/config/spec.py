@@ -1,0 +1,118 @@
+"""Spec: a small language that says which values a document may hold.
+
+The loader (config.check) and the published JSON Schema (config.schema) are both computed from it,
+so that an editor and a build agree on what is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpubuild.config.tree import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Text matching ``pattern`` as a whole. ``what`` describes it: "a chip name"."""
+
+    what: str = "text"
+    pattern: str = r"[\s\S]+"  # not empty
+    advice: str = ""  # how to correct what people write instead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """``true`` or ``false``, spelled like that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A whole number in decimal. ``maximum`` of ``None`` means no limit."""
+
+    minimum: int = 0
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf:
+    """A list. ``unique`` refuses an item that is there already."""
+
+    item: Text
+    min_items: int = 0
+    unique: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of a record. ``aka`` are words people use for it elsewhere, for suggestions."""
+
+    spec: Spec
+    help: str
+    required: bool = False
+    default: bool | int | str | None = None  # documentation; the loader applies it
+    aka: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A mapping with known keys. ``what`` names it in messages; ``empty`` allows nothing at all."""
+
+    what: str
+    keys: Mapping[str, Key]
+    empty: bool = True
+
+    def key_for(self, word: str) -> str:
+        """The key that ``word`` is another name of, or an empty string."""
+        return next((name for name, key in self.keys.items() if word.lower() in key.aka), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A mapping whose keys are the user's own names, at least ``min_items`` of them."""
+
+    what: str
+    name: Text
+    value: Spec
+    min_items: int = 0
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Either:
+    """One of several specs, told apart by the shape of the value."""
+
+    options: tuple[Spec, ...] = field(default=())
+
+
+Spec = Text | Choice | Flag | Whole | ListOf | Record | Table | Either
+
+
+def shapes(spec: Spec) -> frozenset[Shape]:
+    """The shapes that values of ``spec`` may have."""
+    match spec:
+        case Text() | Choice():
+            return frozenset({Shape.TEXT})
+        case Flag():
+            return frozenset({Shape.FLAG})
+        case Whole():
+            return frozenset({Shape.WHOLE})
+        case ListOf():
+            return frozenset({Shape.LIST})
+        case Record(empty=empty) | Table(empty=empty):
+            return frozenset({Shape.MAP, Shape.NULL} if empty else {Shape.MAP})
+        case Either(options=options):
+            return frozenset().union(*(shapes(option) for option in options))
+
+
+def fits(text: str, spec: Text) -> bool:
+    """Whether ``text`` matches the whole of the pattern of ``spec``."""
+    return re.fullmatch(spec.pattern, text) is not None

@@ -1,0 +1,250 @@
+"""Tree: YAML text as values that know their place, without YAML's surprises.
+
+The parser's node graph is used instead of its constructed values, because only nodes have marks,
+keep duplicate keys, and leave it to us what a plain word means. Words follow YAML 1.2, as editors
+and JSON Schema understand them: ``on`` and ``yes`` are text, ``010`` and ``1:30`` are refused as
+numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from gpubuild.config.problems import START, Place, Problems
+
+if TYPE_CHECKING:
+    import yaml
+
+MAX_BYTES = 1 << 20
+MAX_NODES = 50_000  # after aliases are followed: a "billion laughs" file stops here
+MAX_DEPTH = 64
+
+_TAG = "tag:yaml.org,2002:"
+_WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+# Characters YAML does not allow in a file. The C parser reports them at byte offsets only.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Shape(StrEnum):
+    """What a node is, in words that messages use."""
+
+    NULL = "nothing"
+    FLAG = "true or false"
+    WHOLE = "a whole number"
+    NUMBER = "a number"  # a fraction, or a whole number in a notation that readers disagree on
+    TEXT = "text"
+    LIST = "a list"
+    MAP = "a mapping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A value and its place. ``scalar`` is set for FLAG, WHOLE and TEXT; ``raw`` is as written.
+
+    ``flawed`` marks a mapping of which config.check left something out: what seems to be missing
+    there may only be misspelt.
+    """
+
+    shape: Shape
+    place: Place
+    scalar: bool | int | str | None = None
+    raw: str = ""
+    items: tuple[Node, ...] = ()
+    members: Mapping[str, Member] = field(default_factory=dict)
+    flawed: bool = False
+
+    def describe(self) -> str:
+        """The value in a message: short, quoted."""
+        shown = self.raw if len(self.raw) <= 60 else self.raw[:57] + "..."
+        match self.shape:
+            case Shape.NULL | Shape.LIST | Shape.MAP:
+                return str(self.shape)
+            case Shape.TEXT:
+                return f"'{shown}'"
+            case _:
+                return shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One ``key: value`` of a mapping; ``place`` is the key's."""
+
+    place: Place
+    node: Node
+
+
+def decode(data: bytes, file: str) -> str:
+    """The text of ``data``. Raises ``ConfigError`` where it is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8", errors="replace").removeprefix("\ufeff")
+        problems = Problems(file, before)
+        problems.add(_place_at(before, len(before)), "the file is not UTF-8 text; save it as UTF-8")
+        raise problems.error() from error
+
+
+def parse(text: str, problems: Problems) -> Node | None:
+    """The document as a tree; ``None`` when it cannot be read at all (see ``problems``)."""
+    import yaml
+
+    if len(text) > MAX_BYTES:
+        problems.add(START, f"the file is larger than {MAX_BYTES >> 20} MiB, which is more than it can need")
+        return None
+    if bad := _FORBIDDEN.search(text):
+        code = f"U+{ord(bad.group()):04X}"
+        problems.add(_place_at(text, bad.start()), f"control character {code} is not allowed in YAML")
+        return None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        # compose builds nodes only; SafeLoader's constructors never run.
+        root: yaml.Node | None = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        problems.add(*_syntax_problem(error, text))
+        return None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        problems.add(START, f"cannot read this as YAML: {str(error).splitlines()[0]}")
+        return None
+    if root is None:
+        problems.add(START, "the file is empty; `gpubuild init` writes one to start from")
+        return None
+    return _Reader(problems).read(root)
+
+
+class _TooMuchError(Exception):
+    """The document grows beyond MAX_NODES or MAX_DEPTH."""
+
+
+class _Reader:
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._count = 0
+        self._open: list[int] = []  # collections being read, to notice one that contains itself
+
+    def read(self, root: yaml.Node) -> Node | None:
+        try:
+            return self._node(root)
+        except _TooMuchError as error:
+            self._problems.add(_place(root), str(error))
+            return None
+
+    def _node(self, node: yaml.Node) -> Node:
+        import yaml
+
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise _TooMuchError(f"the file expands to more than {MAX_NODES} values; use fewer aliases")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            self._problems.add(_place(node), "this anchor contains an alias to itself")
+            return Node(shape=Shape.NULL, place=_place(node))
+        if len(self._open) >= MAX_DEPTH:
+            raise _TooMuchError(f"the file nests more than {MAX_DEPTH} levels deep")
+        self._open.append(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                self._expect_tag(node, "map")
+                return Node(shape=Shape.MAP, place=_place(node), members=self._members(node))
+            self._expect_tag(node, "seq")
+            return Node(
+                shape=Shape.LIST, place=_place(node), items=tuple(self._node(item) for item in node.value)
+            )
+        finally:
+            self._open.pop()
+
+    def _members(self, node: yaml.MappingNode) -> dict[str, Member]:
+        import yaml
+
+        members: dict[str, Member] = {}
+        merged: dict[str, Member] = {}
+        for key, value in node.value:
+            place = _place(key)
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _TAG + "null":
+                self._problems.add(place, "a key must be a plain word")
+                continue
+            if key.tag == _TAG + "merge":
+                for name, member in self._merge(value).items():
+                    merged.setdefault(name, member)
+                continue
+            member = Member(place=place, node=self._node(value))
+            if key.value in members:
+                first = members[key.value].place
+                self._problems.add(place, f"key '{key.value}' is given twice", first=first)
+            else:
+                members[key.value] = member
+        return merged | members  # own keys win over those of `<<`
+
+    def _merge(self, value: yaml.Node) -> dict[str, Member]:
+        import yaml
+
+        merged: dict[str, Member] = {}
+        parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        for part in parts:
+            if not isinstance(part, yaml.MappingNode):
+                self._problems.add(_place(part), "`<<` takes a mapping, or a list of mappings")
+                continue
+            for name, member in self._node(part).members.items():
+                merged.setdefault(name, member)
+        return merged
+
+    def _scalar(self, node: yaml.ScalarNode) -> Node:
+        shape, scalar = _meaning(node)
+        if shape is None:
+            self._problems.add(_place(node), f"the tag {node.tag} is not supported; leave it out")
+            shape = Shape.NULL
+        return Node(shape=shape, place=_place(node), scalar=scalar, raw=node.value)
+
+    def _expect_tag(self, node: yaml.Node, tag: str) -> None:
+        if node.tag != _TAG + tag:
+            self._problems.add(_place(node), f"the tag {node.tag} is not supported; leave it out")
+
+
+def _meaning(node: yaml.ScalarNode) -> tuple[Shape | None, bool | int | str | None]:
+    text = node.value
+    match node.tag.removeprefix(_TAG):
+        case "str" | "timestamp" | "value" | "merge":
+            return Shape.TEXT, text
+        case "null":
+            return Shape.NULL, None
+        case "bool":
+            word = text.lower()
+            return (Shape.FLAG, word == "true") if word in ("true", "false") else (Shape.TEXT, text)
+        case "int":
+            if _WHOLE.fullmatch(text):
+                return Shape.WHOLE, int(text)
+            # 1:30 is sixty-based in YAML 1.1 and text in YAML 1.2.
+            return (Shape.TEXT, text) if ":" in text else (Shape.NUMBER, None)
+        case "float":
+            return (Shape.TEXT, text) if ":" in text else (Shape.NUMBER, None)
+        case _:
+            return None, None
+
+
+def _place(node: yaml.Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _place_at(text: str, offset: int) -> Place:
+    before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
+    return Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[Place, str]:
+    mark = error.problem_mark or error.context_mark
+    place = Place(mark.line + 1, mark.column + 1) if mark else START
+    problem = str(error.problem or error.context or "syntax error")
+    lines = text.split("\n")
+    line = lines[place.line - 1] if place.line <= len(lines) else ""
+    if "\t" in line[: place.column]:
+        return place, "a tab stands where YAML wants spaces; indent with spaces"
+    if "expected a single document" in str(error.context) + problem:
+        return place, "a second document starts here; the file must hold one"
+    if mark and place.line >= len(lines) - 1 and not "\n".join(lines[place.line - 1 :]).strip():
+        problem += "; the file seems to be cut off"
+    context = f", {error.context}" if error.context and error.problem else ""
+    return place, f"not valid YAML: {problem}{context}"
