@@ -1,0 +1,82 @@
+"""The DAG refuses what is not one; file names cannot collide or escape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpubuild.errors import StepError
+from gpubuild.graph.layout import Layout, file_name
+from gpubuild.graph.plan import Plan
+from gpubuild.graph.scan import parse_index
+from gpubuild.model.params import RuntimeParams
+from gpubuild.model.step import Input, Output, Step, StepKind
+
+
+def step(name: str, *needs: str, writes: str = "") -> Step:
+    return Step(
+        id=name,
+        kind=StepKind.RUNTIME,
+        params=RuntimeParams(),
+        inputs=tuple(Input(name=n, path=Path(n), producer=n) for n in needs),
+        outputs=(Output(name="out", path=Path(writes or f"{name}.out")),),
+    )
+
+
+def test_circles_are_refused() -> None:
+    with pytest.raises(ValueError, match="circle"):
+        Plan([step("a", "b"), step("b", "a")])
+
+
+def test_doubled_ids_outputs_and_unknown_producers_are_refused() -> None:
+    with pytest.raises(ValueError, match="two steps are called a"):
+        Plan([step("a"), step("a", writes="x")])
+    with pytest.raises(ValueError, match="both write x"):
+        Plan([step("a", writes="x"), step("b", writes="x")])
+    with pytest.raises(ValueError, match="not in the plan"):
+        Plan([step("a", "nobody")])
+
+
+def test_dynamic_outputs_stay_in_their_folder() -> None:
+    s = Step(id="a", kind=StepKind.OUTLINE, params=RuntimeParams(), inputs=(), dynamic_dir=Path("/d"))
+    assert s.output_path("module.0.mlir") == Path("/d/module.0.mlir")
+    for bad in ("../x", "a/b", "", ".hidden", "a\0", "ä"):
+        with pytest.raises(KeyError):
+            s.output_path(bad)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "../../etc/passwd", "a b", "ü", "%2F", "%", "a\nb", "."])
+def test_odd_names_become_one_safe_path_component(name: str) -> None:
+    safe = file_name(name)
+    assert "/" not in safe
+    assert safe not in (".", "..")
+    assert not safe.startswith(".")
+    assert safe.isascii()
+
+
+def test_file_names_are_injective() -> None:
+    names = ["a.b", "a%2Eb", "a/b", "a%2Fb", ".a", "%2Ea", "a", "A"]
+    assert len({file_name(n) for n in names}) == len(names)
+
+
+def test_source_folders_are_unique() -> None:
+    layout = Layout(root=Path("/p"), build_dir=Path("/p/build"))
+    sources = [
+        "/p/a/k.mlir",
+        "/p/b/k.mlir",
+        "/p/a_k.mlir",
+        "/p/.k.mlir",
+        "/p/_k.mlir",
+        "/elsewhere/k.mlir",
+        "/p/" + "x" * 300 + ".mlir",
+    ]
+    folders = {layout.source_dir(Path(s)) for s in sources}
+    assert len(folders) == len(sources)
+    assert all(f.parent == layout.private / "sources" and len(f.name) < 200 for f in folders)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 2}', '{"schema": 1, "modules": [{}]}', "null"])
+def test_malformed_scan_results_are_clear_errors(text: str) -> None:
+    with pytest.raises(StepError, match="malformed"):
+        parse_index(text)

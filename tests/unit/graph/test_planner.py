@@ -1,0 +1,237 @@
+"""From a project and scan results to steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.projects import TARGETS, make_program, make_project
+
+from gpubuild.errors import UsageError
+from gpubuild.graph.layout import Layout
+from gpubuild.graph.plan import Plan
+from gpubuild.graph.planner import Planner
+from gpubuild.graph.scan import IrTarget, ScannedModule, ScannedSource
+from gpubuild.model.params import BundleParams, CompileParams, HostParams
+from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
+from gpubuild.model.step import StepKind
+from gpubuild.model.target import NVVM_TRIPLE, Kind
+
+ROOT = Path("/project")
+ONE = ScannedSource(modules=(ScannedModule(name="k", index=0),))
+
+
+def plan_of(*programs: Program, scans: dict[str, ScannedSource] | None = None, **options: object) -> Plan:
+    planner = Planner(
+        project=make_project(ROOT, *programs),
+        layout=Layout(root=ROOT, build_dir=ROOT / "build"),
+        triple="x86_64-unknown-linux-gnu",
+        runtime_sources=(Path("/rt/a.c"),),
+        **options,  # type: ignore[arg-type]
+    )
+    scanned = scans or {
+        s.id: ONE for s in planner.scan_plan(programs).steps.values() if s.kind is StepKind.OUTLINE
+    }
+    return planner.full_plan(programs, scanned)
+
+
+def compile_params(plan: Plan, step_id: str) -> CompileParams:
+    params = plan.steps[step_id].params
+    assert isinstance(params, CompileParams)
+    return params
+
+
+def test_one_compile_step_per_module_and_target() -> None:
+    plan = plan_of(make_program(ROOT, "app", "app.mlir"))
+    compiles = [s.id for s in plan.steps.values() if s.kind is StepKind.COMPILE]
+    assert compiles == [f"app/compile/k/{t}" for t in TARGETS]
+    assert plan.needs("app/bundle/k") == set(compiles)
+    assert plan.needs("app/host") == {"outline/app.mlir", "app/bundle/k"}
+    assert plan.needs("app/link") == {"app/host", "runtime"}
+
+
+def test_artefacts_lie_where_the_contract_says() -> None:
+    plan = plan_of(make_program(ROOT, "app", "app.mlir"))
+    paths = {o.path.relative_to(ROOT).as_posix() for s in plan.steps.values() for o in s.outputs}
+    assert {
+        "build/app/app",
+        "build/app/k.sm_60.ll",
+        "build/app/k.sm_60.ptx",
+        "build/app/k.sm_60.cubin",
+        "build/app/k.gfx90a.s",
+        "build/app/k.gfx90a.hsaco",
+        "build/app/k.cpu.so",
+        "build/app/k.binary.mlir",
+        "build/app/host.mlir",
+        "build/app/host.ll",
+        "build/app/host.o",
+    } <= paths
+
+
+def test_producers_come_first_and_device_code_starts_early() -> None:
+    plan = plan_of(make_program(ROOT, "app", "app.mlir", "main.c"))
+    order = plan.order()
+    for step_id in order:
+        for need in plan.needs(step_id):
+            assert order.index(need) < order.index(step_id)
+    assert plan.rank("app/compile/k/sm_60") > plan.rank("cc/main.c") > plan.rank("app/link")
+
+
+def test_programs_share_sources_and_runtime() -> None:
+    plan = plan_of(make_program(ROOT, "a", "k.mlir", "m.c"), make_program(ROOT, "b", "k.mlir", "m.c"))
+    kinds = [s.kind for s in plan.steps.values()]
+    assert kinds.count(StepKind.OUTLINE) == kinds.count(StepKind.CC) == kinds.count(StepKind.RUNTIME) == 1
+    assert kinds.count(StepKind.LINK) == 2
+
+
+def test_different_source_passes_do_not_share() -> None:
+    plan = plan_of(
+        make_program(ROOT, "a", "k.mlir"),
+        make_program(ROOT, "b", "k.mlir", passes=Passes(source="builtin.module(canonicalize)")),
+    )
+    outlines = [s for s in plan.steps.values() if s.kind is StepKind.OUTLINE]
+    assert len(outlines) == 2
+    assert outlines[0].dynamic_dir != outlines[1].dynamic_dir
+
+
+def test_overrides_of_one_module() -> None:
+    program = make_program(
+        ROOT,
+        "app",
+        "app.mlir",
+        modules={"k": ModuleOverride(targets=("sm_90", "cpu"), opt_level=1, device_libs=(ROOT / "my.bc",))},
+        device_libs={Kind.NVVM: (ROOT / "nv.bc",)},
+        passes=Passes(nvvm="builtin.module(cse)"),
+    )
+    plan = plan_of(program)
+    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["sm_90", "cpu"]
+    params = compile_params(plan, "app/compile/k/sm_90")
+    assert (params.opt_level, params.passes) == (1, "builtin.module(cse)")
+    libraries = [i.path.name for i in plan.steps["app/compile/k/sm_90"].inputs if i.name.startswith("lib.")]
+    assert libraries == ["nv.bc", "my.bc"]
+    assert compile_params(plan, "app/compile/k/cpu").passes == ""
+
+
+def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
+    module = ScannedModule(
+        name="k",
+        index=0,
+        handler="#gpu.select_object<1 : i64>",
+        targets=(
+            IrTarget(kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=1),
+            IrTarget(kind=Kind.NVVM, chip="sm_90", triple=NVVM_TRIPLE),
+        ),
+    )
+    scans = {"outline/app.mlir": ScannedSource(modules=(module,))}
+    plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
+    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["sm_75", "sm_90"]
+    assert compile_params(plan, "app/compile/k/sm_75").opt_level == 1
+    bundle = plan.steps["app/bundle/k"].params
+    assert isinstance(bundle, BundleParams)
+    assert bundle.handler == "#gpu.select_object<1 : i64>"
+
+    overridden = make_program(ROOT, "app", "app.mlir", modules={"k": ModuleOverride(targets=("cpu",))})
+    plan = plan_of(overridden, scans=scans)
+    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["cpu"]
+
+
+@pytest.mark.parametrize(("select", "index"), [("gfx90a", 2), (1, 1)])
+def test_select(select: str | int, index: int) -> None:
+    program = make_program(ROOT, "app", "app.mlir", offload=Offload.SELECT_OBJECT, select=select)
+    bundle = plan_of(program).steps["app/bundle/k"].params
+    assert isinstance(bundle, BundleParams)
+    assert bundle.handler == f"#gpu.select_object<{index}>"
+
+
+def test_selecting_what_a_module_lacks() -> None:
+    program = make_program(
+        ROOT,
+        "app",
+        "app.mlir",
+        offload=Offload.SELECT_OBJECT,
+        select="gfx90a",
+        modules={"k": ModuleOverride(targets=("cpu",))},
+    )
+    with pytest.raises(UsageError, match="gfx90a is none of the targets of gpu.module @k"):
+        plan_of(program)
+
+
+def test_lowered_modules_compile_for_their_own_kind() -> None:
+    scans = {"outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, dialect="rocdl"),))}
+    with pytest.raises(UsageError, match=r"already in the rocdl dialect.*sm_60"):
+        plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
+    plan_of(make_program(ROOT, "app", "app.mlir", targets=("gfx90a",)), scans=scans)
+
+
+def test_two_modules_of_one_name() -> None:
+    with pytest.raises(UsageError, match=r"@k is in both a\.mlir and b\.mlir"):
+        plan_of(make_program(ROOT, "app", "a.mlir", "b.mlir"))
+
+
+def test_override_of_an_unknown_module() -> None:
+    program = make_program(ROOT, "app", "app.mlir", modules={"kk": ModuleOverride()})
+    with pytest.raises(UsageError, match=r"names 'kk'.*did you mean 'k'"):
+        plan_of(program)
+
+
+def test_restricting_targets() -> None:
+    plan = plan_of(make_program(ROOT, "app", "app.mlir"), only_targets=frozenset({"cpu"}))
+    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["cpu"]
+    with pytest.raises(UsageError, match="not compiled for gfx90a"):
+        plan_of(make_program(ROOT, "app", "app.mlir", targets=("cpu",)), only_targets=frozenset({"gfx90a"}))
+
+
+def test_several_sources_have_several_host_parts() -> None:
+    scans = {
+        "outline/a.mlir": ScannedSource(modules=(ScannedModule(name="ka", index=0),)),
+        "outline/b.mlir": ScannedSource(modules=(ScannedModule(name="kb", index=0),)),
+    }
+    plan = plan_of(make_program(ROOT, "app", "a.mlir", "b.mlir", "x.o", "y.a"), scans=scans)
+    host = plan.steps["app/host/a"]
+    assert host.output_path("object") == ROOT / "build/app/host.a.o"
+    assert isinstance(host.params, HostParams)
+    assert host.params.modules == ("ka",)
+    names = [i.name for i in plan.steps["app/link"].inputs]
+    assert names == ["object.0", "object.1", "object.2", "archive.3", "runtime"]
+
+
+def test_debug_compiles_the_located_text() -> None:
+    targets = {"cpu": replace(TARGETS["cpu"], debug=True)}
+    program = make_program(ROOT, "app", "app.mlir", targets=("cpu",))
+    planner = Planner(
+        project=make_project(ROOT, program, targets=targets),
+        layout=Layout(root=ROOT, build_dir=ROOT / "build"),
+        triple="t",
+        runtime_sources=(),
+    )
+    plan = planner.full_plan((program,), {"outline/app.mlir": ONE})
+    inputs = {i.name: i for i in plan.steps["app/compile/k/cpu"].inputs}
+    assert inputs["module"].path.name == "located.0.mlir"
+    assert inputs["module"].in_key
+    assert not inputs["located"].in_key
+
+
+def test_unknown_programs_and_targets_have_suggestions() -> None:
+    program = make_program(ROOT, "saxpy", "a.mlir")
+    planner = Planner(
+        project=make_project(ROOT, program),
+        layout=Layout(root=ROOT, build_dir=ROOT / "build"),
+        triple="t",
+        runtime_sources=(),
+        only_targets=frozenset({"sm_09"}),
+    )
+    with pytest.raises(UsageError, match="no program 'saxpi'.*did you mean 'saxpy'"):
+        planner.choose_programs(("saxpi",))
+    with pytest.raises(UsageError, match="no target 'sm_09'.*did you mean 'sm_"):
+        planner.choose_programs(())
+
+
+def test_planning_is_linear_enough() -> None:
+    """10,000 steps plan without quadratic work: counted in look-ups, not in seconds."""
+    modules = tuple(ScannedModule(name=f"k{n}", index=n) for n in range(2000))
+    plan = plan_of(
+        make_program(ROOT, "app", "a.mlir"), scans={"outline/a.mlir": ScannedSource(modules=modules)}
+    )
+    assert len(plan.steps) == 2000 * 5 + 4
+    assert plan.graph.number_of_edges() < 8 * len(plan.steps)

@@ -1,0 +1,32 @@
+"""Projects made by hand, for tests that need no YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpubuild.model.project import CacheConfig, Program, Project
+from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+
+TARGETS = {
+    "sm_60": Target(name="sm_60", kind=Kind.NVVM, chip="sm_60", triple=NVVM_TRIPLE),
+    "sm_90": Target(name="sm_90", kind=Kind.NVVM, chip="sm_90", triple=NVVM_TRIPLE),
+    "gfx90a": Target(name="gfx90a", kind=Kind.ROCDL, chip="gfx90a", triple=ROCDL_TRIPLE),
+    "cpu": Target(name="cpu", kind=Kind.CPU, chip="x86-64-v3", triple="x86_64-unknown-linux-gnu"),
+}
+
+
+def make_project(root: Path, *programs: Program, targets: dict[str, Target] | None = None) -> Project:
+    """A project in ``root`` with ``programs`` and, unless given, four targets."""
+    return Project(
+        root=root,
+        file=root / "targets.yaml",
+        targets=targets or TARGETS,
+        programs={p.name: p for p in programs},
+        cache=CacheConfig(directory=root / "cache"),
+    )
+
+
+def make_program(root: Path, name: str, *sources: str, **options: object) -> Program:
+    """A program of ``sources`` (relative to ``root``), for all targets unless told otherwise."""
+    options.setdefault("targets", tuple(TARGETS))
+    return Program(name=name, sources=tuple(root / s for s in sources), **options)  # type: ignore[arg-type]
