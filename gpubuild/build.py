@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpubuild.cache.disk import open_store
+from gpubuild.cache.opening import open_store
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepError
 from gpubuild.events import BuildWarning, Listener, PlanGrew, Silent, StepFinished, StepStarted
@@ -64,12 +64,8 @@ def open_builder(
     layout = Layout(root=project.root, build_dir=options.build_dir)
     listener = listener or Silent()
     with build_lock(layout, listener):
-        store = open_store(
-            replace(
-                project.cache, directory=options.cache_dir or settings.cache_dir or project.cache.directory
-            ),
-            enabled=options.use_cache,
-        )
+        directory = options.cache_dir or settings.cache_dir or project.cache.directory
+        store = open_store(replace(project.cache, directory=directory) if options.use_cache else None)
         executor = LocalExecutor(options.jobs or settings.jobs or len(os.sched_getaffinity(0)))
         try:
             yield Builder(

@@ -65,9 +65,7 @@ class Layout:
         """A file name for a source: readable, and unique because the path is escaped or hashed."""
         shown = self.shown(source)
         if len(shown) < 120 and not Path(shown).is_absolute() and ".." not in shown:
-            return (
-                quote(shown, safe="").replace(".", "_", 1) if shown.startswith(".") else quote(shown, safe="")
-            )
+            return file_name(shown)
         return f"{digest_bytes(shown.encode())[:16]}-{re.sub(r'[^A-Za-z0-9_.-]', '_', source.name)[-80:]}"
 
     def shown(self, path: Path) -> str:
