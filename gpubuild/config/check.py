@@ -29,6 +29,8 @@ def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None
 
     ``at`` is the place of the key that holds the value: where a missing key is reported.
     """
+    if node.shape is Shape.BROKEN:
+        return None
     if node.shape not in shapes(spec):
         problems.add(node.place, _wrong_shape(node, spec))
         return None

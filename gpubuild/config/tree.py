@@ -39,6 +39,7 @@ class Shape(StrEnum):
     TEXT = "text"
     LIST = "a list"
     MAP = "a mapping"
+    BROKEN = "an unreadable value"  # a problem is noted already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,18 +143,18 @@ class _Reader:
             return self._scalar(node)
         if id(node) in self._open:
             self._problems.add(_place(node), "this anchor contains an alias to itself")
-            return Node(shape=Shape.NULL, place=_place(node))
+            return Node(shape=Shape.BROKEN, place=_place(node))
         if len(self._open) >= MAX_DEPTH:
             raise _TooMuchError(f"the file nests more than {MAX_DEPTH} levels deep")
+        tag = "map" if isinstance(node, yaml.MappingNode) else "seq"
+        if node.tag != _TAG + tag:
+            return self._foreign(node)
         self._open.append(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
-                self._expect_tag(node, "map")
                 return Node(shape=Shape.MAP, place=_place(node), members=self._members(node))
-            self._expect_tag(node, "seq")
-            return Node(
-                shape=Shape.LIST, place=_place(node), items=tuple(self._node(item) for item in node.value)
-            )
+            items = tuple(self._node(item) for item in node.value)
+            return Node(shape=Shape.LIST, place=_place(node), items=items)
         finally:
             self._open.pop()
 
@@ -194,17 +195,16 @@ class _Reader:
 
     def _scalar(self, node: yaml.ScalarNode) -> Node:
         shape, scalar = _meaning(node)
-        if shape is None:
-            self._problems.add(_place(node), f"the tag {node.tag} is not supported; leave it out")
-            shape = Shape.NULL
+        if shape is Shape.BROKEN:
+            return self._foreign(node)
         return Node(shape=shape, place=_place(node), scalar=scalar, raw=node.value)
 
-    def _expect_tag(self, node: yaml.Node, tag: str) -> None:
-        if node.tag != _TAG + tag:
-            self._problems.add(_place(node), f"the tag {node.tag} is not supported; leave it out")
+    def _foreign(self, node: yaml.Node) -> Node:
+        self._problems.add(_place(node), f"the tag {node.tag} is not supported; leave it out")
+        return Node(shape=Shape.BROKEN, place=_place(node))
 
 
-def _meaning(node: yaml.ScalarNode) -> tuple[Shape | None, bool | int | str | None]:
+def _meaning(node: yaml.ScalarNode) -> tuple[Shape, bool | int | str | None]:
     text = node.value
     match node.tag.removeprefix(_TAG):
         case "str" | "timestamp" | "value" | "merge":
@@ -222,7 +222,7 @@ def _meaning(node: yaml.ScalarNode) -> tuple[Shape | None, bool | int | str | No
         case "float":
             return (Shape.TEXT, text) if ":" in text else (Shape.NUMBER, None)
         case _:
-            return None, None
+            return Shape.BROKEN, None
 
 
 def _place(node: yaml.Node) -> Place:

@@ -1,0 +1,189 @@
+"""A right targets.yaml becomes the Project it describes."""
+
+from pathlib import Path
+
+import pytest
+
+from gpubuild.config.load import load_project, loads
+from gpubuild.model.project import CacheConfig, ModuleOverride, Offload, Passes, RemoteCache, RemoteMode
+from gpubuild.model.target import Kind, Target
+
+FULL = """\
+version: 1
+cache: {dir: kept, max_size: 1.5 GiB, remote: {url: "http://cache.example:8080/", mode: read-only}}
+defaults: {opt_level: 2, fast_math: true}
+targets:
+  sm_60:
+  sm_90:  {features: "+ptx80", opt_level: 3, fast_math: false, debug: true}
+  mi210:  {chip: gfx90a, features: [+sramecc, -xnack], device_libs: [lib/amd.bc], passes: "any"}
+  cpu:    {chip: x86-64-v3}
+programs:
+  saxpy:
+    sources: [src/saxpy.mlir, src/main.c]
+    targets: [cpu, sm_60]
+    offload: select_object
+    select: sm_60
+    modules: {reduce: {targets: [sm_60, cpu], opt_level: 0, device_libs: [lib/my.ll]}, scan: }
+    device_libs: {nvvm: [lib/my.ll]}
+    passes: {source: "a", nvvm: "b", rocdl: "c", cpu: "d", host: "e"}
+    link: {libraries: [m], flags: ["-Wl,-z,now"]}
+  all:
+    sources: [src/saxpy.mlir]
+    device_libs: [lib/my.ll]
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("src/saxpy.mlir", "src/main.c", "lib/my.ll", "lib/amd.bc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def minimal(targets: str) -> str:
+    return f"version: 1\ntargets: {targets}\nprograms: {{p: {{sources: [src/saxpy.mlir]}}}}\n"
+
+
+def test_every_key(root: Path) -> None:
+    (root / "targets.yaml").write_text(FULL)
+    project = load_project(root / "targets.yaml")
+    assert (project.root, project.file) == (root, root / "targets.yaml")
+    assert (project.opt_level, project.debug) == (2, False)
+    assert project.cache == CacheConfig(
+        directory=root / "kept",
+        max_size_bytes=3 << 29,
+        remote=RemoteCache(url="http://cache.example:8080", mode=RemoteMode.READ_ONLY),
+    )
+    assert list(project.targets) == ["sm_60", "sm_90", "mi210", "cpu"]
+    assert project.targets["sm_60"] == Target(
+        name="sm_60",
+        kind=Kind.NVVM,
+        chip="sm_60",
+        triple="nvptx64-nvidia-cuda",
+        opt_level=2,
+        fast_math=True,
+    )
+    assert project.targets["sm_90"] == Target(
+        name="sm_90",
+        kind=Kind.NVVM,
+        chip="sm_90",
+        triple="nvptx64-nvidia-cuda",
+        features="+ptx80",
+        opt_level=3,
+        fast_math=False,
+        debug=True,
+    )
+    assert project.targets["mi210"] == Target(
+        name="mi210",
+        kind=Kind.ROCDL,
+        chip="gfx90a",
+        triple="amdgcn-amd-amdhsa",
+        features="+sramecc,-xnack",
+        opt_level=2,
+        fast_math=True,
+        device_libs=(root / "lib/amd.bc",),
+        passes="any",
+    )
+    saxpy = project.programs["saxpy"]
+    assert saxpy.sources == (root / "src/saxpy.mlir", root / "src/main.c")
+    assert saxpy.targets == ("cpu", "sm_60")
+    assert (saxpy.offload, saxpy.select) == (Offload.SELECT_OBJECT, "sm_60")
+    assert saxpy.modules == {
+        "reduce": ModuleOverride(targets=("sm_60", "cpu"), opt_level=0, device_libs=(root / "lib/my.ll",)),
+        "scan": ModuleOverride(),
+    }
+    assert saxpy.device_libs == {Kind.NVVM: (root / "lib/my.ll",)}
+    assert saxpy.passes == Passes(source="a", nvvm="b", rocdl="c", cpu="d", host="e")
+    assert (saxpy.link_libraries, saxpy.link_flags) == (("m",), ("-Wl,-z,now",))
+    everything = project.programs["all"]
+    assert everything.targets == tuple(project.targets)
+    assert everything.device_libs == dict.fromkeys(Kind, (root / "lib/my.ll",))
+    assert (everything.offload, everything.select) == (Offload.DISPATCH, None)
+
+
+def test_defaults(root: Path) -> None:
+    project = loads(minimal("{sm_90: {}}"), root / "targets.yaml")
+    assert project.cache == CacheConfig(directory=root / "cache")
+    target = project.targets["sm_90"]
+    assert (target.opt_level, target.fast_math, target.debug) == (3, False, False)
+    assert (project.opt_level, project.debug) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("entry", "machine", "kind", "chip", "triple"),
+    [
+        ("cpu:", "x86_64", Kind.CPU, "x86-64-v2", "x86_64-unknown-linux-gnu"),
+        ("cpu:", "aarch64", Kind.CPU, "generic", "aarch64-unknown-linux-gnu"),
+        ("cpu: {chip: native}", "x86_64", Kind.CPU, "native", "x86_64-unknown-linux-gnu"),
+        ("here: {chip: native}", "aarch64", Kind.CPU, "native", "aarch64-unknown-linux-gnu"),
+        ("x86-64-v4:", "x86_64", Kind.CPU, "x86-64-v4", "x86_64-unknown-linux-gnu"),
+        ("cpu: {chip: x86-64-v3}", "aarch64", Kind.CPU, "x86-64-v3", "x86_64-unknown-linux-gnu"),
+        ("zen: {kind: cpu, chip: znver4}", "x86_64", Kind.CPU, "znver4", "x86_64-unknown-linux-gnu"),
+        ("plain: {kind: cpu}", "x86_64", Kind.CPU, "x86-64-v2", "x86_64-unknown-linux-gnu"),
+        ("hopper: {chip: sm_90a}", "x86_64", Kind.NVVM, "sm_90a", "nvptx64-nvidia-cuda"),
+        ("gfx9-4-generic: {kind: rocdl}", "x86_64", Kind.ROCDL, None, None),
+        ("gfx942: {triple: amdgcn-amd-amdpal}", "x86_64", Kind.ROCDL, "gfx942", "amdgcn-amd-amdpal"),
+    ],
+)
+def test_kind_chip_and_triple_follow(
+    root: Path, entry: str, machine: str, kind: Kind, chip: str | None, triple: str | None
+) -> None:
+    text = f"version: 1\ntargets:\n  {entry}\nprograms: {{p: {{sources: [src/saxpy.mlir]}}}}\n"
+    if chip is None:
+        with pytest.raises(Exception, match="needs a chip"):
+            loads(text, root / "targets.yaml", machine=machine)
+        return
+    (target,) = loads(text, root / "targets.yaml", machine=machine).targets.values()
+    assert (target.kind, target.chip, target.triple) == (kind, chip, triple)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("2 GiB", 2 << 30),
+        ("2GiB", 2 << 30),
+        ("500 MB", 500_000_000),
+        ("1 KiB", 1024),
+    ],
+)
+def test_sizes(root: Path, size: str, expected: int) -> None:
+    text = minimal("{cpu: }") + f"cache: {{max_size: {size}}}\n"
+    assert loads(text, root / "targets.yaml").cache.max_size_bytes == expected
+
+
+def test_words_mean_what_yaml_1_2_says(root: Path) -> None:
+    """YAML 1.1 would read the names as true and false, and the flag as a sixty-based number."""
+    text = """\
+version: 1
+targets: {on: {kind: cpu}, no: {kind: cpu}}
+programs: {yes: {sources: [src/saxpy.mlir], link: {flags: [1:30]}}}
+"""
+    project = loads(text, root / "targets.yaml")
+    assert list(project.targets) == ["on", "no"]
+    assert project.programs["yes"].link_flags == ("1:30",)
+
+
+def test_anchors_and_merge_keys(root: Path) -> None:
+    text = """\
+version: 1
+targets: {sm_60: &nvidia {opt_level: 1, debug: true}, sm_90: {<<: *nvidia, opt_level: 2}, cpu: }
+programs:
+  a: {sources: &sources [src/saxpy.mlir]}
+  b: {sources: *sources}
+"""
+    project = loads(text, root / "targets.yaml")
+    assert (project.targets["sm_90"].opt_level, project.targets["sm_90"].debug) == (2, True)
+    assert project.programs["b"].sources == project.programs["a"].sources
+
+
+def test_sources_outside_the_project_and_a_byte_order_mark(root: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "sub" / "targets.yaml").write_bytes(
+        b"\xef\xbb\xbf" + minimal("{cpu: }").replace("src/", "../src/").encode()
+    )
+    project = load_project(root / "sub" / "targets.yaml")
+    assert project.programs["p"].sources == (root / "src/saxpy.mlir",)
+    assert project.root == root / "sub"

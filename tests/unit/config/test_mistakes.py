@@ -1,0 +1,264 @@
+"""A wrong targets.yaml: every mistake, where it is, and what to do about it."""
+# ruff: noqa: E501 - a table reads best with one row a line
+
+import os
+import pickle
+import random
+from pathlib import Path
+
+import pytest
+
+from gpubuild.config.load import load_project, loads
+from gpubuild.config.tree import MAX_DEPTH
+from gpubuild.errors import EXIT_USAGE, ConfigError
+from gpubuild.model.project import Project
+
+GOOD = """\
+version: 1
+cache: {dir: cache, max_size: 2 GiB, remote: {url: "http://h/", mode: read-only}}
+defaults: {opt_level: 3, fast_math: false}
+targets: {sm_60: {}, sm_90: {features: "+ptx80"}, cpu: {chip: x86-64-v3}}
+programs:
+  p:  # größer
+    sources: [k.mlir]
+    targets: [sm_60, cpu]
+    modules: {m: {targets: [cpu], opt_level: 2}}
+    link: {libraries: [m]}
+"""
+BASE = {"version": "1", "targets": "{sm_60: {}, sm_90: {}, cpu: }", "programs": "{p: {sources: [k.mlir]}}"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "k.mlir").touch()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "mine.bc").touch()
+    return tmp_path
+
+
+def document(**sections: str) -> str:
+    return "".join(f"{key}: {value}\n" for key, value in (BASE | sections).items() if value)
+
+
+def problems(text: str | bytes, root: Path) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        loads(text, root / "targets.yaml")
+    assert caught.value.exit_code == EXIT_USAGE
+    assert all(p.location and p.location.line and p.location.column for p in caught.value.problems)
+    return [
+        f"{p.location.line}:{p.location.column}: {p.message}" for p in caught.value.problems if p.location
+    ]
+
+
+def program(keys: str) -> str:
+    return document(programs=f"{{p: {{sources: [k.mlir], {keys}}}}}")
+
+
+MISTAKES = {
+    # Structure.
+    "unknown key": (document(targets="{sm_60: {chips: x}}"), "2:19: unknown key 'chips' (did you mean 'chip'?)"),
+    "key of another tool": (document(targets="{sm_60: {arch: x}}"), "unknown key 'arch' (did you mean 'chip'?)"),
+    "nothing close": (document(zzz="1"), "4:1: unknown key 'zzz' (known: version, cache, defaults,"),
+    "duplicate key": (document(targets="{cpu: , cpu: }"), "2:18: key 'cpu' is given twice"),
+    "missing version": (document(version=""), "1:1: targets.yaml needs the key 'version'"),
+    "missing targets": (document(targets=""), "needs the key 'targets'"),
+    "missing programs": (document(programs=""), "needs the key 'programs'"),
+    "missing sources": (document(programs="{p: {targets: [cpu]}}"), "3:12: a program needs the key 'sources'"),
+    "missing url": (document(cache="{remote: {mode: read-only}}"), "4:9: remote needs the key 'url'"),
+    "empty programs": (document(programs="{}"), "3:1: 'programs' is empty; name at least one"),
+    "empty targets": (document(targets="{}"), "2:1: 'targets' is empty"),
+    "null programs": (document(programs="~"), "3:11: expected a mapping, got nothing"),
+    "null program": (document(programs="{p: }"), "expected a mapping, got nothing"),
+    "empty sources": (document(programs="{p: {sources: []}}"), "3:25: the list is empty; name a source file"),
+    "not a list": (document(programs="{p: {sources: k.mlir}}"), "expected a list, got 'k.mlir'; write [k.mlir]"),
+    "not a mapping": (document(targets="[cpu]"), "2:10: expected a mapping, got a list"),
+    "not text": (document(targets="{h: {chip: 90}}"), 'expected text, got 90; to mean the text, write "90"'),
+    "quoted number": (document(defaults='{opt_level: "3"}'), "got '3'; write it without quotes"),
+    "octal number": (document(defaults="{opt_level: 02}"), "got 02; write it in plain decimal digits"),
+    "underscored": (document(cache="{max_size: 1_000}"), "expected a whole number or text, got 1_000; write it in"),
+    "fraction": (document(defaults="{opt_level: 2.5}"), "expected a whole number, got 2.5"),
+    "enormous number": (document(defaults=f"{{opt_level: {'9' * 5000}}}"), "expected a whole number, got 9999"),
+    "yes": (document(defaults="{debug: yes}"), "4:19: expected true or false, got 'yes'; write true, without"),
+    "off": (document(defaults="{debug: off}"), "write false"),
+    "out of range": (document(defaults="{opt_level: 4}"), "4:23: expected 0 to 3, got 4"),
+    "bad word": (program("offload: dispach"), "unknown word 'dispach' (did you mean 'dispatch'?)"),
+    "bad size": (document(cache="{max_size: 2 gigs}"), "expected a size, got '2 gigs'; write a number of bytes or"),
+    "bad url": (document(cache="{remote: {url: cache.example}}"), "expected an http:// or https:// address"),
+    "other version": ("version: 2\nprogrammes: {}\n", "1:10: version 2 of this format is not supported"),
+    "text version": (document(version='"1"'), "1:10: expected a whole number, got '1'; write it without quotes"),
+    "top level list": ("- a\n", "1:1: expected a mapping, got a list"),
+    "top level text": ("hello\n", "1:1: expected a mapping, got 'hello'"),
+    # Names.
+    "program name": (document(programs="{a/b: {sources: [k.mlir]}}"), "3:12: expected a name made of letters"),
+    "program name ..": (document(programs="{..: {sources: [k.mlir]}}"), "expected a name made of letters"),
+    "target name": (document(targets="{a b: {kind: cpu}}"), "2:11: expected a name made of letters"),
+    "null key": (document(targets="{~: {kind: cpu}, cpu: }"), "2:11: a key must be a plain word"),
+    "complex key": (document(targets="{[a]: {kind: cpu}, cpu: }"), "2:11: a key must be a plain word"),
+    "module name": (program('modules: {"@k": }'), "expected the name of a gpu.module, without '@', got '@k'"),
+    # Targets.
+    "no kind": (document(targets="{hopper: }"), "2:11: cannot tell the kind of target 'hopper' from its name"),
+    "no kind of chip": (document(targets="{h: {chip: sm90}}"), "2:21: cannot tell the kind of target 'h' from its chip"),
+    "absurd chip": (document(targets="{cpu: {chip: 'x y'}}"), "expected a chip such as"),
+    "no chip": (document(targets="{h: {kind: nvvm}}"), "2:11: target 'h' needs a chip, such as `chip: sm_90`"),
+    "kind and chip": (document(targets="{h: {kind: rocdl, chip: sm_60}}"), "'sm_60' is an NVIDIA chip, but target 'h' is of kind rocdl"),
+    "kind and name": (document(targets="{sm_60: {kind: rocdl}}"), "2:11: 'sm_60' is the name of an NVIDIA chip"),
+    "name and chip": (document(targets="{cpu: {chip: sm_60}}"), "'cpu' is the name of a CPU"),
+    "native GPU": (document(targets="{gfx90a: {chip: native}}"), "'gfx90a' is the name of an AMD chip"),
+    "triple": (document(targets="{cpu: {triple: nvptx64-nvidia-cuda}}"), "triple 'nvptx64-nvidia-cuda' does not belong"),
+    "features": (document(targets="{sm_90: {features: ptx80}}"), "got 'ptx80'; write +name or -name"),
+    "target id": (document(targets="{gfx90a: {features: [xnack+]}}"), "expected a feature, got 'xnack+'"),
+    "feature twice": (document(targets="{gfx90a: {features: [-xnack, -xnack]}}"), "'-xnack' is listed twice"),
+    # Programs.
+    "unknown target": (program("targets: [sm_91]"), "unknown target 'sm_91' (did you mean 'sm_90'?)"),
+    "unrelated target": (program("targets: [gfx1100]"), "unknown target 'gfx1100' (declared: sm_60, sm_90, cpu)"),
+    "target twice": (program("targets: [cpu, cpu]"), "'cpu' is listed twice"),
+    "no targets": (program("targets: []"), "the list is empty; name a target's name"),
+    "module's target": (program("modules: {m: {targets: [sm_9]}}"), "unknown target 'sm_9' (did you mean"),
+    "suffix": (document(programs="{p: {sources: [k.cu]}}"), "expected a source file (.mlir .c"),
+    "no such source": (document(programs="{p: {sources: [kk.mlir]}}"), "3:26: source 'kk.mlir' does not exist (did you mean 'k.mlir'?)"),
+    "source twice": (document(programs="{p: {sources: [k.mlir, ./k.mlir]}}"), "3:34: './k.mlir' is listed twice"),
+    "source in home": (document(programs="{p: {sources: [~/k.mlir]}}"), "'~' is not expanded"),
+    "no such folder": (document(programs="{p: {sources: [libs/k.mlir]}}"), "there is no folder 'libs'; did you mean 'lib'?"),
+    "source with NUL": (document(programs='{p: {sources: ["\\0.mlir"]}}'), "NUL"),
+    "endless name": (document(programs=f"{{p: {{sources: [{'k' * 300}.mlir]}}}}"), "File name too long"),
+    "library suffix": (program("device_libs: [k.mlir]"), "expected a device library (.bc .ll), got 'k.mlir'"),
+    "no such library": (program("device_libs: {nvvm: [lib/mina.bc]}"), "device library 'lib/mina.bc' does not exist (did you mean 'lib/mine.bc'?)"),
+    "target's library": (document(targets="{cpu: {device_libs: [m.bc]}}"), "device library 'm.bc' does not exist"),
+    "library of a kind": (program("device_libs: {cuda: [lib/mine.bc]}"), "unknown key 'cuda'"),
+    "select alone": (program("select: cpu"), "'select' needs `offload: select_object` beside it"),
+    "select unknown": (program("offload: select_object, select: sm_6"), "unknown target 'sm_6' (did you mean 'sm_60'?)"),
+    "select undeclared here": (program("targets: [cpu], offload: select_object, select: sm_60"), "this program is not compiled for target 'sm_60' (cpu)"),
+    "select index": (program("offload: select_object, select: 3"), "this program has 3 targets, so there is no index 3"),
+    "select in module": (program("offload: select_object, select: sm_60, modules: {m: {targets: [cpu]}}"), "module 'm' is not compiled for target 'sm_60'"),
+    "select negative": (program("offload: select_object, select: -1"), "expected at least 0, got -1"),
+    "library flag": (program("link: {libraries: [-lm]}"), "expected a library's name, got '-lm'; write m for -lm"),
+    # YAML itself.
+    "empty file": ("", "1:1: the file is empty; `gpubuild init`"),
+    "only a comment": ("# nothing\n", "the file is empty"),
+    "tab": ("version: 1\ntargets:\n\tcpu: {}\n", "3:1: a tab stands where YAML wants spaces"),
+    "unclosed": ("version: 1\ntargets: {cpu: {}\n", "not valid YAML"),
+    "two documents": (document() + "---\n" + document(), "4:1: a second document starts here"),
+    "control character": (document(programs="{p\x07: {}}"), "3:13: control character U+0007"),
+    "python object": (document(cache="!!python/object/apply:os.system [id]"), "4:8: the tag"),
+    "local tag": (document(programs="{p: {sources: [!secret k.mlir]}}"), "the tag !secret is not supported"),
+    "contains itself": (document(programs="&a {p: *a}"), "3:11: this anchor contains an alias to itself"),
+    "unknown alias": (document(programs="*nowhere"), "3:11: not valid YAML: found undefined alias"),
+    "merge of text": (document(targets="{<<: x, cpu: }"), "2:15: `<<` takes a mapping"),
+    "depth": (document(programs="[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)), "levels deep"),
+    "latin-1": ("version: 1\n# gr\xf6sse\n".encode("latin-1"), "2:5: the file is not UTF-8"),
+    "utf-16": ("version: 1\n".encode("utf-16"), "1:1: the file is not UTF-8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), MISTAKES.values(), ids=MISTAKES)
+def test_mistake(text: str | bytes, expected: str, root: Path) -> None:
+    found = problems(text, root)
+    assert any(expected in problem for problem in found), found
+    # One mistake, one message.
+    assert len(found) == 1, found
+
+
+def test_all_mistakes_at_once_in_file_order(root: Path) -> None:
+    text = """\
+programs: {p: {sources: [k.mlir, gone.mlir], targets: [cpuu]}}
+targets: {cpu: {opt_levl: 1}, sm_90: {opt_level: 7}}
+version: 1
+zzz: 1
+"""
+    assert [p.split(": ", 1)[0] for p in problems(text, root)] == ["1:34", "1:56", "2:17", "2:50", "4:1"]
+
+
+def test_rendering_has_line_and_caret(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    (root / "targets.yaml").write_text(document(targets="{sm_60: {chips: x}}"))
+    with pytest.raises(ConfigError) as caught:
+        load_project(Path("targets.yaml"))
+    assert caught.value.render() == (
+        "targets.yaml:2:19: error: unknown key 'chips' (did you mean 'chip'?)\n"
+        "  targets: {sm_60: {chips: x}}\n"
+        "                    ^"
+    )
+    assert pickle.loads(pickle.dumps(caught.value)).render() == caught.value.render()
+
+
+def test_file_is_shown_relative_when_shorter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with pytest.raises(ConfigError, match=r"^targets\.yaml:1:1: "):
+        loads("", root / "targets.yaml")
+    monkeypatch.chdir("/")
+    with pytest.raises(ConfigError, match=f"^{str(root)[1:]}/targets.yaml:1:1: "):
+        loads("", root / "targets.yaml")
+
+
+def test_duplicate_names_the_first_place(root: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads("version: 1\nversion: 1\n" + document(version=""), root / "targets.yaml")
+    (problem,) = caught.value.problems
+    assert str(problem.notes[0].location).endswith("targets.yaml:1:1")
+
+
+def test_columns_count_characters_not_bytes(root: Path) -> None:
+    assert problems(document(programs='{"größe": {}}'), root)[0].startswith("3:12: ")
+    assert problems(document(programs='{p: {sources: ["größe.mlir", x.cu]}}'), root)[1].startswith("3:40: ")
+
+
+def test_absent_and_unreadable_files(root: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_project(root / "nothing.yaml")
+    assert "gpubuild init" in caught.value.render()
+    with pytest.raises(ConfigError, match="folder"):
+        load_project(root)
+
+
+def test_alias_bomb_is_stopped(root: Path) -> None:
+    lines = ["version: 1", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    assert any("use fewer aliases" in p for p in problems("\n".join(lines), root))
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
+def test_deep_nesting_is_stopped(opening: str, root: Path) -> None:
+    assert problems("version: 1\nprograms:\n " + opening * 20_000, root)
+
+
+def test_huge_file_is_refused(root: Path) -> None:
+    assert "larger than 1 MiB" in problems("#" * (2 << 20), root)[0]
+
+
+def accepted_or_explained(data: bytes, root: Path) -> None:
+    try:
+        project = loads(data, root / "targets.yaml")
+    except ConfigError as error:
+        assert error.problems
+        assert error.render()
+    else:
+        assert isinstance(project, Project)
+
+
+def test_truncation_at_every_byte(root: Path) -> None:
+    data = GOOD.encode()
+    loads(data, root / "targets.yaml")
+    for length in range(len(data)):
+        accepted_or_explained(data[:length], root)
+
+
+def test_mutations_never_crash(root: Path) -> None:
+    rng = random.Random(1)
+    pieces = [b"{", b"}", b"[", b"]", b":", b",", b"&a", b"*a", b"!!x ", b"\t", b"\n", b"  ", b"\xff", b'"', b"<<: ", b"~", b"- ", b"1e9", b"#", b"|", b"? ", b"%", b"\0", b"@"]  # fmt: skip
+    for _ in range(1500):
+        data = bytearray(GOOD.encode())
+        for _ in range(rng.randint(1, 4)):
+            start = rng.randrange(len(data))
+            data[start : start + rng.choice((0, 0, 1, 5))] = rng.choice(pieces)
+        accepted_or_explained(bytes(data), root)
+
+
+def test_unreadable_folder_is_one_problem(root: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    (root / "lib").chmod(0)
+    try:
+        found = problems(document(programs="{p: {sources: [lib/k.mlir]}}"), root)
+    finally:
+        (root / "lib").chmod(0o755)
+    assert "cannot be read: Permission denied" in found[0]

@@ -1,0 +1,173 @@
+"""The published schema is current, valid, and agrees with the loader."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from gpubuild.config.load import loads
+from gpubuild.config.schema import SCHEMA_FILE, json_schema, schema_text
+from gpubuild.errors import ConfigError
+
+PROGRAM = "programs: {p: {sources: [k.mlir]}}"
+TARGETS = "targets: {cpu: }"
+
+
+def of_target(options: str) -> str:
+    return f"version: 1\ntargets: {{sm_90: {options}}}\n{PROGRAM}\n"
+
+
+def of_program(keys: str) -> str:
+    return f"version: 1\n{TARGETS}\nprograms: {{p: {{sources: [k.mlir], {keys}}}}}\n"
+
+
+def with_section(section: str) -> str:
+    return f"version: 1\n{TARGETS}\n{PROGRAM}\n{section}\n"
+
+
+GOOD = [
+    with_section(""),
+    with_section("cache: "),
+    with_section("cache: {dir: x, max_size: 12, remote: {url: 'https://h/c', mode: write-only}}"),
+    with_section("cache: {max_size: 1.5 TiB}"),
+    with_section("defaults: "),
+    with_section("defaults: {opt_level: 0, fast_math: true, debug: false}"),
+    of_target("{}"),
+    of_target("{features: ''}"),
+    of_target("{features: '+a,-b'}"),
+    of_target("{features: [+a, -b]}"),
+    of_target("{kind: nvvm, chip: sm_90a, triple: nvptx64-nvidia-cuda, passes: x, device_libs: [l.bc]}"),
+    of_program("targets: [cpu], offload: clang"),
+    of_program("offload: select_object, select: 0"),
+    of_program("offload: select_object, select: cpu"),
+    of_program("modules: {a: , b: {targets: [cpu], debug: true, device_libs: []}}"),
+    of_program("modules: "),
+    of_program("device_libs: []"),
+    of_program("device_libs: "),
+    of_program("device_libs: [l.bc]"),
+    of_program("device_libs: {nvvm: [l.bc], cpu: []}"),
+    of_program("passes: {source: x, host: y}"),
+    of_program("passes: , link: "),
+    of_program("link: {libraries: [m], flags: [-s]}"),
+]
+BAD = [
+    "",
+    "[]",
+    f"{TARGETS}\n{PROGRAM}",
+    f"version: 1\n{TARGETS}",
+    f"version: 1\n{PROGRAM}",
+    f"version: 2\n{TARGETS}\n{PROGRAM}",
+    f"version: '1'\n{TARGETS}\n{PROGRAM}",
+    f"version: 1\ntargets: {{}}\n{PROGRAM}",
+    f"version: 1\ntargets: \n{PROGRAM}",
+    f"version: 1\ntargets: [cpu]\n{PROGRAM}",
+    f"version: 1\ntargets: {{'a b': {{kind: cpu}}}}\n{PROGRAM}",
+    f"version: 1\ntargets: {{.cpu: {{kind: cpu}}}}\n{PROGRAM}",
+    f"version: 1\n{TARGETS}\nprograms: {{}}",
+    f"version: 1\n{TARGETS}\nprograms: {{p: }}",
+    f"version: 1\n{TARGETS}\nprograms: {{p: {{}}}}",
+    f"version: 1\n{TARGETS}\nprograms: {{-p: {{sources: [k.mlir]}}}}",
+    f"version: 1\n{TARGETS}\nprograms: {{p: {{sources: []}}}}",
+    f"version: 1\n{TARGETS}\nprograms: {{p: {{sources: [k.cu]}}}}",
+    f"version: 1\n{TARGETS}\nprograms: {{p: {{sources: [.c]}}}}",
+    f"version: 1\n{TARGETS}\nprograms: {{p: {{sources: [k.mlir, k.mlir]}}}}",
+    f"version: 1\n{TARGETS}\nprograms: {{p: {{sources: k.mlir}}}}",
+    with_section("unknown: 1"),
+    with_section("cache: {dir: ''}"),
+    with_section("cache: {dir: 3}"),
+    with_section("cache: {max_size: -1}"),
+    with_section("cache: {max_size: 2 GHz}"),
+    with_section("cache: {remote: }"),
+    with_section("cache: {remote: {}}"),
+    with_section("cache: {remote: {url: 'ftp://h'}}"),
+    with_section("cache: {remote: {url: 'http://h', mode: rw}}"),
+    with_section("defaults: {opt_level: 4}"),
+    with_section("defaults: {opt_level: -1}"),
+    with_section("defaults: {debug: 1}"),
+    with_section("defaults: {fast_math: 'true'}"),
+    with_section("defaults: {chip: sm_90}"),
+    of_target("{chips: x}"),
+    of_target("{kind: cuda}"),
+    of_target("{chip: 90}"),
+    of_target("{chip: ''}"),
+    of_target("{features: ptx80}"),
+    of_target("{features: '+a, +b'}"),
+    of_target("{features: [a]}"),
+    of_target("{features: [+a, +a]}"),
+    of_target("{triple: nvptx64}"),
+    of_target("{passes: ''}"),
+    of_target("{device_libs: [x.so]}"),
+    of_target("{device_libs: {nvvm: []}}"),
+    of_program("targets: []"),
+    of_program("targets: [cpu, cpu]"),
+    of_program("targets: cpu"),
+    of_program("offload: auto"),
+    of_program("offload: select_object, select: -1"),
+    of_program("offload: select_object, select: 1.5"),
+    of_program("modules: {'@a': }"),
+    of_program("modules: [a]"),
+    of_program("modules: {a: {chip: sm_90}}"),
+    of_program("device_libs: {cuda: []}"),
+    of_program("passes: x"),
+    of_program("passes: {device: x}"),
+    of_program("link: {libraries: [-lm]}"),
+    of_program("link: {flags: ['']}"),
+]
+
+
+def schema_accepts(text: str) -> bool:
+    validator = jsonschema.Draft202012Validator(json_schema())
+    return validator.is_valid(yaml.safe_load(text))
+
+
+def loader_accepts(text: str, root: Path) -> bool:
+    try:
+        loads(text, root / "targets.yaml")
+    except ConfigError:
+        return False
+    return True
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "k.mlir").touch()
+    (tmp_path / "l.bc").touch()
+    return tmp_path
+
+
+def test_the_file_is_current() -> None:
+    assert SCHEMA_FILE.read_text() == schema_text(), "run `python -m gpubuild.config.schema`"
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    assert json.loads(schema_text()) == json_schema()
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_good_documents(text: str, root: Path) -> None:
+    assert schema_accepts(text)
+    assert loader_accepts(text, root)
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_documents(text: str, root: Path) -> None:
+    assert not schema_accepts(text)
+    assert not loader_accepts(text, root)
+
+
+def descriptions(schema: object) -> list[bool]:
+    if isinstance(schema, dict):
+        own = [bool(s.get("description")) for s in schema.get("properties", {}).values()]
+        return own + [d for value in schema.values() for d in descriptions(value)]
+    if isinstance(schema, list):
+        return [d for item in schema for d in descriptions(item)]
+    return []
+
+
+def test_every_key_is_described() -> None:
+    found = descriptions(json_schema())
+    assert len(found) > 30
+    assert all(found)
