@@ -1,0 +1,279 @@
+"""Blobs: files named by the SHA-256 of their content.
+
+A name appears only by rename of a complete, synced file, and whoever reads one checks it, so a
+torn write, a flipped bit or an edited file is never served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import Blob
+
+TEMPORARY_PREFIX = ".gpubuild-"  # of files being copied out; a killed build may leave one
+_CHUNK_BYTES = 1 << 20
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+# Non-blocking, so that a FIFO put in a blob's place cannot hang a build.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class DamagedBlobError(Exception):
+    """A stored blob is not what its name says. It was set aside if that was possible."""
+
+
+class DestinationError(Exception):
+    """The copy could not be written where it was wanted; the store is not to blame."""
+
+
+class SourceError(Exception):
+    """A file to be stored is unreadable or does not have the digest it was announced with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBlob:
+    """One file of the store. ``used_seconds`` is when it was last read or written (Unix time)."""
+
+    digest: Digest
+    path: Path
+    size_bytes: int
+    used_seconds: float
+
+
+class BlobFolder:
+    """The folders ``cas``, ``tmp`` and ``quarantine`` of a cache directory.
+
+    Methods raise ``OSError`` when the store itself fails, else what they say.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._cas = directory / "cas"
+        self._tmp = directory / "tmp"
+        self._quarantine = directory / "quarantine"
+
+    def prepare(self) -> None:
+        """Make the folders and prove that files can be created in them."""
+        for folder in (self._cas, self._tmp, self._quarantine):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        os.close(os.open(probe := self._temporary(), _CREATE, 0o600))
+        probe.unlink()
+
+    def path(self, digest: Digest) -> Path:
+        """Where the blob lies if it is there. Raises ``ValueError`` for what is not a digest."""
+        if not is_digest(digest):
+            raise ValueError(f"not a digest: {digest!r}")
+        return self._cas / digest[:2] / digest
+
+    def has(self, blob: Blob) -> bool:
+        """Whether a file of the right name and size is there; its content is not read."""
+        try:
+            found = self.path(blob.digest).lstat()
+        except FileNotFoundError:
+            return False
+        return stat.S_ISREG(found.st_mode) and found.st_size == blob.size_bytes
+
+    def copy_out(self, blob: Blob, destination: Path) -> None:
+        """Replace ``destination`` by a verified copy, mode 0644 or 0755 whatever the umask.
+
+        A copy, never a link: the user may edit build outputs. Raises ``FileNotFoundError`` for
+        an absent blob, ``DamagedBlobError`` after setting a bad one aside, ``DestinationError``.
+        """
+        path = self.path(blob.digest)
+        try:
+            source = os.open(path, _READ)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if path.is_symlink():
+                self._set_aside(path, path.lstat())
+                raise DamagedBlobError(f"{path} is a link") from error
+            raise
+        with _closing(source):
+            found = os.fstat(source)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != blob.size_bytes:
+                self._set_aside(path, found)
+                raise DamagedBlobError(f"{path} is not a file of {blob.size_bytes} bytes")
+            temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
+            try:
+                with _destination_errors(destination):
+                    destination.parent.mkdir(parents=True, exist_ok=True)
+                    target = os.open(temporary, _CREATE, 0o600)
+                with _closing(target):
+                    if _copy(source, target, destination) != blob.digest:
+                        self._set_aside(path, found)
+                        raise DamagedBlobError(f"the content of {path} does not match its name")
+                    with _destination_errors(destination):
+                        os.fchmod(target, 0o755 if blob.executable else 0o644)
+                with _destination_errors(destination):
+                    temporary.replace(destination)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+                raise
+
+    def add(self, blob: Blob, file: Path) -> bool:
+        """Store ``file`` as ``blob``; False when it was there. Durable only after :meth:`sync`.
+
+        Raises ``SourceError`` when the file's bytes are not those of ``blob``.
+        """
+        path = self.path(blob.digest)
+        try:
+            source = os.open(file, _READ)
+        except OSError as error:
+            raise SourceError(f"cannot read {file}: {error.strerror}") from error
+        with _closing(source):
+            if self.has(blob):
+                _expect(_copy(source, None), blob, file)
+                with contextlib.suppress(OSError):
+                    os.utime(path)  # in use, for the eviction order
+                return False
+            temporary = self._temporary()
+            target = os.open(temporary, _CREATE, 0o600)
+            try:
+                with _closing(target):
+                    _expect(_copy(source, target), blob, file)
+                    os.fchmod(target, 0o444)
+                    os.fsync(target)
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                temporary.replace(path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+                raise
+        return True
+
+    def sync(self, digests: list[Digest]) -> None:
+        """Make the names of newly added blobs durable."""
+        for folder in {self.path(digest).parent for digest in digests} | ({self._cas} if digests else set()):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with _closing(handle):
+                os.fsync(handle)
+
+    def set_aside_bytes(self, name: str, data: bytes) -> None:
+        """Keep ``data`` in quarantine for whoever wants to know what happened."""
+        handle = os.open(self._quarantine / f"{name}-{time.time_ns()}", _CREATE, 0o600)
+        with _closing(handle):
+            os.write(handle, data)
+
+    def set_aside_folder(self, folder: Path) -> Path:
+        """Move ``folder`` into quarantine and return its new place."""
+        place = self._quarantine / f"{folder.name}-{time.time_ns()}"
+        folder.rename(place)
+        return place
+
+    def scan(self) -> Iterator[StoredBlob]:
+        """All blobs, in no order. Files that are not ours are passed over."""
+        for folder in _entries(self._cas):
+            if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+                continue
+            for entry in _entries(Path(folder.path)):
+                if not is_digest(entry.name) or not entry.name.startswith(folder.name):
+                    continue
+                with contextlib.suppress(OSError):  # deleted meanwhile
+                    found = entry.stat(follow_symlinks=False)
+                    yield StoredBlob(
+                        digest=Digest(entry.name),
+                        path=Path(entry.path),
+                        size_bytes=found.st_size,
+                        # Reading need not touch the file: the kernel keeps atime, at worst a day old.
+                        used_seconds=max(found.st_atime, found.st_mtime),
+                    )
+
+    def quarantined(self) -> int:
+        """How many things were set aside."""
+        return sum(1 for _ in _entries(self._quarantine))
+
+    def delete(self, blob: StoredBlob) -> int:
+        """Delete one blob; returns the bytes freed, 0 if it was gone or cannot be deleted."""
+        try:
+            blob.path.unlink()
+        except OSError:
+            return 0
+        return blob.size_bytes
+
+    def sweep(self, *, older_than_seconds: float, quarantine: bool = False) -> int:
+        """Delete what killed processes left in ``tmp`` (and the quarantine); returns bytes freed."""
+        freed = 0
+        limit = time.time() - older_than_seconds
+        for folder in (self._tmp, self._quarantine) if quarantine else (self._tmp,):
+            for entry in _entries(folder):
+                freed += _delete_tree(Path(entry.path), limit)
+        return freed
+
+    def _temporary(self) -> Path:
+        return self._tmp / f"{os.getpid()}-{secrets.token_hex(8)}"
+
+    def _set_aside(self, path: Path, found: os.stat_result) -> None:
+        """Quarantine ``path`` unless another process has already put a good file in its place."""
+        with contextlib.suppress(OSError):
+            now = path.lstat()
+            if (now.st_ino, now.st_dev) == (found.st_ino, found.st_dev):
+                path.rename(self._quarantine / f"{path.name}-{time.time_ns()}")
+
+
+@contextlib.contextmanager
+def _closing(handle: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _destination_errors(destination: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DestinationError(f"cannot write {destination}: {error.strerror}") from error
+
+
+def _copy(source: int, target: int | None, destination: Path | None = None) -> Digest:
+    """Hash ``source`` to its end, writing the same bytes to ``target``."""
+    digest = hashlib.sha256()
+    while chunk := os.read(source, _CHUNK_BYTES):
+        digest.update(chunk)
+        if target is not None:
+            with _destination_errors(destination) if destination else contextlib.nullcontext():
+                rest = memoryview(chunk)
+                while rest:
+                    rest = rest[os.write(target, rest) :]
+    return Digest(digest.hexdigest())
+
+
+def _expect(digest: Digest, blob: Blob, file: Path) -> None:
+    if digest != blob.digest:
+        raise SourceError(f"{file} changed before it was stored")
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            yield from found
+    except OSError:
+        return
+
+
+def _delete_tree(path: Path, older_than: float) -> int:
+    """Delete ``path``, folders included, without following links; returns bytes freed."""
+    freed = 0
+    try:
+        found = path.lstat()
+        if found.st_mtime > older_than:
+            return 0
+        if stat.S_ISDIR(found.st_mode):
+            freed += sum(_delete_tree(Path(entry.path), older_than) for entry in _entries(path))
+            path.rmdir()
+        else:
+            path.unlink()
+            freed += found.st_size
+    except OSError:
+        pass  # in use or gone; the next sweep tries again
+    return freed

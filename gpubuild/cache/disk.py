@@ -1,0 +1,352 @@
+"""DiskStore: the local cache, one folder with an index and content-addressed files.
+
+    CACHEDIR.TAG  lock  index/cache.db  cas/ab/<sha256>  tmp/  quarantine/
+
+Whatever happens to that folder, a build goes on: look-ups miss, results are not stored, and each
+cause is told once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpubuild.cache.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
+from gpubuild.cache.protocol import StoreStats
+from gpubuild.cache.record import RecordError, decode_record, encode_record
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import ActionResult, Blob
+
+if TYPE_CHECKING:
+    from gpubuild.cache.index import Index
+
+_TAG = """Signature: 8a477f597d28d172789f06886806bc55
+# This folder is a gpubuild cache. It may be deleted at any time; see https://bford.info/cachedir/
+"""
+_LOCK_SECONDS = 15.0
+_STALE_SECONDS = 24 * 3600.0
+
+
+class DiskStore:
+    """A ``Store`` in ``directory``, shared safely by any number of processes.
+
+    ``max_size_bytes`` (0: none) is enforced when a store that published something is closed.
+    ``read_only`` forbids writing; a folder that cannot be written is used the same way.
+    Nothing is created or opened before the first request.
+    """
+
+    def __init__(self, directory: Path, *, max_size_bytes: int = 0, read_only: bool = False) -> None:
+        self._directory = directory.absolute()
+        self._max_size_bytes = max_size_bytes
+        self._writable = not read_only
+        self._blobs = BlobFolder(self._directory)
+        self._index: Index | None = None
+        self._opened = False
+        self._resets_left = 2
+        self._published = False
+        self._refused: set[Digest] = set()  # blobs found bad that could not be moved away
+        self._causes: dict[str, tuple[str, int]] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See ``Store``."""
+        return tuple(
+            message + (f" ({count} times)" if count > 1 else "") for message, count in self._causes.values()
+        )
+
+    def lookup(self, key: Digest) -> ActionResult | None:
+        """See ``Store``. A record with an absent or wrongly sized blob is a miss."""
+        result = self._read_record(key)
+        if result is None:
+            return None
+        try:
+            complete = all(self._blobs.has(b) and b.digest not in self._refused for b in result.blobs)
+        except OSError as error:
+            self.warn_once("read", f"cannot read the cache {self._directory}: {error.strerror}")
+            return None
+        return result if complete else None
+
+    def fetch(self, blob: Blob, destination: Path) -> bool:
+        """See ``Store``."""
+        try:
+            self._blobs.copy_out(blob, destination)
+        except FileNotFoundError:
+            return False  # evicted since the look-up
+        except DamagedBlobError as error:
+            self._refused.add(blob.digest)
+            self.warn_once("damaged blob", f"the cache is damaged: {error}; it was set aside")
+            return False
+        except DestinationError as error:
+            self.warn_once("destination", str(error))
+            return False
+        except (OSError, ValueError) as error:
+            self.warn_once("read", f"cannot read the cache {self._directory}: {_reason(error)}")
+            return False
+        return True
+
+    def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``. The files are hashed again; one that does not match stores nothing."""
+        if not is_digest(key) or self._ready() is None or not self._writable:
+            return False
+        try:
+            record = encode_record(key, result)
+            added = [b.digest for b in result.blobs if self._blobs.add(b, files[b.name])]
+            self._blobs.sync(added)
+        except (SourceError, RecordError) as error:
+            self.warn_once("source", f"a result was not cached: {error}")
+            return False
+        except OSError as error:
+            self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
+            return False
+        self._refused.difference_update(blob.digest for blob in result.blobs)
+        if not self._change(lambda index: index.write(key, record)):
+            return False
+        self._published = True
+        return True
+
+    def discard(self, key: Digest) -> None:
+        """See ``Store``."""
+        if self._ready() is not None and self._writable:
+            self._change(lambda index: index.delete(key))
+
+    def stats(self) -> StoreStats:
+        """See ``Store``."""
+        named = self._named_blobs()
+        wanted: set[Digest] = set().union(*named.values())
+        blobs = list(self._blobs.scan())
+        return StoreStats(
+            directory=str(self._directory),
+            records=len(named),
+            blobs=len(blobs),
+            size_bytes=sum(blob.size_bytes for blob in blobs),
+            reclaimable_bytes=sum(blob.size_bytes for blob in blobs if blob.digest not in wanted),
+            quarantined=self._blobs.quarantined(),
+        )
+
+    def clear(self) -> int:
+        """See ``Store``. Only files of ours go; a build under way sees misses."""
+        if self._ready() is None or not self._writable or not self._change(lambda index: index.clear()):
+            return 0
+        freed = sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
+        return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)
+
+    def gc(self, max_size_bytes: int) -> int:
+        """Delete the blobs used longest ago until the rest fits; returns the bytes freed.
+
+        Records go before the blobs they name, so that a reader sees whole results or misses.
+        """
+        if self._ready() is None or not self._writable:
+            return 0
+        blobs = sorted(self._blobs.scan(), key=lambda blob: blob.used_seconds)
+        excess = sum(blob.size_bytes for blob in blobs) - max_size_bytes
+        doomed = []
+        for blob in blobs:
+            if excess <= 0:
+                break
+            doomed.append(blob)
+            excess -= blob.size_bytes
+        digests = {blob.digest for blob in doomed}
+        for key, named in self._named_blobs().items() if doomed else ():
+            if named & digests:
+                self.discard(key)
+        freed = sum(self._blobs.delete(blob) for blob in doomed)
+        return freed + self._blobs.sweep(older_than_seconds=_STALE_SECONDS)
+
+    def close(self) -> None:
+        """See ``Store``; enforces the size limit first. Closing twice is harmless."""
+        if self._published and self._max_size_bytes > 0:
+            self.gc(self._max_size_bytes)
+        self._published = False
+        if self._index is not None:
+            self._index.close()
+        self._index, self._opened = None, False
+
+    # --- records ---
+
+    def _read_record(self, key: Digest) -> ActionResult | None:
+        from gpubuild.cache.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
+
+        index = self._ready()
+        if index is None or not is_digest(key):
+            return None
+        data = b""
+        try:
+            found = index.read(key)
+            if found is None:
+                return None
+            data = found
+            return decode_record(key, data)
+        except (RecordError, MalformedRowError) as error:
+            self.warn_once("record", f"the cache is damaged: the record of {key} is malformed: {error}")
+            if self._writable:
+                with suppress(OSError):
+                    self._blobs.set_aside_bytes(f"record-{key}", data)
+                self._change(lambda index: index.delete(key))
+        except DamagedIndexError as error:
+            self._reset(str(error))
+        except UnavailableIndexError as error:
+            self._give_up(f"cannot read its index: {error}")
+        return None
+
+    def _named_blobs(self) -> dict[Digest, set[Digest]]:
+        """Every good record's key and the blobs it names."""
+        from gpubuild.cache.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
+
+        index = self._ready()
+        found: dict[Digest, set[Digest]] = {}
+        if index is None:
+            return found
+        try:
+            keys = [Digest(key) for key in index.list_keys() if is_digest(key)]
+        except (DamagedIndexError, MalformedRowError) as error:
+            self._reset(str(error))
+            return found
+        except UnavailableIndexError as error:
+            self._give_up(f"cannot read its index: {error}")
+            return found
+        for key in keys:
+            result = self._read_record(key)
+            if result is not None:
+                found[key] = {blob.digest for blob in result.blobs}
+        return found
+
+    def _change(self, change: Callable[[Index], None]) -> bool:
+        """Apply ``change`` to the index, once more if it had to be recreated."""
+        from gpubuild.cache.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
+
+        for _attempt in range(2):
+            index = self._ready()
+            if index is None or not self._writable:
+                return False
+            try:
+                change(index)
+            except (DamagedIndexError, MalformedRowError) as error:
+                self._reset(str(error))
+            except UnavailableIndexError as error:
+                # Reading may still work, and trying again would cost every step the time-out.
+                self._writable = False
+                self.warn_once("write", f"cannot write to the cache {self._directory}: {error}{_NFS_HINT}")
+                return False
+            else:
+                return True
+        return False
+
+    # --- opening ---
+
+    def _ready(self) -> Index | None:
+        """The index, opened on first use; ``None`` when there is none to be had."""
+        if not self._opened:
+            self._opened = True
+            self._open()
+        return self._index
+
+    def _open(self) -> None:
+        if self._writable:
+            try:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
+                self._blobs.prepare()
+                tag = self._directory / "CACHEDIR.TAG"
+                if not tag.exists():
+                    tag.write_text(_TAG)
+            except OSError as error:
+                self._writable = False
+                self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
+        self._open_index()
+
+    def _open_index(self) -> None:
+        from gpubuild.cache.index import (
+            DATABASE,
+            DamagedIndexError,
+            ReadOnlyIndex,
+            UnavailableIndexError,
+            WritableIndex,
+        )
+
+        folder = self._directory / "index"
+        try:
+            if self._writable and (folder / DATABASE).exists():
+                self._index = WritableIndex(folder)
+            elif self._writable:
+                with self._locked():  # creating the tables is not safe against others doing the same
+                    self._index = WritableIndex(folder)
+            elif (folder / DATABASE).exists():
+                self._index = ReadOnlyIndex(folder)
+        except DamagedIndexError as error:
+            self._reset(str(error))
+        except UnavailableIndexError as error:
+            if self._writable:
+                self._writable = False
+                self.warn_once("write", f"cannot use the cache {self._directory}: {error}{_NFS_HINT}")
+                self._open_index()
+            else:
+                self._give_up(f"cannot open its index: {error}")
+
+    def _reset(self, reason: str) -> None:
+        """Set a corrupt index aside and start an empty one; the blobs stay and serve again."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+        message = f"the cache {self._directory} is damaged: its index cannot be read ({reason})"
+        if not self._writable or self._resets_left == 0:
+            self._give_up(f"its index is damaged: {reason}")
+            return
+        self._resets_left -= 1
+        try:
+            with self._locked():
+                if not self._sound():
+                    place = self._blobs.set_aside_folder(self._directory / "index")
+                    message += f"; it was set aside as {place} and started anew"
+                (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            self._give_up(f"its index is damaged and cannot be set aside: {error.strerror}")
+            return
+        self.warn_once("index", message)
+        self._open_index()
+
+    def _sound(self) -> bool:
+        """Whether another process has replaced the index since we found it corrupt."""
+        from gpubuild.cache.index import is_sound
+
+        return is_sound(self._directory / "index")
+
+    def _give_up(self, reason: str) -> None:
+        self.warn_once("index", f"the cache {self._directory} is not used: {reason}")
+        if self._index is not None:
+            self._index.close()
+        self._index, self._opened = None, True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Exclude other processes; where the file system has no locks, go on without."""
+        handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.02)
+                except OSError:
+                    break
+            yield
+        finally:
+            os.close(handle)
+
+    def warn_once(self, cause: str, message: str) -> None:
+        """Keep the first ``message`` about ``cause`` and count the others."""
+        first, count = self._causes.get(cause, (message, 0))
+        self._causes[cause] = (first, count + 1)
+
+
+_NFS_HINT = "; if it is on a network file system, choose a local folder with --cache-dir"
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

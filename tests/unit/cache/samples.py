@@ -1,0 +1,31 @@
+"""Results to store: a few small files and the record that describes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpubuild.model.digest import Digest, digest_bytes
+from gpubuild.model.step import ActionResult, Blob
+
+KEY = digest_bytes(b"key")
+CONTENT = {"asm": b".version 7.8\n", "object": bytes(range(256)), "empty": b""}
+
+
+def make_result(folder: Path, content: dict[str, bytes] = CONTENT) -> tuple[ActionResult, dict[str, Path]]:
+    """Write ``content`` into ``folder``; the result and the files, as ``publish`` wants them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for name, data in content.items():
+        files[name] = folder / name
+        files[name].write_bytes(data)
+    blobs = tuple(
+        Blob(name=name, digest=digest_bytes(data), size_bytes=len(data), executable=name == "object")
+        for name, data in content.items()
+    )
+    return ActionResult(blobs=blobs, warnings=("slow kernel",), seconds=0.25), files
+
+
+def blob_path(directory: Path, data: bytes) -> Path:
+    """Where a disk store keeps ``data``."""
+    digest: Digest = digest_bytes(data)
+    return directory / "cas" / digest[:2] / digest

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.cache.samples import CONTENT, KEY, blob_path, make_result
+
+from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.null import NullStore
+from gpubuild.cache.opening import open_store
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.project import CacheConfig, RemoteCache
+from gpubuild.model.step import ActionResult
+
+OTHER_KEY = digest_bytes(b"another key")
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = DiskStore(tmp_path / "cache")
+    yield opened
+    opened.close()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_published_is_found_by_another_store(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    assert store.lookup(KEY) is None
+    assert store.publish(KEY, result, files)
+    store.close()
+
+    again = DiskStore(tmp_path / "cache")
+    assert again.lookup(KEY) == result
+    assert again.lookup(OTHER_KEY) is None
+    for blob in result.blobs:
+        assert again.fetch(blob, tmp_path / "build" / blob.name)
+        assert (tmp_path / "build" / blob.name).read_bytes() == CONTENT[blob.name]
+    assert again.warnings == ()
+    assert sorted(p.name for p in (tmp_path / "build").iterdir()) == sorted(CONTENT)
+    again.close()
+
+
+def test_fetch_replaces_what_is_there_and_sets_the_mode(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store.publish(KEY, result, files)
+    destination = tmp_path / "old"
+    destination.write_text("old")
+    destination.chmod(0o400)
+    old = os.umask(0o077)
+    try:
+        for blob in result.blobs:
+            assert store.fetch(blob, destination)
+            assert destination.read_bytes() == CONTENT[blob.name]
+            assert mode(destination) == (0o755 if blob.executable else 0o644)
+    finally:
+        os.umask(old)
+
+
+def test_an_edited_build_output_does_not_reach_the_cache(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store.publish(KEY, result, files)
+    blob = result.blobs[0]
+    assert store.fetch(blob, tmp_path / "copy")
+    with (tmp_path / "copy").open("ab") as stream:
+        stream.write(b"edited")
+    assert store.fetch(blob, tmp_path / "second")
+    assert (tmp_path / "second").read_bytes() == CONTENT[blob.name]
+
+
+def test_only_the_owner_can_read_the_cache(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store.publish(KEY, result, files)
+    directory = tmp_path / "cache"
+    for path in [directory, *directory.rglob("*")]:
+        if path.is_dir():
+            assert mode(path) == 0o700, path
+    assert mode(blob_path(directory, CONTENT["asm"])) == 0o444
+    tag = (directory / "CACHEDIR.TAG").read_bytes()
+    assert tag.startswith(b"Signature: 8a477f597d28d172789f06886806bc55\n")
+
+
+def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o755)
+    store = DiskStore(tmp_path / "cache")
+    store.lookup(KEY)
+    assert mode(tmp_path / "cache") == 0o755
+    assert mode(tmp_path / "cache" / "cas") == 0o700
+    store.close()
+
+
+def test_a_file_that_changed_is_not_stored(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    files["asm"].write_bytes(b"edited while the step ran")
+    assert not store.publish(KEY, result, files)
+    assert store.lookup(KEY) is None
+    assert "changed before it was stored" in store.warnings[0]
+
+
+def test_a_file_that_changed_is_not_stored_under_a_known_digest_either(
+    store: DiskStore, tmp_path: Path
+) -> None:
+    result, files = make_result(tmp_path / "out")
+    assert store.publish(KEY, result, files)
+    files["asm"].write_bytes(b"edited")
+    assert not store.publish(OTHER_KEY, result, files)
+    assert store.lookup(OTHER_KEY) is None
+
+
+def test_an_output_that_vanished_is_not_stored(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    files["object"].unlink()
+    assert not store.publish(KEY, result, files)
+    assert len(store.warnings) == 1
+
+
+@pytest.mark.parametrize("key", ["", "../../x", "A" * 64, "a" * 63, "a" * 63 + "\n"])
+def test_what_is_not_a_digest_is_a_miss(store: DiskStore, tmp_path: Path, key) -> None:
+    result, files = make_result(tmp_path / "out")
+    assert store.lookup(key) is None
+    assert not store.publish(key, result, files)
+    assert not store.fetch(replace(result.blobs[0], digest=key), tmp_path / "copy")
+
+
+def test_discard(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store.publish(KEY, result, files)
+    store.discard(KEY)
+    store.discard(OTHER_KEY)
+    assert store.lookup(KEY) is None
+
+
+def test_equal_outputs_are_stored_once_and_counted(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out", {"a": b"same", "b": b"same", "c": b"other"})
+    assert store.publish(KEY, result, files)
+    assert store.publish(OTHER_KEY, result, files)
+    stats = store.stats()
+    assert (stats.records, stats.blobs, stats.size_bytes) == (2, 2, 9)
+    assert (stats.reclaimable_bytes, stats.quarantined) == (0, 0)
+    store.discard(KEY)
+    store.discard(OTHER_KEY)
+    assert store.stats().reclaimable_bytes == 9
+
+
+def test_a_result_without_outputs(store: DiskStore) -> None:
+    assert store.publish(KEY, ActionResult(blobs=()), {})
+    assert store.lookup(KEY) == ActionResult(blobs=())
+
+
+def test_clear_deletes_only_what_is_ours(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store.publish(KEY, result, files)
+    directory = tmp_path / "cache"
+    (directory / "cas" / "thesis.txt").write_text("mine")
+    (directory / "notes").mkdir()
+    (directory / "notes" / "more.txt").write_text("mine")
+    (directory / "tmp" / "left-over").write_bytes(b"12345")
+    assert store.clear() == sum(map(len, CONTENT.values())) + 5
+    assert store.lookup(KEY) is None
+    assert store.stats().blobs == 0
+    assert (directory / "cas" / "thesis.txt").exists()
+    assert (directory / "notes" / "more.txt").exists()
+    assert store.publish(KEY, result, files)
+
+
+def test_gc_keeps_what_was_used_last(store: DiskStore, tmp_path: Path) -> None:
+    keys = [digest_bytes(bytes([n])) for n in range(4)]
+    for n, key in enumerate(keys):
+        result, files = make_result(tmp_path / "out", {"object": bytes([n]) * 100})
+        store.publish(key, result, files)
+        os.utime(blob_path(tmp_path / "cache", bytes([n]) * 100), (n, n))
+    os.utime(blob_path(tmp_path / "cache", bytes([0]) * 100), (9, 0))  # read since
+    assert store.gc(250) == 200
+    assert [store.lookup(key) is not None for key in keys] == [True, False, False, True]
+    assert store.stats().records == 2
+    assert store.gc(250) == 0
+
+
+def test_the_limit_is_enforced_when_a_build_ends(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path / "cache", max_size_bytes=150)
+    for n in range(3):
+        result, files = make_result(tmp_path / "out", {"object": bytes([n]) * 100})
+        store.publish(digest_bytes(bytes([n])), result, files)
+    store.close()
+    store.close()
+    assert DiskStore(tmp_path / "cache").stats().size_bytes == 100
+
+
+def test_a_read_only_store_serves_and_does_not_write(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store.publish(KEY, result, files)
+    store.close()
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("*")}
+    reader = DiskStore(tmp_path / "cache", read_only=True)
+    assert reader.lookup(KEY) == result
+    assert reader.fetch(result.blobs[1], tmp_path / "copy")
+    assert not reader.publish(OTHER_KEY, result, files)
+    assert reader.lookup(OTHER_KEY) is None
+    reader.discard(KEY)
+    assert reader.clear() == 0
+    assert reader.stats().records == 1
+    reader.close()
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("*")} == before
+
+
+def test_nothing_is_created_before_the_first_request(tmp_path: Path) -> None:
+    DiskStore(tmp_path / "cache").close()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_name_that_diskcache_would_expand(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path / "$HOME")
+    assert store.lookup(KEY) is None
+    assert "environment variable" in store.warnings[0]
+
+
+def test_no_cache(tmp_path: Path) -> None:
+    store = open_store(None)
+    result, files = make_result(tmp_path / "out")
+    assert isinstance(store, NullStore)
+    assert not store.publish(KEY, result, files)
+    assert store.lookup(KEY) is None
+    assert store.stats().records == 0
+
+
+def test_a_remote_that_is_not_used_is_said_so(tmp_path: Path) -> None:
+    config = CacheConfig(directory=tmp_path / "cache", remote=RemoteCache(url="http://cache.example"))
+    assert "http://cache.example" in open_store(config).warnings[0]
+
+
+def test_importing_the_cache_does_not_import_diskcache() -> None:
+    code = "import sys, gpubuild.cache.opening; sys.exit(bool({'diskcache', 'sqlite3'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
