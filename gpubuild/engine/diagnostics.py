@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mlir import ir
 
 UNNAMED_BUFFER = "-"  # what MLIR calls text that was parsed from memory
+_OP_DUMP = "see current operation"  # the op printed generically; the source line says it better
 _SEVERITIES = {"ERROR": "error", "WARNING": "warning", "NOTE": "note", "REMARK": "remark"}
 
 
@@ -57,7 +58,7 @@ def _convert(info: ir.DiagnosticInfo, source: SourceText) -> Diagnostic:
         severity=_SEVERITIES.get(getattr(info.severity, "name", ""), "error"),
         location=location,
         source_line=line,
-        notes=tuple(_convert(note, source) for note in info.notes),
+        notes=tuple(_convert(note, source) for note in info.notes if not note.message.startswith(_OP_DUMP)),
     )
 
 
