@@ -46,6 +46,7 @@ class DiskStore:
         self._writable = not read_only
         self._blobs = BlobFolder(self._directory)
         self._index: Index | None = None
+        self._identity: tuple[int, int] | None = None  # the database file that was opened
         self._opened = False
         self._resets_left = 2
         self._published = False
@@ -266,15 +267,18 @@ class DiskStore:
             ReadOnlyIndex,
             UnavailableIndexError,
             WritableIndex,
+            identity,
         )
 
         folder = self._directory / "index"
+        self._identity = identity(folder)
         try:
             if self._writable and (folder / DATABASE).exists():
                 self._index = WritableIndex(folder)
             elif self._writable:
                 with self._locked():  # creating the tables is not safe against others doing the same
                     self._index = WritableIndex(folder)
+                    self._identity = identity(folder)
             elif (folder / DATABASE).exists():
                 self._index = ReadOnlyIndex(folder)
         except DamagedIndexError as error:
@@ -289,6 +293,8 @@ class DiskStore:
 
     def _reset(self, reason: str) -> None:
         """Set a corrupt index aside and start an empty one; the blobs stay and serve again."""
+        from gpubuild.cache.index import identity
+
         if self._index is not None:
             self._index.close()
             self._index = None
@@ -299,7 +305,8 @@ class DiskStore:
         self._resets_left -= 1
         try:
             with self._locked():
-                if not self._sound():
+                # Another process may have replaced it since we opened it.
+                if identity(self._directory / "index") in (self._identity, None):
                     place = self._blobs.set_aside_folder(self._directory / "index")
                     message += f"; it was set aside as {place} and started anew"
                 (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
@@ -309,12 +316,6 @@ class DiskStore:
         self.warn_once("index", message)
         self._open_index()
 
-    def _sound(self) -> bool:
-        """Whether another process has replaced the index since we found it corrupt."""
-        from gpubuild.cache.index import is_sound
-
-        return is_sound(self._directory / "index")
-
     def _give_up(self, reason: str) -> None:
         self.warn_once("index", f"the cache {self._directory} is not used: {reason}")
         if self._index is not None:
@@ -323,8 +324,12 @@ class DiskStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Exclude other processes; where the file system has no locks, go on without."""
-        handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Exclude other processes; where there are no locks to be had, go on without."""
+        try:
+            handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            yield
+            return
         try:
             deadline = time.monotonic() + _LOCK_SECONDS
             while time.monotonic() < deadline:

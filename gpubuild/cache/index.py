@@ -227,13 +227,10 @@ def _translated() -> Iterator[None]:
         raise DamagedIndexError(f"{type(error).__name__}: {error}") from error
 
 
-def is_sound(folder: Path) -> bool:
-    """Whether SQLite finds no damage in the database in ``folder``."""
+def identity(folder: Path) -> tuple[int, int] | None:
+    """Which file the database in ``folder`` is; ``None`` when there is none."""
     try:
-        with closing(sqlite3.connect(folder / DATABASE, timeout=_BUSY_SECONDS)) as connection:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-            return {"Cache", "Settings"} <= tables and connection.execute(
-                "PRAGMA quick_check(1)"
-            ).fetchall() == [("ok",)]
-    except sqlite3.Error:
-        return False
+        found = (folder / DATABASE).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,273 @@
+"""Damage on disk: whatever a file of the cache holds, readers see the exact result or a miss."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from unit.cache.samples import CONTENT, KEY, blob_path, make_result
+
+from gpubuild.cache.disk import DiskStore
+from gpubuild.model.digest import digest_bytes
+
+
+@pytest.fixture
+def pristine(tmp_path: Path) -> Path:
+    """A cache with one result, closed."""
+    store = DiskStore(tmp_path / "pristine")
+    result, files = make_result(tmp_path / "out")
+    assert store.publish(KEY, result, files)
+    store.close()
+    return tmp_path / "pristine"
+
+
+def read(directory: Path, scratch: Path) -> bool:
+    """Whether the result was served whole; anything but a miss or the exact bytes fails here."""
+    store = DiskStore(directory)
+    try:
+        found = store.lookup(KEY)
+        if found is None:
+            return False
+        assert found == make_result(scratch / "expected")[0]
+        for blob in found.blobs:
+            if not store.fetch(blob, scratch / "copy"):
+                return False
+            assert (scratch / "copy").read_bytes() == CONTENT[blob.name]
+        return True
+    finally:
+        store.close()
+
+
+def heals(directory: Path, scratch: Path) -> bool:
+    """Whether publishing again makes the next reader hit, as a rebuild would."""
+    store = DiskStore(directory)
+    result, files = make_result(scratch / "again")
+    published = store.publish(KEY, result, files)
+    assert published, store.warnings
+    store.close()
+    return read(directory, scratch)
+
+
+def restore(pristine: Path, directory: Path) -> Path:
+    shutil.rmtree(directory, ignore_errors=True)
+    return Path(shutil.copytree(pristine, directory))
+
+
+def test_the_untouched_cache_hits(pristine: Path, tmp_path: Path) -> None:
+    assert read(restore(pristine, tmp_path / "cache"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["asm", "object"])
+def test_every_flipped_bit_of_a_blob(pristine: Path, tmp_path: Path, name: str) -> None:
+    path = blob_path(pristine, CONTENT[name])
+    store = DiskStore(pristine)
+    found = store.lookup(KEY)
+    assert found is not None
+    blob = next(blob for blob in found.blobs if blob.name == name)
+    for position in range(len(CONTENT[name]) * 8):
+        bad = bytearray(CONTENT[name])
+        bad[position // 8] ^= 1 << position % 8
+        path.unlink(missing_ok=True)
+        path.write_bytes(bad)
+        assert not store.fetch(blob, tmp_path / "copy")
+        assert not path.exists()
+    assert not (tmp_path / "copy").exists()
+    assert len(store.warnings) == 1
+    assert store.stats().quarantined == len(CONTENT[name]) * 8
+    store.close()
+    assert heals(pristine, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["asm", "object"])
+def test_every_truncation_of_a_blob(pristine: Path, tmp_path: Path, name: str) -> None:
+    path = blob_path(pristine, CONTENT[name])
+    store = DiskStore(pristine)
+    found = store.lookup(KEY)
+    assert found is not None
+    blob = next(blob for blob in found.blobs if blob.name == name)
+    for length in range(len(CONTENT[name])):
+        path.unlink(missing_ok=True)
+        path.write_bytes(CONTENT[name][:length])
+        assert store.lookup(KEY) is None
+        assert not store.fetch(blob, tmp_path / "copy")
+    store.close()
+    assert heals(pristine, tmp_path)
+
+
+def test_flipped_bits_of_the_index(pristine: Path, tmp_path: Path) -> None:
+    size = (pristine / "index" / "cache.db").stat().st_size
+    hits = 0
+    # Every byte of the header, a spread of the others; a different bit each time.
+    for n, offset in enumerate([*range(100), *range(100, size, size // 150)]):
+        directory = restore(pristine, tmp_path / "cache")
+        with (directory / "index" / "cache.db").open("r+b") as stream:
+            stream.seek(offset)
+            byte = stream.read(1)[0]
+            stream.seek(offset)
+            stream.write(bytes([byte ^ (1 << n % 8)]))
+        hits += read(directory, tmp_path)
+        if n % 10 == 0:
+            assert heals(directory, tmp_path), offset
+    assert hits  # most of a small database is free space
+
+
+def test_a_record_with_a_flipped_bit_is_set_aside(pristine: Path, tmp_path: Path) -> None:
+    database = pristine / "index" / "cache.db"
+    data = database.read_bytes()
+    database.write_bytes(data.replace(b'"slow kernel"', b'"slow kernem"'))
+    assert database.read_bytes() != data
+    store = DiskStore(pristine)
+    assert store.lookup(KEY) is None
+    assert store.lookup(KEY) is None
+    assert len(store.warnings) == 1 and "malformed" in store.warnings[0]
+    assert store.stats().quarantined == 1
+    store.close()
+    assert heals(pristine, tmp_path)
+
+
+def test_truncations_of_the_index(pristine: Path, tmp_path: Path) -> None:
+    size = (pristine / "index" / "cache.db").stat().st_size
+    for length in sorted({0, 1, 15, 16, 17, 99, 100, 101, *range(0, size, 512)}):
+        directory = restore(pristine, tmp_path / "cache")
+        os.truncate(directory / "index" / "cache.db", length)
+        assert not read(directory, tmp_path) or length > size - 4096
+        assert heals(directory, tmp_path), length
+
+
+def test_a_corrupt_index_is_set_aside_once_and_said_so(pristine: Path, tmp_path: Path) -> None:
+    (pristine / "index" / "cache.db").write_bytes(b"not a database" * 1000)
+    store = DiskStore(pristine)
+    assert store.lookup(KEY) is None
+    assert store.lookup(KEY) is None
+    assert len(store.warnings) == 1 and "started anew" in store.warnings[0]
+    store.close()
+    assert heals(pristine, tmp_path)
+    assert len(list((pristine / "quarantine").iterdir())) == 1
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE Settings", "DROP TABLE Cache", "DELETE FROM Settings"])
+def test_a_database_of_another_shape(pristine: Path, tmp_path: Path, statement: str) -> None:
+    connection = sqlite3.connect(pristine / "index" / "cache.db")
+    with connection:
+        connection.execute(statement)
+    connection.close()
+    read(pristine, tmp_path)
+    assert heals(pristine, tmp_path)
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_missing_blob_is_a_miss(pristine: Path, tmp_path: Path, name: str) -> None:
+    blob_path(pristine, CONTENT[name]).unlink()
+    store = DiskStore(pristine)
+    assert store.lookup(KEY) is None
+    assert store.warnings == ()  # eviction is no accident
+    store.close()
+    assert heals(pristine, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["folder", "fifo", "link", "dangling"])
+def test_something_else_in_the_place_of_a_blob(pristine: Path, tmp_path: Path, what: str) -> None:
+    path = blob_path(pristine, CONTENT["object"])
+    store = DiskStore(pristine)
+    found = store.lookup(KEY)
+    assert found is not None
+    path.unlink()
+    (tmp_path / "secret").write_bytes(CONTENT["object"])
+    match what:
+        case "folder":
+            path.mkdir()
+        case "fifo":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to(tmp_path / "secret")
+        case "dangling":
+            path.symlink_to(tmp_path / "nowhere")
+    assert store.lookup(KEY) is None
+    assert not store.fetch(found.blobs[1], tmp_path / "copy")
+    store.close()
+    assert heals(pristine, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cas", "tmp", "quarantine", "index", "lock", "CACHEDIR.TAG"])
+def test_a_part_of_the_cache_that_is_gone(pristine: Path, tmp_path: Path, name: str) -> None:
+    path = pristine / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    assert read(pristine, tmp_path) == (name not in ("cas", "index"))
+    assert heals(pristine, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cas", "tmp", "quarantine", "index", "."])
+def test_a_file_in_the_place_of_a_folder(pristine: Path, tmp_path: Path, name: str) -> None:
+    shutil.rmtree(pristine / name)
+    (pristine / name).resolve().write_text("in the way")
+    store = DiskStore(pristine)
+    result, files = make_result(tmp_path / "again")
+    store.lookup(KEY)
+    assert not store.publish(KEY, result, files)
+    assert not store.fetch(result.blobs[0], tmp_path / "copy") or name in ("tmp", "quarantine", "index")
+    store.stats()
+    store.discard(KEY)
+    assert 1 <= len(store.warnings) <= 2
+    store.close()
+
+
+def rewrite(directory: Path, statement: str, values: tuple) -> None:
+    connection = sqlite3.connect(directory / "index" / "cache.db")
+    with connection:
+        assert connection.execute(statement, values).rowcount == 1
+    connection.close()
+
+
+class Bomb:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
+
+
+def test_a_pickle_in_the_index_is_never_loaded(pristine: Path, tmp_path: Path) -> None:
+    bomb = pickle.dumps(Bomb(str(tmp_path / "boom")))
+    pickle.loads(bomb).close()
+    assert (tmp_path / "boom").exists(), "the bomb works"
+    (tmp_path / "boom").unlink()
+
+    rewrite(pristine, "UPDATE Cache SET mode = 4, value = ?", (bomb,))
+    assert not read(pristine, tmp_path)
+    assert heals(pristine, tmp_path)
+    rewrite(pristine, "INSERT INTO Cache (key, raw, mode, value) VALUES (?, 0, 4, ?)", (bomb, bomb))
+    store = DiskStore(pristine)
+    assert store.stats().records == 1
+    store.close()
+    assert not (tmp_path / "boom").exists()
+
+
+def test_a_row_that_names_a_file_neither_reads_nor_deletes_it(pristine: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"precious")
+    for mode in (1, 2, 3, 4):
+        rewrite(pristine, "UPDATE Cache SET mode = ?, filename = '../../precious', value = NULL", (mode,))
+        assert not read(pristine, tmp_path)
+        assert heals(pristine, tmp_path)
+    rewrite(pristine, "UPDATE Cache SET filename = '../../precious'", ())
+    store = DiskStore(pristine)
+    store.clear()
+    store.close()
+    assert (tmp_path / "precious").read_bytes() == b"precious"
+
+
+def test_a_record_moved_to_another_key_is_not_served(pristine: Path, tmp_path: Path) -> None:
+    other = digest_bytes(b"other")
+    rewrite(pristine, "UPDATE Cache SET key = ?", (other,))
+    store = DiskStore(pristine)
+    assert store.lookup(other) is None
+    assert "malformed" in store.warnings[0]
+    store.close()

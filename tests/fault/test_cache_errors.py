@@ -1,0 +1,173 @@
+"""Failing system calls: every method of the store returns, with one warning per cause."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from unit.cache.samples import CONTENT, KEY, make_result
+
+from gpubuild.cache import index
+from gpubuild.cache.disk import DiskStore
+from gpubuild.model.digest import digest_bytes
+
+CALLS = ("open", "write", "fsync", "replace", "mkdir", "read", "fchmod", "lstat")
+OTHER_KEY = digest_bytes(b"another key")
+
+
+@contextmanager
+def failing(call: str, code: int, after: int = 0) -> Iterator[list[int]]:
+    """``os.call`` fails from the ``after``-th time on; yields a list that counts the failures."""
+    real = getattr(os, call)
+    calls, failed = [0], [0]
+
+    def fake(*args, **kwargs):
+        calls[0] += 1
+        if calls[0] > after:
+            failed[0] += 1
+            raise OSError(code, os.strerror(code), args[0] if isinstance(args[0], str) else None)
+        return real(*args, **kwargs)
+
+    setattr(os, call, fake)
+    try:
+        yield failed
+    finally:
+        setattr(os, call, real)
+
+
+@pytest.mark.parametrize(
+    "code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO], ids=errno.errorcode.get
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_that_fails_during_publish(tmp_path: Path, call: str, code: int) -> None:
+    """Failing from the first, second, … call on, until publish gets through."""
+    result, files = make_result(tmp_path / "out")
+    for after in range(40):
+        store = DiskStore(tmp_path / str(after))
+        with failing(call, code, after) as failed:
+            stored = store.publish(KEY, result, files)
+            found = store.lookup(KEY)
+        assert found in (None, result)
+        assert len(store.warnings) <= 2, store.warnings
+        assert stored or store.warnings, "a result that is not stored must be told"
+        store.close()
+        fresh = DiskStore(tmp_path / str(after))
+        again = fresh.lookup(KEY)
+        assert again in (None, result)
+        assert again == result or not stored
+        for blob in again.blobs if again else ():
+            assert fresh.fetch(blob, tmp_path / "copy")
+            assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
+        assert fresh.publish(OTHER_KEY, result, files), "the fault is gone, but the store does not recover"
+        assert fresh.warnings == ()
+        fresh.close()
+        if not failed[0]:
+            return
+    pytest.fail("publish never got through")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EIO], ids=errno.errorcode.get)
+@pytest.mark.parametrize("call", ["open", "read", "write", "replace", "mkdir", "fchmod", "lstat"])
+def test_a_call_that_fails_during_a_hit(tmp_path: Path, call: str, code: int) -> None:
+    result, files = make_result(tmp_path / "out")
+    store = DiskStore(tmp_path / "cache")
+    assert store.publish(KEY, result, files)
+    (tmp_path / "build").mkdir()
+    for after in range(20):
+        (tmp_path / "build" / "object").write_bytes(b"old")
+        with failing(call, code, after) as failed:
+            found = store.lookup(KEY)
+            fetched = found is not None and store.fetch(found.blobs[1], tmp_path / "build" / "object")
+        assert (tmp_path / "build" / "object").read_bytes() == (CONTENT["object"] if fetched else b"old")
+        assert len(store.warnings) <= 2
+        assert sorted(p.name for p in (tmp_path / "build").iterdir()) == ["object"]
+        if not failed[0]:
+            break
+    assert store.stats().quarantined == 0, "an unreadable blob is not a bad blob"
+    store.close()
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store = DiskStore(tmp_path / "cache")
+    store.lookup(KEY)
+    with failing("write", errno.ENOSPC):
+        assert not store.publish(KEY, result, files)
+    assert list((tmp_path / "cache" / "tmp").iterdir()) == []
+    assert store.publish(KEY, result, files)
+    store.close()
+
+
+def test_a_folder_that_cannot_be_written_still_serves(tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store = DiskStore(tmp_path / "cache")
+    assert store.publish(KEY, result, files)
+    store.close()
+    reader = DiskStore(tmp_path / "cache")
+    with failing("open", errno.EROFS):  # what a read-only mount answers to O_CREAT
+        assert reader.lookup(KEY) == result
+    assert reader.fetch(result.blobs[1], tmp_path / "copy")
+    assert not reader.publish(OTHER_KEY, result, files)
+    assert len(reader.warnings) == 1 and "Read-only" in reader.warnings[0]
+    reader.close()
+
+
+def test_an_index_locked_by_a_dead_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_BUSY_SECONDS", 0.05)
+    result, files = make_result(tmp_path / "out")
+    store = DiskStore(tmp_path / "cache")
+    assert store.publish(KEY, result, files)
+    store.close()
+    holder = sqlite3.connect(tmp_path / "cache" / "index" / "cache.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    for _ in range(2):
+        reader = DiskStore(tmp_path / "cache")
+        assert reader.lookup(KEY) == result
+        assert not reader.publish(OTHER_KEY, result, files)
+        assert len(reader.warnings) == 1 and "locked" in reader.warnings[0]
+        reader.close()
+    holder.execute("ROLLBACK")
+    holder.close()
+    after = DiskStore(tmp_path / "cache")
+    assert after.publish(OTHER_KEY, result, files)
+    assert after.stats().records == 2
+    after.close()
+
+
+def test_an_index_that_becomes_locked_costs_one_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_BUSY_SECONDS", 0.05)
+    result, files = make_result(tmp_path / "out")
+    store = DiskStore(tmp_path / "cache")
+    assert store.publish(KEY, result, files)
+    holder = sqlite3.connect(tmp_path / "cache" / "index" / "cache.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert not store.publish(OTHER_KEY, result, files)
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert not store.publish(OTHER_KEY, result, files), "writing is given up, not tried again and again"
+    assert store.lookup(KEY) == result
+    assert len(store.warnings) == 1
+    store.close()
+
+
+@pytest.mark.parametrize("message", ["locking protocol", "disk I/O error", "unable to open database file"])
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    def refuse(path: Path) -> None:
+        error = sqlite3.OperationalError(message)
+        error.sqlite_errorcode = {"l": 15, "d": 10, "u": 14}[message[0]]
+        raise error
+
+    monkeypatch.setattr(index, "_probe", refuse)
+    store = DiskStore(tmp_path / "cache")
+    result, files = make_result(tmp_path / "out")
+    assert store.lookup(KEY) is None
+    assert not store.publish(KEY, result, files)
+    assert store.stats().records == 0
+    assert len(store.warnings) == 1
+    assert message in store.warnings[0] and "network file system" in store.warnings[0]
+    store.close()

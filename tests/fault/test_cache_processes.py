@@ -1,0 +1,200 @@
+"""Several processes, some of them killed, around one cache."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit.cache.samples import KEY, make_result
+
+from gpubuild.cache.disk import DiskStore
+from gpubuild.model.digest import Digest, digest_bytes
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Fork; the child does ``work`` and exits 0, or 1 after printing a traceback."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def exit_status(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def number(n: int) -> tuple[Digest, dict[str, bytes]]:
+    """The n-th key and its content; neighbours share a blob."""
+    return digest_bytes(b"key %d" % n), {"own": b"own %d" % n * 1000, "shared": b"%d" % (n // 3) * 500}
+
+
+def assert_whole(directory: Path, scratch: Path, keys: int) -> int:
+    """Every record that is there can be fetched, with the right bytes; how many there are."""
+    store = DiskStore(directory)
+    hits = 0
+    for n in range(keys):
+        key, content = number(n)
+        found = store.lookup(key)
+        if found is None:
+            continue
+        hits += 1
+        for blob in found.blobs:
+            assert store.fetch(blob, scratch / "copy")
+            assert (scratch / "copy").read_bytes() == content[blob.name]
+    assert store.warnings == ()
+    store.close()
+    return hits
+
+
+def publish_all(directory: Path, scratch: Path, keys: int) -> None:
+    store = DiskStore(directory)
+    for n in range(keys):
+        key, content = number(n)
+        store.publish(key, *make_result(scratch / str(os.getpid()), content))
+    assert store.warnings == (), store.warnings
+    store.close()
+
+
+def test_killed_at_every_system_call_of_a_publication(tmp_path: Path) -> None:
+    import gpubuild.cache.index  # noqa: F401  # so that children need not import it
+
+    def publish_until(after: int) -> None:
+        left = after
+
+        def deadly(real):
+            def call(*args, **kwargs):
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*args, **kwargs)
+
+            return call
+
+        for name in ("open", "write", "fsync", "replace", "mkdir", "fchmod", "close", "unlink"):
+            setattr(os, name, deadly(getattr(os, name)))
+        publish_all(tmp_path / "cache", tmp_path, 2)
+
+    for after in range(200):
+        status = exit_status(in_child(lambda after=after: publish_until(after)))
+        hits = assert_whole(tmp_path / "cache", tmp_path, 2)
+        if status == 0:
+            assert hits == 2
+            break
+        assert status == -signal.SIGKILL
+    assert after > 10
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    import gpubuild.cache.index  # noqa: F401
+
+    choose = random.Random(1)
+    for _ in range(40):
+        pid = in_child(lambda: publish_all(tmp_path / "cache", tmp_path, 30))
+        time.sleep(choose.uniform(0, 0.08))
+        os.kill(pid, signal.SIGKILL)
+        assert exit_status(pid) in (0, -signal.SIGKILL)
+        assert_whole(tmp_path / "cache", tmp_path, 30)
+    exit_status(in_child(lambda: publish_all(tmp_path / "cache", tmp_path, 30)))
+    assert assert_whole(tmp_path / "cache", tmp_path, 30) == 30
+
+
+def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path / "cache")
+    store.publish(KEY, *make_result(tmp_path / "out"))
+    for name, age in (("old", 2 * 86400), ("new", 0)):
+        path = tmp_path / "cache" / "tmp" / name
+        path.write_bytes(b"half")
+        os.utime(path, (time.time() - age,) * 2)
+    store.gc(1 << 40)
+    assert [p.name for p in (tmp_path / "cache" / "tmp").iterdir()] == ["new"]
+    store.close()
+
+
+def test_sixteen_publish_one_key_into_a_new_cache(tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+
+    def publish() -> None:
+        store = DiskStore(tmp_path / "cache")
+        for _ in range(3):
+            assert store.publish(KEY, result, files), store.warnings
+            assert store.lookup(KEY) == result
+        assert store.warnings == ()
+        store.close()
+
+    children = [in_child(publish) for _ in range(16)]
+    assert [exit_status(pid) for pid in children] == [0] * 16
+    store = DiskStore(tmp_path / "cache")
+    assert store.lookup(KEY) == result
+    assert store.stats().records == 1
+    assert list((tmp_path / "cache" / "tmp").iterdir()) == []
+    store.close()
+
+
+def test_eight_find_a_corrupt_index_at_once(tmp_path: Path) -> None:
+    directory = tmp_path / "cache"
+    publish_all(directory, tmp_path, 3)
+    (directory / "index" / "cache.db").write_bytes(b"x" * 8192)
+
+    def publish(n: int) -> None:
+        key, content = number(n)
+        store = DiskStore(directory)
+        assert store.publish(key, *make_result(tmp_path / f"out{n}", content)), store.warnings
+        store.close()
+
+    children = [in_child(lambda n=n: publish(n)) for n in range(8)]
+    assert [exit_status(pid) for pid in children] == [0] * 8
+    assert assert_whole(directory, tmp_path, 8) == 8
+    assert len(list((directory / "quarantine").iterdir())) == 1
+
+
+@pytest.mark.parametrize("disturb", ["gc", "clear"])
+def test_eviction_during_reads_and_publications(tmp_path: Path, disturb: str) -> None:
+    directory = tmp_path / "cache"
+    publish_all(directory, tmp_path, 12)
+    end = time.monotonic() + 1.5
+
+    def read(n: int) -> None:
+        store = DiskStore(directory)
+        while time.monotonic() < end:
+            for number_of_key in range(12):
+                key, content = number(number_of_key)
+                found = store.lookup(key)
+                for blob in found.blobs if found else ():
+                    if store.fetch(blob, tmp_path / f"copy{n}"):
+                        assert (tmp_path / f"copy{n}").read_bytes() == content[blob.name]
+        assert store.warnings == (), store.warnings
+        store.close()
+
+    def evict() -> None:
+        store = DiskStore(directory)
+        while time.monotonic() < end:
+            store.gc(20_000) if disturb == "gc" else store.clear()
+        store.close()
+
+    def publish() -> None:
+        while time.monotonic() < end:
+            store = DiskStore(directory)
+            for n in range(12):
+                key, content = number(n)
+                store.publish(key, *make_result(tmp_path / "publisher", content))
+            store.close()
+
+    children = [in_child(lambda: read(0)), in_child(lambda: read(1)), in_child(evict), in_child(publish)]
+    assert [exit_status(pid) for pid in children] == [0] * 4
+    publish_all(directory, tmp_path, 12)
+    assert assert_whole(directory, tmp_path, 12) == 12
