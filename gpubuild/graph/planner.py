@@ -280,7 +280,12 @@ class Planner:
         return Step(
             id=f"{program.name}/link",
             kind=StepKind.LINK,
-            params=LinkParams(libraries=program.link_libraries, flags=program.link_flags, cxx=cxx),
+            params=LinkParams(
+                libraries=program.link_libraries,
+                flags=program.link_flags,
+                cxx=cxx,
+                debug=self.project.debug,
+            ),
             inputs=(
                 *numbered,
                 Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),

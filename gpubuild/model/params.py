@@ -22,7 +22,7 @@ class OutlineParams:
     """
 
     passes: str = ""  # builtin.module pipeline run first, e.g. linalg to gpu
-    source_name: str = field(default="", compare=False)  # as the user wrote it, for locations
+    source_name: str = ""  # relative to the project; part of the located texts, hence of the key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,8 @@ class HostParams:
     """Lower the host part of one source to an object file.
 
     Inputs ``host`` (text with a placeholder gpu.binary per module), ``binary.N`` in the order of
-    ``modules``; for ``dispatch`` also ``object.N.M``/``asm.N.M`` are read from the binaries.
+    ``modules`` (images for ``dispatch`` and their strings are read from the binaries), and
+    optionally ``located`` (the same text with locations, not in the key; for diagnostics only).
     Outputs ``mlir`` (host with real gpu.binary ops), ``llvm`` (text), ``object`` (ELF).
     """
 
@@ -138,6 +139,7 @@ class LinkParams:
     libraries: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     cxx: bool = False  # a C++ source takes part, so its standard library is needed
+    debug: bool = False  # keep debug information
 
 
 Params = (

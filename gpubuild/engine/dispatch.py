@@ -1,0 +1,55 @@
+"""Dispatch: one container per module that holds the images of all its targets."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from gpubuild.engine import gpu_binary
+from gpubuild.engine.gpu_binary import FATBIN, ObjectData
+from gpubuild.engine.offload import SECTION, Image, ImageKind, OffloadKind, pack
+from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE
+
+_KINDS = {
+    NVVM_TRIPLE: (ImageKind.CUBIN, OffloadKind.CUDA),
+    ROCDL_TRIPLE: (ImageKind.OBJECT, OffloadKind.HIP),
+}
+
+
+def embed_container(binary: ir.Operation, module: str) -> None:
+    """Replace the objects of a gpu.binary by one that is all of them, for the runtime to choose from.
+
+    Its data go into section ``.llvm.offloading``, where LLVM's tools look for images.
+    """
+    objects = gpu_binary.read_objects(binary)
+    container = pack([image for item in objects for image in images(item, module)])
+    fat = ObjectData(
+        # Upstream wants some target there and does not look at it.
+        target=objects[0].target,
+        data=container,
+        properties={gpu_binary.SECTION: SECTION},
+        format=FATBIN,
+    )
+    binary.attributes["objects"] = gpu_binary.objects_attribute([fat])
+    binary.attributes["offloadingHandler"] = ir.Attribute.parse("#gpu.select_object<0>")
+
+
+def images(item: ObjectData, module: str) -> list[Image]:
+    """The images of one object of a bundle: its machine code, and its PTX if it carries that."""
+    properties = {name: str(value) for name, value in item.properties.items()}
+    triple = properties[gpu_binary.TRIPLE]
+    image_kind, offload_kind = _KINDS.get(triple, (ImageKind.OBJECT, OffloadKind.NONE))
+    strings = {
+        "triple": triple,
+        "arch": properties[gpu_binary.ARCH],
+        "gpubuild.module": module,
+        "gpubuild.target": properties[gpu_binary.TARGET],
+        "gpubuild.kernels": properties[gpu_binary.KERNELS],
+    }
+    if gpu_binary.FEATURES in properties:
+        strings["gpubuild.features"] = properties[gpu_binary.FEATURES]
+    found = [Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=item.data)]
+    if gpu_binary.PTX in properties:
+        # The driver reads PTX up to a NUL.
+        ptx = properties[gpu_binary.PTX].encode().rstrip(b"\0") + b"\0"
+        found.append(Image(image_kind=ImageKind.PTX, offload_kind=offload_kind, strings=strings, data=ptx))
+    return found

@@ -1,0 +1,109 @@
+"""Host: lower the host part of a source, with the modules it launches, to an object file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine import async_ops, dispatch, entry_point, gpu_binary, host_code, mlir
+from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.params import HostParams
+from gpubuild.model.project import Offload
+
+# Runs after async_ops.normalize. `convert-math-to-libm` takes what LLVM has no intrinsic for, and
+# leaves calls that the second `convert-to-llvm` lowers.
+PASSES = (
+    "builtin.module(convert-linalg-to-loops,convert-vector-to-scf,lower-affine,convert-scf-to-cf,"
+    "expand-strided-metadata,lower-affine,convert-nvgpu-to-nvvm,gpu-to-llvm,convert-to-llvm,"
+    "convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
+)
+_DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lowered:
+    mlir_text: str
+    llvm_text: str
+
+
+def run(params: HostParams, io: StepIO) -> None:
+    """Write ``mlir`` (with real gpu.binary ops), ``llvm`` (as translated) and ``object``.
+
+    Raises ``StepError`` whose diagnostics point into the user's file when ``located`` is there.
+    """
+    if params.offload is Offload.CLANG:
+        raise StepError(
+            "offload: clang is not available yet",
+            hint="use offload: dispatch, or offload: select_object with select:",
+        )
+    try:
+        lowered = _lower(io.text("host"), params, io)
+    except StepError as error:
+        if io.has("located"):
+            # The same again on the text that knows where everything was written, for its messages.
+            _lower(io.text("located"), params, io)
+        raise error
+    io.write("mlir", lowered.mlir_text)
+    io.write("llvm", lowered.llvm_text)
+    data = host_code.compile_ir(lowered.llvm_text, triple=params.triple, opt_level=params.opt_level, io=io)
+    io.write("object", data)
+
+
+def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
+    with mlir.context():
+        with io.stage("embed binaries"):
+            source = SourceText(text)
+            module = mlir.parse(text)
+            placed = _place_binaries(module, params, io)
+            mlir_text = mlir.canonical_text(module)
+            if params.offload is Offload.DISPATCH:
+                for name, binary in placed.items():
+                    dispatch.embed_container(binary, name)
+        with io.stage("lower host"):
+            lower_host(module, params.passes, source)
+            if params.debug:
+                mlir.run_passes(module, _DEBUG_PASSES, source=source)
+        with io.stage("translate host"):
+            return _Lowered(mlir_text=mlir_text, llvm_text=_translate(module, source))
+
+
+def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = None) -> None:
+    """Lower a host module to the LLVM dialect in place, by ``passes`` instead of ours if given."""
+    entry_point.give_main_an_exit_code(module)
+    if not passes:
+        async_ops.normalize(module, source)
+    mlir.run_passes(module, passes or PASSES, source=source)
+
+
+def _place_binaries(module: ir.Module, params: HostParams, io: StepIO) -> dict[str, ir.Operation]:
+    """Fill the placeholders; ready gpu.binary ops of the user's keep what they have."""
+    found = gpu_binary.binaries(module)
+    placed = {}
+    for number, name in enumerate(params.modules):
+        if name not in found:
+            raise StepError(f"the host part has no place for the binary of gpu.module @{name}")
+        real = gpu_binary.binaries(mlir.parse(io.text(f"binary.{number}")))[name]
+        for attribute in ("objects", "offloadingHandler"):
+            found[name].attributes[attribute] = real.attributes[attribute]
+        placed[name] = found[name]
+    mlir.verify(module)
+    return placed
+
+
+def _translate(module: ir.Module, source: SourceText) -> str:
+    try:
+        return mlir.translate(module, target="host", source=source)
+    except StepError as error:
+        left = re.fullmatch(r"target host cannot lower (.*)", error.message)
+        if left is None:
+            raise
+        raise StepError(
+            f"host code cannot lower {left[1]}",
+            diagnostics=error.diagnostics,
+            hint="lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
+            "or replace those (`passes: {host: …}`)",
+        ) from error

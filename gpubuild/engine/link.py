@@ -1,0 +1,61 @@
+"""Link: host objects, archives and the runtime into one executable."""
+
+from __future__ import annotations
+
+from gpubuild.engine import undefined
+from gpubuild.engine.driver import first_lines, run_driver
+from gpubuild.engine.io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.params import LinkParams
+
+_OUTPUT = "program"
+_SYSTEM_LIBRARIES = ("-lm", "-ldl", "-lpthread")
+# No build id: it is made of everything else and says nothing more.
+_REPRODUCIBLE = ("-Wl,--build-id=none",)
+
+
+def run(params: LinkParams, io: StepIO) -> None:
+    """Write ``executable``: the same bytes wherever and by whomever it is linked.
+
+    Every input is copied to a fixed name in the scratch folder first, because names of objects
+    reach symbol tables. Raises ``StepError`` that names undefined symbols and says what to do.
+    """
+    with io.stage("link"):
+        objects, archives = [], []
+        for name in io.input_names:
+            role, _, number = name.partition(".")
+            if role == "object":
+                objects.append(io.copy_in(name, f"object{number}.o").name)
+            elif role in ("archive", "runtime"):
+                archives.append(io.copy_in(name, f"{role}{number}.a").name)
+        # Archives may need each other and the runtime, in any order.
+        grouped = ("-Wl,--start-group", *archives, "-Wl,--end-group") if archives else ()
+        made = run_driver(
+            io,
+            "cxx" if params.cxx else "cc",
+            [
+                "-o", _OUTPUT, *objects, *grouped, *_REPRODUCIBLE, *strip_flags(params),
+                *params.flags, *(library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
+            ],
+        )  # fmt: skip
+        if made.returncode < 0:
+            made.check("linking")
+        if made.returncode:
+            output = made.stderr.decode(errors="replace")
+            symbols = undefined.undefined_symbols(output)
+            raise StepError(
+                f"cannot link: {undefined.describe(symbols)}" if symbols else "cannot link",
+                output=first_lines(made.stderr),
+                hint=undefined.hint(symbols) if symbols else "",
+            )
+        io.write("executable", (io.scratch / _OUTPUT).read_bytes())
+
+
+def strip_flags(params: LinkParams) -> tuple[str, ...]:
+    """Without ``debug`` no debug information: the C library's parts that zig compiles name its folders."""
+    return () if params.debug else ("-Wl,--strip-debug",)
+
+
+def library_flag(name: str) -> str:
+    """``m`` is what the linker calls ``-lm``; a path stays one."""
+    return name if "/" in name or name.startswith("-") else f"-l{name}"

@@ -1,0 +1,153 @@
+"""Preprocess: run the C preprocessor on a source and find out which files it read."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from gpubuild.engine.c_messages import parse_messages
+from gpubuild.engine.depfile import parse_depfile
+from gpubuild.engine.driver import first_lines, run_driver
+from gpubuild.engine.io import StepIO
+from gpubuild.errors import InputChangedError, StepError
+from gpubuild.model.digest import Digest, digest_bytes, digest_file
+from gpubuild.model.params import PreprocessParams
+
+_LINE_MARKER = re.compile(r'^(# \d+ ")((?:[^"\\\n]|\\.)*)(".*)$', re.MULTILINE)
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    text: bytes
+    files: dict[str, Digest]  # what was read, by name as the compiler spells it
+    undisturbed: bool  # no file changed after the compiler started
+
+
+def run(params: PreprocessParams, io: StepIO) -> None:
+    """Write ``text`` and ``deps``, and record every header read.
+
+    The compiler runs in the project's folder with the source's relative name, so that `__FILE__`,
+    `#include "…"` and line markers are what the user expects and the same in every checkout.
+    Raises ``StepError`` with places in the user's files.
+    """
+    with io.stage("preprocess"):
+        source = digest_bytes(io.read("source"))
+        root, name = split_root(io.path("source"), params.source_name)
+        last = _preprocess(params, io, root, name)
+        for _ in range(_ROUNDS):
+            if last.undisturbed:
+                break
+            # A header saved between being read and being digested would be recorded with content
+            # that the text does not have. Clocks of file systems differ, so equal rounds decide.
+            before, last = last, _preprocess(params, io, root, name)
+            if (before.text, before.files) == (last.text, last.files):
+                break
+        else:
+            raise InputChangedError(
+                f"{name} or a file it includes keeps changing", hint="build again; nothing was stored"
+            )
+        if last.files.get(name) != source:
+            raise InputChangedError(
+                f"{io.path('source')} changed while the build was running",
+                hint="build again; nothing was stored",
+            )
+        io.write("text", last.text)
+        io.write("deps", json.dumps(sorted(last.files), indent=1, ensure_ascii=False) + "\n")
+        for file, digest in sorted(last.files.items()):
+            if file != name:
+                io.discover((root / file).absolute(), digest)
+
+
+def split_root(source: Path, source_name: str) -> tuple[Path, str]:
+    """The folder to run in, and the name to give: a source in the project keeps its relative name."""
+    shown = PurePath(source_name).parts
+    if source_name and not PurePath(source_name).is_absolute() and source.parts[-len(shown) :] == shown:
+        return Path(*source.parts[: -len(shown)]), source_name
+    return source.parent, source.name
+
+
+def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str) -> _Round:
+    text_file, depfile = io.scratch / f"text{params.suffix}", io.scratch / "deps.d"
+    depfile.write_bytes(b"")
+    # The kernel stamps files with the clock of its last tick, which lags behind time.time_ns().
+    started = min(depfile.stat().st_ctime_ns, time.time_ns())
+    tool = "cxx" if params.language == "c++" else "cc"
+    markers = () if params.debug else ("-P",)
+    # `-MT` sets a target without blanks or colons, whatever the output is called.
+    made = run_driver(
+        io,
+        tool,
+        [
+            "-x", params.language, "-E", *markers, "-MD", "-MF", depfile, "-MT", "text",
+            *params.flags, "-o", text_file, name,
+        ],
+        cwd=root,
+    )  # fmt: skip
+    if made.returncode < 0:
+        made.check(f"preprocessing {name}")
+    if made.returncode:
+        messages = parse_messages(
+            made.stderr.decode(errors="replace"),
+            source_line=lambda file, line: line_of(root / file, line),
+        )
+        errors = [m for m in messages if m.severity == "error"]
+        raise StepError(
+            f"cannot preprocess {name}",
+            diagnostics=errors,
+            output="" if errors else first_lines(made.stderr),
+            hint=_include_hint(errors[0].message) if errors else "",
+        )
+    files: dict[str, Digest] = {}
+    undisturbed = True
+    for file in parse_depfile(depfile.read_text(errors="surrogateescape")):
+        path = root / file
+        try:
+            files[file] = digest_file(path)
+            undisturbed &= path.stat().st_ctime_ns < started
+        except OSError as error:
+            raise InputChangedError(
+                f"{file} was read by {name} and cannot be read again: {error.strerror}",
+                hint="build again; nothing was stored",
+            ) from error
+    text = text_file.read_bytes()
+    if params.debug:
+        text = _portable_markers(text, root, io.tool(tool)[0])
+    return _Round(text=text, files=files, undisturbed=undisturbed)
+
+
+def _portable_markers(text: bytes, root: Path, compiler: str) -> bytes:
+    """Take this checkout's and a bundled compiler's folder out of line markers."""
+    home = f"{PurePath(compiler).parent}/"
+    marker = text.decode(errors="surrogateescape")
+
+    def replace(match: re.Match[str]) -> str:
+        file = match[2]
+        if file.rstrip("/") == str(root):
+            file = "."
+        elif PurePath(home).name not in ("bin", "") and file.startswith(home):
+            file = "/compiler/" + file.removeprefix(home)
+        return match[1] + file.removeprefix(f"{root}/") + match[3]
+
+    return _LINE_MARKER.sub(replace, marker).encode(errors="surrogateescape")
+
+
+def line_of(path: Path, line: int) -> str:
+    """Line ``line`` (from 1) of a file, or an empty string when there is none to be had."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def _include_hint(message: str) -> str:
+    if "file not found" in message or "No such file" in message:
+        return (
+            "includes are looked for beside the file that has them and in the system's folders; "
+            "name others relative to the source"
+        )
+    return ""
