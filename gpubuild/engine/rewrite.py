@@ -1,0 +1,199 @@
+"""Rewrites of gpu-dialect code that upstream's conversions cannot lower, made before they run.
+
+Each function here takes one op and puts plain ops in its place. What no rewrite can help is refused
+by :func:`prepare` with a message that points at the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.emit import Emitter
+from gpubuild.engine.subgroup_reduce import expand_subgroup_reduce
+from gpubuild.errors import Diagnostic, StepError
+from gpubuild.model.target import Kind
+
+_FAST = "#arith.fastmath<fast>"
+_FOREIGN_DIALECTS = {
+    Kind.NVVM: {"rocdl": "AMD", "amdgpu": "AMD"},
+    Kind.CPU: {"rocdl": "AMD", "amdgpu": "AMD"},
+    Kind.ROCDL: {"nvvm": "NVIDIA", "nvgpu": "NVIDIA"},
+}
+_UNSUPPORTED_ON_AMD = {
+    "gpu.printf": "printing from a kernel is not supported on AMD GPUs",
+    "cf.assert": "assertions in a kernel are not supported on AMD GPUs",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What the rewrites need to know about a target. A subgroup has ``subgroup_size`` work-items."""
+
+    kind: Kind
+    subgroup_size: int
+    fast_math: bool = False
+    name: str = ""
+
+
+def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = None) -> None:
+    """Rewrite everything inside ``module`` in place. Raises ``StepError`` for what is impossible."""
+    work: list[tuple[Callable[[ir.Operation, Machine], None], ir.Operation]] = []
+    refused: list[Diagnostic] = []
+    lines = source or SourceText()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if reason := _refusal(op, machine):
+            location, line = locate(op.location, lines)
+            refused.append(Diagnostic(message=reason, location=location, source_line=line))
+        if (rewrite := _REWRITES.get(op.name)) is not None:
+            work.append((rewrite, op))
+        if machine.fast_math and "fastmath" in op.attributes:
+            op.attributes["fastmath"] = ir.Attribute.parse(_FAST)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if refused:
+        raise StepError(
+            f"target {machine.name} cannot compile this module"
+            if machine.name
+            else "this target cannot compile the module",
+            diagnostics=refused,
+            hint="leave this target out for the module (`modules:` in targets.yaml), or remove the operation",
+        )
+    for rewrite, op in work:
+        rewrite(op, machine)
+
+
+def _refusal(op: ir.Operation, machine: Machine) -> str:
+    dialect = op.name.partition(".")[0]
+    if vendor := _FOREIGN_DIALECTS[machine.kind].get(dialect):
+        return f"'{op.name}' is an instruction of {vendor} GPUs"
+    if machine.kind is Kind.ROCDL and op.name in _UNSUPPORTED_ON_AMD:
+        return _UNSUPPORTED_ON_AMD[op.name]
+    if op.name in {"memref.store", "memref.load"}:
+        element = _element_type(op.operands[1 if op.name == "memref.store" else 0])
+        if isinstance(element, ir.IntegerType) and 1 < ir.IntegerType(element).width < 8:
+            return f"memory of {element} elements is not supported; use i8"
+    return ""
+
+
+def _subgroup_size(op: ir.Operation, machine: Machine) -> None:
+    if machine.kind is Kind.ROCDL:
+        return  # upstream lowers it to an intrinsic
+    emit = Emitter(op)
+    emit.replace(emit.constant(machine.subgroup_size))
+
+
+def _subgroup_id(op: ir.Operation, machine: Machine) -> None:
+    """Position of the work-item in its workgroup, x fastest, by the size of a subgroup."""
+    emit = Emitter(op)
+    size_x, size_y = emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y")
+    rows = emit.binary("arith.muli", emit.dimension("thread_id", "z"), size_y)
+    rows = emit.binary("arith.addi", rows, emit.dimension("thread_id", "y"))
+    linear = emit.binary("arith.muli", rows, size_x)
+    linear = emit.binary("arith.addi", linear, emit.dimension("thread_id", "x"))
+    emit.replace(emit.binary("arith.divui", linear, emit.constant(machine.subgroup_size)))
+
+
+def _num_subgroups(op: ir.Operation, machine: Machine) -> None:
+    """Size of the workgroup over the size of a subgroup, rounded up."""
+    emit = Emitter(op)
+    total = emit.binary("arith.muli", emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y"))
+    total = emit.binary("arith.muli", total, emit.dimension("block_dim", "z"))
+    total = emit.binary("arith.addi", total, emit.constant(machine.subgroup_size - 1))
+    emit.replace(emit.binary("arith.divui", total, emit.constant(machine.subgroup_size)))
+
+
+def _subgroup_reduce(op: ir.Operation, machine: Machine) -> None:
+    expand_subgroup_reduce(op, machine.subgroup_size)
+
+
+def _atomic_region(op: ir.Operation, _: Machine) -> None:
+    """Make ``memref.generic_atomic_rmw`` on floats work on integers of the same width.
+
+    Compare-and-exchange takes integers only. The two memref types lower to one and the same LLVM
+    type, so that the cast between them disappears.
+    """
+    element = op.results[0].type
+    if not _is_float(element):
+        return
+    integer = ir.IntegerType.get_signless(_width(element))
+    emit = Emitter(op)
+    memory = emit.cast(op.operands[0], _with_element(op.operands[0].type, integer))
+    atomic = emit.op(
+        "memref.generic_atomic_rmw", [memory, *list(op.operands)[1:]], [integer], regions=1
+    ).operation
+    old_block = op.regions[0].blocks[0]
+    # Moving the block keeps its ops; its one argument then gets the integer type, seen through a cast.
+    old_block.append_to(atomic.regions[0])
+    argument = old_block.arguments[0]
+    inside = Emitter(old_block.operations[0].operation)
+    value = inside.op("arith.bitcast", [argument], [element])
+    argument.replace_all_uses_except(value.results[0], value.operation)
+    argument.set_type(integer)
+    end = old_block.operations[len(old_block.operations) - 1].operation
+    closing = Emitter(end)
+    bits = closing.op("arith.bitcast", [end.operands[0]], [integer]).results[0]
+    closing.op("memref.atomic_yield", [bits], [])
+    end.erase()
+    emit.replace(emit.op("arith.bitcast", [atomic.results[0]], [element]).results[0])
+
+
+def _store_bool(op: ir.Operation, _: Machine) -> None:
+    """Store an i1 as a whole byte: upstream's conversion aborts on narrower elements."""
+    value, memory, *indices = list(op.operands)
+    if not _is_bool(value.type):
+        return
+    byte = ir.IntegerType.get_signless(8)
+    emit = Emitter(op)
+    wide = emit.op("arith.extui", [value], [byte]).results[0]
+    emit.op("memref.store", [wide, emit.cast(memory, _with_element(memory.type, byte)), *indices], [])
+    op.erase()
+
+
+def _load_bool(op: ir.Operation, _: Machine) -> None:
+    memory, *indices = list(op.operands)
+    if not _is_bool(op.results[0].type):
+        return
+    byte = ir.IntegerType.get_signless(8)
+    emit = Emitter(op)
+    wide = emit.op(
+        "memref.load", [emit.cast(memory, _with_element(memory.type, byte)), *indices], [byte]
+    ).results[0]
+    emit.replace(emit.op("arith.trunci", [wide], [op.results[0].type]).results[0])
+
+
+_REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
+    "gpu.subgroup_size": _subgroup_size,
+    "gpu.subgroup_id": _subgroup_id,
+    "gpu.num_subgroups": _num_subgroups,
+    "gpu.subgroup_reduce": _subgroup_reduce,
+    "memref.generic_atomic_rmw": _atomic_region,
+    "memref.store": _store_bool,
+    "memref.load": _load_bool,
+}
+
+
+def _element_type(memory: ir.Value) -> ir.Type:
+    return ir.ShapedType(memory.type).element_type
+
+
+def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
+    shaped = ir.MemRefType(memory)
+    return ir.MemRefType.get(shaped.shape, element, shaped.layout, shaped.memory_space)
+
+
+def _is_bool(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.IntegerType) and ir.IntegerType(kind).width == 1
+
+
+def _is_float(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.FloatType)
+
+
+def _width(kind: ir.Type) -> int:
+    return int(ir.FloatType(kind).width)
