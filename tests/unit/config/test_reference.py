@@ -1,0 +1,35 @@
+"""The reference page says what the loader does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpubuild.config.load import loads
+from gpubuild.config.reference import key_rows, replace_table
+from gpubuild.config.schema import json_schema
+
+PAGE = Path(__file__).parents[3] / "docs" / "targets-yaml.md"
+
+
+def test_the_table_is_current() -> None:
+    text = PAGE.read_text()
+    assert replace_table(text) == text, "run python -m gpubuild.config.reference docs/targets-yaml.md"
+
+
+def test_every_key_has_a_meaning() -> None:
+    rows = list(key_rows(json_schema()))
+    assert {"programs.NAME.modules.NAME.opt_level", "cache.remote.url"} <= {key for key, *_ in rows}
+    assert all(meaning for *_, meaning in rows)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_load(number: int, tmp_path: Path) -> None:
+    text = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[number]
+    for name in ("saxpy.mlir", "solver.mlir", "main.c", "tables.ll", "lib/my.bc", "lib/nv.bc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    project = loads(text, tmp_path / "targets.yaml")
+    assert project.programs
