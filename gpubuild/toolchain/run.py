@@ -1,0 +1,230 @@
+"""Run one external tool: closed environment, no stdin of ours, dies with us, bounded output."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild.errors import StepError, ToolNotFoundError
+from gpubuild.settings import closed_environment
+from gpubuild.toolchain.zig import zig_environment
+
+MAX_OUTPUT_BYTES = 64 << 20  # of stdout or stderr; a tool that prints more is stuck in a loop
+_WATCH_SECONDS = 0.25  # how often a running tool's output and deadline are looked at
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRun:
+    """How a tool ended. ``returncode`` is negative, minus the signal's number, when one killed it."""
+
+    command: tuple[str, ...]
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+
+    @property
+    def output(self) -> str:
+        """What it printed, for people: stderr, or stdout when it kept silent there."""
+        return (self.stderr if self.stderr.strip() else self.stdout).decode(errors="replace")
+
+    def check(self, what: str) -> None:
+        """Raise ``StepError`` unless the tool succeeded. ``what`` was tried: ``assembling k.ptx``."""
+        if self.returncode == 0:
+            return
+        name = Path(self.command[0]).name
+        if self.returncode < 0:
+            raise StepError(
+                f"{what} failed: {name} was killed by {_signal_name(-self.returncode)}",
+                output=self.output,
+                hint=f"the command was: {shlex.join(self.command)}",
+            )
+        raise StepError(f"{what} failed: {name} exited with {self.returncode}", output=self.output)
+
+
+def run_tool(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path,
+    stdin: bytes = b"",
+    timeout_seconds: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> ToolRun:
+    """Run ``command`` (an absolute path and its arguments, never a shell line) and wait for it.
+
+    ``environment`` is added to :func:`gpubuild.settings.closed_environment`. The child stays in
+    the caller's process group, so that whoever made the caller a group leader can end both; the
+    kernel kills it when the calling thread ends. It and its descendants are killed at the time-out
+    (``None`` or 0: none), on too much output, and when this call is interrupted.
+
+    Raises ``ToolNotFoundError`` when the executable vanished or cannot be executed, ``StepError``
+    on a time-out or more than ``MAX_OUTPUT_BYTES`` of output. A non-zero exit raises nothing here:
+    see :meth:`ToolRun.check`.
+    """
+    argv = tuple(str(part) for part in command)
+    extra = {**zig_environment(argv), **(environment or {})}
+    # Memory files instead of pipes: no reader threads, and a grandchild that outlives the tool
+    # cannot keep us waiting for the end of a pipe.
+    files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
+    try:
+        _write_all(files[0], stdin)
+        start = time.monotonic()
+        process = _start(argv, cwd, closed_environment(extra), files)
+        try:
+            _wait(process, argv, files[1:], start, timeout_seconds or None)
+        except BaseException:
+            _kill_tree(process.pid)
+            process.wait()
+            raise
+        seconds = time.monotonic() - start
+        return ToolRun(
+            command=argv,
+            returncode=process.returncode,
+            stdout=_read_all(files[1]),
+            stderr=_read_all(files[2]),
+            seconds=seconds,
+        )
+    finally:
+        for descriptor in files:
+            os.close(descriptor)
+
+
+def _start(
+    argv: tuple[str, ...], cwd: Path, environment: dict[str, str], files: list[int]
+) -> subprocess.Popen[bytes]:
+    if not Path(argv[0]).is_absolute():
+        raise ToolNotFoundError(f"{argv[0]} is not an absolute path; tools are never looked up in PATH")
+    try:
+        return subprocess.Popen(
+            argv,
+            executable=argv[0],
+            cwd=cwd,
+            env=environment,
+            stdin=files[0],
+            stdout=files[1],
+            stderr=files[2],
+            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - one prctl call, no locks taken
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        if not cwd.is_dir():
+            raise StepError(f"cannot run {argv[0]}: the folder {cwd} is gone") from error
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ToolNotFoundError(
+            f"cannot run {argv[0]}: {reason}",
+            hint="it was there when tools were looked for; run `gpubuild doctor` to look again",
+        ) from error
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def before_exec() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died between fork and prctl
+            os._exit(127)
+
+    return before_exec
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    argv: tuple[str, ...],
+    outputs: list[int],
+    start: float,
+    timeout_seconds: float | None,
+) -> None:
+    name = Path(argv[0]).name
+    with _Exit(process) as exited:
+        while not exited.within(_WATCH_SECONDS, start, timeout_seconds):
+            if timeout_seconds is not None and time.monotonic() - start >= timeout_seconds:
+                raise StepError(
+                    f"{name} was stopped after {timeout_seconds:g} s",
+                    output=_read_all(outputs[1])[-4096:].decode(errors="replace"),
+                    hint=f"the command was: {shlex.join(argv)}",
+                )
+            if any(os.fstat(descriptor).st_size > MAX_OUTPUT_BYTES for descriptor in outputs):
+                raise StepError(
+                    f"{name} was stopped: it printed more than {MAX_OUTPUT_BYTES >> 20} MiB",
+                    hint=f"the command was: {shlex.join(argv)}",
+                )
+
+
+class _Exit:
+    """Waits for a child with a deadline, through a pidfd where the kernel has them."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._poll = select.poll()
+        try:
+            self._pidfd = os.pidfd_open(process.pid)
+        except OSError:  # an old kernel, or a sandbox without the call
+            self._pidfd = -1
+        else:
+            self._poll.register(self._pidfd, select.POLLIN)
+
+    def __enter__(self) -> _Exit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+
+    def within(self, seconds: float, start: float, timeout_seconds: float | None) -> bool:
+        """Whether the child ended within ``seconds``, or before the time-out if that is sooner."""
+        if timeout_seconds is not None:
+            seconds = max(0.0, min(seconds, start + timeout_seconds - time.monotonic()))
+        if self._pidfd >= 0:
+            return bool(self._poll.poll(seconds * 1000)) and self._process.wait() is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+def _kill_tree(pid: int) -> None:
+    """Kill a process and its descendants (a compiler driver's own children), parents first."""
+    pids = [pid]
+    for parent in pids:
+        try:
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+        except OSError:
+            continue
+        pids.extend(int(child) for child in children.split())
+    for each in pids:
+        try:
+            os.kill(each, signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} ({signal.strsignal(number)})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _read_all(descriptor: int) -> bytes:
+    size = min(os.fstat(descriptor).st_size, MAX_OUTPUT_BYTES)
+    # The child shares the file offset, so read by position.
+    parts, at = [], 0
+    while at < size and (part := os.pread(descriptor, size - at, at)):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpubuild.errors import StepError, ToolNotFoundError
+from gpubuild.toolchain import run as run_module
+from gpubuild.toolchain.run import run_tool
+
+SH = "/bin/sh"
+
+
+def script(text: str) -> tuple[str, ...]:
+    return (SH, "-c", text)
+
+
+def gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state == "Z"
+
+
+def eventually(condition) -> bool:
+    for _ in range(500):
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_returns_what_the_tool_printed_and_its_exit(tmp_path: Path) -> None:
+    run = run_tool(script("cat; echo err >&2; exit 3"), cwd=tmp_path, stdin=b"in" * 100_000)
+    assert (run.returncode, run.stdout, run.stderr) == (3, b"in" * 100_000, b"err\n")
+    assert run.command[0] == SH
+    assert run.seconds > 0
+
+
+def test_without_stdin_the_tool_reads_nothing_of_ours(tmp_path: Path) -> None:
+    assert run_tool(("/bin/cat",), cwd=tmp_path).stdout == b""
+
+
+def test_environment_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPATH", "/evil")
+    run = run_tool(("/usr/bin/env",), cwd=tmp_path, environment={"SOME": "thing"})
+    names = {line.split("=")[0] for line in run.stdout.decode().splitlines()}
+    assert names == {"LC_ALL", "TZ", "PATH", "ZERO_AR_DATE", "SOME"}
+
+
+def test_runs_in_the_given_folder(tmp_path: Path) -> None:
+    assert run_tool(("/bin/pwd",), cwd=tmp_path).stdout.decode().strip() == str(tmp_path)
+
+
+def test_check_names_the_exit_and_carries_stderr(tmp_path: Path) -> None:
+    with pytest.raises(StepError, match=r"linking x failed: sh exited with 4") as caught:
+        run_tool(script("echo bad >&2; exit 4"), cwd=tmp_path).check("linking x")
+    assert caught.value.output == "bad\n"
+
+
+def test_check_shows_stdout_when_stderr_is_silent(tmp_path: Path) -> None:
+    with pytest.raises(StepError) as caught:
+        run_tool(script("echo only here; exit 1"), cwd=tmp_path).check("x")
+    assert caught.value.output == "only here\n"
+
+
+def test_check_names_the_signal(tmp_path: Path) -> None:
+    with pytest.raises(StepError, match=r"killed by SIGSEGV \(Segmentation fault\)"):
+        run_tool(script("kill -SEGV $$"), cwd=tmp_path).check("x")
+
+
+def test_check_passes_success(tmp_path: Path) -> None:
+    run_tool(script("exit 0"), cwd=tmp_path).check("x")
+
+
+def test_missing_executable(tmp_path: Path) -> None:
+    with pytest.raises(ToolNotFoundError, match="No such file"):
+        run_tool((tmp_path / "nothing",), cwd=tmp_path)
+
+
+def test_file_that_is_not_executable(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    with pytest.raises(ToolNotFoundError, match="Permission denied"):
+        run_tool((tmp_path / "tool",), cwd=tmp_path)
+
+
+def test_relative_command_is_refused_even_when_path_has_it(tmp_path: Path) -> None:
+    with pytest.raises(ToolNotFoundError, match="never looked up in PATH"):
+        run_tool(("sh", "-c", "exit 0"), cwd=tmp_path)
+
+
+def test_missing_folder_is_not_blamed_on_the_tool(tmp_path: Path) -> None:
+    with pytest.raises(StepError, match="folder .* is gone"):
+        run_tool(script("exit 0"), cwd=tmp_path / "nowhere")
+
+
+def test_timeout_kills_the_tool_and_its_children(tmp_path: Path) -> None:
+    command = script("sleep 600 & echo $! > child; echo started >&2; wait")
+    with pytest.raises(StepError, match=r"stopped after 0\.3 s") as caught:
+        run_tool(command, cwd=tmp_path, timeout_seconds=0.3)
+    assert "started" in caught.value.output
+    child = int((tmp_path / "child").read_text())
+    assert eventually(lambda: gone(child))
+
+
+def test_endless_output_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "MAX_OUTPUT_BYTES", 1 << 20)
+    with pytest.raises(StepError, match="printed more than 1 MiB"):
+        run_tool(script("while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"), cwd=tmp_path)
+
+
+def test_works_without_pidfd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_pid: int) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert run_tool(script("echo ok"), cwd=tmp_path).stdout == b"ok\n"
+    with pytest.raises(StepError, match="stopped after"):
+        run_tool(script("sleep 600"), cwd=tmp_path, timeout_seconds=0.2)
+
+
+def test_a_grandchild_that_stays_does_not_keep_us_waiting(tmp_path: Path) -> None:
+    run = run_tool(script("sleep 600 & echo $!"), cwd=tmp_path)
+    os.kill(int(run.stdout), signal.SIGKILL)
+    assert run.returncode == 0
+
+
+def test_the_tool_dies_with_its_parent(tmp_path: Path) -> None:
+    code = (
+        "from gpubuild.toolchain.run import run_tool; from pathlib import Path; import sys\n"
+        f"run_tool(('/bin/sh', '-c', 'echo $$ > pid; exec sleep 600'), cwd=Path({str(tmp_path)!r}))"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    pid_file = tmp_path / "pid"
+    assert eventually(lambda: pid_file.exists() and pid_file.read_text().strip() != "")
+    parent.kill()
+    parent.wait()
+    pid = int(pid_file.read_text())
+    assert eventually(lambda: gone(pid))
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    before = set(Path("/proc/self/fd").iterdir())
+    run_tool(script("exit 0"), cwd=tmp_path)
+    with pytest.raises(ToolNotFoundError):
+        run_tool((tmp_path / "nothing",), cwd=tmp_path)
+    assert set(Path("/proc/self/fd").iterdir()) == before
