@@ -1,7 +1,7 @@
 """Schema: the JSON Schema of targets.yaml, computed from the same spec as the loader.
 
-``python -m gpubuild.config.schema`` writes ``schema.json`` beside this file; with ``--print`` it
-goes to standard output.
+``python -m gpubuild.config.schema`` writes ``schema.json`` beside this file; ``--check`` only says
+whether it is current.
 """
 
 from __future__ import annotations
@@ -77,11 +77,12 @@ def _schema(spec: Spec) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the schema. Returns the exit code."""
-    if "--print" in arguments:
-        sys.stdout.write(schema_text())
-    else:
+    """Write the schema, or compare the file with it. Returns the exit code."""
+    if "--check" not in arguments:
         SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
+    elif SCHEMA_FILE.read_text(encoding="utf-8") != schema_text():
+        sys.stderr.write(f"{SCHEMA_FILE} is out of date: run `python -m gpubuild.config.schema`\n")
+        return 1
     return 0
 
 

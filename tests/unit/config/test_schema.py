@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
+from gpubuild.config import schema
 from gpubuild.config.load import loads
 from gpubuild.config.schema import SCHEMA_FILE, json_schema, schema_text
 from gpubuild.errors import ConfigError
@@ -139,6 +140,18 @@ def root(tmp_path: Path) -> Path:
 
 def test_the_file_is_current() -> None:
     assert SCHEMA_FILE.read_text() == schema_text(), "run `python -m gpubuild.config.schema`"
+
+
+def test_check_notices_an_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(schema, "SCHEMA_FILE", tmp_path / "schema.json")
+    assert schema.main([]) == 0
+    assert schema.main(["--check"]) == 0
+    (tmp_path / "schema.json").write_text("{}\n")
+    assert schema.main(["--check"]) == 1
+    assert "out of date" in capsys.readouterr().err
+    assert (tmp_path / "schema.json").read_text() == "{}\n"
 
 
 def test_the_schema_is_one() -> None:
