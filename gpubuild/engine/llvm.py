@@ -25,7 +25,7 @@ def new_context() -> binding.ContextRef:
 def parse_assembly(text: str, context: binding.ContextRef, *, name: str = "LLVM IR") -> binding.ModuleRef:
     """Parse LLVM IR text. ``name`` says what it is in messages. Raises ``StepError``."""
     try:
-        return binding.parse_assembly(text, context)
+        return _owned_by_context(binding.parse_assembly(text, context))
     except RuntimeError as error:
         raise StepError(
             f"cannot parse {name}", diagnostics=_parse_diagnostics(str(error), text, name)
@@ -35,7 +35,7 @@ def parse_assembly(text: str, context: binding.ContextRef, *, name: str = "LLVM 
 def parse_bitcode(data: bytes, context: binding.ContextRef, *, name: str = "bitcode") -> binding.ModuleRef:
     """Parse LLVM bitcode of this or an earlier LLVM version. Raises ``StepError``."""
     with _reported(f"cannot read {name}"):
-        return binding.parse_bitcode(data, context)
+        return _owned_by_context(binding.parse_bitcode(data, context))
 
 
 def parse(data: bytes, context: binding.ContextRef, *, name: str) -> binding.ModuleRef:
@@ -167,6 +167,16 @@ def host_cpu() -> tuple[str, str]:
     except RuntimeError:  # LLVM cannot tell on this operating system
         features = ""
     return binding.get_host_cpu_name(), features
+
+
+def _owned_by_context(module: binding.ModuleRef) -> binding.ModuleRef:
+    """Leave the end of a module to its context, which outlives it.
+
+    An exception's traceback keeps both alive in a cycle; the collector then frees them in any
+    order, and freeing a module after its context ends the process, steps later.
+    """
+    module._owned = True  # llvmlite: somebody else disposes of it
+    return module
 
 
 @cache

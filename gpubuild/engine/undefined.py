@@ -6,7 +6,7 @@ import re
 
 # GNU ld, gold and mold · lld (and zig, which runs lld or prints in its manner)
 _PATTERNS = (
-    re.compile(r"undefined reference to [`'‘](?P<symbol>.+)['’]"),
+    re.compile(r"undefined reference to [`'](?P<symbol>.+)'"),
     re.compile(r"undefined symbol: (?P<symbol>.+)"),
 )
 _ENTRY_POINTS = ("main", "_main")
