@@ -79,7 +79,7 @@ module {
     gpu.memcpy %picture, %device : !picture, !picture
     gpu.dealloc %device : !picture
 
-    // Inside '#'; outside ' ', '.', ':' by the steps taken.
+    // Inside '#'; outside '.', ':', '+' by the steps taken.
     %newline = arith.constant 10 : i32
     %inside, %errors = scf.for %row = %c0 to %rows step %c1
         iter_args(%count = %zero, %bad = %zero) -> (i32, i32) {
@@ -96,14 +96,14 @@ module {
 
         %four = arith.constant 4 : i32
         %ten = arith.constant 10 : i32
-        %space = arith.constant 32 : i32
         %dot = arith.constant 46 : i32
         %colon = arith.constant 58 : i32
+        %plus = arith.constant 43 : i32
         %hash = arith.constant 35 : i32
         %soon = arith.cmpi ult, %steps, %four : i32
         %later = arith.cmpi ult, %steps, %ten : i32
-        %far_shade = arith.select %later, %dot, %colon : i32
-        %outside_shade = arith.select %soon, %space, %far_shade : i32
+        %far_shade = arith.select %later, %colon, %plus : i32
+        %outside_shade = arith.select %soon, %dot, %far_shade : i32
         %shade = arith.select %in, %hash, %outside_shade : i32
         %p = llvm.call @putchar(%shade) : (i32) -> i32
         scf.yield %next_count, %next_bad : i32, i32

@@ -1,0 +1,185 @@
+"""Every example, built with the real tool chain, prints what its expected.txt says."""
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpubuild.config.load import load_project
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/expected.txt"))
+PROJECT = load_project(ROOT / "targets.yaml")
+
+
+def expected(name: str) -> str:
+    return (EXAMPLES / name / "expected.txt").read_text()
+
+
+@pytest.fixture(scope="session")
+def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All examples for all their targets, built once."""
+    folder = tmp_path_factory.mktemp("examples")
+    command = [sys.executable, "-m", "gpubuild", "build", "-f", str(ROOT / "targets.yaml")]
+    command += ["--build-dir", str(folder / "build"), "--cache-dir", str(folder / "cache")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "build"
+
+
+def run(
+    build_dir: Path, name: str, *arguments: str | Path, device: str = "cpu", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [build_dir / name / name, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=build_dir,
+        env={"PATH": os.environ["PATH"], "GPUBUILD_DEVICE": device, **environment},
+    )
+
+
+def assert_prints(done: subprocess.CompletedProcess[str], name: str) -> None:
+    assert (done.stdout, done.stderr, done.returncode) == (expected(name), "", 0)
+
+
+def test_every_program_is_an_example_and_the_other_way_round() -> None:
+    assert sorted(PROJECT.programs) == NAMES
+    assert sorted(p.name for p in EXAMPLES.iterdir() if p.is_dir()) == NAMES
+    assert all((EXAMPLES / name / "README.md").is_file() for name in NAMES)
+
+
+def test_saxpy_is_one_module_for_four_targets() -> None:
+    assert PROJECT.programs["saxpy"].targets == ("sm_60", "sm_90", "gfx90a", "cpu")
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("name", NAMES)
+def test_on_the_cpu(build_dir: Path, name: str, threads: str) -> None:
+    assert_prints(run(build_dir, name, GPUBUILD_CPU_THREADS=threads), name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_device_is_chosen_without_being_told(build_dir: Path, name: str) -> None:
+    """Whatever this machine has, the answer is the same."""
+    assert_prints(run(build_dir, name, device="auto"), name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_target_has_its_object(build_dir: Path, name: str) -> None:
+    suffix = {"nvvm": "cubin", "rocdl": "hsaco", "cpu": "so"}
+    program = PROJECT.programs[name]
+    for target in program.targets:
+        kind = PROJECT.targets[target].kind
+        assert list((build_dir / name).glob(f"*.{target}.{suffix[kind]}")), f"{name} for {target}"
+
+
+def test_modules_go_to_their_own_targets(build_dir: Path) -> None:
+    folder = build_dir / "two_modules"
+    objects = {p.name for p in folder.iterdir() if p.suffix in (".cubin", ".hsaco", ".so")}
+    assert objects == {
+        "fill.sm_60.cubin",
+        "fill.sm_90.cubin",
+        "fill.gfx90a.hsaco",
+        "fill.cpu.so",
+        "norm.sm_60.cubin",
+        "norm.cpu.so",
+    }
+
+
+def test_edges_filters_a_file(build_dir: Path, tmp_path: Path) -> None:
+    """input.ppm is the picture that the program draws for itself."""
+    output = tmp_path / "edges.pgm"
+    assert_prints(run(build_dir, "edges", EXAMPLES / "edges" / "input.ppm", output), "edges")
+    header, pixels = output.read_bytes()[:13], output.read_bytes()[13:]
+    assert header == b"P5\n96 64\n255\n"
+    assert len(pixels) == 96 * 64
+    # The rim of the disc (centre 36, 30, radius 20), and its inside.
+    assert pixels[30 * 96 + 16] == 255
+    assert pixels[30 * 96 + 36] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot open"),
+        (b"", "not a binary PPM"),
+        (b"P3\n1 1\n255\n0 0 0\n", "not a binary PPM"),
+        (b"P6\n# no size\n", "a number is missing"),
+        (b"P6\n0 5\n255\n", "bad size"),
+        (b"P6\n999999 5\n255\n", "bad size"),
+        (b"P6\n2 2\n65535\n", "only 8 bits"),
+        (b"P6\n2 2\n255\nabc", "cut off"),
+    ],
+)
+def test_edges_refuses_other_files(
+    build_dir: Path, tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    picture = tmp_path / "in.ppm"
+    if content is not None:
+        picture.write_bytes(content)
+    done = run(build_dir, "edges", picture, tmp_path / "out.pgm")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+    assert not (tmp_path / "out.pgm").exists()
+
+
+@pytest.mark.parametrize("size", ["1 1", "17 1", "1 33", "31 47"])
+def test_edges_on_odd_sizes(build_dir: Path, tmp_path: Path, size: str) -> None:
+    """The program compares every pixel with its own C version."""
+    width, height = map(int, size.split())
+    noise = bytes((i * 7919 >> 3) & 255 for i in range(width * height * 3))
+    (tmp_path / "in.ppm").write_bytes(f"P6\n{size}\n255\n".encode() + noise)
+    done = run(build_dir, "edges", tmp_path / "in.ppm", tmp_path / "out.pgm")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("edges: OK ")
+
+
+def test_edges_usage(build_dir: Path) -> None:
+    done = run(build_dir, "edges", "one.ppm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage: ")
+
+
+def has_device(library: str, init: str, count: str) -> bool:
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        return False
+    devices = ctypes.c_int()
+    return (
+        getattr(driver, init)(0) == 0
+        and getattr(driver, count)(ctypes.byref(devices)) == 0
+        and devices.value > 0
+    )
+
+
+def has_cuda() -> bool:
+    return has_device("libcuda.so.1", "cuInit", "cuDeviceGetCount")
+
+
+def has_hip() -> bool:
+    return has_device("libamdhip64.so", "hipInit", "hipGetDeviceCount")
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not has_cuda(), reason="no NVIDIA GPU")
+@pytest.mark.parametrize("name", NAMES)
+def test_on_cuda(build_dir: Path, name: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")}
+    assert_prints(run(build_dir, name, device="cuda", **environment), name)
+
+
+@pytest.mark.hip
+@pytest.mark.skipif(not has_hip(), reason="no AMD GPU")
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if "gfx90a" in PROJECT.programs[n].targets and n != "two_modules"]
+)
+def test_on_hip(build_dir: Path, name: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "HIP_VISIBLE_DEVICES")}
+    assert_prints(run(build_dir, name, device="hip", **environment), name)
