@@ -17,13 +17,14 @@ struct gb_launch {
     uint32_t shared_bytes;  /* dynamic workgroup memory */
     bool clustered;         /* came through mgpuLaunchClusterKernel */
     void **params;          /* one pointer per kernel parameter, to its value */
+    size_t param_count;     /* 0: not known (cluster launches do not tell) */
     void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
 };
 
 struct gb_device {
     enum gb_vendor vendor;
     int ordinal;
-    const char *name; /* for messages: "cuda:0 (NVIDIA H100 80GB HBM3, sm_90)", "cpu (x86-64-v3)" */
+    char *name; /* for messages: "cuda:0 (NVIDIA H100 80GB HBM3, sm_90)", "cpu (x86-64-v3)" */
     const struct gb_device_calls *calls;
 };
 
@@ -59,8 +60,8 @@ struct gb_device_calls {
     void (*host_register)(struct gb_device *, void *address, size_t bytes, const struct gb_where *);
     void (*host_unregister)(struct gb_device *, void *address, const struct gb_where *);
 
-    /* A CUtensorMap in device memory for a tiled memref; NULL here: the device has no such thing. */
-    void *(*tensor_map)(struct gb_device *, const struct gb_tensor_map *, const struct gb_where *);
+    /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no such thing. */
+    void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
 };
 
 /* Open the device of a back end, or return NULL and put the reason into *why (free() it).

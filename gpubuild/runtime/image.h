@@ -15,16 +15,26 @@ enum gb_format {
     GB_FORMAT_UNKNOWN
 };
 
+enum { GB_CHIP_BYTES = 64 };
+
 /* One image. It points into memory of the program's that outlives the module. */
 struct gb_image {
     const void *data;
     size_t size; /* bytes */
     enum gb_vendor vendor;
     enum gb_format format;
-    const char *chip;   /* "sm_90a", "gfx90a:sramecc+:xnack-", "x86-64-v3"; "" where unknown */
-    const char *module; /* "" where unknown */
-    const char *target; /* the target's name in targets.yaml; "" where unknown */
+    char chip[GB_CHIP_BYTES]; /* "sm_90a", "gfx90a:sramecc+:xnack-", "x86-64-v3"; "" where unknown */
+    const char *module;       /* "" where unknown */
+    const char *target;       /* the target's name in targets.yaml; "" where unknown */
 };
+
+/* The images in `size` bytes at `data`: LLVM OffloadBinary containers, or one bare object (cubin,
+ * hsaco, CPU shared object, PTX text, fatbin). Returns their number and a new array in *images.
+ * Nothing in the data is trusted. On a malformed one returns 0 and puts the reason into *why (free() it). */
+size_t gb_images_parse(const void *data, size_t size, struct gb_image **images, char **why);
+
+const char *gb_vendor_name(enum gb_vendor vendor); /* "cuda", "hip", "cpu", "unknown" */
+const char *gb_format_name(enum gb_format format); /* "cubin", "ptx", … */
 
 /* rank 0: the image does not run on the device, for the reason `why` (static text);
  * of several images the highest rank is best. */
@@ -33,18 +43,24 @@ struct gb_fit {
     const char *why;
 };
 
-/* What mgpuTensorMapEncodeTiledMemref was asked for (nvgpu.tma.create.descriptor). */
+/* choose.c: the rules of the vendors; `major`.`minor` is the compute capability, `target_id` what
+ * HIP calls gcnArchName, such as "gfx90a:sramecc+:xnack-". */
+struct gb_fit gb_fit_cuda(const struct gb_image *image, int major, int minor);
+struct gb_fit gb_fit_hip(const struct gb_image *image, const char *target_id);
+struct gb_fit gb_fit_cpu(const struct gb_image *image);
+
+/* A tensor map as cuTensorMapEncodeTiled takes it: innermost dimension first. */
 struct gb_tensor_map {
-    int64_t rank;           /* 1 to 5 */
-    void *address;          /* aligned pointer + offset */
-    int64_t sizes[5];       /* outermost first, elements */
-    int64_t strides[5];     /* outermost first, elements */
-    int64_t box[5];         /* outermost first, elements */
-    int64_t element_type;   /* CUtensorMapDataType */
-    int64_t interleave;     /* CUtensorMapInterleave */
-    int64_t swizzle;        /* CUtensorMapSwizzle */
-    int64_t l2_promotion;   /* CUtensorMapL2promotion */
-    int64_t out_of_bounds;  /* CUtensorMapFloatOOBfill */
+    uint32_t data_type; /* CUtensorMapDataType */
+    uint32_t rank;      /* 1 to 5 */
+    void *address;      /* in device memory */
+    const uint64_t *dims;            /* rank of them, elements */
+    const uint64_t *strides;         /* rank - 1 of them, bytes */
+    const uint32_t *box;             /* rank of them, elements */
+    const uint32_t *element_strides; /* rank of them */
+    uint32_t interleave, swizzle, l2_promotion, out_of_bounds;
 };
+
+enum { GB_TENSOR_MAP_BYTES = 128, GB_TENSOR_MAP_ALIGNMENT = 64 };
 
 #endif

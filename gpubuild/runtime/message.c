@@ -1,0 +1,121 @@
+/* message.c: the two ways in which the runtime talks to people, and the allocations behind text. */
+#include "gpubuild_rt.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A message leaves in one write where that is possible, so lines of several threads do not mix. */
+static void write_all(const char *text, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(STDERR_FILENO, text, length);
+        if (written < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return; /* nowhere left to say so */
+        }
+        text += written;
+        length -= (size_t)written;
+    }
+}
+
+/* Text as long as it needs to be: a JIT log may have thousands of lines. NULL without memory. */
+static char *format_text(const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (text != NULL) {
+        (void)vsnprintf(text, (size_t)length + 1, format, again);
+    }
+    va_end(again);
+    return text;
+}
+
+static void write_stderr(const char *prefix, const char *text, const char *suffix) {
+    size_t lengths[] = {strlen(prefix), strlen(text), strlen(suffix)};
+    char *line = malloc(lengths[0] + lengths[1] + lengths[2]);
+    if (line == NULL) {
+        write_all(prefix, lengths[0]);
+        write_all(text, lengths[1]);
+        write_all(suffix, lengths[2]);
+        return;
+    }
+    memcpy(line, prefix, lengths[0]);
+    memcpy(line + lengths[0], text, lengths[1]);
+    memcpy(line + lengths[0] + lengths[1], suffix, lengths[2]);
+    write_all(line, lengths[0] + lengths[1] + lengths[2]);
+    free(line);
+}
+
+_Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
+    static const struct gb_where nowhere;
+    const struct gb_where *w = where != NULL ? where : &nowhere;
+    const char *const names[] = {"module", "kernel", "device", "call"};
+    const char *const values[] = {w->module, w->kernel, w->device, w->call};
+
+    (void)fflush(stdout);
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = format_text(format, arguments);
+    va_end(arguments);
+
+    char details[2048];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (values[i] == NULL || values[i][0] == '\0') {
+            continue;
+        }
+        int n = snprintf(details + used, sizeof details - used, "  %s: %s\n", names[i], values[i]);
+        if (n < 0 || (size_t)n >= sizeof details - used) {
+            break; /* a name longer than any symbol; the message still says what happened */
+        }
+        used += (size_t)n;
+    }
+    details[used] = '\0';
+    char *tail = gb_text("\n%s", details);
+    write_stderr("gpubuild: ", message != NULL ? message : format, tail);
+    _exit(1);
+}
+
+void gb_trace(const char *format, ...) {
+    if (!gb_settings()->trace) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = format_text(format, arguments);
+    va_end(arguments);
+    write_stderr("gpubuild: trace: ", message != NULL ? message : format, "\n");
+    free(message);
+}
+
+static _Noreturn void out_of_memory(void) {
+    static const char message[] = "gpubuild: out of host memory\n";
+    (void)fflush(stdout);
+    write_all(message, sizeof message - 1);
+    _exit(1);
+}
+
+void *gb_allocate(size_t bytes) {
+    void *memory = calloc(1, bytes > 0 ? bytes : 1);
+    if (memory == NULL) {
+        out_of_memory();
+    }
+    return memory;
+}
+
+char *gb_text(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = format_text(format, arguments);
+    va_end(arguments);
+    if (text == NULL) {
+        out_of_memory();
+    }
+    return text;
+}
