@@ -13,14 +13,15 @@ from collections.abc import Iterator
 DEFAULT_PRIORITY = 65535
 _SECTIONS = {"ctors": ".init_array", "dtors": ".fini_array"}
 _NAME = r'@(?:"[^"]*"|[-\w$.]+)'
+_TYPE = r'(?:\{ i32, ptr, ptr \}|%(?:"[^"]*"|[-\w$.]+))'
 # LLVM prints one global variable per line; quotes inside strings and names are written as \22.
 _ARRAY = re.compile(
     r"^@llvm\.global_(?P<which>ctors|dtors) = appending (?:\w+ )*global \[\d+ x [^\]]*\] (?P<value>.*)\n?",
     re.MULTILINE,
 )
 _ENTRY = re.compile(
-    r"\{ i32, ptr, ptr \} \{ i32 (?P<priority>-?\d+), "
-    rf"ptr (?P<function>{_NAME}|null), ptr (?:{_NAME}|null) \}}"
+    rf"{_TYPE} \{{ i32 (?P<priority>-?\d+), "
+    rf"ptr (?P<function>{_NAME}|null), ptr (?:{_NAME}|null) \}}(?:, )?"
 )
 _USED = re.compile(
     r"^@llvm\.used = appending (?:\w+ )*global \[\d+ x ptr\] \[(?P<items>.*)\](?P<rest>, section .*)$",
@@ -56,13 +57,13 @@ def rewrite(text: str) -> str:
 def _entries(value: str) -> Iterator[tuple[int, str]]:
     if value.startswith(("zeroinitializer", "undef", "poison")):
         return
-    end = 0
-    for match in _ENTRY.finditer(value):
+    end = 1  # behind the bracket
+    while match := _ENTRY.match(value, end):
         end = match.end()
         if match["function"] != "null":  # a null entry ends the list; LLVM skips it
             # The priority is printed as a signed number and means an unsigned one.
             yield int(match["priority"]) % 2**32, match["function"]
-    if value.count("i32, ptr, ptr") != len(_ENTRY.findall(value)) or not end:
+    if value[end:] != "]":
         raise ValueError(f"an entry of a constructor list that LLVM does not print: {value[:200]}")
 
 

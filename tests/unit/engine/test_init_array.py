@@ -5,7 +5,7 @@ import pytest
 from gpubuild.engine import llvm
 from gpubuild.engine.init_array import rewrite
 
-FUNCTIONS = 'define void @a() { ret void }\ndefine void @b() { ret void }\ndefine void @"odd \\22name"() { ret void }\n'
+FUNCTIONS = "".join(f"define void @{name} {{ ret void }}\n" for name in ("a()", "b()", '"odd \\22name"()'))
 ENTRY = "{ i32, ptr, ptr }"
 
 
@@ -49,6 +49,14 @@ def test_associated_data_and_null_entries() -> None:
     out = rewritten(text)
     assert '@gpubuild.ctors.0 = internal global ptr @a, section ".init_array.00001"' in out
     assert "gpubuild.ctors.1" not in out
+
+
+def test_entries_of_a_named_type() -> None:
+    types = f"%entry = type {ENTRY}\n"
+    entries = "[%entry { i32 4, ptr @a, ptr null }, %entry { i32 5, ptr @b, ptr null }]"
+    out = rewritten(f"{types}{FUNCTIONS}@llvm.global_ctors = appending global [2 x %entry] {entries}\n")
+    assert 'ptr @a, section ".init_array.00004"' in out
+    assert 'ptr @b, section ".init_array.00005"' in out
 
 
 def test_existing_used_list_is_extended() -> None:

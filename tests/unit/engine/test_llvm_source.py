@@ -12,7 +12,8 @@ from gpubuild.model.step import StepKind
 TRIPLE = "x86_64-unknown-linux-gnu"
 PARAMS = LlvmParams(triple=TRIPLE, source_name="src/add.ll")
 ADD = """source_filename = "/home/someone/secret.c"
-@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 9, ptr @start, ptr null }]
+%entry = type { i32, ptr, ptr }
+@llvm.global_ctors = appending global [1 x %entry] [%entry { i32 9, ptr @start, ptr null }]
 define internal void @start() {
   ret void
 }
@@ -58,7 +59,7 @@ def test_mistake_has_file_line_and_column(tmp_path: Path) -> None:
     error = failing_step(tmp_path, StepKind.LLVM, PARAMS, {"source": source}, ("object",))
     assert error.stage == "parse"
     (diagnostic,) = error.diagnostics
-    assert str(diagnostic.location).startswith("src/add.ll:8:")
+    assert str(diagnostic.location).startswith("src/add.ll:9:")
     assert diagnostic.source_line == "  ret i65x %c"
 
 
