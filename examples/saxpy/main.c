@@ -40,7 +40,7 @@ int main(void) {
   for (intptr_t i = 0; i < n; ++i) {
     float expected = a * (float)(i % 1000) + (float)(i % 7);
     float error = fabsf(y.aligned[i] - expected);
-    if (!(error <= max_error)) max_error = error;  // a NaN counts, too
+    if (isnan(error) || error > max_error) max_error = error;
   }
   printf("saxpy: %s (n = %ld, max error %g)\n", max_error == 0 ? "OK" : "WRONG", (long)n,
          (double)max_error);
