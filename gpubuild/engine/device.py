@@ -1,0 +1,95 @@
+"""Device compile: the state that NVIDIA's and AMD's stages share, and linking of libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+
+from llvmlite import binding
+
+from gpubuild.engine import llvm
+from gpubuild.engine.info import KernelInfo
+from gpubuild.engine.io import StepIO
+from gpubuild.engine.lowering import Lowered, lower
+from gpubuild.errors import StepError
+from gpubuild.model.params import CompileParams
+
+_LIBRARY_ROLE = "lib."
+_WORKGROUP_MEMORY = "addrspace(3)"  # both GPU back ends; its size is settled at launch
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceBuild:
+    """One compile under way: every stage reads what earlier ones left here."""
+
+    params: CompileParams
+    io: StepIO
+    features: str = ""
+    lowered: Lowered | None = None
+    module: binding.ModuleRef = None  # set by the stage `lower`
+    machine: binding.TargetMachine = None
+    assembly: str = ""
+    kernels: list[KernelInfo] = field(default_factory=list)
+
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        """Names of the module's kernels, in order."""
+        return self.lowered.kernels if self.lowered else ()
+
+
+Stage = tuple[str, Callable[[DeviceBuild], None]]
+
+
+def run_stages(build: DeviceBuild, stages: Sequence[Stage]) -> None:
+    """Run ``stages`` in order, each under its name."""
+    for name, stage in stages:
+        with build.io.stage(name):
+            stage(build)
+
+
+def lower_module(build: DeviceBuild) -> None:
+    """Stage: MLIR to an LLVM module for the target's code generator."""
+    build.lowered = lower(build.params, build.io)
+    build.module = llvm.parse_assembly(build.lowered.llvm, llvm.new_context(), name="translated LLVM IR")
+    params = build.params
+    build.machine = llvm.target_machine(params.triple, params.chip, build.features, params.opt_level)
+    llvm.set_target(build.module, build.machine)
+
+
+def optimize_module(build: DeviceBuild) -> None:
+    """Stage: LLVM's pipeline; writes output ``llvm``."""
+    llvm.optimize(build.module, build.machine, build.params.opt_level)
+    build.io.write("llvm", str(build.module))
+
+
+def user_libraries(io: StepIO) -> list[tuple[str, bytes]]:
+    """The device libraries the user named, as (path for messages, content)."""
+    roles = [r for r in io.input_names if r.startswith(_LIBRARY_ROLE)]
+    roles.sort(key=lambda role: int(role.removeprefix(_LIBRARY_ROLE)))
+    return [(str(io.path(role)), io.read(role)) for role in roles]
+
+
+def own_library(name: str) -> tuple[str, bytes]:
+    """A library that comes with gpubuild, such as ``ockl.ll``."""
+    return name, (resources.files("gpubuild.engine") / name).read_bytes()
+
+
+def refuse_undefined(build: DeviceBuild, provided: frozenset[str], hints: Sequence[tuple[str, str]]) -> None:
+    """Raise ``StepError`` for symbols that nothing defines and the device does not provide.
+
+    ``hints`` are (name prefix, what to do) pairs; the first that fits a missing name is shown.
+    """
+    missing = [n for n in llvm.undefined_symbols(build.module) if n not in provided]
+    missing += [
+        v.name
+        for v in build.module.global_variables
+        if v.is_declaration and not v.name.startswith("llvm.") and _WORKGROUP_MEMORY not in str(v.type)
+    ]
+    if not missing:
+        return
+    hint = next((text for prefix, text in hints if any(n.startswith(prefix) for n in missing)), "")
+    raise StepError(
+        f"undefined in @{build.params.module}: {', '.join(missing)}",
+        hint=hint or "define it in the gpu.module, or name a library that does under `device_libs:`",
+    )

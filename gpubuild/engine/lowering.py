@@ -1,0 +1,181 @@
+"""Lowering: one gpu.module's text to LLVM IR text, by the passes of its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine import chips, mlir, rewrite
+from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.emit import Emitter
+from gpubuild.engine.io import StepIO
+from gpubuild.engine.module_index import kernel_functions, module_dialect
+from gpubuild.errors import StepError
+from gpubuild.model.params import CompileParams
+from gpubuild.model.target import Kind
+
+# Shared by both kinds; vectors go before the gpu conversions, which do not know them.
+_COMMON_PASSES = (
+    "convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,convert-vector-to-scf,"
+    "convert-scf-to-cf,expand-strided-metadata,lower-affine,arith-expand{include-bf16=false}"
+)
+_FINAL_PASSES = "convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,reconcile-unrealized-casts"
+_DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
+_FLUSH_DENORMALS = '["denormal-fp-math-f32", "preserve-sign"]'
+_WORKGROUP_SIZES = (
+    "rocdl.flat_work_group_size",
+    "rocdl.reqd_work_group_size",
+    "rocdl.max_flat_work_group_size",
+)
+_PRIVATE_SPACE = 5  # of AMDGPU: where a work-item's own memory lies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """LLVM IR of one module and the names of its kernels, in order."""
+
+    llvm: str
+    kernels: tuple[str, ...]
+
+
+def lower(params: CompileParams, io: StepIO) -> Lowered:
+    """Lower input ``module``. When that fails, lower ``located`` to say where in the user's file.
+
+    Raises ``StepError``; both inputs hold the same code, so the second run fails the same way.
+    """
+    try:
+        return lower_text(io.text("module"), params)
+    except StepError as plain:
+        if not io.has("located"):
+            raise
+        try:
+            lower_text(io.text("located"), params)
+        except StepError as located:
+            raise located from plain
+        raise
+
+
+def lower_text(text: str, params: CompileParams) -> Lowered:
+    """Lower a module that holds one gpu.module. Raises ``StepError``."""
+    with mlir.context():
+        source = SourceText(text, f"@{params.module} (canonical text)")
+        module = mlir.parse(text)
+        kernels = _only_module(module, params)
+        _check_dialect(kernels, params)
+        if params.passes:
+            mlir.run_passes(module, params.passes, source=source)
+        else:
+            rewrite.prepare(module, _machine(params), source=source)
+            mlir.run_passes(module, pipeline(params), source=source)
+        if params.debug:
+            mlir.run_passes(module, _DEBUG_PASSES, source=source)
+        kernels = _only_module(module, params)
+        mlir.check_translatable(kernels, target=params.target or params.chip, source=source)
+        _finish_functions(kernels, params)
+        names = tuple(f.attributes["sym_name"].value for f in kernel_functions(kernels))
+        if not names:
+            raise StepError(
+                f"gpu.module @{params.module} has no kernel",
+                hint="mark a gpu.func with `kernel`",
+            )
+        return Lowered(
+            llvm=mlir.translate(kernels, target=params.target or params.chip, source=source),
+            kernels=names,
+        )
+
+
+def pipeline(params: CompileParams) -> str:
+    """The pass pipeline of a target's kind. CPUs take the NVVM route under a stand-in chip."""
+    if params.kind is Kind.ROCDL:
+        return _rocdl_pipeline(params)
+    chip = params.chip if params.kind is Kind.NVVM else "sm_90"
+    return (
+        f"builtin.module(nvvm-attach-target{{chip={chip} O={params.opt_level}}},"
+        f"gpu.module({_COMMON_PASSES},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
+        f"convert-gpu-to-nvvm,convert-nvvm-to-llvm,{_FINAL_PASSES}))"
+    )
+
+
+def _rocdl_pipeline(params: CompileParams) -> str:
+    # Conversions take plain chips only, so a generic one is lowered as the first it stands for.
+    major, minor, stepping = chips.gfx_version(params.chip)
+    chip = f"gfx{major}{minor:x}{stepping:x}"
+    return (
+        f"builtin.module(rocdl-attach-target{{chip={chip} O={params.opt_level}}},"
+        f"convert-math-to-rocdl{{chipset={chip}}},"
+        f"gpu.module({_COMMON_PASSES},convert-amdgpu-to-rocdl{{chipset={chip}}},convert-vector-to-llvm,"
+        f"convert-index-to-llvm,convert-gpu-to-rocdl{{chipset={chip} runtime=HIP}},{_FINAL_PASSES}))"
+    )
+
+
+def _machine(params: CompileParams) -> rewrite.Machine:
+    return rewrite.Machine(
+        kind=params.kind,
+        subgroup_size=chips.subgroup_size(params.kind, params.chip, params.features),
+        fast_math=params.fast_math,
+        name=params.target or params.chip,
+    )
+
+
+def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
+    found = mlir.gpu_modules(module)
+    if len(found) != 1:
+        raise StepError(
+            f"expected one gpu.module, @{params.module}, and found {len(found)}",
+            hint="a pass pipeline must keep the gpu.module" if params.passes else "",
+        )
+    return found[0]
+
+
+def _check_dialect(kernels: ir.Operation, params: CompileParams) -> None:
+    dialect = module_dialect(kernels)
+    if dialect in {"nvvm", "rocdl"} and dialect != params.kind and params.kind is not Kind.CPU:
+        raise StepError(
+            f"gpu.module @{params.module} is already in the {dialect} dialect and cannot be compiled "
+            f"for {params.target or params.chip}",
+            hint="leave this target out for the module, or write it in the gpu dialect",
+        )
+
+
+def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
+    """What must hold for the LLVM functions of a kind, whichever passes made them."""
+    mark = "rocdl.kernel" if params.kind is Kind.ROCDL else "nvvm.kernel"
+    allocations: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "llvm.func":
+            if "gpu.kernel" in op.attributes and mark not in op.attributes:
+                op.attributes[mark] = ir.UnitAttr.get()
+            if mark == "rocdl.kernel" and mark in op.attributes:
+                _allow_large_workgroups(op)
+            if params.fast_math:
+                _add_passthrough(op, _FLUSH_DENORMALS)
+        elif op.name == "llvm.alloca" and str(op.results[0].type) == "!llvm.ptr":
+            allocations.append(op)
+        return ir.WalkResult.ADVANCE
+
+    kernels.walk(visit)
+    if params.kind is Kind.ROCDL:
+        for op in allocations:
+            _move_to_private(op)
+
+
+def _allow_large_workgroups(kernel: ir.Operation) -> None:
+    """Without a known size, MLIR compiles for at most 256 work-items and larger launches fail."""
+    if not any(name in kernel.attributes for name in _WORKGROUP_SIZES):
+        kernel.attributes["rocdl.flat_work_group_size"] = ir.StringAttr.get("1,1024")
+
+
+def _move_to_private(op: ir.Operation) -> None:
+    """AMDGPU has stack memory in its own address space only; generic pointers to it are casts."""
+    emit = Emitter(op)
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    private = ir.Type.parse(f"!llvm.ptr<{_PRIVATE_SPACE}>")
+    moved = emit.op("llvm.alloca", list(op.operands), [private], attributes)
+    emit.replace(emit.op("llvm.addrspacecast", [moved.results[0]], [op.results[0].type]).results[0])
+
+
+def _add_passthrough(function: ir.Operation, entry: str) -> None:
+    given = list(function.attributes["passthrough"]) if "passthrough" in function.attributes else []
+    function.attributes["passthrough"] = ir.ArrayAttr.get([*given, ir.Attribute.parse(entry)])

@@ -1,0 +1,99 @@
+"""NVVM: one gpu.module for one NVIDIA chip: MLIR, LLVM IR, PTX, cubin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpubuild.engine import llvm
+from gpubuild.engine.chips import check_chip, ptx_features
+from gpubuild.engine.device import (
+    DeviceBuild,
+    Stage,
+    lower_module,
+    optimize_module,
+    refuse_undefined,
+    run_stages,
+    user_libraries,
+)
+from gpubuild.engine.info import info_json, parse_ptxas
+from gpubuild.engine.io import StepIO
+from gpubuild.model.params import CompileParams
+from gpubuild.toolchain.run import run_tool
+
+_LIBDEVICE_PREFIX = "__nv_"
+# Functions that the CUDA driver provides to every kernel.
+_PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+_FLUSH_FLAG = "nvvm-reflect-ftz"  # libdevice asks for it through __nvvm_reflect("__CUDA_FTZ")
+_OVERRIDE = 4  # LLVM module-flag behaviour
+_PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
+
+
+def run(params: CompileParams, io: StepIO) -> None:
+    """Write ``llvm``, ``asm`` (PTX), ``object`` (cubin) and ``info``.
+
+    Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
+    """
+    run_stages(DeviceBuild(params=params, io=io), STAGES)
+
+
+def check_target(build: DeviceBuild) -> None:
+    """Stage: refuse names that LLVM would only warn about; settle the PTX version."""
+    params = build.params
+    check_chip(params.kind, params.chip, params.features)
+    build.features = ptx_features(params.chip, params.features)
+
+
+def link_libraries(build: DeviceBuild) -> None:
+    """Stage: the user's libraries, then libdevice when something in it is used."""
+    libraries = user_libraries(build.io)
+    if libraries:
+        llvm.link_libraries(build.module, libraries)
+    if any(n.startswith(_LIBDEVICE_PREFIX) for n in llvm.undefined_symbols(build.module)):
+        path = Path(build.io.tool("libdevice")[0])
+        llvm.link_library(build.module, path.read_bytes(), path.name)
+    llvm.add_module_flag(build.module, _FLUSH_FLAG, 1 if build.params.fast_math else 0, behavior=_OVERRIDE)
+
+
+def emit_ptx(build: DeviceBuild) -> None:
+    """Stage: PTX text, once nothing is left undefined."""
+    refuse_undefined(
+        build,
+        _PROVIDED,
+        (
+            (_LIBDEVICE_PREFIX, "libdevice has no such function; is the name right?"),
+            ("__ocml_", "that is a function of AMD's library; the module was written for ROCDL"),
+        ),
+    )
+    build.assembly = llvm.emit_assembly(build.module, build.machine)
+    build.io.write("asm", build.assembly)
+
+
+def assemble(build: DeviceBuild) -> None:
+    """Stage: ptxas."""
+    params, io = build.params, build.io
+    (io.scratch / _PTX_FILE).write_text(build.assembly)
+    command = [*io.tool("ptxas"), f"-arch={params.chip}", f"-O{params.opt_level}", "-v"]
+    if params.debug:
+        command.append("-lineinfo")  # -g would switch optimisation off
+    done = run_tool([*command, _PTX_FILE, "-o", io.out_path("object")], cwd=io.scratch)
+    done.check(f"assembling @{params.module} for {params.chip}")
+    build.kernels = parse_ptxas(done.output, build.kernel_names)
+    for line in done.output.splitlines():
+        if "warning" in line:
+            io.warn(line.strip())
+
+
+def write_info(build: DeviceBuild) -> None:
+    """Stage: resources per kernel."""
+    build.io.write("info", info_json(build.kernels))
+
+
+STAGES: tuple[Stage, ...] = (
+    ("check", check_target),
+    ("lower", lower_module),
+    ("link", link_libraries),
+    ("optimize", optimize_module),
+    ("emit", emit_ptx),
+    ("ptxas", assemble),
+    ("info", write_info),
+)

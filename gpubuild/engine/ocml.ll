@@ -1,0 +1,200 @@
+; Functions of ROCm's ocml.bc that AMD's code generator does exactly by itself, so that a kernel that uses
+; only these needs no ROCm installation. Anything less than exact (sin, pow, erf, ...) is left to ocml.
+
+declare half @llvm.floor.f16(half)
+define linkonce_odr hidden half @__ocml_floor_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.floor.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.floor.f32(float)
+define linkonce_odr hidden float @__ocml_floor_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.floor.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.floor.f64(double)
+define linkonce_odr hidden double @__ocml_floor_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.floor.f64(double %x)
+  ret double %r
+}
+
+declare half @llvm.ceil.f16(half)
+define linkonce_odr hidden half @__ocml_ceil_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.ceil.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.ceil.f32(float)
+define linkonce_odr hidden float @__ocml_ceil_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.ceil.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.ceil.f64(double)
+define linkonce_odr hidden double @__ocml_ceil_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.ceil.f64(double %x)
+  ret double %r
+}
+
+declare half @llvm.trunc.f16(half)
+define linkonce_odr hidden half @__ocml_trunc_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.trunc.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.trunc.f32(float)
+define linkonce_odr hidden float @__ocml_trunc_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.trunc.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.trunc.f64(double)
+define linkonce_odr hidden double @__ocml_trunc_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.trunc.f64(double %x)
+  ret double %r
+}
+
+declare half @llvm.rint.f16(half)
+define linkonce_odr hidden half @__ocml_rint_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.rint.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.rint.f32(float)
+define linkonce_odr hidden float @__ocml_rint_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.rint.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.rint.f64(double)
+define linkonce_odr hidden double @__ocml_rint_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.rint.f64(double %x)
+  ret double %r
+}
+
+declare half @llvm.round.f16(half)
+define linkonce_odr hidden half @__ocml_round_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.round.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.round.f32(float)
+define linkonce_odr hidden float @__ocml_round_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.round.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.round.f64(double)
+define linkonce_odr hidden double @__ocml_round_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.round.f64(double %x)
+  ret double %r
+}
+
+declare half @llvm.nearbyint.f16(half)
+define linkonce_odr hidden half @__ocml_nearbyint_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.nearbyint.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.nearbyint.f32(float)
+define linkonce_odr hidden float @__ocml_nearbyint_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.nearbyint.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.nearbyint.f64(double)
+define linkonce_odr hidden double @__ocml_nearbyint_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.nearbyint.f64(double %x)
+  ret double %r
+}
+
+declare half @llvm.fabs.f16(half)
+define linkonce_odr hidden half @__ocml_fabs_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.fabs.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.fabs.f32(float)
+define linkonce_odr hidden float @__ocml_fabs_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.fabs.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.fabs.f64(double)
+define linkonce_odr hidden double @__ocml_fabs_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.fabs.f64(double %x)
+  ret double %r
+}
+
+declare half @llvm.fma.f16(half, half, half)
+define linkonce_odr hidden half @__ocml_fma_f16(half %x, half %y, half %z) alwaysinline nounwind {
+  %r = call half @llvm.fma.f16(half %x, half %y, half %z)
+  ret half %r
+}
+
+declare float @llvm.fma.f32(float, float, float)
+define linkonce_odr hidden float @__ocml_fma_f32(float %x, float %y, float %z) alwaysinline nounwind {
+  %r = call float @llvm.fma.f32(float %x, float %y, float %z)
+  ret float %r
+}
+
+declare double @llvm.fma.f64(double, double, double)
+define linkonce_odr hidden double @__ocml_fma_f64(double %x, double %y, double %z) alwaysinline nounwind {
+  %r = call double @llvm.fma.f64(double %x, double %y, double %z)
+  ret double %r
+}
+
+declare half @llvm.copysign.f16(half, half)
+define linkonce_odr hidden half @__ocml_copysign_f16(half %x, half %y) alwaysinline nounwind {
+  %r = call half @llvm.copysign.f16(half %x, half %y)
+  ret half %r
+}
+
+declare float @llvm.copysign.f32(float, float)
+define linkonce_odr hidden float @__ocml_copysign_f32(float %x, float %y) alwaysinline nounwind {
+  %r = call float @llvm.copysign.f32(float %x, float %y)
+  ret float %r
+}
+
+declare double @llvm.copysign.f64(double, double)
+define linkonce_odr hidden double @__ocml_copysign_f64(double %x, double %y) alwaysinline nounwind {
+  %r = call double @llvm.copysign.f64(double %x, double %y)
+  ret double %r
+}
+
+declare half @llvm.sqrt.f16(half)
+define linkonce_odr hidden half @__ocml_sqrt_f16(half %x) alwaysinline nounwind {
+  %r = call half @llvm.sqrt.f16(half %x)
+  ret half %r
+}
+
+declare float @llvm.sqrt.f32(float)
+define linkonce_odr hidden float @__ocml_sqrt_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.sqrt.f32(float %x)
+  ret float %r
+}
+
+declare double @llvm.sqrt.f64(double)
+define linkonce_odr hidden double @__ocml_sqrt_f64(double %x) alwaysinline nounwind {
+  %r = call double @llvm.sqrt.f64(double %x)
+  ret double %r
+}
+
+define linkonce_odr hidden half @__ocml_rsqrt_f16(half %x) alwaysinline nounwind {
+  %s = call half @llvm.sqrt.f16(half %x)
+  %r = fdiv half 1.0, %s
+  ret half %r
+}
+
+define linkonce_odr hidden float @__ocml_rsqrt_f32(float %x) alwaysinline nounwind {
+  %s = call float @llvm.sqrt.f32(float %x)
+  %r = fdiv float 1.0, %s
+  ret float %r
+}
+
+define linkonce_odr hidden double @__ocml_rsqrt_f64(double %x) alwaysinline nounwind {
+  %s = call double @llvm.sqrt.f64(double %x)
+  %r = fdiv double 1.0, %s
+  ret double %r
+}

@@ -1,0 +1,139 @@
+"""ROCDL: one gpu.module for one AMD chip: MLIR, LLVM IR, object, hsaco."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpubuild.engine import llvm
+from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
+from gpubuild.engine.device import (
+    DeviceBuild,
+    Stage,
+    lower_module,
+    optimize_module,
+    own_library,
+    refuse_undefined,
+    run_stages,
+    user_libraries,
+)
+from gpubuild.engine.info import info_json, parse_amd_assembly
+from gpubuild.engine.io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.params import CompileParams
+from gpubuild.toolchain.run import run_tool
+
+CODE_OBJECT_VERSION = 500  # ABI version 5, which our minimal ockl is written for
+_DEVICE_LIBRARIES = "rocm-device-libs"
+_OWN_LIBRARIES = ("ockl.ll", "ocml.ll")
+_ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
+_INSTALL_HINT = (
+    "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
+    "or set ROCM_PATH to a ROCm installation"
+)
+_OBJECT_FILE = "module.o"
+
+
+def run(params: CompileParams, io: StepIO) -> None:
+    """Write ``llvm``, ``asm``, ``object`` (hsaco) and ``info``.
+
+    Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
+    """
+    run_stages(DeviceBuild(params=params, io=io), STAGES)
+
+
+def check_target(build: DeviceBuild) -> None:
+    """Stage: refuse names that LLVM would only warn about."""
+    params = build.params
+    check_chip(params.kind, params.chip, params.features)
+    build.features = params.features
+
+
+def link_libraries(build: DeviceBuild) -> None:
+    """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls."""
+    llvm.add_module_flag(build.module, "amdhsa_code_object_version", CODE_OBJECT_VERSION)
+    libraries = [*user_libraries(build.io), *(own_library(name) for name in _OWN_LIBRARIES)]
+    llvm.link_libraries(build.module, libraries)
+    missing = llvm.undefined_symbols(build.module)
+    wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
+    if not wanted:
+        return
+    if not build.io.has_tool(_DEVICE_LIBRARIES):
+        names = [n for n in missing if n.startswith(("__ocml_", "__ockl_"))]
+        raise StepError(
+            f"@{build.params.module} needs ROCm's device libraries for {', '.join(names)}",
+            hint=_INSTALL_HINT,
+        )
+    folder = Path(build.io.tool(_DEVICE_LIBRARIES)[0])
+    # ocml and ockl call each other, so both are offered as soon as one is needed.
+    offered = [(file, _read(folder / file)) for _, file in _ROCM_LIBRARIES]
+    llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
+
+
+def emit_code(build: DeviceBuild) -> None:
+    """Stage: assembly text (for people, and for its metadata) and the relocatable object."""
+    refuse_undefined(
+        build,
+        frozenset(),
+        (
+            ("__ocml_", "the ROCm device libraries found have no such function; is the name right?"),
+            ("__nv_", "that is a function of NVIDIA's libdevice; the module was written for NVVM"),
+        ),
+    )
+    # Code generation changes the module it works on, so each output starts from the same one.
+    build.assembly = llvm.emit_assembly(build.module.clone(), build.machine)
+    build.io.write("asm", build.assembly)
+    (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
+
+
+def link_code_object(build: DeviceBuild) -> None:
+    """Stage: ld.lld makes the loadable code object."""
+    io = build.io
+    command = [*io.tool("ld.lld"), "-shared", "--no-undefined", _OBJECT_FILE]
+    run_tool([*command, "-o", io.out_path("object")], cwd=io.scratch).check(
+        f"linking @{build.params.module} for {build.params.chip}"
+    )
+
+
+def write_info(build: DeviceBuild) -> None:
+    """Stage: resources per kernel."""
+    kernels = parse_amd_assembly(build.assembly, build.kernel_names)
+    build.io.write("info", info_json(kernels))
+
+
+def _controls(build: DeviceBuild) -> str:
+    """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
+    params = build.params
+    major, minor, stepping = gfx_version(params.chip)
+    wave64 = subgroup_size(params.kind, params.chip, params.features) == 64
+    fast = int(params.fast_math)
+    values = (
+        ("__oclc_ISA_version", "i32", major * 1000 + minor * 100 + stepping),
+        ("__oclc_ABI_version", "i32", CODE_OBJECT_VERSION),
+        ("__oclc_wavefrontsize64", "i8", int(wave64)),
+        ("__oclc_finite_only_opt", "i8", fast),
+        ("__oclc_unsafe_math_opt", "i8", fast),
+        ("__oclc_daz_opt", "i8", fast),
+        ("__oclc_correctly_rounded_sqrt32", "i8", 1 - fast),
+    )
+    return "".join(
+        f"@{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {kind} {value}\n"
+        for name, kind, value in values
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StepError(f"cannot read {path}: {error.strerror}", hint=_INSTALL_HINT) from error
+
+
+STAGES: tuple[Stage, ...] = (
+    ("check", check_target),
+    ("lower", lower_module),
+    ("link", link_libraries),
+    ("optimize", optimize_module),
+    ("emit", emit_code),
+    ("lld", link_code_object),
+    ("info", write_info),
+)
