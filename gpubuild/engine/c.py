@@ -41,7 +41,6 @@ def debug_flags(debug: bool) -> tuple[str, ...]:
 def _compile(params: CcParams, io: StepIO) -> None:
     cxx = params.language == "c++"
     tool = "cxx" if cxx else "cc"
-    language = "c++-cpp-output" if cxx else "cpp-output"
     with io.stage("compile"):
         # A fixed name and folder: neither the user's paths nor ours can get into the object.
         text = io.copy_in("text", "source.ii" if cxx else "source.i")
@@ -49,7 +48,7 @@ def _compile(params: CcParams, io: StepIO) -> None:
             io,
             tool,
             [
-                "-x", language, "-c", f"-O{params.opt_level}", *COMMON_FLAGS, *debug_flags(params.debug),
+                "-c", f"-O{params.opt_level}", *COMMON_FLAGS, *debug_flags(params.debug),
                 f"-ffile-prefix-map={io.scratch}=.", *params.flags, "-o", "source.o", text.name,
             ],
         )  # fmt: skip
@@ -77,9 +76,13 @@ def _messages(params: CcParams, io: StepIO, tool: str, made: ToolRun) -> tuple[D
         again = run_driver(
             io,
             tool,
-            ["-x", params.language, "-fsyntax-only", f"-O{params.opt_level}", *params.flags, name],
+            # Not -fsyntax-only: zig fails over the object that is not there then.
+            [
+                "-x", params.language, "-c", f"-O{params.opt_level}", *params.flags,
+                "-o", io.scratch / "again.o", name,
+            ],
             cwd=root,
-        )
+        )  # fmt: skip
         located = _parse(again.stderr, root)
         # Without line markers a compiler takes system headers for the user's code: a warning that
         # the user's file does not give is not the user's.

@@ -1,0 +1,255 @@
+"""C sources: preprocessing, compiling, messages; with the system's compiler and with zig."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
+
+from gpubuild.engine import preprocess
+from gpubuild.engine.driver import run_driver
+from gpubuild.errors import InputChangedError, StepError
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.params import CcParams, PreprocessParams, RuntimeParams
+from gpubuild.model.step import StepKind
+
+MAIN = """#include "sub/value.h" // a comment
+#include <stddef.h>
+const char *where(void) { return __FILE__; }
+size_t value(void) {
+    return VALUE;
+}
+"""
+C = PreprocessParams(language="c", suffix=".i", source_name="src/main.c")
+CC = CcParams(language="c", source_name="src/main.c")
+
+
+@pytest.fixture(params=["system", "zig"])
+def tools(request: pytest.FixtureRequest) -> Tools:
+    return COMPILERS[request.param]()
+
+
+def project(root: Path, main: str = MAIN, header: str = "#define VALUE 42\n") -> Path:
+    (root / "src/sub").mkdir(parents=True)
+    (root / "src/main.c").write_text(main)
+    (root / "src/sub/value.h").write_text(header)
+    return root / "src/main.c"
+
+
+def preprocessed(work: Path, source: Path, tools: Tools, params: PreprocessParams = C) -> Ran:
+    return run_step(work, StepKind.PREPROCESS, params, {"source": source}, ("text", "deps"), tools)
+
+
+def compiled(work: Path, source: Path, tools: Tools, *, debug: bool = False) -> Ran:
+    params = PreprocessParams(language="c", suffix=".i", source_name="src/main.c", debug=debug)
+    text = preprocessed(work / "pre", source, tools, params).outputs["text"]
+    return run_step(
+        work / "cc",
+        StepKind.CC,
+        CcParams(language="c", source_name="src/main.c", debug=debug),
+        {"text": text, "source": source},
+        ("object",),
+        tools,
+    )
+
+
+def test_text_has_no_comments_markers_or_paths(tmp_path: Path, tools: Tools) -> None:
+    text = preprocessed(tmp_path / "w", project(tmp_path / "p"), tools).text("text")
+    assert "return 42;" in text
+    assert '"src/main.c"' in text  # __FILE__ is relative to the project
+    assert "comment" not in text
+    assert str(tmp_path) not in text
+    assert not any(line.startswith("#") for line in text.splitlines())
+
+
+def test_headers_are_discovered_with_their_digests(tmp_path: Path, tools: Tools) -> None:
+    source = project(tmp_path / "p")
+    ran = preprocessed(tmp_path / "w", source, tools)
+    found = dict(ran.result.result.discovered)
+    header = source.parent / "sub/value.h"
+    assert found[str(header)] == digest_bytes(header.read_bytes())
+    assert str(source) not in found  # it is a declared input
+    assert any(Path(name).name == "stddef.h" for name in found)
+    assert all(Path(name).is_absolute() for name in found)
+    assert {"src/main.c", "src/sub/value.h"} <= set(json.loads(ran.text("deps")))
+
+
+def test_comments_and_places_do_not_change_the_text(tmp_path: Path, tools: Tools) -> None:
+    one = preprocessed(tmp_path / "w1", project(tmp_path / "p1"), tools)
+    edited = MAIN.replace("// a comment", "/* another */")
+    two = preprocessed(tmp_path / "w2", project(tmp_path / "elsewhere", main=edited), tools)
+    assert one.outputs["text"] == two.outputs["text"]
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_objects_do_not_depend_on_folders(tmp_path: Path, tools: Tools, debug: bool) -> None:
+    one = compiled(tmp_path / "w1", project(tmp_path / "p1"), tools, debug=debug)
+    two = compiled(tmp_path / "longer/w2", project(tmp_path / "elsewhere/p"), tools, debug=debug)
+    assert one.outputs == two.outputs
+    data = one.outputs["object"]
+    assert str(tmp_path).encode() not in data
+    assert b"site-packages" not in data
+    (tmp_path / "x.o").write_bytes(data)
+    with (tmp_path / "x.o").open("rb") as stream:
+        file = ELFFile(stream)
+        assert file.has_dwarf_info(strict=True) == debug
+        names = {s.name for s in file.get_section_by_name(".symtab").iter_symbols()}
+        assert {"where", "value"} <= names
+        assert not any("ubsan" in n for n in names)
+        if debug:
+            (unit,) = file.get_dwarf_info().iter_CUs()
+            assert unit.get_top_DIE().attributes["DW_AT_name"].value == b"src/main.c"
+
+
+def test_a_missing_header_is_located(tmp_path: Path, tools: Tools) -> None:
+    source = project(tmp_path / "p", main='int x;\n#include "none.h"\n')
+    error = failing_step(tmp_path / "w", StepKind.PREPROCESS, C, {"source": source}, ("text", "deps"), tools)
+    assert error.message == "cannot preprocess src/main.c"
+    assert str(error.diagnostics[0].location) == "src/main.c:2:10"
+    assert error.diagnostics[0].source_line == '#include "none.h"'
+    assert "beside the file" in error.hint
+
+
+def compile_error(tmp_path: Path, tools: Tools, main: str, header: str = "#define VALUE 42\n") -> StepError:
+    source = project(tmp_path / "p", main=main, header=header)
+    text = preprocessed(tmp_path / "pre", source, tools).outputs["text"]
+    inputs = {"text": text, "source": source}
+    return failing_step(tmp_path / "cc", StepKind.CC, CC, inputs, ("object",), tools)
+
+
+def test_a_mistake_points_into_the_users_file(tmp_path: Path, tools: Tools) -> None:
+    error = compile_error(tmp_path, tools, MAIN.replace("return VALUE", "return VALEU"))
+    assert error.message == "cannot compile src/main.c"
+    assert error.diagnostics[0].location is not None
+    assert (error.diagnostics[0].location.file, error.diagnostics[0].location.line) == ("src/main.c", 5)
+    assert "VALEU" in error.diagnostics[0].message
+    assert error.diagnostics[0].source_line == "    return VALEU;"
+    assert "^" in error.render()
+
+
+def test_a_mistake_in_a_header_points_there(tmp_path: Path, tools: Tools) -> None:
+    error = compile_error(tmp_path, tools, MAIN, header="\n\nint x = ;\n#define VALUE 1\n")
+    assert error.diagnostics[0].location is not None
+    assert error.diagnostics[0].location.file == "src/sub/value.h"
+    assert error.diagnostics[0].location.line == 3
+
+
+def test_without_the_source_a_mistake_is_still_reported(tmp_path: Path, tools: Tools) -> None:
+    error = failing_step(tmp_path, StepKind.CC, CC, {"text": "int x = y;\n"}, ("object",), tools)
+    assert error.diagnostics[0].source_line == "int x = y;"
+
+
+def test_what_only_the_back_end_notices_is_reported(tmp_path: Path, tools: Tools) -> None:
+    error = compile_error(tmp_path, tools, 'void f(void) { __asm__("no_such_instruction"); }\n')
+    assert "no_such_instruction" in error.render()
+
+
+def test_warnings_are_kept_with_their_places(tmp_path: Path, tools: Tools) -> None:
+    source = project(tmp_path / "p", main="int f(void) {\n    char *p = 0;\n    return &p == 5;\n}\n")
+    ran = compiled(tmp_path / "w", source, tools)
+    (warning,) = ran.result.result.warnings
+    assert warning.startswith("src/main.c:3:")
+    assert "warning: comparison between pointer and integer" in warning
+
+
+def test_the_clock_does_not_reach_objects(tmp_path: Path, tools: Tools) -> None:
+    source = project(tmp_path / "p", main="const char *when = __DATE__ __TIME__;\n")
+    assert "Jan  1 1970" in preprocessed(tmp_path / "w", source, tools).text("text")
+
+
+def test_cxx_is_compiled_as_cxx(tmp_path: Path, tools: Tools) -> None:
+    source = tmp_path / "p/a.cpp"
+    source.parent.mkdir()
+    source.write_text(
+        "template <class T> T twice(T x) { return x + x; }\nint f(int x) { return twice(x); }\n"
+    )
+    params = PreprocessParams(language="c++", suffix=".ii", source_name="a.cpp")
+    text = preprocessed(tmp_path / "w", source, tools, params).outputs["text"]
+    ran = run_step(tmp_path / "cc", StepKind.CC, CcParams(language="c++"), {"text": text}, ("object",), tools)
+    assert b"_Z1fi" in ran.outputs["object"]
+
+
+def test_a_source_outside_the_project_keeps_its_own_name(tmp_path: Path) -> None:
+    assert preprocess.split_root(Path("/x/y/z.c"), "/x/y/z.c") == (Path("/x/y"), "z.c")
+    assert preprocess.split_root(Path("/x/y/z.c"), "y/z.c") == (Path("/x"), "y/z.c")
+    assert preprocess.split_root(Path("/x/y/z.c"), "") == (Path("/x/y"), "z.c")
+
+
+def edit_while_preprocessing(
+    monkeypatch: pytest.MonkeyPatch, edit: Callable[[int], None]
+) -> Callable[[], int]:
+    """Edit files after each run of the preprocessor; returns a counter of runs."""
+    runs = 0
+
+    def run(*args: object, **kwargs: object) -> object:
+        nonlocal runs
+        made = run_driver(*args, **kwargs)  # type: ignore[arg-type]
+        runs += 1
+        edit(runs)
+        return made
+
+    monkeypatch.setattr(preprocess, "run_driver", run)
+    return lambda: runs
+
+
+def test_a_header_edited_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = project(tmp_path / "p")
+    header = source.parent / "sub/value.h"
+
+    def edit(run: int) -> None:
+        if run == 1:
+            header.write_text("#define VALUE 43\n")
+
+    runs = edit_while_preprocessing(monkeypatch, edit)
+    ran = preprocessed(tmp_path / "w", source, COMPILERS["system"]())
+    assert "return 43;" in ran.text("text")
+    assert dict(ran.result.result.discovered)[str(header)] == digest_bytes(b"#define VALUE 43\n")
+    assert runs() >= 2
+
+
+def test_a_header_that_keeps_changing_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = project(tmp_path / "p")
+    header = source.parent / "sub/value.h"
+    edit_while_preprocessing(monkeypatch, lambda run: void(header.write_text(f"#define VALUE {run}\n")))
+    with pytest.raises(InputChangedError, match="keeps changing"):
+        preprocessed(tmp_path / "w", source, COMPILERS["system"]())
+
+
+def test_a_source_edited_meanwhile_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = project(tmp_path / "p")
+    edit_while_preprocessing(monkeypatch, lambda run: void(source.write_text("int other;\n")))
+    with pytest.raises(InputChangedError, match="changed while the build was running"):
+        preprocessed(tmp_path / "w", source, COMPILERS["system"]())
+
+
+def void(_: object) -> None:
+    return None
+
+
+RUNTIME = {
+    "a.c": '#include "a.h"\nint rt_a(void) { return rt_b() + A; }\n',
+    "b.c": '#include "a.h"\nint rt_b(void) { return 2; }\n',
+    "c.S": '.text\n.globl rt_c\nrt_c:\n  ret\n.section .note.GNU-stack,"",@progbits\n',
+    "a.h": "#define A 1\nint rt_b(void);\n",
+}
+
+
+def test_runtime_archive_has_every_source_and_no_paths(tmp_path: Path, tools: Tools) -> None:
+    one = run_step(tmp_path / "1", StepKind.RUNTIME, RuntimeParams(), RUNTIME, ("archive",), tools)
+    two = run_step(tmp_path / "x/2", StepKind.RUNTIME, RuntimeParams(), RUNTIME, ("archive",), tools)
+    archive = one.outputs["archive"]
+    assert archive == two.outputs["archive"]
+    assert archive.startswith(b"!<arch>\n")
+    for word in (b"rt_a", b"rt_b", b"rt_c", b"a.c.o", b"b.c.o", b"c.S.o"):
+        assert word in archive
+    assert str(tmp_path).encode() not in archive
+
+
+def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: Tools) -> None:
+    sources = {**RUNTIME, "b.c": "int rt_b(void) { return }\n"}
+    error = failing_step(tmp_path, StepKind.RUNTIME, RuntimeParams(), sources, ("archive",), tools)
+    assert "b.c" in error.message
+    assert "doctor" in error.hint
+    assert error.output

@@ -1,0 +1,41 @@
+"""What compilers print, as diagnostics."""
+
+from gpubuild.engine.c_messages import parse_messages
+
+GCC = """In file included from main.c:1:
+sub/h.h:3:12: error: unknown type name 'foo'
+    3 | extern foo x;
+      |            ^
+main.c: In function 'main':
+main.c:7:5: warning: implicit declaration of function 'f' [-Wimplicit-function-declaration]
+    7 |     f();
+main.c:2:9: note: declared here
+compilation terminated.
+main.c:9:10: fatal error: none.h: No such file or directory
+"""
+ZIG = """/p/main.c:7:14: error: use of undeclared identifier 'y'
+    7 |     return x y;
+      |              ^
+1 error generated.
+"""
+
+
+def lines(file: str, line: int) -> str:
+    return f"<{file} {line}>"
+
+
+def test_messages_keep_order_place_line_and_notes() -> None:
+    header, warning, fatal = parse_messages(GCC, source_line=lines)
+    assert (header.severity, str(header.location)) == ("error", "sub/h.h:3:12")
+    assert header.message == "unknown type name 'foo'"
+    assert header.source_line == "<sub/h.h 3>"
+    assert warning.severity == "warning"
+    (note,) = warning.notes
+    assert (note.message, str(note.location)) == ("declared here", "main.c:2:9")
+    assert (fatal.severity, fatal.message) == ("error", "none.h: No such file or directory")
+
+
+def test_names_can_be_shown_differently() -> None:
+    (error,) = parse_messages(ZIG, source_line=lines, shown=lambda f: f.removeprefix("/p/"))
+    assert str(error.location) == "main.c:7:14"
+    assert error.source_line == "</p/main.c 7>"
