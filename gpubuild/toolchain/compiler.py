@@ -1,0 +1,174 @@
+"""Compiler: the system's C or C++ compiler, if it is whole, and all that makes its identity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from gpubuild.errors import GpubuildError
+from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.settings import closed_environment
+from gpubuild.toolchain.memo import Memo
+from gpubuild.toolchain.run import run_tool
+
+NAMES = {"cc": ("cc", "gcc", "clang"), "cxx": ("c++", "g++", "clang++")}
+
+# Wrappers that find the real compiler by means of their own, outside our sight.
+_WRAPPERS = ("ccache", "sccache", "distcc", "icecc")
+_PROBE = {
+    "cc": ("c", b"#include <stdio.h>\n#include <pthread.h>\n"),
+    "cxx": ("c++", b"#include <new>\n#include <cstdlib>\n#include <pthread.h>\n"),
+}
+_PROGRAMS = ("cc1", "cc1plus", "as", "ld", "collect2", "lto1", "liblto_plugin.so")
+_LIBRARIES = (
+    *("crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtbeginT.o"),
+    *("crtend.o", "crtendS.o", "libgcc.a", "libgcc_eh.a", "libgcc_s.so", "libgcc_s.so.1"),
+    *("libc.so", "libc.so.6", "libc_nonshared.a", "libm.so", "libm.so.6", "libmvec.so.1", "libdl.a"),
+    *("libpthread.a", "libstdc++.so", "libstdc++.a", "libc++.so"),
+)
+_PROBE_TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """A compiler that can compile and link. ``fingerprint`` covers all files that shape its output."""
+
+    path: Path
+    version: str
+    fingerprint: str
+
+
+class UnusableCompilerError(Exception):
+    """Why a candidate cannot be used, in a few words."""
+
+
+def find_system_compiler(name: str, search_path: Sequence[Path], memo: Memo) -> tuple[Compiler | None, str]:
+    """The first whole compiler in ``search_path`` for ``cc`` or ``cxx``, and why others were not taken."""
+    refused: list[str] = []
+    for candidate in NAMES[name]:
+        for folder in search_path:
+            path = folder / candidate
+            if not folder.is_absolute() or not os.access(path, os.X_OK) or path.is_dir():
+                continue
+            try:
+                return examine(name, path, memo), "; ".join(refused)
+            except UnusableCompilerError as error:
+                refused.append(f"{path}: {error}")
+    return None, "; ".join(refused)
+
+
+def examine(name: str, path: Path, memo: Memo) -> Compiler:
+    """Check that ``path`` is a compiler with headers, crt files and libc; raise why it is not."""
+    _require_program(path)
+    known = memo.fact(name, path)
+    if _still_holds(known):
+        fact = known
+    else:
+        fact = _probe(name, path)
+        memo.learn(name, path, fact)
+    try:
+        parts = tuple((role, memo.digest(Path(file))) for role, file in fact["files"])
+    except OSError as error:
+        raise UnusableCompilerError(f"cannot read {error.filename}") from error
+    return Compiler(
+        path=path,
+        version=fact["version"],
+        fingerprint=digest_bytes(encode((name, fact["version"], parts))),
+    )
+
+
+def _require_program(path: Path) -> None:
+    """Refuse scripts (pyenv-like shims run something else tomorrow) and compiler wrappers."""
+    try:
+        real = path.resolve(strict=True)
+        with real.open("rb") as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        raise UnusableCompilerError(f"cannot be read: {error.strerror}") from error
+    if magic != b"\x7fELF":
+        raise UnusableCompilerError("is a script, not a compiler")
+    if real.name.startswith(_WRAPPERS):
+        raise UnusableCompilerError(f"is {real.name}, which looks for a compiler elsewhere")
+
+
+def _still_holds(fact: object) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(fact, dict) or not isinstance(fact.get("version"), str):
+        return False
+    files, header = fact.get("files"), fact.get("header")
+    if not isinstance(files, list) or not files or not isinstance(header, str):
+        return False
+    if not all(isinstance(f, list) and len(f) == 2 and all(isinstance(t, str) for t in f) for f in files):
+        return False
+    return Path(header).is_file() and all(Path(file).is_file() for _, file in files)
+
+
+def _probe(name: str, path: Path) -> dict[str, Any]:
+    version = _ask(path, "--version").splitlines()[:1]
+    folders = _search_dirs(_ask(path, "-print-search-dirs"))
+    system = [Path(p) for p in closed_environment()["PATH"].split(os.pathsep)]
+    files = [("driver", path.resolve())]
+    for program in _PROGRAMS:
+        files += _first(program, [*folders.get("programs", []), *system])
+    found = dict(pair for library in _LIBRARIES for pair in _first(library, folders["libraries"]))
+    for role in ("crt1.o", "crti.o"):
+        if role not in found:
+            raise UnusableCompilerError(f"has no {role}: the C library's development files are missing")
+    if not {"libc.so", "libc.a", "libc_nonshared.a"} & found.keys():
+        raise UnusableCompilerError("has no libc to link with: its development files are missing")
+    if name == "cxx" and not {"libstdc++.so", "libstdc++.a", "libc++.so"} & found.keys():
+        raise UnusableCompilerError("has no C++ standard library to link with")
+    files += found.items()
+    # A clang driver is a small program around these.
+    beside = path.resolve().parent.parent / "lib"
+    for pattern in ("libclang-cpp.so*", "libLLVM*.so*"):
+        files += [
+            (file.name, file) for file in sorted(beside.glob(pattern)) if "clang" in path.resolve().name
+        ]
+    return {
+        "version": version[0] if version else "",
+        "files": [[role, str(file)] for role, file in files],
+        "header": _header(name, path),
+    }
+
+
+def _header(name: str, path: Path) -> str:
+    """A header of the C library that the compiler finds: proof that it preprocesses, too."""
+    language, source = _PROBE[name]
+    text = _ask(path, "-x", language, "-E", "-H", "-o", "/dev/null", "-", stdin=source)
+    for line in text.splitlines():
+        file = line.lstrip(". ")
+        if line.startswith(".") and file.endswith(("/stdio.h", "/pthread.h")):
+            return str(Path(file).resolve())
+    raise UnusableCompilerError("finds no header of the C library")
+
+
+def _ask(path: Path, *arguments: str, stdin: bytes = b"") -> str:
+    try:
+        run = run_tool((path, *arguments), cwd=Path("/"), stdin=stdin, timeout_seconds=_PROBE_TIMEOUT_SECONDS)
+    except GpubuildError as error:
+        raise UnusableCompilerError(f"does not run: {error.message}") from error
+    if run.returncode != 0:
+        detail = run.output.strip().splitlines()[:1]
+        raise UnusableCompilerError(
+            f"fails on `{' '.join(arguments)}`: {detail[0] if detail else f'exit {run.returncode}'}"
+        )
+    return (run.stdout + run.stderr).decode(errors="replace")
+
+
+def _search_dirs(text: str) -> dict[str, list[Path]]:
+    folders: dict[str, list[Path]] = {"libraries": []}
+    for line in text.splitlines():
+        label, separator, paths = line.partition(": =")
+        if separator:
+            folders[label] = [Path(p) for p in paths.split(":") if p]
+    return folders
+
+
+def _first(file: str, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    for folder in folders:
+        if (folder / file).is_file():
+            return [(file, (folder / file).resolve())]
+    return []

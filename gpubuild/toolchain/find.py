@@ -1,0 +1,344 @@
+"""Find: where each tool is, which one is taken and why, and its identity by content.
+
+Nothing is taken from PATH but the system's C and C++ compilers: machines often have some other
+``ptxas`` or ``ld.lld`` lying about, and results must not depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild.errors import GpubuildError, ToolNotFoundError
+from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.settings import Settings
+from gpubuild.toolchain import rocm
+from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
+from gpubuild.toolchain.distribution import Distribution, find_distribution, tree_fingerprint
+from gpubuild.toolchain.memo import Memo
+from gpubuild.toolchain.run import run_tool
+from gpubuild.toolchain.tool import Tool
+
+_PACKAGE = Path(__file__).parents[1]
+_NVCC = "nvidia-cuda-nvcc-cu12"
+_NVCC_FOLDER = "nvidia/cuda_nvcc"
+_VERSION_TIMEOUT_SECONDS = 60.0
+_VERSION = re.compile(r"\d+\.\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    needed_by: str
+    fix: str  # what to do when it is missing
+    required: bool = True
+
+
+_REINSTALL = "run `pip install --force-reinstall {}` in the Python environment of gpubuild"
+_ENTRIES = {
+    "gpubuild": _Entry(needed_by="every step", fix="install gpubuild again"),
+    "mlir": _Entry(needed_by="every .mlir source", fix=_REINSTALL.format("xtc-mlir-python-bindings")),
+    "llvmlite": _Entry(needed_by="code generation", fix=_REINSTALL.format("llvmlite")),
+    "ptxas": _Entry(
+        needed_by="NVIDIA targets", fix=_REINSTALL.format(_NVCC) + ", or set GPUBUILD_PTXAS to a ptxas"
+    ),
+    "libdevice": _Entry(
+        needed_by="math functions on NVIDIA and CPU targets",
+        fix=_REINSTALL.format(_NVCC) + ", or set GPUBUILD_LIBDEVICE to a libdevice.10.bc",
+    ),
+    "ld.lld": _Entry(
+        needed_by="AMD and CPU targets",
+        fix=_REINSTALL.format("ziglang") + ", or set GPUBUILD_LLD to an ld.lld",
+    ),
+    "cc": _Entry(
+        needed_by="C sources, the runtime, linking",
+        fix="install gcc or clang with the C library's development files, set GPUBUILD_CC, or "
+        + _REINSTALL.format("ziglang"),
+    ),
+    "cxx": _Entry(
+        needed_by="C++ sources",
+        fix="install g++ or clang++, set GPUBUILD_CXX, or " + _REINSTALL.format("ziglang"),
+    ),
+    "ar": _Entry(needed_by="the runtime", fix=_REINSTALL.format("ziglang") + ", or install binutils"),
+    "rocm-device-libs": _Entry(
+        needed_by="math functions on AMD targets",
+        fix="install ROCm's device libraries (Debian, Ubuntu: rocm-device-libs), or set ROCM_PATH to a ROCm",
+        required=False,
+    ),
+}
+NAMES = tuple(_ENTRIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRow:
+    """One line of ``gpubuild doctor``: a tool that was looked for, found or not.
+
+    Empty ``path`` means not found; then ``problem`` says why and ``fix`` what to do. A tool that
+    was found may have a ``problem`` too: why a better one was not taken.
+    """
+
+    name: str
+    version: str = ""
+    path: str = ""
+    fingerprint: str = ""
+    source: str = ""
+    needed_by: str
+    required: bool
+    problem: str = ""
+    fix: str = ""
+
+    @property
+    def found(self) -> bool:
+        """Whether the tool is there."""
+        return bool(self.path)
+
+
+class Toolchain:
+    """Finds tools, each once. ``memo`` is a file that keeps digests between processes."""
+
+    def __init__(self, settings: Settings, memo: Path | None = None) -> None:
+        self._settings = settings
+        self._memo = Memo(memo)
+        self._found: dict[str, Tool | None] = {}
+        self._problems: dict[str, str] = {}
+        self._distributions: dict[str, Distribution | None] = {}
+        self._finders: dict[str, Callable[[], Tool | None]] = {
+            "gpubuild": self._gpubuild,
+            "mlir": lambda: self._python_package("mlir", "xtc-mlir-python-bindings", "mlir"),
+            "llvmlite": lambda: self._python_package("llvmlite", "llvmlite", "llvmlite"),
+            "ptxas": self._ptxas,
+            "libdevice": self._libdevice,
+            "ld.lld": self._lld,
+            "cc": lambda: self._compiler("cc", settings.cc, "GPUBUILD_CC"),
+            "cxx": lambda: self._compiler("cxx", settings.cxx, "GPUBUILD_CXX"),
+            "ar": self._ar,
+            "rocm-device-libs": self._rocm,
+        }
+
+    def find(self, name: str) -> Tool | None:
+        """The tool called ``name``, or ``None``. Raises ``KeyError`` for a name that is not ours."""
+        if name not in self._found:
+            try:
+                self._found[name] = self._finders[name]()
+            except OSError as error:
+                self._found[name] = None
+                self._problems[name] = f"cannot read {error.filename}: {error.strerror}"
+            self._memo.save()
+        return self._found[name]
+
+    def require(self, name: str) -> Tool:
+        """Like :meth:`find`, but raises ``ToolNotFoundError`` that says why and what to do."""
+        tool = self.find(name)
+        if tool is None:
+            problem = self._problems.get(name)
+            raise ToolNotFoundError(
+                f"{name} was not found" + (f": {problem}" if problem else ""), hint=_ENTRIES[name].fix
+            )
+        return tool
+
+    def describe_all(self) -> list[ToolRow]:
+        """Every tool, found or not, in a fixed order."""
+        rows = []
+        for name, entry in _ENTRIES.items():
+            tool = self.find(name)
+            rows.append(
+                ToolRow(
+                    name=name,
+                    version=tool.version if tool else "",
+                    path=" ".join(tool.command) if tool else "",
+                    fingerprint=tool.fingerprint if tool else "",
+                    source=tool.source if tool else "",
+                    needed_by=entry.needed_by,
+                    required=entry.required,
+                    problem=self._problems.get(name, ""),
+                    fix="" if tool else entry.fix,
+                )
+            )
+        return rows
+
+    def _gpubuild(self) -> Tool:
+        """Our own code: whatever can change a byte of output, so that editing it changes keys."""
+        code = [p for p in (_PACKAGE / "engine").rglob("*") if p.suffix in (".py", ".ll", ".json", ".td")]
+        code += (_PACKAGE / "model").glob("*.py")
+        code += [_PACKAGE / "settings.py", _PACKAGE / "toolchain/run.py", _PACKAGE / "toolchain/zig.py"]
+        from gpubuild import __version__
+
+        return Tool(
+            name="gpubuild",
+            command=(str(_PACKAGE),),
+            version=__version__,
+            fingerprint=tree_fingerprint(_PACKAGE, code),
+            source="this Python environment",
+        )
+
+    def _python_package(self, name: str, distribution: str, package: str) -> Tool | None:
+        found = self._distribution(name, distribution, package)
+        if found is None:
+            return None
+        return Tool(
+            name=name,
+            command=(str(found.root / package),),
+            version=found.version,
+            fingerprint=found.fingerprint,
+            source=f"PyPI package {distribution}",
+        )
+
+    def _ptxas(self) -> Tool | None:
+        override = self._settings.ptxas
+        if override is not None:
+            return self._overriding_program("ptxas", override, "GPUBUILD_PTXAS", ())
+        return self._nvcc_file("ptxas", "bin/ptxas", executable=True)
+
+    def _libdevice(self) -> Tool | None:
+        override = self._settings.libdevice
+        if override is None:
+            return self._nvcc_file("libdevice", "nvvm/libdevice/libdevice.10.bc", executable=False)
+        if not override.is_file():
+            self._problems["libdevice"] = f"GPUBUILD_LIBDEVICE names {override}, which is not a file"
+            return None
+        return Tool(
+            name="libdevice",
+            command=(str(override),),
+            version=override.name,
+            fingerprint=self._memo.digest(override),
+            source="GPUBUILD_LIBDEVICE",
+        )
+
+    def _nvcc_file(self, name: str, relative: str, *, executable: bool) -> Tool | None:
+        found = self._distribution(name, _NVCC, _NVCC_FOLDER)
+        if found is None:
+            return None
+        path = found.root / _NVCC_FOLDER / relative
+        if not path.is_file() or (executable and not os.access(path, os.X_OK)):
+            self._problems[name] = f"{path} is missing or cannot be executed"
+            return None
+        return Tool(
+            name=name,
+            command=(str(path),),
+            version=found.version,
+            fingerprint=self._memo.digest(path),
+            source=f"PyPI package {_NVCC}",
+        )
+
+    def _lld(self) -> Tool | None:
+        override = self._settings.lld
+        if override is not None:
+            return self._overriding_program("ld.lld", override, "GPUBUILD_LLD", ("ld.lld",))
+        return self._zig("ld.lld", "ld.lld")
+
+    def _ar(self) -> Tool | None:
+        # zig's first: LLVM's ar writes the same archive everywhere, binutils' as it was configured.
+        tool = self._zig("ar", "ar")
+        if tool is not None:
+            return tool
+        for name in ("ar", "llvm-ar"):
+            for folder in self._settings.search_path:
+                path = folder / name
+                if folder.is_absolute() and path.is_file() and os.access(path, os.X_OK):
+                    return self._program("ar", path, "system")
+        return None
+
+    def _compiler(self, name: str, override: Path | None, variable: str) -> Tool | None:
+        command = {"cc": "cc", "cxx": "c++"}[name]
+        if override is not None:
+            if override.name == "zig":
+                return self._overriding_program(name, override, variable, (command,))
+            try:
+                compiler = examine(name, override, self._memo)
+            except UnusableCompilerError as error:
+                self._problems[name] = f"{variable} names {override}, which cannot be used: it {error}"
+                return None
+            source = variable
+        else:
+            found, refused = find_system_compiler(name, self._settings.search_path, self._memo)
+            if refused:
+                self._problems[name] = f"not taken: {refused}"
+            if found is None:
+                return self._zig(name, command)
+            compiler, source = found, "system"
+        return Tool(
+            name=name,
+            command=(str(compiler.path),),
+            version=compiler.version,
+            fingerprint=compiler.fingerprint,
+            source=source,
+        )
+
+    def _zig(self, name: str, subcommand: str) -> Tool | None:
+        earlier = self._problems.get(name)
+        found = self._distribution(name, "ziglang", "ziglang")
+        if found is not None:
+            path = found.root / "ziglang" / "zig"
+            if path.is_file() and os.access(path, os.X_OK):
+                # The distribution's digest covers zig's libc headers and sources, which it compiles.
+                identity = (self._memo.digest(path), found.fingerprint, subcommand)
+                return Tool(
+                    name=name,
+                    command=(str(path), subcommand),
+                    version=found.version,
+                    fingerprint=digest_bytes(encode(identity)),
+                    source="PyPI package ziglang",
+                )
+            self._problems[name] = f"{path} is missing or cannot be executed"
+        if earlier:
+            self._problems[name] = f"{earlier}; {self._problems[name]}"
+        return None
+
+    def _rocm(self) -> Tool | None:
+        folder, version, problem = rocm.find_device_libraries(self._settings.rocm_path)
+        if folder is None:
+            self._problems["rocm-device-libs"] = problem
+            return None
+        files = tuple((file.name, self._memo.digest(file)) for file in rocm.library_files(folder))
+        return Tool(
+            name="rocm-device-libs",
+            command=(str(folder),),
+            version=version,
+            fingerprint=digest_bytes(encode(files)),
+            source="ROCM_PATH" if self._settings.rocm_path else "system",
+        )
+
+    def _overriding_program(
+        self, name: str, path: Path, variable: str, zig_command: tuple[str, ...]
+    ) -> Tool | None:
+        if not path.is_file() or not os.access(path, os.X_OK):
+            self._problems[name] = f"{variable} names {path}, which is not an executable file"
+            return None
+        return self._program(name, path, variable, zig_command if path.name == "zig" else ())
+
+    def _program(self, name: str, path: Path, source: str, arguments: tuple[str, ...] = ()) -> Tool:
+        command = (str(path), *arguments)
+        return Tool(
+            name=name,
+            command=command,
+            version=self._version(path, ("version",) if path.name == "zig" else ("--version",)),
+            fingerprint=digest_bytes(encode((self._memo.digest(path), arguments))),
+            source=source,
+        )
+
+    def _version(self, path: Path, arguments: tuple[str, ...]) -> str:
+        """The line with a version among what the program says about itself. For people only."""
+        version = self._memo.fact("version", path)
+        if not isinstance(version, str):
+            try:
+                run = run_tool((path, *arguments), cwd=Path("/"), timeout_seconds=_VERSION_TIMEOUT_SECONDS)
+                lines = run.stdout.decode(errors="replace").strip().splitlines()
+            except GpubuildError:
+                lines = []
+            version = next(
+                (line for line in lines if any(c.isdigit() for c in line) and "(c)" not in line), ""
+            )
+            self._memo.learn("version", path, version)
+        return version
+
+    def _distribution(self, name: str, distribution: str, package: str) -> Distribution | None:
+        if distribution not in self._distributions:
+            self._distributions[distribution] = find_distribution(
+                distribution, self._memo, package=package, many_files=distribution == "ziglang"
+            )
+        found = self._distributions[distribution]
+        if found is None:
+            self._problems[name] = f"the PyPI package {distribution} is not installed"
+        return found
