@@ -1,0 +1,71 @@
+"""Running the real program on a real project, for end-to-end tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+SAXPY = """\
+version: 1
+targets: {sm_60: {}, sm_90: {}, gfx90a: {}, cpu: {}}
+programs:
+  saxpy:
+    sources: [saxpy.mlir, main.c]
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+    def statuses(self) -> dict[str, str]:
+        return {s["id"]: s["status"] for s in self.document["steps"]}
+
+
+def gpubuild(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Outcome:
+    """Run ``gpubuild`` in a folder; the cache is the project's own."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | (env or {})
+    done = subprocess.run(
+        [sys.executable, "-m", "gpubuild", *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def saxpy_project(folder: Path, targets_yaml: str = SAXPY) -> Path:
+    """A copy of the saxpy example as a project of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("saxpy.mlir", "main.c"):
+        shutil.copy(ROOT / "examples" / "saxpy" / name, folder)
+    (folder / "targets.yaml").write_text(targets_yaml)
+    return folder
+
+
+def run_on_cpu(executable: Path) -> Outcome:
+    """Run a built program on the CPU device."""
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
+    done = subprocess.run(
+        [executable], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)

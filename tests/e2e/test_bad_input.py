@@ -1,0 +1,115 @@
+"""Bad input: each mistake has its own message and exit code, and nothing half-built stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from e2e.command import SAXPY, Outcome, gpubuild, saxpy_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return saxpy_project(tmp_path / "project")
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def failed_build(project: Path, *arguments: str) -> Outcome:
+    """Build, check that it failed and that nothing of the program is left."""
+    outcome = gpubuild("build", *arguments, cwd=project)
+    assert outcome.code != 0
+    assert "Traceback" not in outcome.err
+    assert not (project / "build/saxpy/saxpy").exists()
+    assert not list((project / "build/.gpubuild/work").glob("*/*")) if (project / "build").exists() else True
+    return outcome
+
+
+def test_type_error(project: Path) -> None:
+    edit(project / "saxpy.mlir", "arith.mulf %a, %xi : f32", "arith.mulf %a, %i : f32")
+    outcome = failed_build(project)
+    assert outcome.code == 1
+    assert "saxpy.mlir:14:30: error:" in outcome.err
+    assert "%ax = arith.mulf %a, %i : f32" in outcome.err
+    assert "^" in outcome.err
+
+
+def test_bad_chip(project: Path) -> None:
+    (project / "targets.yaml").write_text(SAXPY.replace("sm_90: {}", "sm_91: {}"))
+    outcome = failed_build(project)
+    assert outcome.code in (1, 2)
+    assert "sm_91" in outcome.err
+    assert "sm_90" in outcome.err  # what to write instead
+
+
+def test_missing_source(project: Path) -> None:
+    (project / "saxpy.mlir").rename(project / "saxpi.mlir")
+    outcome = failed_build(project)
+    assert outcome.code == 2
+    assert "targets.yaml:5:15: error:" in outcome.err
+    assert "saxpi.mlir" in outcome.err
+
+
+def test_truncated_yaml(project: Path) -> None:
+    (project / "targets.yaml").write_text(SAXPY[:40])
+    outcome = failed_build(project)
+    assert outcome.code == 2
+    assert "targets.yaml:" in outcome.err
+
+
+UNSELECTABLE = """\
+module attributes {gpu.container_module} {
+  gpu.module @saxpy_kernels {
+    llvm.func @bad(%x: i32) attributes {gpu.kernel, nvvm.kernel} {
+      %0 = llvm.call_intrinsic "llvm.amdgcn.s.getpc"() : () -> i64
+      llvm.return
+    }
+  }
+}
+"""
+
+
+def test_a_kernel_that_llvm_cannot_select(project: Path) -> None:
+    (project / "saxpy.mlir").write_text(UNSELECTABLE)
+    (project / "targets.yaml").write_text(SAXPY.replace("sm_60: {}, sm_90: {}, gfx90a: {}, cpu", "sm_60"))
+    outcome = failed_build(project)
+    assert outcome.code == 1
+    for part in ("saxpy_kernels", "sm_60", "Cannot select", "reproduce:"):
+        assert part in outcome.err
+
+
+def test_failures_are_not_cached_and_fixing_helps(project: Path) -> None:
+    edit(project / "saxpy.mlir", "arith.mulf %a, %xi : f32", "arith.mulf %a, %i : f32")
+    first = failed_build(project)
+    assert failed_build(project).err == first.err
+    edit(project / "saxpy.mlir", "arith.mulf %a, %i : f32", "arith.mulf %a, %xi : f32")
+    assert gpubuild("build", cwd=project).code == 0
+
+
+def test_keep_going_builds_the_other_targets(project: Path) -> None:
+    (project / "targets.yaml").write_text(SAXPY.replace("sm_90: {}", "sm_91: {}"))
+    outcome = gpubuild("build", "-k", "--json", cwd=project)
+    statuses = outcome.statuses()
+    assert statuses["saxpy/compile/saxpy_kernels/sm_91"] == "failed"
+    assert statuses["saxpy/compile/saxpy_kernels/sm_60"] == "ran"
+    assert statuses["saxpy/compile/saxpy_kernels/cpu"] == "ran"
+    assert statuses["saxpy/link"] == "skipped"
+
+
+def test_an_undefined_function_in_c(project: Path) -> None:
+    edit(project / "main.c", "_mlir_ciface_saxpy(a, &x, &y);", "_mlir_ciface_saxpi(a, &x, &y);")
+    edit(project / "main.c", "void _mlir_ciface_saxpy(", "void _mlir_ciface_saxpi(")
+    outcome = failed_build(project)
+    assert outcome.code == 1
+    assert "_mlir_ciface_saxpi" in outcome.err
+
+
+def test_a_c_error_points_into_the_users_file(project: Path) -> None:
+    edit(project / "main.c", "const float a = 2.0f;", "const float a = 2.0f")
+    outcome = failed_build(project)
+    assert outcome.code == 1
+    assert "main.c:" in outcome.err

@@ -1,0 +1,405 @@
+"""The builder against a fake engine: what runs, what is reused, what a failure leaves behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.fakes import FakeExecutor, FaultyStore, MemoryStore, finish_job
+from unit.projects import TARGETS, make_program, make_project
+
+from gpubuild.build import Builder, BuildOptions
+from gpubuild.cache.protocol import Store
+from gpubuild.errors import InterruptedBuildError, StepCrashedError, StepError, ToolNotFoundError, UsageError
+from gpubuild.events import Event, Silent, StepFinished
+from gpubuild.graph.layout import Layout
+from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.model.job import Job, JobResult
+from gpubuild.model.params import CompileParams, OutlineParams
+from gpubuild.model.project import Program, Project
+from gpubuild.model.result import BuildReport, Status
+from gpubuild.model.step import StepKind
+from gpubuild.toolchain.tool import Tool
+
+
+class FakeTools:
+    """Every tool is there, except those in ``absent``; fingerprints can be changed."""
+
+    def __init__(self) -> None:
+        self.fingerprints: dict[str, str] = {}
+        self.absent: set[str] = set()
+
+    def find(self, name: str) -> Tool | None:
+        if name in self.absent:
+            return None
+        return Tool(name=name, command=(name,), version="1", fingerprint=self.fingerprints.get(name, "f"))
+
+    def require(self, name: str) -> Tool:
+        tool = self.find(name)
+        if tool is None:
+            raise ToolNotFoundError(f"{name} is missing", hint="install it")
+        return tool
+
+
+def fake_engine(job: Job) -> JobResult:
+    """Outputs are a digest of what the step may depend on; sources list their modules, one a line.
+
+    ``# …`` lines are comments: outlining drops them, as the real engine does.
+    """
+    inputs = {i.name: i.path.read_bytes() for i in job.inputs if i.name != "located"}
+    if isinstance(job.params, OutlineParams):
+        lines = [ln for ln in inputs["source"].decode().splitlines() if ln and not ln.startswith("#")]
+        if "syntax error" in lines:
+            raise StepError("the source does not parse")
+        modules = [
+            {"name": ln.split()[0], "index": n, "dialect": "gpu", "handler": "", "targets": []}
+            for n, ln in enumerate(lines)
+        ]
+        outputs = {
+            "index.json": json.dumps({"schema": 1, "modules": modules}).encode(),
+            "host.mlir": b"host",
+            "host_located.mlir": inputs["source"],
+        }
+        for n, line in enumerate(lines):
+            outputs[f"module.{n}.mlir"] = line.encode()
+            outputs[f"located.{n}.mlir"] = inputs["source"]
+        return finish_job(job, outputs)
+    is_amd = isinstance(job.params, CompileParams) and job.params.chip == "gfx90a"
+    if is_amd and b"unselectable" in inputs["module"]:
+        raise StepCrashedError("the compiler crashed (SIGABRT)", stage="codegen", output="LLVM ERROR")
+    seed = digest_bytes(encode((job.params, tuple(sorted(inputs.items())))))
+    return finish_job(job, {n: f"{n} {seed}".encode() for n in job.output_names})
+
+
+class Events(Silent):
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class World:
+    """A project on disk and the means to build it over and over."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store: Store = MemoryStore()
+        self.tools = FakeTools()
+        self.engine: Callable[[Job], JobResult] = fake_engine
+        self.jobs: list[Job] = []
+        self.events = Events()
+        self.project = make_project(root, make_program(root, "app", "app.mlir", "main.c"))
+        (root / "app.mlir").write_text("k one\n")
+        (root / "main.c").write_text("int main;")
+
+    def programs(self, *programs: Program) -> None:
+        self.project = make_project(self.root, *programs)
+
+    def change_target(self, name: str, **options: object) -> None:
+        targets = {n: replace(t, **options) if n == name else t for n, t in TARGETS.items()}  # type: ignore[arg-type]
+        self.project = make_project(self.root, *self.project.programs.values(), targets=targets)
+
+    def build(self, project: Project | None = None, **options: object) -> BuildReport:
+        build_dir = options.pop("build_dir", self.root / "build")
+        assert isinstance(build_dir, Path)
+        executor = FakeExecutor(self.engine, workers=2)
+        self.events = Events()
+        builder = Builder(
+            project=project or self.project,
+            options=BuildOptions(build_dir=build_dir, **options),  # type: ignore[arg-type]
+            layout=Layout(root=self.root, build_dir=build_dir),
+            listener=self.events,
+            toolchain=self.tools,  # type: ignore[arg-type]
+            store=self.store,
+            executor=executor,
+        )
+        try:
+            return builder.build()
+        finally:
+            self.jobs = executor.jobs
+
+    def ran(self) -> set[str]:
+        return {j.step_id for j in self.jobs}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def statuses(report: BuildReport) -> set[Status]:
+    return {s.status for s in report.steps}
+
+
+def test_first_all_ran_then_all_up_to_date(world: World) -> None:
+    first = world.build()
+    assert first.ok
+    assert statuses(first) == {Status.RAN}
+    assert {s.reason for s in first.steps} == {"first build"}
+    assert first.executables == {"app": world.root / "build/app/app"}
+    assert (world.root / "build/app/app").stat().st_mode & 0o777 == 0o755
+    second = world.build()
+    assert statuses(second) == {Status.UP_TO_DATE}
+    assert not world.jobs
+
+
+def test_removed_build_folder_comes_back_from_the_cache(world: World) -> None:
+    before = world.build()
+    content = (world.root / "build/app/app").read_bytes()
+    shutil.rmtree(world.root / "build")
+    after = world.build()
+    assert {s.status for s in after.steps if s.kind is not StepKind.PREPROCESS} == {Status.HIT_LOCAL}
+    assert world.ran() == {"preprocess/main.c"}  # what a C file includes is not a matter for caches
+    assert (world.root / "build/app/app").read_bytes() == content
+    assert len(before.steps) == len(after.steps)
+
+
+def test_a_comment_recompiles_nothing(world: World) -> None:
+    world.build()
+    (world.root / "app.mlir").write_text("# why\nk one\n")
+    report = world.build()
+    assert world.ran() == {"outline/app.mlir"}
+    assert {s.status for s in report.steps} == {Status.RAN, Status.UP_TO_DATE}
+
+
+def test_one_kernel_edit_rebuilds_that_module_only(world: World) -> None:
+    (world.root / "app.mlir").write_text("k one\nother two\n")
+    world.build()
+    (world.root / "app.mlir").write_text("k changed\nother two\n")
+    report = world.build()
+    assert world.ran() == {"outline/app.mlir", "app/bundle/k", "app/host", "app/link"} | {
+        f"app/compile/k/{t}" for t in TARGETS
+    }
+    reasons = {s.id: s.reason for s in report.steps}
+    assert reasons["app/compile/k/sm_60"] == "input module changed"
+
+
+def test_one_targets_option_touches_that_target_only(world: World) -> None:
+    world.build()
+    world.change_target("sm_90", opt_level=1)
+    report = world.build()
+    assert {i for i in world.ran() if "/compile/" in i} == {"app/compile/k/sm_90"}
+    reasons = {s.id: s.reason for s in report.steps}
+    assert reasons["app/compile/k/sm_90"] == "option opt_level changed: 3 → 1"
+
+
+def test_renaming_a_target_recompiles_nothing(world: World) -> None:
+    world.build()
+    targets = {**TARGETS, "volta": replace(TARGETS["sm_60"], name="volta")}
+    del targets["sm_60"]
+    program = make_program(world.root, "app", "app.mlir", "main.c", targets=tuple(targets))
+    world.build(make_project(world.root, program, targets=targets))
+    assert not {i for i in world.ran() if "/compile/" in i}
+
+
+def test_a_changed_tool_rebuilds_what_uses_it(world: World) -> None:
+    world.build()
+    world.tools.fingerprints["ptxas"] = "new"
+    report = world.build()
+    assert {i for i in world.ran() if "/compile/" in i} == {"app/compile/k/sm_60", "app/compile/k/sm_90"}
+    assert {s.reason for s in report.steps if s.id.startswith("app/compile/k/sm")} == {"tool ptxas changed"}
+
+
+def test_an_optional_tool_that_appears_changes_keys(world: World) -> None:
+    world.tools.absent.add("rocm-device-libs")
+    world.build()
+    world.tools.absent.clear()
+    world.build()
+    assert {i for i in world.ran() if "/compile/" in i} == {"app/compile/k/gfx90a"}
+
+
+def test_a_missing_tool_fails_its_steps_with_a_hint(world: World) -> None:
+    world.tools.absent.add("ptxas")
+    report = world.build(keep_going=True)
+    failed = {s.id: s.error for s in report.failed}
+    assert set(failed) == {"app/compile/k/sm_60", "app/compile/k/sm_90"}
+    assert all(e is not None and e.hint == "install it" for e in failed.values())
+
+
+@pytest.mark.parametrize("damage", ["delete", "edit", "chmod"])
+def test_damaged_outputs_are_noticed_and_restored(world: World, damage: str) -> None:
+    world.build()
+    executable = world.root / "build/app/app"
+    content = executable.read_bytes()
+    match damage:
+        case "delete":
+            executable.unlink()
+        case "edit":
+            executable.write_bytes(b"x" * len(content))
+        case "chmod":
+            executable.chmod(0o644)
+    report = world.build()
+    link = next(s for s in report.steps if s.id == "app/link")
+    assert link.status is Status.HIT_LOCAL
+    assert "app" in link.reason
+    assert executable.read_bytes() == content
+    assert executable.stat().st_mode & 0o111
+
+
+def test_failure_stops_the_build_and_leaves_nothing_stale(world: World) -> None:
+    world.build()
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    report = world.build()
+    assert [s.id for s in report.failed] == ["app/compile/k/gfx90a"]
+    assert not report.ok
+    assert not report.executables
+    assert not (world.root / "build/app/app").exists()
+    assert not (world.root / "build/app/k.gfx90a.hsaco").exists()
+    error = report.failed[0].error
+    assert isinstance(error, StepCrashedError)
+    assert (error.program, error.module, error.target, error.stage) == ("app", "k", "gfx90a", "codegen")
+    assert "compile" in error.reproduce
+    assert "--chip gfx90a" in error.reproduce
+
+
+def test_keep_going_builds_everything_else(world: World) -> None:
+    world.programs(
+        make_program(world.root, "app", "app.mlir", "main.c"), make_program(world.root, "fine", "fine.mlir")
+    )
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    (world.root / "fine.mlir").write_text("f ok\n")
+    report = world.build(keep_going=True)
+    assert set(report.executables) == {"fine"}
+    ended = {s.id: s.status for s in report.steps}
+    assert ended["app/compile/k/sm_90"] is Status.RAN
+    assert ended["app/bundle/k"] is Status.SKIPPED
+    assert ended["app/link"] is Status.SKIPPED
+
+
+def test_a_source_that_does_not_parse_keeps_the_other_programs(world: World) -> None:
+    world.programs(make_program(world.root, "app", "app.mlir"), make_program(world.root, "fine", "fine.mlir"))
+    (world.root / "app.mlir").write_text("syntax error\n")
+    (world.root / "fine.mlir").write_text("f ok\n")
+    report = world.build(keep_going=True)
+    assert set(report.executables) == {"fine"}
+    assert [s.id for s in report.failed] == ["outline/app.mlir"]
+
+
+def test_failures_are_not_cached(world: World) -> None:
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    world.build(keep_going=True)
+    again = world.build(keep_going=True)
+    assert [s.id for s in again.failed] == ["app/compile/k/gfx90a"]
+    assert world.ran() == {"app/compile/k/gfx90a"}
+
+
+def test_missing_source_is_named_with_a_suggestion(world: World) -> None:
+    (world.root / "app.mlir").rename(world.root / "apq.mlir")
+    report = world.build()
+    error = report.failed[0].error
+    assert error is not None
+    assert "app.mlir does not exist" in error.message
+    assert "apq.mlir" in error.hint
+
+
+@pytest.mark.parametrize("broken", [{"lookup"}, {"fetch"}, {"publish"}, {"lookup", "fetch", "publish"}])
+def test_a_broken_cache_costs_time_only(world: World, broken: set[str]) -> None:
+    world.store = FaultyStore(MemoryStore(), broken)
+    first = world.build()
+    assert first.ok
+    content = (world.root / "build/app/app").read_bytes()
+    shutil.rmtree(world.root / "build")
+    second = world.build()
+    assert second.ok
+    assert (world.root / "build/app/app").read_bytes() == content
+    assert second.warnings
+
+
+def test_equal_steps_of_two_programs_run_once(world: World) -> None:
+    world.programs(
+        make_program(world.root, "a", "app.mlir", "main.c"),
+        make_program(world.root, "b", "app.mlir", "main.c"),
+    )
+    world.store = FaultyStore(MemoryStore(), {"lookup"})  # even without a cache
+    report = world.build()
+    assert report.ok
+    compiles = [j for j in world.jobs if j.kind is StepKind.COMPILE]
+    assert len(compiles) == len(TARGETS)
+    assert (world.root / "build/b/k.sm_60.cubin").read_bytes() == (
+        world.root / "build/a/k.sm_60.cubin"
+    ).read_bytes()
+
+
+def test_dry_run_runs_scans_only(world: World) -> None:
+    report = world.build(dry_run=True)
+    assert world.ran() == {"outline/app.mlir", "preprocess/main.c"}
+    assert not (world.root / "build/app").exists()
+    assert {s.status for s in report.steps} == {Status.RAN, Status.WOULD_RUN}
+    world.build()
+    report = world.build(dry_run=True)
+    assert statuses(report) == {Status.UP_TO_DATE}
+
+
+def test_restricted_to_a_target(world: World) -> None:
+    report = world.build(targets=("cpu",))
+    assert {s.target for s in report.steps if s.target} == {"cpu"}
+    with pytest.raises(UsageError, match="no target"):
+        world.build(targets=("nope",))
+
+
+def test_interrupt_cancels_and_saves_what_is_done(world: World) -> None:
+    def interrupted(job: Job) -> JobResult:
+        if job.kind is StepKind.LINK:
+            raise KeyboardInterrupt
+        return fake_engine(job)
+
+    world.engine = interrupted
+    with pytest.raises(InterruptedBuildError):
+        world.build()
+    assert not (world.root / "build/app/app").exists()
+    world.engine = fake_engine
+    world.build()
+    assert world.ran() == {"app/link"}
+
+
+def test_a_header_edit_is_seen_through_the_preprocessor(world: World) -> None:
+    header = world.root / "main.h"
+    header.write_text("1")
+
+    def engine(job: Job) -> JobResult:
+        done = fake_engine(job)
+        if job.kind is not StepKind.PREPROCESS:
+            return done
+        text = (world.root / "main.c").read_text() + header.read_text()
+        done = finish_job(job, {"text": text.encode(), "deps": b"[]"})
+        found = ((str(header), digest_bytes(header.read_bytes())),)
+        return replace(done, result=replace(done.result, discovered=found))
+
+    world.engine = engine
+    world.build()
+    world.build()
+    assert not world.jobs
+    header.write_text("2")
+    world.build()
+    assert world.ran() == {"preprocess/main.c", "cc/main.c", "app/link"}
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b'{"schema":1}', b'{"schema":1,"files":{"a":1},"steps":{}}', b"\xff"]
+)
+def test_a_damaged_state_file_costs_time_only(world: World, text: bytes) -> None:
+    world.build()
+    (world.root / "build/.gpubuild/state.json").write_bytes(text)
+    report = world.build()
+    assert report.ok
+    assert {s.status for s in report.steps if s.kind is not StepKind.PREPROCESS} == {Status.HIT_LOCAL}
+
+
+def test_truncated_state_files_never_break_a_build(world: World) -> None:
+    world.build()
+    state = world.root / "build/.gpubuild/state.json"
+    whole = state.read_bytes()
+    for size in range(0, len(whole), max(1, len(whole) // 40)):
+        state.write_bytes(whole[:size])
+        assert world.build().ok
+
+
+def test_every_step_is_told_to_the_listener_once(world: World) -> None:
+    report = world.build()
+    told = [e.report.id for e in world.events.events if isinstance(e, StepFinished)]
+    assert sorted(told) == sorted(s.id for s in report.steps)
