@@ -1,0 +1,165 @@
+"""gpu.binary: blobs byte for byte, upstream's mlir-opt agrees."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import mlir as mlir_package
+import pytest
+from unit.engine.steps import Ran, failing_step, run_step
+
+from gpubuild.engine import gpu_binary, mlir
+from gpubuild.engine.bundle import carries_ptx, target_id
+from gpubuild.model.params import BundleParams, ObjectParams
+from gpubuild.model.step import StepKind
+from gpubuild.model.target import Kind
+
+MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
+SM_60 = ObjectParams(target="sm_60", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
+SM_90A = ObjectParams(
+    target="hopper",
+    kind=Kind.NVVM,
+    triple="nvptx64-nvidia-cuda",
+    chip="sm_90a",
+    features="+ptx80",
+    opt_level=2,
+)
+GFX90A = ObjectParams(
+    target="gfx90a", kind=Kind.ROCDL, triple="amdgcn-amd-amdhsa", chip="gfx90a", features="+sramecc,-xnack"
+)
+CPU = ObjectParams(
+    target="cpu",
+    kind=Kind.CPU,
+    triple="x86_64-unknown-linux-gnu",
+    chip="x86-64-v3",
+    features="+avx512f",
+    fast_math=True,
+)
+OBJECTS = (SM_60, SM_90A, GFX90A, CPU)
+BLOBS = (bytes(range(256)), b'"\\22"\0', b"\x7fELF\n\r\t", b"")
+PTX = '.version 7.8\n.target sm_60\n// "quoted" \\ ünïcode\n'
+KERNELS = [{"name": "saxpy", "registers": 12, "shared_bytes": 0, "spill_bytes": None}]
+INFO = json.dumps({"schema": 1, "kernels": KERNELS})
+
+
+def params(
+    handler: str = "#gpu.select_object<0>", objects: tuple[ObjectParams, ...] = OBJECTS
+) -> BundleParams:
+    return BundleParams(module="saxpy_kernels", handler=handler, objects=objects)
+
+
+def inputs(blobs: tuple[bytes, ...] = BLOBS) -> dict[str, bytes | str | Path]:
+    found: dict[str, bytes | str | Path] = {}
+    for number, blob in enumerate(blobs):
+        found[f"object.{number}"] = blob
+        found[f"info.{number}"] = INFO
+        found[f"asm.{number}"] = PTX
+    return found
+
+
+def bundle(tmp_path: Path, given: BundleParams | None = None) -> Ran:
+    return run_step(tmp_path, StepKind.BUNDLE, given or params(), inputs(), ("binary",))
+
+
+def read(text: str) -> list[gpu_binary.ObjectData]:
+    with mlir.context():
+        return gpu_binary.read_objects(gpu_binary.binaries(mlir.parse(text))["saxpy_kernels"])
+
+
+def upstream(text: str) -> str:
+    made = subprocess.run([MLIR_OPT], input=text, capture_output=True, text=True, check=True)
+    return made.stdout
+
+
+def test_blobs_and_properties_survive_upstreams_mlir_opt(tmp_path: Path) -> None:
+    text = bundle(tmp_path).text("binary")
+    objects = read(upstream(text))
+    assert objects == read(text)
+    assert tuple(o.data for o in objects) == BLOBS
+    assert [o.target for o in objects] == [
+        '#nvvm.target<O = 3, chip = "sm_60">',
+        '#nvvm.target<chip = "sm_90a", features = "+ptx80">',
+        '#rocdl.target<O = 3, chip = "gfx90a", features = "+sramecc,-xnack">',
+        '#nvvm.target<O = 3, triple = "x86_64-unknown-linux-gnu", chip = "x86-64-v3", '
+        'features = "+avx512f", flags = {fast, ftz}>',
+    ]
+    assert [o.properties["O"] for o in objects] == [3, 2, 3, 3]
+    assert [o.properties["gpubuild.target"] for o in objects] == ["sm_60", "hopper", "gfx90a", "cpu"]
+    assert all(json.loads(str(o.properties["gpubuild.kernels"])) == KERNELS for o in objects)
+
+
+def test_text_is_canonical(tmp_path: Path) -> None:
+    text = bundle(tmp_path).text("binary")
+    with mlir.context():
+        assert mlir.canonical_text(mlir.parse(text)) == text
+    assert text.count("gpu.binary @saxpy_kernels <#gpu.select_object<0 : i64>>") == 1
+
+
+def test_ptx_travels_where_later_devices_can_run_it(tmp_path: Path) -> None:
+    objects = read(bundle(tmp_path).text("binary"))
+    assert [o.properties.get("gpubuild.ptx") for o in objects] == [PTX, None, None, None]
+    assert not carries_ptx(SM_90A)
+    assert carries_ptx(SM_60)
+    assert not carries_ptx(GFX90A)
+
+
+def test_arch_and_features_are_what_a_runtime_compares(tmp_path: Path) -> None:
+    objects = read(bundle(tmp_path).text("binary"))
+    assert [o.properties["gpubuild.arch"] for o in objects] == [
+        "sm_60", "sm_90a", "gfx90a:sramecc+:xnack-", "x86-64-v3",
+    ]  # fmt: skip
+    assert [o.properties.get("gpubuild.features") for o in objects] == [None, None, None, "+avx512f"]
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ("", "gfx90a"),
+        ("+xnack", "gfx90a:xnack+"),
+        ("-xnack,+sramecc", "gfx90a:sramecc+:xnack-"),
+        ("+wavefrontsize64, -xnack", "gfx90a:xnack-"),
+    ],
+)
+def test_target_id(features: str, expected: str) -> None:
+    assert target_id("gfx90a", features) == expected
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "#gpu.select_object<3>",
+        "#gpu.select_object",
+        '#gpu.select_object<#nvvm.target<chip = "sm_90a", features = "+ptx80">>',
+        '#gpu.select_object<#rocdl.target<features = "+sramecc,-xnack", chip = "gfx90a", O = 3>>',
+    ],
+)
+def test_handlers_that_select_an_object(tmp_path: Path, handler: str) -> None:
+    assert "gpu.binary" in upstream(bundle(tmp_path, params(handler)).text("binary"))
+
+
+@pytest.mark.parametrize(
+    "handler", ["#gpu.select_object<4>", '#gpu.select_object<#nvvm.target<chip = "sm_90">>']
+)
+def test_handlers_that_select_nothing_list_what_there_is(tmp_path: Path, handler: str) -> None:
+    error = failing_step(tmp_path, StepKind.BUNDLE, params(handler), inputs(), ("binary",))
+    assert "@saxpy_kernels selects none of its objects" in error.message
+    assert '3: #nvvm.target<O = 3, triple = "x86_64-unknown-linux-gnu"' in error.output
+
+
+def test_a_handler_that_does_not_parse_is_an_error(tmp_path: Path) -> None:
+    error = failing_step(tmp_path, StepKind.BUNDLE, params("#gpu.nonsense<"), inputs(), ("binary",))
+    assert error.message == "not an offloading handler: #gpu.nonsense<"
+    assert error.stage == "bundle"
+
+
+def test_big_blobs_are_exact(tmp_path: Path) -> None:
+    blob = bytes(range(256)) * 4096
+    ran = run_step(
+        tmp_path,
+        StepKind.BUNDLE,
+        params(objects=(CPU,)),
+        {"object.0": blob, "info.0": INFO},
+        ("binary",),
+    )
+    (item,) = read(ran.text("binary"))
+    assert item.data == blob
