@@ -43,6 +43,13 @@ def existing_file(root: Path, node: Node, problems: Problems, *, what: str) -> P
 
 
 def _nearby(root: Path, path: Path) -> str:
+    try:
+        return _closest(root, path)
+    except OSError:  # a folder that may not be listed: no suggestion, then
+        return ""
+
+
+def _closest(root: Path, path: Path) -> str:
     folder = path.parent
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent

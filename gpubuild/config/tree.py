@@ -107,8 +107,11 @@ def parse(text: str, problems: Problems) -> Node | None:
     except yaml.MarkedYAMLError as error:
         problems.add(*_syntax_problem(error, text))
         return None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        problems.add(START, f"cannot read this as YAML: {str(error).splitlines()[0]}")
+    except RecursionError:
+        problems.add(START, "cannot read this as YAML: nested too deeply")
+        return None
+    except (yaml.YAMLError, ValueError) as error:
+        problems.add(START, f"cannot read this as YAML: {error}")
         return None
     if root is None:
         problems.add(START, "the file is empty; `gpubuild init` writes one to start from")

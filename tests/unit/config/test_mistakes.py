@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpubuild.config.load import load_project, loads
 from gpubuild.config.tree import MAX_DEPTH
@@ -219,6 +220,23 @@ def test_alias_bomb_is_stopped(root: Path) -> None:
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
 def test_deep_nesting_is_stopped(opening: str, root: Path) -> None:
     assert problems("version: 1\nprograms:\n " + opening * 20_000, root)
+
+
+def test_without_the_c_parser(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyYAML may come without libyaml; its own parser recurses and must not take us with it."""
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    assert list(loads(GOOD, root / "targets.yaml").targets) == ["sm_60", "sm_90", "cpu"]
+    assert problems("[" * 20_000, root) == ["1:1: cannot read this as YAML: nested too deeply"]
+    assert problems("version: 1\ntargets: {", root)[0].startswith("2:11: not valid YAML: ")
+
+
+def test_folder_that_cannot_be_listed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    found = problems(document(programs="{p: {sources: [kk.mlir]}}"), root)
+    assert found == ["3:26: source 'kk.mlir' does not exist"]
 
 
 def test_huge_file_is_refused(root: Path) -> None:

@@ -1,15 +1,21 @@
 """The published schema is current, valid, and agrees with the loader."""
 
 import json
+import random
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 import yaml
 
 from gpubuild.config import schema
+from gpubuild.config.check import check
+from gpubuild.config.keys import DOCUMENT
 from gpubuild.config.load import loads
+from gpubuild.config.problems import Problems
 from gpubuild.config.schema import SCHEMA_FILE, json_schema, schema_text
+from gpubuild.config.tree import parse
 from gpubuild.errors import ConfigError
 
 PROGRAM = "programs: {p: {sources: [k.mlir]}}"
@@ -184,3 +190,68 @@ def test_every_key_is_described() -> None:
     found = descriptions(json_schema())
     assert len(found) > 30
     assert all(found)
+
+
+ATOMS = [
+    None,
+    True,
+    False,
+    0,
+    3,
+    7,
+    -1,
+    2.5,
+    "",
+    "x",
+    "a b",
+    "@k",
+    "cpu",
+    "sm_90",
+    "l.bc",
+    "k.mlir",
+    "+a",
+    "-lm",
+]
+ATOMS += ["10 MB", "read-only", "dispatch", [], {}, ["cpu"], ["cpu", "cpu"], ["l.bc"], {"cpu": None}]
+KEYS = ["cpu", "sm_90", "targets", "chip", "kind", "opt_level", "a b", "@k", ".x", "sources", "version"]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [path] * bool(path) + [p for k in keys for p in places(value[k], (*path, k))]
+
+
+def mutated(document: Any, rng: random.Random) -> Any:
+    document = json.loads(json.dumps(document))
+    *parents, last = rng.choice(places(document))
+    holder = document
+    for key in parents:
+        holder = holder[key]
+    match rng.choice(("replace", "replace", "delete", "rename")):
+        case "replace":
+            holder[last] = rng.choice(ATOMS)
+        case "delete":
+            del holder[last]
+        case "rename" if isinstance(holder, dict):
+            holder[rng.choice(KEYS)] = holder.pop(last)
+        case _:
+            holder.append(rng.choice(ATOMS))
+    return document
+
+
+def test_agreement_on_mutated_documents() -> None:
+    """Only structure is compared: a schema cannot know which files and targets exist."""
+    rng = random.Random(2)
+    seeds = [yaml.safe_load(text) for text in GOOD]
+    validator = jsonschema.Draft202012Validator(json_schema())
+    accepted = 0
+    for _ in range(1000):
+        text = yaml.safe_dump(mutated(rng.choice(seeds), rng))
+        problems = Problems("targets.yaml", text)
+        tree = parse(text, problems)
+        assert tree is not None
+        check(tree, DOCUMENT, problems)
+        valid = validator.is_valid(yaml.safe_load(text))
+        assert valid is not bool(problems), text
+        accepted += valid
+    assert 100 < accepted < 900
