@@ -21,7 +21,12 @@ _COMMON_PASSES = (
     "convert-scf-to-cf,expand-strided-metadata,lower-affine,arith-expand{include-bf16=false}"
 )
 _FINAL_PASSES = "convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,reconcile-unrealized-casts"
-_DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
+# For NVIDIA without `debug` in the PTX's .target line, with which ptxas refuses to optimise.
+_DEBUG_KINDS = {
+    Kind.NVVM: "DebugDirectivesOnly",
+    Kind.ROCDL: "LineTablesOnly",
+    Kind.CPU: "LineTablesOnly",
+}
 _FLUSH_DENORMALS = '["denormal-fp-math-f32", "preserve-sign"]'
 _WORKGROUP_SIZES = (
     "rocdl.flat_work_group_size",
@@ -69,7 +74,8 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
             rewrite.prepare(module, _machine(params), source=source)
             mlir.run_passes(module, pipeline(params), source=source)
         if params.debug:
-            mlir.run_passes(module, _DEBUG_PASSES, source=source)
+            scope = f"ensure-debug-info-scope-on-llvm-func{{emission-kind={_DEBUG_KINDS[params.kind]}}}"
+            mlir.run_passes(module, f"builtin.module({scope})", source=source)
         kernels = _only_module(module, params)
         mlir.check_translatable(kernels, target=params.target or params.chip, source=source)
         _finish_functions(kernels, params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import llvm
+from gpubuild.engine import libdevice, llvm
 from gpubuild.engine.chips import check_chip, ptx_features
 from gpubuild.engine.device import (
     DeviceBuild,
@@ -20,11 +20,8 @@ from gpubuild.engine.io import StepIO
 from gpubuild.model.params import CompileParams
 from gpubuild.toolchain.run import run_tool
 
-_LIBDEVICE_PREFIX = "__nv_"
 # Functions that the CUDA driver provides to every kernel.
 _PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
-_FLUSH_FLAG = "nvvm-reflect-ftz"  # libdevice asks for it through __nvvm_reflect("__CUDA_FTZ")
-_OVERRIDE = 4  # LLVM module-flag behaviour
 _PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
 
 
@@ -48,10 +45,9 @@ def link_libraries(build: DeviceBuild) -> None:
     libraries = user_libraries(build.io)
     if libraries:
         llvm.link_libraries(build.module, libraries)
-    if any(n.startswith(_LIBDEVICE_PREFIX) for n in llvm.undefined_symbols(build.module)):
-        path = Path(build.io.tool("libdevice")[0])
-        llvm.link_library(build.module, path.read_bytes(), path.name)
-    llvm.add_module_flag(build.module, _FLUSH_FLAG, 1 if build.params.fast_math else 0, behavior=_OVERRIDE)
+    if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
+        data = Path(build.io.tool("libdevice")[0]).read_bytes()
+        build.module = libdevice.link_libdevice(build.module, data, fast_math=build.params.fast_math)
 
 
 def emit_ptx(build: DeviceBuild) -> None:
@@ -60,7 +56,7 @@ def emit_ptx(build: DeviceBuild) -> None:
         build,
         _PROVIDED,
         (
-            (_LIBDEVICE_PREFIX, "libdevice has no such function; is the name right?"),
+            (libdevice.PREFIX, "libdevice has no such function; is the name right?"),
             ("__ocml_", "that is a function of AMD's library; the module was written for ROCDL"),
         ),
     )

@@ -198,3 +198,44 @@ define linkonce_odr hidden double @__ocml_rsqrt_f64(double %x) alwaysinline noun
   %r = fdiv double 1.0, %s
   ret double %r
 }
+
+; Half precision through single precision, which has more than enough of it.
+declare float @llvm.exp.f32(float)
+define linkonce_odr hidden half @__ocml_exp_f16(half %x) alwaysinline nounwind {
+  %w = fpext half %x to float
+  %y = call float @llvm.exp.f32(float %w)
+  %r = fptrunc float %y to half
+  ret half %r
+}
+
+declare float @llvm.exp2.f32(float)
+define linkonce_odr hidden half @__ocml_exp2_f16(half %x) alwaysinline nounwind {
+  %w = fpext half %x to float
+  %y = call float @llvm.exp2.f32(float %w)
+  %r = fptrunc float %y to half
+  ret half %r
+}
+
+declare float @llvm.log.f32(float)
+define linkonce_odr hidden half @__ocml_log_f16(half %x) alwaysinline nounwind {
+  %w = fpext half %x to float
+  %y = call float @llvm.log.f32(float %w)
+  %r = fptrunc float %y to half
+  ret half %r
+}
+
+declare float @llvm.log2.f32(float)
+define linkonce_odr hidden half @__ocml_log2_f16(half %x) alwaysinline nounwind {
+  %w = fpext half %x to float
+  %y = call float @llvm.log2.f32(float %w)
+  %r = fptrunc float %y to half
+  ret half %r
+}
+
+declare float @llvm.log10.f32(float)
+define linkonce_odr hidden half @__ocml_log10_f16(half %x) alwaysinline nounwind {
+  %w = fpext half %x to float
+  %y = call float @llvm.log10.f32(float %w)
+  %r = fptrunc float %y to half
+  ret half %r
+}

@@ -22,7 +22,8 @@ from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.toolchain.run import run_tool
 
-CODE_OBJECT_VERSION = 500  # ABI version 5, which our minimal ockl is written for
+_ABI_5, _ABI_6 = 500, 600  # both lay out implicit arguments as our minimal ockl reads them
+_ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
 _DEVICE_LIBRARIES = "rocm-device-libs"
 _OWN_LIBRARIES = ("ockl.ll", "ocml.ll")
 _ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
@@ -50,7 +51,7 @@ def check_target(build: DeviceBuild) -> None:
 
 def link_libraries(build: DeviceBuild) -> None:
     """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls."""
-    llvm.add_module_flag(build.module, "amdhsa_code_object_version", CODE_OBJECT_VERSION)
+    llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
     libraries = [*user_libraries(build.io), *(own_library(name) for name in _OWN_LIBRARIES)]
     llvm.link_libraries(build.module, libraries)
     missing = llvm.undefined_symbols(build.module)
@@ -100,6 +101,11 @@ def write_info(build: DeviceBuild) -> None:
     build.io.write("info", info_json(kernels))
 
 
+def code_object_version(chip: str) -> int:
+    """The ABI of the code object: the oldest that knows the chip, as LLVM counts (500 is 5)."""
+    return _ABI_6 if chip.endswith("-generic") or chip in _ABI_6_CHIPS else _ABI_5
+
+
 def _controls(build: DeviceBuild) -> str:
     """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
     params = build.params
@@ -108,7 +114,7 @@ def _controls(build: DeviceBuild) -> str:
     fast = int(params.fast_math)
     values = (
         ("__oclc_ISA_version", "i32", major * 1000 + minor * 100 + stepping),
-        ("__oclc_ABI_version", "i32", CODE_OBJECT_VERSION),
+        ("__oclc_ABI_version", "i32", code_object_version(params.chip)),
         ("__oclc_wavefrontsize64", "i8", int(wave64)),
         ("__oclc_finite_only_opt", "i8", fast),
         ("__oclc_unsafe_math_opt", "i8", fast),
