@@ -1,0 +1,62 @@
+"""Channel: whole Python values over a socket between a process and one it forked.
+
+Pickle is safe here: both ends are the same program, and the socket has no name anyone could open.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+
+_LENGTH = struct.Struct(">Q")
+
+
+class Channel:
+    """One end of a stream of values. Raises ``OSError`` when the other end is gone."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+
+    def fileno(self) -> int:
+        """For polling."""
+        return self._socket.fileno()
+
+    def send(self, value: object) -> None:
+        """Send ``value``; blocks while the other end is behind."""
+        data = pickle.dumps(value)
+        self._socket.sendall(_LENGTH.pack(len(data)) + data)
+
+    def receive(self) -> object:
+        """The next value. Raises ``EOFError`` at the end of the stream, even inside a value."""
+        (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
+        return pickle.loads(self._read(length))  # noqa: S301 - see above
+
+    def finish(self) -> None:
+        """Tell the other end that nothing more comes; it can still answer."""
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            return  # it is gone already
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
+
+    def _read(self, length: int) -> bytes:
+        data = bytearray()
+        while len(data) < length:
+            try:
+                part = self._socket.recv(min(length - len(data), 1 << 20))
+            except ConnectionError as error:
+                raise EOFError from error
+            if not part:
+                raise EOFError
+            data += part
+        return bytes(data)
+
+
+def channel_pair() -> tuple[Channel, Channel]:
+    """Two connected ends."""
+    one, other = socket.socketpair()
+    return Channel(one), Channel(other)

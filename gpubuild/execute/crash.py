@@ -1,0 +1,80 @@
+"""Crash: say what is known about a job that ended without an answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+from gpubuild.engine.io import STAGE_FILE
+from gpubuild.errors import StepCrashedError
+from gpubuild.execute.child import LOG_FILE
+from gpubuild.model.job import Job
+
+_MAX_LOG_BYTES = 64 << 10
+_MAX_LINES = 20
+_MAX_LINE = 400
+# What LLVM says before it aborts, in the order in which it explains most.
+_CAUSES = (
+    re.compile(r"LLVM ERROR:"),
+    re.compile(r"Assertion [`'].*failed|UNREACHABLE executed"),
+    re.compile(r"fatal error|error:|terminate called|what\(\):"),
+)
+_NOISE = re.compile(
+    r"^\s*#\d+ |^\s*\d+\.\s|^Stack dump|PLEASE submit a bug report|^\s*$"
+    r"|^Fatal Python error|^Current thread|^Thread 0x|^Extension modules:|^  File \"|\(\+0x[0-9a-f]+\)"
+)
+_ADDRESS = re.compile(r"0x[0-9a-f]{5,}")
+
+
+def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedError:
+    """The error for a job whose process ended with ``exit_code`` and no answer."""
+    hint = "other steps are not affected; a lower opt_level or other passes may avoid it. Please report it"
+    if timed_out:
+        message = f"timed out after {job.timeout_seconds:g} s"
+        hint = "the step was stopped; allow more time or make the module smaller"
+    elif exit_code == -signal.SIGKILL:
+        message = "the compiler was killed (SIGKILL), most likely because memory ran out"
+        hint = "run fewer steps at once with -j, or close other programs"
+    elif exit_code < 0:
+        message = f"the compiler crashed ({_signal_name(-exit_code)})"
+    else:
+        message = f"the compiler ended without a result (exit code {exit_code})"
+    return StepCrashedError(message, stage=_stage(job.workdir), output=_output(job.workdir), hint=hint)
+
+
+def clean_log(text: str) -> str:
+    """The lines of a crash log that explain it, the cause first, without stack dumps and addresses."""
+    lines = [line.rstrip() for line in text.splitlines() if not _NOISE.search(line)]
+    lines = [_ADDRESS.sub("0x…", line)[:_MAX_LINE] for line in lines]
+    for cause in _CAUSES:
+        found = next((n for n, line in enumerate(lines) if cause.search(line)), None)
+        if found is not None:
+            first = lines.pop(found)
+            return "\n".join([first, *lines[-(_MAX_LINES - 1) :]])
+    return "\n".join(lines[-_MAX_LINES:])
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _stage(workdir: Path) -> str:
+    try:
+        return (workdir / STAGE_FILE).read_text(errors="replace")[:100]
+    except OSError:
+        return ""
+
+
+def _output(workdir: Path) -> str:
+    try:
+        with (workdir / LOG_FILE).open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(max(0, size - _MAX_LOG_BYTES))
+            return clean_log(stream.read(_MAX_LOG_BYTES).decode(errors="replace"))
+    except OSError:
+        return ""

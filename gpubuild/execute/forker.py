@@ -1,0 +1,253 @@
+"""Forker: a small single-threaded process that forks one process per job.
+
+It stands between the build and its jobs for three reasons. A fork is safe only in a process without
+threads and without an MLIR context, which the build cannot promise. It loads MLIR once, so that jobs
+need not. And it outlives a killed build by the moment it takes to kill what that build started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from gpubuild.execute.channel import Channel
+from gpubuild.execute.child import run_child
+from gpubuild.execute.messages import JobEnded, JobStarted, RunJob
+from gpubuild.model.job import Job, JobResult
+
+_PR_SET_CHILD_SUBREAPER = 36
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_POLL_SECONDS = 1.0  # how often to look whether the parent is still there, besides end of stream
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    number: int
+    pid: int
+    pipe: int  # the answer comes here
+    deadline: float  # time.monotonic(); infinite: none
+    answer: bytearray = field(default_factory=bytearray)
+    timed_out: bool = False
+
+
+def run_forker(
+    channel: Channel, workers: int, run: Callable[[Job], JobResult], preload: Callable[[], None]
+) -> NoReturn:
+    """Serve ``channel`` until its end, then kill every descendant and exit. Runs right after a fork."""
+    status = 1
+    try:
+        parent = os.getppid()
+        _detach(channel)
+        Forker(channel, workers, run, preload, parent).serve()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+class Forker:
+    """Queues jobs, runs at most ``workers`` of them, reports how each ended."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        workers: int,
+        run: Callable[[Job], JobResult],
+        preload: Callable[[], None],
+        parent: int,
+    ) -> None:
+        self._channel = channel
+        self._workers = workers
+        self._run = run
+        self._preload: Callable[[], None] | None = preload
+        self._parent = parent
+        self._queue: deque[RunJob] = deque()
+        self._running: dict[int, _Running] = {}  # by the read end of the pipe
+        self._poll = select.poll()
+        self._poll.register(channel.fileno(), select.POLLIN)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._poll.register(self._wake_read, select.POLLIN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        """Work until the channel ends or the parent is gone; then leave no descendant."""
+        try:
+            while os.getppid() == self._parent and self._turn():
+                pass
+        except OSError:
+            pass  # the parent is gone
+        finally:
+            self._kill_everything()
+
+    def _turn(self) -> bool:
+        """Wait for something to happen and deal with it; false at the end of the channel."""
+        for handle, _events in self._poll.poll(self._patience() * 1000):
+            if handle == self._channel.fileno():
+                try:
+                    message = self._channel.receive()
+                except EOFError:
+                    return False
+                assert isinstance(message, RunJob)  # noqa: S101 - the executor sends nothing else
+                self._queue.append(message)
+            elif handle == self._wake_read:
+                os.read(self._wake_read, 4096)
+            elif handle in self._running:
+                self._drain(self._running[handle])
+        self._stop_late_jobs()
+        # Looking at each is simpler than telling who woke us, and there are few.
+        for running in list(self._running.values()):
+            if os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                self._conclude(running)
+        while self._queue and len(self._running) < self._workers:
+            self._start(self._queue.popleft())
+        return True
+
+    def _patience(self) -> float:
+        soonest = min((r.deadline for r in self._running.values()), default=float("inf"))
+        return max(0.0, min(_POLL_SECONDS, soonest - time.monotonic()))
+
+    def _start(self, message: RunJob) -> None:
+        if self._preload is not None:
+            preload, self._preload = self._preload, None
+            _attempt(preload)
+            gc.collect()
+            gc.freeze()  # children then share these pages instead of copying them
+        read, write = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(read)
+            os.close(write)
+            self._channel.send(
+                JobEnded(
+                    number=message.number, answer=b"", exit_code=1, fork_error=error.strerror or "fork failed"
+                )
+            )
+            return
+        if pid == 0:
+            self._channel.close()
+            for handle in (read, self._wake_read, self._wake_write, *self._running):
+                os.close(handle)
+            run_child(message.job, self._run, write, os.getppid())
+        os.close(write)
+        os.set_blocking(read, False)
+        _attempt(lambda: os.setpgid(pid, pid))  # the child does so too; whoever is first
+        limit = message.job.timeout_seconds
+        self._running[read] = _Running(
+            number=message.number,
+            pid=pid,
+            pipe=read,
+            deadline=time.monotonic() + limit if limit > 0 else float("inf"),
+        )
+        self._poll.register(read, select.POLLIN)
+        self._channel.send(JobStarted(number=message.number, pid=pid))
+
+    def _drain(self, running: _Running) -> None:
+        """Take what the job has answered so far, without waiting."""
+        try:
+            while part := os.read(running.pipe, 1 << 20):
+                running.answer += part
+        except BlockingIOError:
+            return
+        # End of stream stays readable for ever; the job's death is told by SIGCHLD.
+        _attempt(lambda: self._poll.unregister(running.pipe))
+
+    def _stop_late_jobs(self) -> None:
+        now = time.monotonic()
+        for running in self._running.values():
+            if running.deadline <= now:
+                running.timed_out = True
+                running.deadline = float("inf")
+                _kill_group(running.pid)
+
+    def _conclude(self, running: _Running) -> None:
+        """The leader is dead but not reaped, so its number is still ours: end its group, then reap."""
+        self._drain(running)
+        _kill_group(running.pid)
+        _pid, status = os.waitpid(running.pid, 0)
+        _reap(-running.pid)
+        _attempt(lambda: self._poll.unregister(running.pipe))
+        os.close(running.pipe)
+        del self._running[running.pipe]
+        self._channel.send(
+            JobEnded(
+                number=running.number,
+                answer=bytes(running.answer),
+                exit_code=os.waitstatus_to_exitcode(status),
+                timed_out=running.timed_out,
+            )
+        )
+
+    def _kill_everything(self) -> None:
+        for running in self._running.values():
+            _kill_group(running.pid)
+        # Descendants that left their group were handed to us when their parents died.
+        while children := _children():
+            for pid in children:
+                _attempt(lambda pid=pid: os.kill(pid, signal.SIGKILL))  # type: ignore[misc]
+            _attempt(lambda: os.waitpid(-1, 0))
+        _reap(-1)
+
+
+def _detach(channel: Channel) -> None:
+    """Let go of everything the parent had open, of its terminal and of its working directory."""
+    os.setpgid(0, 0)  # the terminal's signals are the parent's to deal with
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crashing compiler is news, its core is not
+    os.chdir("/")
+    os.umask(0o022)
+    gc.disable()
+    gc.freeze()  # so that no finaliser of the parent's objects closes a descriptor of ours
+    faulthandler.disable()
+    null = os.open(os.devnull, os.O_RDWR)
+    for handle in (0, 1, 2):
+        os.dup2(null, handle)
+    sys.stdin = None  # as Python itself does where there is none
+    for handle in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        if handle > 2 and handle != channel.fileno():
+            _attempt(lambda handle=handle: os.close(handle))  # type: ignore[misc]
+
+
+def _attempt(action: Callable[[], object]) -> None:
+    """Do what may fail because others were faster, or will fail again where it is told better."""
+    try:
+        action()
+    except Exception:
+        return
+
+
+def _kill_group(pid: int) -> None:
+    _attempt(lambda: os.killpg(pid, signal.SIGKILL))
+
+
+def _reap(which: int) -> None:
+    """Wait for every child that ``which`` (see waitpid) describes; all were killed."""
+    while True:
+        try:
+            os.waitpid(which, 0)
+        except OSError:
+            return
+
+
+def _children() -> list[int]:
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,217 @@
+"""LocalExecutor: runs each job in a process of its own on this machine."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
+from gpubuild.execute.channel import Channel, channel_pair
+from gpubuild.execute.crash import crash_error
+from gpubuild.execute.forker import run_forker
+from gpubuild.execute.messages import JobEnded, JobStarted, RunJob
+from gpubuild.model.job import Job, JobResult
+
+_STOP_SECONDS = 10.0
+
+
+def _run_job(job: Job) -> JobResult:
+    from gpubuild.engine.table import run_job
+
+    return run_job(job)
+
+
+def _preload() -> None:
+    from gpubuild.engine.table import preload
+
+    preload()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pending:
+    job: Job
+    future: Future[JobResult]
+    pid: int = 0
+
+
+class LocalExecutor:
+    """An ``Executor`` with ``workers`` jobs at once, each in a fresh process.
+
+    Make it before threads are started: that is when it forks. A job that crashes, exits, hangs or
+    is killed fails alone. When the process that made it ends in any way, every job and every tool
+    that a job started is killed. After :meth:`cancel` or :meth:`close` nothing can be submitted.
+
+    ``run`` and ``preload`` are the engine's; tests give their own.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        run: Callable[[Job], JobResult] = _run_job,
+        preload: Callable[[], None] = _preload,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"at least one worker is needed, not {workers}")
+        self._workers = workers
+        self._state = threading.Lock()  # never held while reading or writing the channel
+        self._sending = threading.Lock()
+        self._pending: dict[int, _Pending] = {}
+        self._next = 0
+        self._stopping = False
+        self._ended = threading.Event()
+        self._channel, theirs = channel_pair()
+        # What the parent has buffered must not be written a second time by a child.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        self._forker = _fork_forker(self._channel, theirs, workers, run, preload)
+        threading.Thread(target=self._read, name="gpubuild-executor", daemon=True).start()
+
+    @property
+    def workers(self) -> int:
+        """See ``Executor``."""
+        return self._workers
+
+    def submit(self, job: Job) -> Future[JobResult]:
+        """See ``Executor``. Jobs beyond the number of workers wait their turn."""
+        future: Future[JobResult] = Future()
+        future.set_running_or_notify_cancel()
+        with self._state:
+            if self._stopping:
+                raise RuntimeError("this executor was closed")
+            number, self._next = self._next, self._next + 1
+            self._pending[number] = _Pending(job=job, future=future)
+        try:
+            with self._sending:
+                self._channel.send(RunJob(number=number, job=job))
+        except OSError:
+            self._lose(number)
+        if self._ended.is_set():
+            self._lose(number)
+        return future
+
+    def cancel(self) -> None:
+        """See ``Executor``. Futures under way raise ``InterruptedBuildError``."""
+        self._stop()
+
+    def close(self) -> None:
+        """See ``Executor``. Closing twice is harmless."""
+        self._stop()
+
+    def _stop(self) -> None:
+        with self._state:
+            self._stopping = True
+        # The forker takes the end of the channel as the order to kill all and leave. It works even
+        # when a signal has interrupted submit in the middle of a message.
+        self._channel.finish()
+        if not self._ended.wait(_STOP_SECONDS):
+            self._kill_by_force()
+            self._ended.wait(_STOP_SECONDS)
+        self._reap_forker()
+
+    def _read(self) -> None:
+        """In a thread: settle futures as answers come, until the forker is gone."""
+        try:
+            while True:
+                message = self._channel.receive()
+                if isinstance(message, JobStarted):
+                    with self._state:
+                        if message.number in self._pending:
+                            self._pending[message.number].pid = message.pid
+                elif isinstance(message, JobEnded):
+                    with self._state:
+                        pending = self._pending.pop(message.number, None)
+                    if pending is not None:
+                        _settle(pending, message)
+        except (EOFError, OSError):
+            pass
+        finally:
+            if not self._stopping:
+                self._kill_by_force()
+            self._ended.set()
+            with self._state:
+                left = list(self._pending)
+            for number in left:
+                self._lose(number)
+
+    def _lose(self, number: int) -> None:
+        """Fail a job whose forker is gone."""
+        with self._state:
+            pending = self._pending.pop(number, None)
+            stopping = self._stopping
+        if pending is None:
+            return
+        if stopping:
+            pending.future.set_exception(InterruptedBuildError("the step was stopped"))
+        else:
+            pending.future.set_exception(
+                StepCrashedError(
+                    "the process that starts compile steps was killed",
+                    hint="most likely memory ran out: run fewer steps at once with -j",
+                )
+            )
+
+    def _kill_by_force(self) -> None:
+        """The forker is dead or stuck: kill it and the process groups it told us of."""
+        with self._state:
+            groups = [pending.pid for pending in self._pending.values() if pending.pid]
+        with suppress(OSError):
+            os.kill(self._forker, signal.SIGKILL)
+        for pid in groups:
+            with suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def _reap_forker(self) -> None:
+        deadline = time.monotonic() + _STOP_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                if os.waitpid(self._forker, os.WNOHANG)[0]:
+                    break
+            except ChildProcessError:
+                break
+            time.sleep(0.001)
+        self._channel.close()
+
+
+def _fork_forker(
+    ours: Channel,
+    theirs: Channel,
+    workers: int,
+    run: Callable[[Job], JobResult],
+    preload: Callable[[], None],
+) -> int:
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        run_forker(theirs, workers, run, preload)
+    theirs.close()
+    return pid
+
+
+def _settle(pending: _Pending, ended: JobEnded) -> None:
+    answer: object = None
+    if ended.fork_error:
+        answer = StepError(
+            f"cannot start a process for the step: {ended.fork_error}",
+            hint="run fewer steps at once with -j, or close other programs",
+        )
+    elif ended.exit_code == 0 and ended.answer:
+        try:
+            answer = pickle.loads(ended.answer)  # noqa: S301 - from our own child, over a nameless pipe
+        except Exception as error:
+            answer = StepError(f"internal error: the answer of the step is unreadable: {error}")
+    if isinstance(answer, JobResult):
+        pending.future.set_result(answer)
+    elif isinstance(answer, GpubuildError):
+        pending.future.set_exception(answer)
+    else:
+        pending.future.set_exception(crash_error(pending.job, ended.exit_code, timed_out=ended.timed_out))

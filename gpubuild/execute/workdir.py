@@ -1,0 +1,119 @@
+"""WorkArea: private folders for jobs, gone when they are no longer needed, whoever was killed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from gpubuild.errors import StepError
+
+_LOCK_SUFFIX = ".lock"
+_OLD_SECONDS = 24 * 3600.0  # where there are no locks, age tells what is left over
+
+
+class WorkArea:
+    """Folders in ``directory`` (made when needed), one session per object.
+
+    A session holds a lock on a file beside its folder for as long as its process lives, so that
+    the next session can tell left-overs of a killed build from the work of another one.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._session: Path | None = None
+        self._count = 0
+
+    def new(self) -> Path:
+        """An empty folder that nobody else uses. Raises ``StepError`` when there can be none."""
+        try:
+            if self._session is None:
+                self._session = self._open_session()
+            self._count += 1
+            folder = self._session / str(self._count)
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise StepError(
+                f"cannot make a working folder in {self._directory}: {error.strerror}",
+                hint="free some space or choose another folder with --build-dir",
+            ) from error
+        return folder
+
+    def release(self, folder: Path) -> None:
+        """Delete a folder that :meth:`new` gave, with all that is in it."""
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _open_session(self) -> Path:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._sweep()
+        while True:
+            session = self._directory / f"{os.getpid()}-{secrets.token_hex(4)}"
+            lock = session.with_name(session.name + _LOCK_SUFFIX)
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            # A sweeper may have taken the lock, and the file with it, before we could.
+            if _lock(handle) is not False and _is_same_file(handle, lock):
+                break
+            os.close(handle)
+        session.mkdir(mode=0o700)
+        weakref.finalize(self, _close_session, session, lock, handle, os.getpid())
+        return session
+
+    def _sweep(self) -> None:
+        """Delete the folders of sessions whose process is gone."""
+        for entry in list(self._directory.iterdir()):
+            lock = entry if entry.suffix == _LOCK_SUFFIX else entry.with_name(entry.name + _LOCK_SUFFIX)
+            try:
+                handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                _delete(entry)  # a session makes its lock before its folder
+                continue
+            except OSError:
+                continue
+            try:
+                owned = _lock(handle)
+                if owned or (owned is None and time.time() - os.fstat(handle).st_mtime > _OLD_SECONDS):
+                    shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                    lock.unlink(missing_ok=True)
+            except OSError:
+                continue
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Take an exclusive lock: whether we have it now, ``None`` where there are no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in (errno.EAGAIN, errno.EACCES) else None
+    return True
+
+
+def _is_same_file(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _close_session(session: Path, lock: Path, handle: int, owner: int) -> None:
+    if os.getpid() != owner:  # a fork of the owner ended, not the owner
+        return
+    shutil.rmtree(session, ignore_errors=True)
+    with suppress(OSError):
+        lock.unlink()
+    with suppress(OSError):
+        os.close(handle)

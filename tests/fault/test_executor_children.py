@@ -1,0 +1,165 @@
+"""No process of a build outlives it, however the build ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from unit.execute.jobs import make_job, nothing, run, wait_for
+
+from gpubuild.errors import StepCrashedError
+from gpubuild.execute.local import LocalExecutor
+
+PATIENCE = 30.0
+
+# The whole of a build that matters here: what it does on Ctrl-C and otherwise does not do.
+BUILD = """
+import os, sys
+from concurrent.futures import wait
+from pathlib import Path
+from unit.execute.jobs import make_job, nothing, run
+from gpubuild.execute.local import LocalExecutor
+
+folder = Path(sys.argv[1])
+executor = LocalExecutor(2, run=run, preload=nothing)
+try:
+    futures = [executor.submit(make_job(folder / what, what)) for what in ("tool", "sleep in C", "sleep")]
+    wait(futures)
+except KeyboardInterrupt:
+    executor.cancel()
+    left = Path("/proc/self/task", str(os.getpid()), "children").read_text()
+    sys.exit(f"left after cancel: {left}" if left else 130)
+sys.exit("the jobs ended")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder whose name is on the command line of every process that a test here starts."""
+    (tmp_path / "sleeper").symlink_to("/bin/sleep")
+    return tmp_path
+
+
+def processes(folder: Path, command: str = "") -> list[int]:
+    """Processes that run ``command`` and have ``folder`` on their command line; zombies have none."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_text() if entry.name.isdigit() else ""
+            if str(folder) in line and line.startswith(command):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def children(pid: int) -> list[int]:
+    try:
+        direct = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [int(child) for child in direct] + [g for child in direct for g in children(int(child))]
+
+
+def assert_none_left(folder: Path, pids: list[int]) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        left = [pid for pid in {*processes(folder), *pids} if _alive(pid)]
+        if not left:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"left: {[Path(f'/proc/{pid}/cmdline').read_text() for pid in left]}")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def start_build(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
+    """A build as a shell would start it, with its jobs under way; and all its descendants."""
+    build = subprocess.Popen(
+        [sys.executable, "-c", BUILD, str(folder)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(folder / "tool" / "started")
+    wait_for(folder / "sleep in C" / "stage")
+    end = time.monotonic() + PATIENCE
+    while len(sleepers := processes(folder, str(folder / "sleeper"))) < 3:  # setsid has done its work too
+        assert time.monotonic() < end, sleepers
+        time.sleep(0.01)
+    descendants = children(build.pid)
+    assert len(descendants) == 7  # forker, two jobs, shell, three sleepers
+    return build, [build.pid, *descendants]
+
+
+def test_ctrl_c(folder: Path) -> None:
+    build, pids = start_build(folder)
+    os.killpg(build.pid, signal.SIGINT)  # what a terminal does
+    stderr = build.communicate(timeout=PATIENCE)[1]
+    assert build.returncode == 130, stderr
+    # Not "soon": cancel promises that they are gone when it returns.
+    assert [pid for pid in {*processes(folder), *pids} if _alive(pid)] == []
+    assert stderr == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_build_that_a_signal_kills(folder: Path, number: signal.Signals) -> None:
+    build, pids = start_build(folder)
+    build.send_signal(number)
+    assert build.wait(PATIENCE) == -number
+    assert_none_left(folder, pids)
+    build.communicate()
+
+
+def test_a_killed_forker_takes_everything_along(folder: Path) -> None:
+    build, pids = start_build(folder)
+    forker = int(Path(f"/proc/{build.pid}/task/{build.pid}/children").read_text().split()[0])
+    escaped = [pid for pid in pids if os.getsid(pid) not in (os.getsid(forker), os.getsid(build.pid))]
+    os.kill(forker, signal.SIGKILL)
+    assert "the jobs ended" in build.communicate(timeout=PATIENCE)[1]
+    for pid in escaped:  # only a living forker can follow a process into a session of its own
+        os.kill(pid, signal.SIGKILL)
+    assert_none_left(folder, pids)
+
+
+@pytest.fixture
+def executor():
+    made = LocalExecutor(2, run=run, preload=nothing)
+    yield made
+    made.close()
+
+
+def test_a_tool_ends_with_its_job_at_the_time_out(executor: LocalExecutor, folder: Path) -> None:
+    error = executor.submit(make_job(folder / "w", "tool", timeout_seconds=0.3)).exception(PATIENCE)
+    assert isinstance(error, StepCrashedError) and "timed out" in error.message
+    in_group = [pid for pid in processes(folder) if _alive(pid)]
+    assert len(in_group) <= 1, "only what has left the group may still be there"
+    executor.close()
+    assert [pid for pid in processes(folder) if _alive(pid)] == []
+
+
+def test_a_tool_left_behind_ends_with_its_job(executor: LocalExecutor, folder: Path) -> None:
+    executor.submit(make_job(folder / "w", "leave a tool")).exception(PATIENCE)
+    assert len([pid for pid in processes(folder) if _alive(pid)]) <= 1
+    executor.close()
+    assert [pid for pid in processes(folder) if _alive(pid)] == []
+
+
+def test_cancel_waits_for_the_end_of_all(executor: LocalExecutor, folder: Path) -> None:
+    future = executor.submit(make_job(folder / "w", "tool"))
+    wait_for(folder / "w" / "started")
+    assert processes(folder)
+    executor.cancel()
+    assert [pid for pid in processes(folder) if _alive(pid)] == []
+    assert future.done()

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from unit.execute.jobs import make_job
+
+from gpubuild.execute.crash import clean_log, crash_error
+
+ABORT = """\
+warning: unrelated
+LLVM ERROR: Cannot select: 0x561a2b3c4d50: f32 = ROCmThing 0x561a2b3c4d60
+In function: saxpy
+PLEASE submit a bug report to https://github.com/llvm/llvm-project/issues/ and include the crash backtrace.
+Stack dump:
+0.	Program arguments: /usr/bin/python -m gpubuild
+1.	Running pass 'AMDGPU DAG->DAG Pattern Instruction Selection' on function '@saxpy'
+ #0 0x00007f12 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int)
+/lib/x86_64-linux-gnu/libc.so.6(+0x3c050)[0x7f3a1c83c050]
+"""
+
+
+def test_the_cause_comes_first_without_stack_or_addresses() -> None:
+    assert clean_log(ABORT).splitlines() == [
+        "LLVM ERROR: Cannot select: 0x…: f32 = ROCmThing 0x…",
+        "warning: unrelated",
+        "In function: saxpy",
+    ]
+
+
+def test_an_assertion_is_a_cause() -> None:
+    text = "note: x\npython: mlir/lib/IR/Types.cpp:12: Type parse(): Assertion `!text.empty()' failed.\n"
+    assert clean_log(text).startswith("python: mlir/lib/IR/Types.cpp:12")
+
+
+def test_the_end_of_a_long_log_is_kept_and_its_cause() -> None:
+    lines = clean_log(
+        "LLVM ERROR: first\n" + "\n".join(f"line {n}" for n in range(1000)) + "x" * 9999
+    ).splitlines()
+    assert lines[0] == "LLVM ERROR: first"
+    assert lines[-1].startswith("line 999x") and len(lines[-1]) == 400
+    assert len(lines) == 20
+
+
+def test_an_empty_log() -> None:
+    assert clean_log("\n\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "timed_out", "message"),
+    [
+        (-6, False, "the compiler crashed (SIGABRT)"),
+        (-11, False, "the compiler crashed (SIGSEGV)"),
+        (-9, False, "the compiler was killed (SIGKILL), most likely because memory ran out"),
+        (-9, True, "timed out after 2.5 s"),
+        (-200, False, "the compiler crashed (signal 200)"),
+        (0, False, "the compiler ended without a result (exit code 0)"),
+    ],
+)
+def test_messages(tmp_path: Path, exit_code: int, timed_out: bool, message: str) -> None:
+    job = make_job(tmp_path / "w", "x", timeout_seconds=2.5)
+    error = crash_error(job, exit_code, timed_out=timed_out)
+    assert error.message == message
+    assert error.hint
+    assert error.stage == error.output == ""
+
+
+def test_stage_and_log_are_read_and_only_the_end_of_the_log(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "w", "x")
+    (job.workdir / "stage").write_text("translate")
+    (job.workdir / "log").write_bytes(b"LLVM ERROR: old\n" + b"\xff" * 100_000 + b"\nthe end\n")
+    error = crash_error(job, -6, timed_out=False)
+    assert error.stage == "translate"
+    assert "old" not in error.output and error.output.endswith("the end")

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from unit.execute.jobs import make_job, nothing, run
+
+from gpubuild import errors
+from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
+from gpubuild.execute.local import LocalExecutor
+from gpubuild.model.job import Job, JobResult
+
+PATIENCE = 30.0  # seconds until a test that should end is called stuck
+
+
+@pytest.fixture
+def executor():
+    made = LocalExecutor(2, run=run, preload=nothing)
+    yield made
+    made.close()
+
+
+def error_of(executor: LocalExecutor, job: Job) -> GpubuildError:
+    error = executor.submit(job).exception(PATIENCE)
+    assert isinstance(error, GpubuildError), error
+    return error
+
+
+def output(job: Job, name: str) -> str:
+    return (job.workdir / "out" / name).read_text()
+
+
+def test_a_job_gives_its_result(executor: LocalExecutor, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "w", "quick")
+    done = executor.submit(job).result(PATIENCE)
+    assert done.step_id == "quick"
+    assert [blob.name for blob in done.result.blobs] == ["out"]
+    assert output(job, "out") == "quick"
+    assert [stage.stage for stage in done.stages] == ["stage of quick"]
+
+
+def test_where_a_job_runs(executor: LocalExecutor, tmp_path: Path) -> None:
+    with (tmp_path / "open").open("w"):
+        jobs = [make_job(tmp_path / str(n), "describe") for n in range(2)]
+        for job in jobs:
+            executor.submit(job).result(PATIENCE)
+    first, second = jobs
+    assert output(first, "cwd") == "/"
+    assert output(first, "umask") == "0o22"
+    assert output(first, "stdin") == ""
+    # 0 to 2, the pipe for the answer, and the listing itself: nothing of the parent's.
+    assert len(output(first, "fds").split()) == 5
+    pid, group, parent = output(first, "pids").split()
+    assert pid == group
+    assert output(second, "pids").split()[0] != pid
+    assert output(second, "pids").split()[2] == parent != str(os.getpid())
+    assert not (first.workdir / "log").exists()
+
+
+CRASHES = {
+    "segfault": "the compiler crashed (SIGSEGV)",
+    "null pointer": "the compiler crashed (SIGSEGV)",
+    "abort": "the compiler crashed (SIGABRT)",
+    "killed": "the compiler was killed (SIGKILL), most likely because memory ran out",
+    "exit 0 at once": "the compiler ended without a result (exit code 0)",
+    "exit 7 at once": "the compiler ended without a result (exit code 7)",
+    "die while answering": "the compiler was killed (SIGKILL), most likely because memory ran out",
+    "sleep": "timed out after 0.2 s",
+    "sleep in C": "timed out after 0.2 s",
+    "ignore SIGTERM": "timed out after 0.2 s",
+}
+
+
+@pytest.mark.parametrize("what", CRASHES)
+def test_a_crash_stays_alone(executor: LocalExecutor, tmp_path: Path, what: str) -> None:
+    other = executor.submit(make_job(tmp_path / "other", "slow"))
+    limit = 0.2 if "timed out" in CRASHES[what] else 0.0
+    error = error_of(executor, make_job(tmp_path / "crash", what, timeout_seconds=limit))
+    assert type(error) is StepCrashedError
+    assert error.message == CRASHES[what]
+    assert error.stage == f"stage of {what}"
+    assert other.result(PATIENCE).step_id == "slow"
+    after = [executor.submit(make_job(tmp_path / f"after{n}", "quick")) for n in range(3)]
+    assert all(future.result(PATIENCE) for future in after)
+
+
+def test_llvms_last_words_are_reported(executor: LocalExecutor, tmp_path: Path) -> None:
+    error = error_of(executor, make_job(tmp_path / "w", "abort"))
+    assert isinstance(error, StepCrashedError)
+    assert error.output.splitlines() == [
+        "LLVM ERROR: Cannot select: 0x…: f32 = fsin 0x…",
+        "warning: something before",
+    ]
+
+
+def test_a_real_abort_of_mlir(tmp_path: Path) -> None:
+    def abort(job: Job) -> JobResult:
+        from mlir import ir
+
+        with ir.Context():
+            ir.Type.parse("")
+        raise AssertionError("MLIR has become more patient; find another way to make it abort")
+
+    executor = LocalExecutor(1, run=abort)
+    error = error_of(executor, make_job(tmp_path / "w", "x"))
+    executor.close()
+    assert error.message == "the compiler crashed (SIGABRT)"
+    assert isinstance(error, StepCrashedError) and "Assertion" in error.output.splitlines()[0]
+
+
+def test_a_step_error_arrives_unchanged(executor: LocalExecutor, tmp_path: Path) -> None:
+    error = error_of(executor, make_job(tmp_path / "w", "fail"))
+    assert type(error) is StepError
+    assert (error.message, error.hint, error.output) == ("no", "hint", "output")
+    assert error.stage == "stage of fail"
+
+
+SAMPLES = {
+    errors.ConfigError: lambda cls: cls([errors.Diagnostic(message="unknown key")]),
+    errors.StepError: lambda cls: cls(
+        "m",
+        stage="s",
+        output="o",
+        hint="h",
+        diagnostics=[
+            errors.Diagnostic(
+                message="bad",
+                location=errors.Location(file="a.mlir", line=3, column=5),
+                source_line="\tx = y",
+                notes=(errors.Diagnostic(message="here", severity="note"),),
+            )
+        ],
+    ),
+}
+CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, GpubuildError)]
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_exception_survives_the_way_back(tmp_path: Path, cls: type[GpubuildError]) -> None:
+    make = next((SAMPLES[base] for base in cls.__mro__ if base in SAMPLES), lambda c: c("m", hint="h"))
+    sent = make(cls)
+
+    def fail(job: Job) -> JobResult:
+        raise sent
+
+    executor = LocalExecutor(1, run=fail, preload=nothing)
+    received = error_of(executor, make_job(tmp_path / "w", "x"))
+    executor.close()
+    assert type(received) is cls
+    assert received.__dict__ == sent.__dict__
+    assert received.args == sent.args
+    assert received.render() == sent.render()
+
+
+def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
+    def fail(job: Job) -> JobResult:
+        raise KeyError("missing")
+
+    executor = LocalExecutor(1, run=fail, preload=nothing)
+    error = error_of(executor, make_job(tmp_path / "w", "x"))
+    executor.close()
+    assert type(error) is StepError
+    assert error.message == "internal error: KeyError: 'missing'"
+    assert "Traceback" in error.output and "in fail" in error.output
+    assert "report" in error.hint
+
+
+def test_a_job_that_calls_exit_has_failed(executor: LocalExecutor, tmp_path: Path) -> None:
+    assert "SystemExit" in error_of(executor, make_job(tmp_path / "w", "exit")).message
+
+
+def test_an_answer_that_cannot_be_unpickled_harms_nobody(executor: LocalExecutor, tmp_path: Path) -> None:
+    assert "cannot be sent: stubborn" in error_of(executor, make_job(tmp_path / "w", "unpicklable")).message
+    assert executor.submit(make_job(tmp_path / "after", "quick")).result(PATIENCE)
+
+
+def test_an_answer_larger_than_any_buffer(executor: LocalExecutor, tmp_path: Path) -> None:
+    done = executor.submit(make_job(tmp_path / "w", "big answer")).result(PATIENCE)
+    assert len(done.result.warnings) == 2000
+
+
+def test_a_missing_working_folder_is_an_error_of_the_job(executor: LocalExecutor, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "w", "quick")
+    job.workdir.rmdir()
+    assert "FileNotFoundError" in error_of(executor, job).message
+
+
+def test_no_more_jobs_at_once_than_workers(executor: LocalExecutor, tmp_path: Path) -> None:
+    jobs = [make_job(tmp_path / str(n), "hold") for n in range(5)]
+    futures = [executor.submit(job) for job in jobs]
+    quick = executor.submit(make_job(tmp_path / "quick", "quick"))
+    while not all((job.workdir / "stage").exists() for job in jobs[:2]):
+        time.sleep(0.005)
+    assert [(job.workdir / "stage").exists() for job in jobs] == [True, True, False, False, False]
+    (jobs[1].workdir / "go").write_text("go")
+    assert futures[1].result(PATIENCE)
+    while not (jobs[2].workdir / "stage").exists():
+        time.sleep(0.005)
+    assert not (jobs[3].workdir / "stage").exists() and not quick.done()
+    for job in jobs:
+        (job.workdir / "go").write_text("go")
+    assert all(future.result(PATIENCE) for future in [*futures, quick])
+
+
+def test_many_jobs_through_few_workers(executor: LocalExecutor, tmp_path: Path) -> None:
+    futures = [executor.submit(make_job(tmp_path / str(n), "quick")) for n in range(60)]
+    assert {future.result(PATIENCE).step_id for future in futures} == {"quick"}
+
+
+def test_the_engine_is_loaded_once_and_before_the_fork(tmp_path: Path) -> None:
+    def preload() -> None:
+        with (tmp_path / "loaded").open("a") as stream:
+            stream.write(f"{os.getpid()}\n")
+
+    def parent(job: Job) -> JobResult:
+        raise StepError(str(os.getppid()))
+
+    executor = LocalExecutor(1, run=parent, preload=preload)
+    assert not (tmp_path / "loaded").exists(), "a build that runs nothing loads nothing"
+    found = {error_of(executor, make_job(tmp_path / str(n), "x")).message for n in range(3)}
+    executor.close()
+    assert (tmp_path / "loaded").read_text().split() == list(found)
+
+
+def test_an_engine_that_cannot_be_loaded(tmp_path: Path) -> None:
+    def preload() -> None:
+        raise ImportError("no mlir")
+
+    executor = LocalExecutor(1, run=run, preload=preload)
+    assert executor.submit(make_job(tmp_path / "w", "quick")).result(PATIENCE)
+    executor.close()
+
+
+def test_a_machine_out_of_processes(tmp_path: Path) -> None:
+    def preload() -> None:
+        def fork() -> int:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+
+        os.fork = fork  # in the forker only
+
+    executor = LocalExecutor(1, run=run, preload=preload)
+    error = error_of(executor, make_job(tmp_path / "w", "quick"))
+    executor.close()
+    assert "Resource temporarily unavailable" in error.message and "-j" in error.hint
+
+
+def test_cancel_ends_what_runs_and_what_waits(executor: LocalExecutor, tmp_path: Path) -> None:
+    futures = [executor.submit(make_job(tmp_path / str(n), "sleep in C")) for n in range(4)]
+    executor.cancel()
+    assert all(isinstance(future.exception(PATIENCE), InterruptedBuildError) for future in futures)
+    executor.cancel()
+    executor.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        executor.submit(make_job(tmp_path / "late", "quick"))
+
+
+def test_closing_an_executor_that_never_worked() -> None:
+    executor = LocalExecutor(3, run=run, preload=nothing)
+    forker = executor._forker
+    executor.close()
+    executor.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(forker, 0)
+
+
+def test_a_killed_forker_is_an_error_not_a_hang(executor: LocalExecutor, tmp_path: Path) -> None:
+    futures = [executor.submit(make_job(tmp_path / str(n), "sleep")) for n in range(3)]
+    while not (tmp_path / "0" / "stage").exists():
+        time.sleep(0.005)
+    os.kill(executor._forker, signal.SIGKILL)
+    futures.append(executor.submit(make_job(tmp_path / "late", "quick")))
+    for future in futures:
+        error = future.exception(PATIENCE)
+        assert isinstance(error, StepCrashedError) and "was killed" in error.message
+
+
+def test_at_least_one_worker() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        LocalExecutor(0)
