@@ -16,6 +16,10 @@
 #define GB_PRINTF(format_index, first_argument)
 #endif
 
+/* For functions that a program may define itself. MLIR does so for every one of them that is declared with
+ * llvm.emit_c_interface: `printMemrefF32` is then a wrapper of the program's around `_mlir_ciface_printMemrefF32`. */
+#define GB_WEAK __attribute__((weak))
+
 /* A count of work-items or workgroups per axis; every axis is at least 1. */
 struct gb_dim3 {
     uint32_t x, y, z;
