@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpubuild.toolchain.distribution import find_distribution
+from gpubuild.toolchain.memo import Memo
+
+
+def install(root: Path, *, installer: str = "pip", content: bytes = b"code", record: bool = True) -> None:
+    (root / "thing").mkdir(parents=True, exist_ok=True)
+    (root / "thing" / "a.py").write_bytes(content)
+    info = root / "gpubuild_probe-1.0.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gpubuild-probe\nVersion: 1.0\n")
+    (info / "INSTALLER").write_text(installer)
+    if record:
+        lines = []
+        for path in (root / "thing" / "a.py", info / "INSTALLER"):
+            raw = hashlib.sha256(path.read_bytes()).digest()
+            digest = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+            lines.append(f"{path.relative_to(root)},sha256={digest},{path.stat().st_size}")
+        (info / "RECORD").write_text("\n".join([*lines, "thing/__pycache__/a.pyc,,"]) + "\n")
+
+
+def fingerprint(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(sys, "path", [str(root), *sys.path])
+    found = find_distribution("gpubuild-probe", Memo(None), package="thing")
+    monkeypatch.undo()
+    assert found is not None
+    assert found.root == root
+    return found.fingerprint
+
+
+def test_same_package_elsewhere_by_another_installer_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "a")
+    install(tmp_path / "b", installer="uv")
+    assert fingerprint(tmp_path / "a", monkeypatch) == fingerprint(tmp_path / "b", monkeypatch)
+
+
+def test_another_build_of_the_same_version_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "a")
+    install(tmp_path / "b", content=b"edoc")
+    assert fingerprint(tmp_path / "a", monkeypatch) != fingerprint(tmp_path / "b", monkeypatch)
+
+
+def test_a_file_patched_after_installation_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    before = fingerprint(tmp_path, monkeypatch)
+    (tmp_path / "thing" / "a.py").write_bytes(b"patched")
+    assert fingerprint(tmp_path, monkeypatch) != before
+    (tmp_path / "thing" / "a.py").unlink()
+    assert fingerprint(tmp_path, monkeypatch) != before
+
+
+def test_without_a_record_the_files_are_digested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, record=False)
+    before = fingerprint(tmp_path, monkeypatch)
+    (tmp_path / "thing" / "a.py").write_bytes(b"edoc")
+    assert fingerprint(tmp_path, monkeypatch) != before
+
+
+def test_metadata_left_without_the_package_counts_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path)
+    (tmp_path / "thing" / "a.py").unlink()
+    (tmp_path / "thing").rmdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert find_distribution("gpubuild-probe", Memo(None), package="thing") is None

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from gpubuild.errors import ToolNotFoundError
+from gpubuild.settings import Settings
+from gpubuild.toolchain import compiler as compiler_module
+from gpubuild.toolchain import find as find_module
+from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
+from gpubuild.toolchain.find import NAMES, Toolchain
+from gpubuild.toolchain.memo import Memo
+from gpubuild.toolchain.run import run_tool
+
+HERE = Settings.from_environ()
+BARE = Settings()  # nothing set, nothing on the search path
+
+
+def executable(path: Path, text: str = "#!/bin/sh\necho fake 1.0\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(scope="module")
+def memo_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("memo") / "tools.json"  # zig is large: digest it once
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> metadata.Distribution:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", missing)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "rocm-device-libs"])
+def test_every_required_tool_is_found_without_a_system(name: str, memo_path: Path) -> None:
+    tool = Toolchain(BARE, memo_path).require(name)
+    assert tool.path.exists()
+    assert len(tool.fingerprint) == 64
+    assert tool.version
+    assert tool.source
+
+
+def test_fingerprints_are_the_same_with_and_without_a_memo(memo_path: Path) -> None:
+    Toolchain(BARE, memo_path).describe_all()
+    fresh = {row.name: row.fingerprint for row in Toolchain(BARE).describe_all()}
+    assert {row.name: row.fingerprint for row in Toolchain(BARE, memo_path).describe_all()} == fresh
+
+
+def test_ptxas_and_lld_are_never_taken_from_the_search_path(tmp_path: Path, memo_path: Path) -> None:
+    for name in ("ptxas", "ld.lld", "ar", "zig"):
+        executable(tmp_path / name)
+    decoys = Toolchain(replace(BARE, search_path=(tmp_path,)), memo_path)
+    for name in ("ptxas", "ld.lld", "ar"):
+        assert decoys.require(name) == Toolchain(BARE, memo_path).require(name)
+
+
+@pytest.mark.parametrize(("name", "field"), [("ptxas", "ptxas"), ("ld.lld", "lld")])
+def test_an_override_is_taken_and_its_content_is_its_identity(tmp_path: Path, name: str, field: str) -> None:
+    path = executable(tmp_path / "mine")
+    settings = replace(BARE, **{field: path})
+    first = Toolchain(settings).require(name)
+    assert first.command == (str(path),)
+    assert first.version == "fake 1.0"
+    assert first.source.startswith("GPUBUILD_")
+    executable(path, "#!/bin/sh\necho fake 1.0\n# changed\n")
+    assert Toolchain(settings).require(name).fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "variable"),
+    [
+        ("ptxas", "ptxas", "GPUBUILD_PTXAS"),
+        ("ld.lld", "lld", "GPUBUILD_LLD"),
+        ("libdevice", "libdevice", "GPUBUILD_LIBDEVICE"),
+        ("cc", "cc", "GPUBUILD_CC"),
+        ("cxx", "cxx", "GPUBUILD_CXX"),
+    ],
+)
+def test_a_wrong_override_is_an_error_not_a_fallback(
+    tmp_path: Path, name: str, field: str, variable: str
+) -> None:
+    toolchain = Toolchain(replace(BARE, **{field: tmp_path / "nothing"}))
+    with pytest.raises(ToolNotFoundError, match=f"{variable} names .*nothing") as caught:
+        toolchain.require(name)
+    assert caught.value.hint
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "gpubuild"])
+def test_what_is_missing_says_what_to_do(name: str) -> None:
+    toolchain = Toolchain(BARE)
+    assert toolchain.find(name) is None
+    with pytest.raises(ToolNotFoundError, match=f"{name} was not found: ") as caught:
+        toolchain.require(name)
+    assert "install" in caught.value.hint
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_doctor_rows_cover_every_name_found_or_not() -> None:
+    rows = Toolchain(BARE).describe_all()
+    assert [row.name for row in rows] == list(NAMES)
+    for row in rows:
+        assert row.found or (row.fix and row.problem)
+        assert row.needed_by
+
+
+def test_unknown_names_are_a_mistake_of_ours() -> None:
+    with pytest.raises(KeyError):
+        Toolchain(BARE).find("nvcc")
+
+
+# --- The system's compiler ---
+
+SYSTEM_CC, _ = find_system_compiler("cc", HERE.search_path, Memo(None))
+needs_cc = pytest.mark.skipif(SYSTEM_CC is None, reason="no system compiler here")
+
+
+def test_a_shim_script_is_refused_with_the_reason(tmp_path: Path, memo_path: Path) -> None:
+    executable(tmp_path / "cc", '#!/bin/sh\nexec /usr/bin/cc "$@"\n')
+    toolchain = Toolchain(replace(BARE, search_path=(tmp_path,)), memo_path)
+    tool = toolchain.require("cc")
+    assert tool.command[1:] == ("cc",)
+    assert tool.path.name == "zig"
+    (row,) = (r for r in toolchain.describe_all() if r.name == "cc")
+    assert "is a script, not a compiler" in row.problem
+
+
+def test_a_compiler_cache_is_refused(tmp_path: Path) -> None:
+    shutil.copy("/bin/true", tmp_path / "ccache")
+    (tmp_path / "cc").symlink_to("ccache")
+    with pytest.raises(UnusableCompilerError, match="ccache"):
+        examine("cc", tmp_path / "cc", Memo(None))
+
+
+def test_a_program_that_is_no_compiler_is_refused(tmp_path: Path) -> None:
+    shutil.copy("/bin/false", tmp_path / "cc")
+    with pytest.raises(UnusableCompilerError, match="fails on `--version`"):
+        examine("cc", tmp_path / "cc", Memo(None))
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("hidden", "message"),
+    [({"crt1.o"}, "has no crt1.o"), ({"libc.so", "libc.a", "libc_nonshared.a"}, "has no libc to link with")],
+)
+def test_a_compiler_without_a_c_library_is_refused(
+    monkeypatch: pytest.MonkeyPatch, hidden: set[str], message: str
+) -> None:
+    first = compiler_module._first
+    monkeypatch.setattr(
+        compiler_module, "_first", lambda file, folders: [] if file in hidden else first(file, folders)
+    )
+    with pytest.raises(UnusableCompilerError, match=message):
+        examine("cc", SYSTEM_CC.path, Memo(None))
+
+
+@needs_cc
+def test_a_compiler_without_headers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(compiler_module._PROBE, "cc", ("c", b"#include <there_is_no_such.h>\n"))
+    with pytest.raises(UnusableCompilerError, match="there_is_no_such"):
+        examine("cc", SYSTEM_CC.path, Memo(None))
+
+
+@needs_cc
+def test_fingerprint_covers_the_parts_of_a_compiler() -> None:
+    memo = Memo(None)
+    path = SYSTEM_CC.path
+    before = examine("cc", path, memo).fingerprint
+    fact = memo.fact("cc", path)
+    roles = [role for role, _ in fact["files"]]
+    assert {"driver", "as", "ld", "crt1.o", "crti.o"} <= set(roles)
+    for number, role in enumerate(roles):
+        changed = dict(fact, files=[list(f) for f in fact["files"]])
+        changed["files"][number][1] = "/bin/sh"
+        memo.learn("cc", path, changed)
+        assert examine("cc", path, memo).fingerprint != before, role
+
+
+@needs_cc
+def test_a_remembered_compiler_is_examined_again_when_a_part_is_gone() -> None:
+    memo = Memo(None)
+    path = SYSTEM_CC.path
+    good = examine("cc", path, memo)
+    for wrong in (None, {}, {"version": 1}, {"version": "1", "files": [["x", "/gone"]], "header": "/bin/sh"}):
+        memo.learn("cc", path, wrong)
+        assert examine("cc", path, memo) == good
+
+
+# --- ROCm ---
+
+
+def rocm_folder(base: Path) -> Path:
+    folder = base / "amdgcn" / "bitcode"
+    folder.mkdir(parents=True)
+    for name in ("ocml.bc", "ockl.bc", "oclc_wavefrontsize64_on.bc"):
+        (folder / name).write_bytes(b"BC" + name.encode())
+    (base / ".info").mkdir()
+    (base / ".info" / "version").write_text("6.3.1-48\n")
+    return folder
+
+
+def test_rocm_libraries_under_rocm_path(tmp_path: Path) -> None:
+    folder = rocm_folder(tmp_path)
+    settings = replace(BARE, rocm_path=tmp_path)
+    tool = Toolchain(settings).require("rocm-device-libs")
+    assert (tool.path, tool.version, tool.source) == (folder, "6.3.1-48", "ROCM_PATH")
+    for name in ("ocml.bc", "oclc_wavefrontsize64_on.bc"):
+        (folder / name).write_bytes(b"other")
+        changed = Toolchain(settings).require("rocm-device-libs")
+        assert changed.fingerprint != tool.fingerprint
+        tool = changed
+
+
+def test_rocm_path_without_libraries_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(ToolNotFoundError, match="ROCM_PATH is .* has no amdgcn/bitcode"):
+        Toolchain(replace(BARE, rocm_path=tmp_path)).require("rocm-device-libs")
+
+
+# --- gpubuild itself ---
+
+
+def test_our_own_code_is_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "gpubuild"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(find_module._PACKAGE, copy, ignore=ignore)
+    monkeypatch.setattr(find_module, "_PACKAGE", copy)
+    before = Toolchain(BARE).require("gpubuild").fingerprint
+    with (copy / "cli" / "__init__.py").open("a") as stream:
+        stream.write("# what is printed changes no output of a step\n")
+    assert Toolchain(BARE).require("gpubuild").fingerprint == before
+    for file in ("engine/table.py", "model/params.py", "settings.py"):
+        with (copy / file).open("a") as stream:
+            stream.write("# changed\n")
+        after = Toolchain(BARE).require("gpubuild").fingerprint
+        assert after != before, file
+        before = after
+
+
+# --- zig ---
+
+
+def test_zig_gets_a_cache_in_the_closed_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    fake = executable(tmp_path / "zig", "#!/bin/sh\nenv\n")
+    environment = run_tool((fake,), cwd=tmp_path).stdout.decode().splitlines()
+    folder = tmp_path / "cache" / "gpubuild" / "zig"
+    assert f"ZIG_GLOBAL_CACHE_DIR={folder}" in environment
+    assert f"ZIG_LOCAL_CACHE_DIR={folder}" in environment
+    assert folder.is_dir()
+
+
+def test_zig_cache_falls_back_when_home_is_not_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    fake = executable(tmp_path / "zig", "#!/bin/sh\necho $ZIG_GLOBAL_CACHE_DIR\n")
+    assert run_tool((fake,), cwd=tmp_path).stdout.decode().strip() == f"/tmp/gpubuild-{os.getuid()}/zig"
