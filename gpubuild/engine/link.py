@@ -48,6 +48,8 @@ def run(params: LinkParams, io: StepIO) -> None:
                 output=first_lines(made.stderr),
                 hint=undefined.hint(symbols) if symbols else "",
             )
+        if made.stderr.strip():
+            io.warn("the linker says: " + first_lines(made.stderr))
         io.write("executable", (io.scratch / _OUTPUT).read_bytes())
 
 

@@ -1,0 +1,194 @@
+"""Linking with the system's compiler and with zig: what runs, what is reproducible, what is said."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
+from unit.engine.test_offload import CUBIN, HSACO, llvm_tool
+
+from gpubuild.engine.link import library_flag
+from gpubuild.engine.offload import pack
+from gpubuild.model.params import CcParams, LinkParams, LlvmParams, RuntimeParams
+from gpubuild.model.step import StepKind
+
+MAIN = """#include <stdio.h>
+#include <math.h>
+int helper(int);
+int main(int n, char **v) {
+    (void)v;
+    printf("%d %.3f\\n", helper(n), exp(n));
+    return 0;
+}
+"""
+HELPER = "int rt_value(void);\nint helper(int n) { return n + rt_value(); }\n"
+RUNTIME = {
+    "rt.c": "int helper(int);\nint rt_value(void) { return 41; }\nint rt_back(void) { return helper(1); }\n"
+}
+
+PLAIN = LinkParams()
+
+
+@pytest.fixture(params=["system", "zig"])
+def tools(request: pytest.FixtureRequest) -> Tools:
+    return COMPILERS[request.param]()
+
+
+def compiled(work: Path, source: str, tools: Tools, language: str = "c") -> bytes:
+    text = subprocess.run(
+        [*tools["cc"], "-E", "-P", "-x", language, "-"],
+        input=source.encode(),
+        capture_output=True,
+        check=True,
+        env=zig_home(work),
+    ).stdout
+    ran = run_step(work, StepKind.CC, CcParams(language=language), {"text": text}, ("object",), tools)
+    return ran.outputs["object"]
+
+
+def zig_home(work: Path) -> dict[str, str]:
+    return {
+        "ZIG_GLOBAL_CACHE_DIR": str(work / "z"),
+        "ZIG_LOCAL_CACHE_DIR": str(work / "z"),
+        "PATH": "/usr/bin:/bin",
+    }
+
+
+def parts(tmp_path: Path, tools: Tools, main: str = MAIN) -> dict[str, bytes | str | Path]:
+    archive = run_step(tmp_path / "rt", StepKind.RUNTIME, RuntimeParams(), RUNTIME, ("archive",), tools)
+    helper = run_step(
+        tmp_path / "helper",
+        StepKind.RUNTIME,
+        RuntimeParams(),
+        {"helper.c": HELPER},
+        ("archive",),
+        tools,
+    )
+    return {
+        "object.0": compiled(tmp_path / "main", main, tools),
+        "archive.1": helper.outputs["archive"],
+        "runtime": archive.outputs["archive"],
+    }
+
+
+def linked(
+    work: Path, inputs: dict[str, bytes | str | Path], tools: Tools, params: LinkParams = PLAIN
+) -> Ran:
+    return run_step(work, StepKind.LINK, params, inputs, ("executable",), tools)
+
+
+def run(work: Path, data: bytes, *arguments: str) -> str:
+    program = work / "program"
+    program.write_bytes(data)
+    program.chmod(0o755)
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def test_archives_that_need_each_other_and_the_system_libraries(tmp_path: Path, tools: Tools) -> None:
+    ran = linked(tmp_path / "l", parts(tmp_path, tools), tools)
+    assert run(tmp_path, ran.outputs["executable"], "x") == "43 7.389\n"
+    assert ran.result.result.warnings == ()
+
+
+def test_executables_are_the_same_wherever_they_are_linked(tmp_path: Path, tools: Tools) -> None:
+    inputs = parts(tmp_path, tools)
+    one = linked(tmp_path / "l", inputs, tools).outputs["executable"]
+    two = linked(tmp_path / "another/longer/folder", inputs, tools).outputs["executable"]
+    assert one == two
+    assert str(tmp_path).encode() not in one
+    assert b"site-packages" not in one
+
+
+def test_missing_symbols_are_named(tmp_path: Path, tools: Tools) -> None:
+    inputs = parts(tmp_path, tools)
+    del inputs["archive.1"]
+    error = failing_step(tmp_path / "l", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)
+    assert error.message == "cannot link: nothing defines helper"
+    assert "sources:" in error.hint
+    assert error.stage == "link"
+    assert str(tmp_path) not in error.output
+
+
+def test_a_program_without_main(tmp_path: Path, tools: Tools) -> None:
+    inputs = parts(tmp_path, tools, main="int not_main(void) { return 0; }\n")
+    error = failing_step(tmp_path / "l", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)
+    assert error.message == "cannot link: nothing defines main"
+    assert "int main(void)" in error.hint
+
+
+def test_a_missing_library_is_an_error(tmp_path: Path, tools: Tools) -> None:
+    params = LinkParams(libraries=("no_such_library",))
+    inputs = parts(tmp_path, tools)
+    error = failing_step(tmp_path / "l", StepKind.LINK, params, inputs, ("executable",), tools)
+    assert error.message == "cannot link"
+    assert "no_such_library" in error.output
+
+
+def test_cxx_programs_get_their_standard_library(tmp_path: Path) -> None:
+    tools = COMPILERS["system"]()
+    source = """#include <string>
+#include <cstdio>
+int main(int n, char **) {
+    std::string s(n, 'u');
+    std::puts(s.c_str());
+}
+"""
+    inputs = parts(tmp_path, tools)
+    inputs["object.0"] = compiled(tmp_path / "cxx", source, tools, "c++")
+    ran = linked(tmp_path / "l", inputs, tools, LinkParams(cxx=True))
+    assert run(tmp_path, ran.outputs["executable"], "x", "y") == "uuu\n"
+
+
+IMAGES = pack([CUBIN, HSACO])
+EMBEDDED = """%entry = type { i32, ptr, ptr }
+@images = internal constant [SIZE x i8] c"BYTES", section ".llvm.offloading", align 8
+@seen = internal global ptr null
+@llvm.global_ctors = appending global [1 x %entry] [%entry { i32 123, ptr @load, ptr null }]
+define internal void @load() {
+  store ptr @images, ptr @seen
+  ret void
+}
+define i32 @helper(i32 %n) {
+  %p = load ptr, ptr @seen
+  %set = icmp ne ptr %p, null
+  %r = select i1 %set, i32 %n, i32 -1
+  ret i32 %r
+}
+""".replace("SIZE", str(len(IMAGES))).replace("BYTES", "".join(f"\\{byte:02X}" for byte in IMAGES))
+
+
+@pytest.mark.parametrize("flags", [(), ("-Wl,--gc-sections",), ("-Wl,--gc-sections", "-s")])
+def test_images_and_constructors_survive_the_linker(
+    tmp_path: Path, tools: Tools, flags: tuple[str, ...]
+) -> None:
+    host = run_step(
+        tmp_path / "ll",
+        StepKind.LLVM,
+        LlvmParams(triple="x86_64-unknown-linux-gnu"),
+        {"source": EMBEDDED},
+        ("object",),
+    )
+    inputs = parts(tmp_path, tools)
+    del inputs["archive.1"]
+    inputs["object.7"] = host.outputs["object"]
+    data = linked(tmp_path / "l", inputs, tools, LinkParams(flags=flags)).outputs["executable"]
+    assert run(tmp_path, data) == "1 2.718\n"
+    listing = subprocess.run(
+        [llvm_tool("llvm-objdump"), "--offloading", tmp_path / "program"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert listing.count("OFFLOADING IMAGE") == 2
+    assert "gfx90a:sramecc+:xnack-" in listing
+
+
+def test_what_a_linker_warns_about_is_kept(tmp_path: Path) -> None:
+    tools = COMPILERS["system"]()
+    inputs = parts(tmp_path, tools, main=MAIN.replace("helper(n)", "(tmpnam(0), helper(n))"))
+    (warning,) = linked(tmp_path / "l", inputs, tools).result.result.warnings
+    assert "tmpnam" in warning
+
+
+def test_library_flags() -> None:
+    assert [library_flag(n) for n in ("m", "/opt/libx.so", "-lz")] == ["-lm", "/opt/libx.so", "-lz"]

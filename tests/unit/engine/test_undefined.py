@@ -1,0 +1,43 @@
+"""What linkers say about missing symbols."""
+
+import pytest
+
+from gpubuild.engine.undefined import describe, hint, undefined_symbols
+
+GNU = """/usr/bin/ld: object0.o: in function `run':
+(.text+0x15): undefined reference to `_mlir_ciface_frame'
+/usr/bin/ld: (.text+0x25): undefined reference to `n::area(int, char const*)'
+/usr/bin/ld: (.text+0x25): undefined reference to `_mlir_ciface_frame'
+collect2: error: ld returned 1 exit status
+"""
+LLD = """ld.lld: error: undefined symbol: _mlir_ciface_frame
+>>> referenced by object0.o
+ld.lld: error: undefined symbol: n::area(int, char const*)
+"""
+
+
+@pytest.mark.parametrize("output", [GNU, LLD])
+def test_names_are_found_once(output: str) -> None:
+    assert undefined_symbols(output) == ["_mlir_ciface_frame", "n::area(int, char const*)"]
+
+
+def test_other_failures_name_none() -> None:
+    assert undefined_symbols("ld.lld: error: unable to find library -lnone\n") == []
+
+
+def test_long_lists_are_cut() -> None:
+    assert describe([f"f{n}" for n in range(11)]).endswith("f7 and 3 more")
+    assert describe(["f"]) == "nothing defines f"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "advice"),
+    [
+        ("main", "int main(void)"),
+        ("_mlir_ciface_frame", "llvm.emit_c_interface"),
+        ("mlirAsyncRuntimeCreateToken", "gpu.wait"),
+        ("area", "sources:"),
+    ],
+)
+def test_advice_fits_the_symbol(symbol: str, advice: str) -> None:
+    assert advice in hint([symbol])
