@@ -199,8 +199,38 @@ define linkonce_odr hidden double @__ocml_rsqrt_f64(double %x) alwaysinline noun
   ret double %r
 }
 
-; Half precision through single precision, which has more than enough of it.
+; What ROCm's own library forwards to the code generator as well.
 declare float @llvm.exp.f32(float)
+define linkonce_odr hidden float @__ocml_exp_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.exp.f32(float %x)
+  ret float %r
+}
+
+declare float @llvm.exp2.f32(float)
+define linkonce_odr hidden float @__ocml_exp2_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.exp2.f32(float %x)
+  ret float %r
+}
+
+declare float @llvm.log.f32(float)
+define linkonce_odr hidden float @__ocml_log_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.log.f32(float %x)
+  ret float %r
+}
+
+declare float @llvm.log2.f32(float)
+define linkonce_odr hidden float @__ocml_log2_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.log2.f32(float %x)
+  ret float %r
+}
+
+declare float @llvm.log10.f32(float)
+define linkonce_odr hidden float @__ocml_log10_f32(float %x) alwaysinline nounwind {
+  %r = call float @llvm.log10.f32(float %x)
+  ret float %r
+}
+
+; Half precision through single precision, which has more than enough of it.
 define linkonce_odr hidden half @__ocml_exp_f16(half %x) alwaysinline nounwind {
   %w = fpext half %x to float
   %y = call float @llvm.exp.f32(float %w)
@@ -208,7 +238,6 @@ define linkonce_odr hidden half @__ocml_exp_f16(half %x) alwaysinline nounwind {
   ret half %r
 }
 
-declare float @llvm.exp2.f32(float)
 define linkonce_odr hidden half @__ocml_exp2_f16(half %x) alwaysinline nounwind {
   %w = fpext half %x to float
   %y = call float @llvm.exp2.f32(float %w)
@@ -216,7 +245,6 @@ define linkonce_odr hidden half @__ocml_exp2_f16(half %x) alwaysinline nounwind 
   ret half %r
 }
 
-declare float @llvm.log.f32(float)
 define linkonce_odr hidden half @__ocml_log_f16(half %x) alwaysinline nounwind {
   %w = fpext half %x to float
   %y = call float @llvm.log.f32(float %w)
@@ -224,7 +252,6 @@ define linkonce_odr hidden half @__ocml_log_f16(half %x) alwaysinline nounwind {
   ret half %r
 }
 
-declare float @llvm.log2.f32(float)
 define linkonce_odr hidden half @__ocml_log2_f16(half %x) alwaysinline nounwind {
   %w = fpext half %x to float
   %y = call float @llvm.log2.f32(float %w)
@@ -232,7 +259,6 @@ define linkonce_odr hidden half @__ocml_log2_f16(half %x) alwaysinline nounwind 
   ret half %r
 }
 
-declare float @llvm.log10.f32(float)
 define linkonce_odr hidden half @__ocml_log10_f16(half %x) alwaysinline nounwind {
   %w = fpext half %x to float
   %y = call float @llvm.log10.f32(float %w)
