@@ -29,17 +29,16 @@ class Problems:
     def __init__(self, file: str, text: str = "") -> None:
         self._file = file
         self._lines = _LINE_BREAK.split(text)
-        self._found: list[tuple[Place, Diagnostic]] = []
+        # A dict for its order and its keys: an alias shows one node in several places of the tree,
+        # and once is enough.
+        self._found: dict[tuple[Place, Diagnostic], None] = {}
 
     def add(self, place: Place, message: str, *, first: Place | None = None) -> None:
         """Note a mistake at ``place``; ``first`` is an earlier place it clashes with."""
         notes: tuple[Diagnostic, ...] = ()
         if first is not None:
             notes = (self._diagnostic(first, "first given here", severity="note"),)
-        diagnostic = self._diagnostic(place, message, notes=notes)
-        # An alias shows the same node in several places of the tree; once is enough.
-        if (place, diagnostic) not in self._found:
-            self._found.append((place, diagnostic))
+        self._found[place, self._diagnostic(place, message, notes=notes)] = None
 
     def __bool__(self) -> bool:
         return bool(self._found)
