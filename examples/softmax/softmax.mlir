@@ -1,7 +1,7 @@
 // Softmax of each row of a matrix: exp(x - max) / sum(exp(x - max)).
 //
 // One workgroup per row. math.exp becomes a call into the target's mathematics library: libdevice
-// for NVIDIA and the CPU, ocml for AMD (part of ROCm's device libraries).
+// for NVIDIA, ocml for AMD.
 module attributes {gpu.container_module} {
   gpu.module @softmax_kernels {
     gpu.func @softmax(%input: memref<?x?xf32>, %output: memref<?x?xf32>) kernel {
