@@ -71,5 +71,10 @@ def _compile(params: CompileParams, io: StepIO) -> None:
 
 
 def preload() -> None:
-    """Import what every step needs, once, before workers fork. Creates no MLIR context."""
-    from gpubuild.engine import llvm, mlir  # noqa: F401
+    """Import what steps need, once, before workers fork. Creates no MLIR context.
+
+    Each job is a process of its own, so what is not loaded here is loaded by every job again:
+    without the stages themselves a small compile step takes a third longer.
+    """
+    from gpubuild.engine import bundle, c, host, link, llvm, llvm_source, mlir, nvvm, outline, rocdl  # noqa: F401
+    from gpubuild.engine.cpu import compile as cpu  # noqa: F401

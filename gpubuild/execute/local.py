@@ -67,6 +67,7 @@ class LocalExecutor:
         self._pending: dict[int, _Pending] = {}
         self._next = 0
         self._stopping = False
+        self._reaped = False
         self._ended = threading.Event()
         self._channel, theirs = channel_pair()
         # What the parent has buffered must not be written a second time by a child.
@@ -74,7 +75,8 @@ class LocalExecutor:
             with suppress(Exception):
                 stream.flush()
         self._forker = _fork_forker(self._channel, theirs, workers, run, preload)
-        threading.Thread(target=self._read, name="gpubuild-executor", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="gpubuild-executor", daemon=True)
+        self._reader.start()
 
     @property
     def workers(self) -> int:
@@ -117,6 +119,8 @@ class LocalExecutor:
             self._kill_by_force()
             self._ended.wait(_STOP_SECONDS)
         self._reap_forker()
+        if threading.current_thread() is not self._reader:  # it runs the futures' callbacks
+            self._reader.join(_STOP_SECONDS)
 
     def _read(self) -> None:
         """In a thread: settle futures as answers come, until the forker is gone."""
@@ -171,6 +175,9 @@ class LocalExecutor:
                 os.killpg(pid, signal.SIGKILL)
 
     def _reap_forker(self) -> None:
+        if self._reaped:  # its number may belong to another process by now
+            return
+        self._reaped = True
         deadline = time.monotonic() + _STOP_SECONDS
         while time.monotonic() < deadline:
             try:

@@ -198,3 +198,32 @@ def test_eviction_during_reads_and_publications(tmp_path: Path, disturb: str) ->
     assert [exit_status(pid) for pid in children] == [0] * 4
     publish_all(directory, tmp_path, 12)
     assert assert_whole(directory, tmp_path, 12) == 12
+
+
+def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpubuild.cache.index import WritableIndex
+
+    events: list[str] = []
+    real_fsync, real_replace, real_write = os.fsync, os.replace, WritableIndex.write
+
+    def fsync(handle: int) -> None:
+        name = Path(f"/proc/self/fd/{handle}").readlink().relative_to(tmp_path / "cache").parts[0]
+        events.append(f"sync {name}")
+        real_fsync(handle)
+
+    def replace(source: str, target: str) -> None:
+        events.append("rename")
+        real_replace(source, target)
+
+    def write(index: WritableIndex, key: str, value: bytes) -> None:
+        events.append("record")
+        real_write(index, key, value)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(WritableIndex, "write", write)
+    store = DiskStore(tmp_path / "cache")
+    assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
+    store.close()
+    # Content, then name, then the folders of the names, then the record.
+    assert events == ["sync tmp", "rename"] * 2 + ["sync cas"] * 3 + ["record"]
