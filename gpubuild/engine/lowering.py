@@ -20,7 +20,10 @@ _COMMON_PASSES = (
     "convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,convert-vector-to-scf,"
     "convert-scf-to-cf,expand-strided-metadata,lower-affine,arith-expand{include-bf16=false}"
 )
-_FINAL_PASSES = "convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,reconcile-unrealized-casts"
+_FINAL_PASSES = (
+    "convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
+    "reconcile-unrealized-casts"
+)
 # For NVIDIA without `debug` in the PTX's .target line, with which ptxas refuses to optimise.
 _DEBUG_KINDS = {
     Kind.NVVM: "DebugDirectivesOnly",

@@ -1,0 +1,254 @@
+"""NVIDIA and AMD compile steps: objects are what they claim, options are honoured, errors are clear."""
+
+import io
+import re
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from unit.engine.device_steps import compile_module, kernel, outline_source
+
+from gpubuild.errors import Location, StepError, ToolNotFoundError, UsageError
+
+EM_CUDA, EM_AMDGPU = 190, 224
+STORE = "memref.store %x, %a[%i] : memref<?xf32>"
+SHARED = """%s = memref.get_global @tile : memref<64xf32, #gpu.address_space<workgroup>>
+memref.store %x, %s[%i] : memref<64xf32, #gpu.address_space<workgroup>>
+gpu.barrier
+%v = memref.load %s[%i] : memref<64xf32, #gpu.address_space<workgroup>>
+memref.store %v, %a[%i] : memref<?xf32>"""
+TILE = "memref.global @tile : memref<64xf32, #gpu.address_space<workgroup>>"
+SQRT = "%r = math.sqrt %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
+SINE = "%r = math.sin %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
+DIVIDE = "%q = arith.divf %x, %x : f32\n%r = math.exp %q : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
+
+
+def elf(data: bytes) -> ELFFile:
+    return ELFFile(io.BytesIO(data))
+
+
+def symbols(data: bytes) -> set[str]:
+    return {s.name for table in elf(data).iter_sections("SHT_SYMTAB") for s in table.iter_symbols()} | {
+        s.name for table in elf(data).iter_sections("SHT_DYNSYM") for s in table.iter_symbols()
+    }
+
+
+@pytest.mark.parametrize(("chip", "number"), [("sm_60", 60), ("sm_90", 90), ("sm_90a", 90), ("sm_120f", 120)])
+def test_cubin_is_for_the_chip_and_has_the_kernel(chip: str, number: int) -> None:
+    built = compile_module(kernel(STORE), chip)
+    header = elf(built.object).header
+    assert header["e_machine"] in {"EM_CUDA", EM_CUDA}
+    # Blackwell moved the number one byte up.
+    assert number in {header["e_flags"] & 0xFF, header["e_flags"] >> 8 & 0xFF}
+    assert "f" in symbols(built.object)
+    assert f".target {chip}" in built.asm
+
+
+@pytest.mark.parametrize(
+    ("chip", "features", "mach", "xnack", "sramecc"),
+    # EF_AMDGPU_MACH_*, then bits of EF_AMDGPU_FEATURE_*_V4: 0 unsupported, 1 any, 2 off, 3 on.
+    [
+        ("gfx90a", "", 0x3F, 1, 1),
+        ("gfx90a", "+sramecc,-xnack", 0x3F, 2, 3),
+        ("gfx942", "", 0x4C, 1, 1),
+        ("gfx1100", "", 0x41, 0, 0),
+    ],
+)
+def test_hsaco_is_for_the_chip_and_has_the_kernel(chip, features, mach, xnack, sramecc) -> None:
+    built = compile_module(kernel(STORE), chip, features=features)
+    header = elf(built.object).header
+    assert header["e_machine"] in {"EM_AMDGPU", EM_AMDGPU}
+    assert header["e_type"] == "ET_DYN"
+    flags = header["e_flags"]
+    assert (flags & 0xFF, flags >> 8 & 3, flags >> 10 & 3) == (mach, xnack, sramecc)
+    assert header["e_ident"]["EI_ABIVERSION"] == 3  # code object 5
+    assert {"f", "f.kd"} <= symbols(built.object)
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_info_tells_registers_and_workgroup_memory(chip: str) -> None:
+    (info,) = compile_module(kernel(SHARED, extra=TILE), chip).kernels
+    assert (info["name"], info["shared_bytes"], info["spill_bytes"]) == ("f", 256, 0)
+    assert info["registers"] > 0
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_the_same_input_gives_the_same_bytes(chip: str) -> None:
+    first, second = (compile_module(kernel(SHARED, extra=TILE), chip) for _ in range(2))
+    assert first.ran.outputs == second.ran.outputs
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_nothing_of_this_machine_is_in_the_outputs(chip: str, tmp_path) -> None:
+    built = compile_module(kernel(STORE), chip)
+    for name, data in built.ran.outputs.items():
+        assert b"/tmp" not in data and str(tmp_path).encode() not in data, name
+
+
+def test_square_roots_are_exact_unless_fast() -> None:
+    exact, fast = (compile_module(kernel(SQRT), "sm_90", fast_math=f) for f in (False, True))
+    assert re.search(r"sqrt\.rn\.f32", exact.asm)
+    assert re.search(r"sqrt\.approx\.ftz\.f32", fast.asm)
+
+
+def test_fast_math_on_nvidia() -> None:
+    exact, fast = (compile_module(kernel(DIVIDE), "sm_90", fast_math=f) for f in (False, True))
+    assert ".ftz" in fast.asm and "div.rn" not in fast.asm
+    assert len(fast.asm) < len(exact.asm)
+
+
+def test_fast_math_on_amd() -> None:
+    exact, fast = (compile_module(kernel(DIVIDE), "gfx90a", fast_math=f) for f in (False, True))
+    assert "v_div_fixup_f32" in exact.asm and "v_div_fixup_f32" not in fast.asm
+    assert ".amdhsa_float_denorm_mode_32 0" in fast.asm and ".amdhsa_float_denorm_mode_32 3" in exact.asm
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_opt_level_zero_keeps_more_code(chip: str) -> None:
+    body = "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n" + (
+        "scf.for %q = %c0 to %i step %c1 { memref.store %x, %a[%q] : memref<?xf32> }"
+    )
+    none, full = (compile_module(kernel(body), chip, opt_level=level) for level in (0, 3))
+    assert none.llvm != full.llvm
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_debug_gives_line_tables(chip: str) -> None:
+    located = outline_source(kernel(STORE), name="dir/k.mlir")["located.0.mlir"]
+    built = compile_module(located, chip, debug=True)
+    assert re.search(r'\.file\s+1 "dir(/|" ")k\.mlir"', built.asm)
+    assert re.search(r"\.loc\s+1 4 1", built.asm)
+    sections = {s.name for s in elf(built.object).iter_sections()}
+    assert any("debug_line" in name for name in sections)
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_user_libraries_are_linked_as_needed(chip: str) -> None:
+    text = kernel(
+        "%v = llvm.call @scale(%x) : (f32) -> f32\nmemref.store %v, %a[%i] : memref<?xf32>",
+        extra="llvm.func @scale(f32) -> f32",
+    )
+    library = "define float @scale(float %x) { %r = fmul float %x, 3.0\n ret float %r }\n"
+    built = compile_module(text, chip, libraries=(library + "define void @unused() { ret void }",))
+    assert "unused" not in built.asm and "scale" not in built.asm
+    with pytest.raises(StepError) as caught:
+        compile_module(text, chip)
+    assert caught.value.message == "undefined in @k: scale"
+    assert caught.value.stage == "emit"
+    assert "device_libs" in caught.value.hint
+
+
+def test_large_workgroups_are_allowed_when_the_size_is_unknown() -> None:
+    built = compile_module(kernel(STORE), "gfx90a")
+    assert ".max_flat_workgroup_size: 1024" in built.asm
+
+
+def test_known_block_size_reaches_the_assembler() -> None:
+    text = kernel(STORE).replace("kernel {", "kernel attributes {known_block_size = array<i32: 32, 4, 1>} {")
+    assert re.search(r"\.(reqntid|maxntid) 32, 4, 1", compile_module(text, "sm_60").asm)
+    assert ".max_flat_workgroup_size: 128" in compile_module(text, "gfx90a").asm
+
+
+def test_generic_amd_chips_get_the_abi_that_knows_them() -> None:
+    built = compile_module(kernel(STORE), "gfx9-4-generic")
+    assert elf(built.object).header["e_ident"]["EI_ABIVERSION"] == 4  # code object 6
+
+
+def test_amd_math_without_rocm_says_what_to_install() -> None:
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel(SINE), "gfx90a")
+    assert "__ocml_sin_f32" in caught.value.message
+    assert "rocm-device-libs" in caught.value.hint and "ROCM_PATH" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "op", ["exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "floor", "ceil", "roundeven"]
+)
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_simple_amd_math_needs_no_rocm(op: str, kind: str) -> None:
+    body = f"%h = arith.truncf %x : f32 to f16\n%r = math.{op} %h : f16\n%v = arith.extf %r : f16 to f32\n"
+    if kind == "f32":
+        body = f"%v = math.{op} %x : f32\n"
+    assert compile_module(kernel(body + "memref.store %v, %a[%i] : memref<?xf32>"), "gfx90a").object
+
+
+def test_missing_tools_are_named() -> None:
+    with pytest.raises(ToolNotFoundError, match="ptxas"):
+        compile_module(kernel(STORE), "sm_60", without=("ptxas",))
+    with pytest.raises(ToolNotFoundError, match="libdevice"):
+        compile_module(kernel(SINE), "sm_60", without=("libdevice",))
+    with pytest.raises(ToolNotFoundError, match=r"ld\.lld"):
+        compile_module(kernel(STORE), "gfx90a", without=("ld.lld",))
+
+
+def test_wrong_names_are_usage_errors() -> None:
+    with pytest.raises(UsageError, match="unknown NVIDIA chip"):
+        compile_module(kernel(STORE), "sm_61a")
+    with pytest.raises(UsageError, match="unknown feature"):
+        compile_module(kernel(STORE), "gfx90a", features="+fast")
+
+
+def test_failures_point_into_the_users_file() -> None:
+    source = "// a comment\n" + kernel(
+        "%q = math.ipowi %n, %n : i32\n%w = arith.index_cast %q : i32 to index\n" + STORE.replace("%i", "%w")
+    )
+    written = outline_source(source, name="dir/k.mlir")
+    with pytest.raises(StepError) as caught:
+        compile_module(written["module.0.mlir"], "sm_60", located=written["located.0.mlir"], target="mine")
+    assert caught.value.stage == "lower"
+    assert caught.value.message == "target mine cannot lower math.ipowi"
+    assert caught.value.diagnostics[0].location == Location(file="dir/k.mlir", line=5, column=6)
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"), [('gpu.printf "a"', "printing"), ('cf.assert %true, "a"', "assertions")]
+)
+def test_what_amd_cannot_do_is_said(op: str, reason: str) -> None:
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel(f"%true = arith.constant true\n{op}"), "gfx90a", target="mi250")
+    assert "mi250" in caught.value.message
+    assert reason in caught.value.diagnostics[0].message
+
+
+def test_instructions_of_the_other_vendor_are_refused() -> None:
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel("nvvm.barrier0"), "gfx90a")
+    assert "NVIDIA" in caught.value.diagnostics[0].message
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel("rocdl.s.barrier"), "sm_60")
+    assert "AMD" in caught.value.diagnostics[0].message
+
+
+LOWERED = "gpu.module @k {{ llvm.func @f(%p: !llvm.ptr) attributes {{gpu.kernel{mark}}} {{ llvm.return }} }}"
+
+
+def test_modules_lowered_already_compile_for_their_own_kind_only() -> None:
+    assert ".entry f" in compile_module(LOWERED.format(mark=", nvvm.kernel"), "sm_60").asm
+    assert ".amdhsa_kernel f" in compile_module(LOWERED.format(mark=", rocdl.kernel"), "gfx90a").asm
+    for mark, chip in ((", nvvm.kernel", "gfx90a"), (", rocdl.kernel", "sm_60")):
+        with pytest.raises(StepError, match="already in the"):
+            compile_module(LOWERED.format(mark=mark), chip)
+
+
+def test_plain_llvm_kernels_compile_for_both() -> None:
+    assert ".entry f" in compile_module(LOWERED.format(mark=""), "sm_60").asm
+    assert ".amdhsa_kernel f" in compile_module(LOWERED.format(mark=""), "gfx90a").asm
+
+
+def test_a_module_without_kernels_is_refused() -> None:
+    with pytest.raises(StepError, match="has no kernel"):
+        compile_module("gpu.module @k { func.func @g() { return } }", "sm_60")
+
+
+def test_passes_of_the_users_replace_ours() -> None:
+    ours = "builtin.module(gpu.module(convert-gpu-to-nvvm,reconcile-unrealized-casts))"
+    assert compile_module(kernel("gpu.barrier"), "sm_60", passes=ours).object
+    with pytest.raises(StepError, match=r"cannot lower gpu\.barrier"):
+        compile_module(kernel("gpu.barrier"), "sm_60", passes="builtin.module(gpu.module(canonicalize))")
+
+
+def test_ptxas_output_is_shown() -> None:
+    body = 'llvm.inline_asm has_side_effects "nonsense.op;", "" : () -> ()'
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel(body), "sm_60")
+    assert caught.value.stage == "ptxas"
+    assert "nonsense" in caught.value.output

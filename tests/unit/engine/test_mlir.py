@@ -1,0 +1,165 @@
+"""MLIR access: messages point into the source, canonical text says nothing but the code."""
+
+import pytest
+from mlir import ir
+from unit.engine.device_steps import in_child
+
+from gpubuild.engine import mlir
+from gpubuild.engine.diagnostics import SourceText, file_position, locate
+from gpubuild.errors import Location, StepError
+
+SOURCE = """func.func @f(%x: i32) -> i32 {
+  %a = arith.addi %x, %x : i32
+  return %a : i32
+}
+"""
+
+
+def refused(function, *args, **kwargs) -> StepError:
+    with pytest.raises(StepError) as caught:
+        function(*args, **kwargs)
+    return caught.value
+
+
+def test_parse_error_has_file_line_column_text_and_caret() -> None:
+    with mlir.context():
+        error = refused(mlir.parse, "func.func @f() {\n\treturn %b : i32\n}", source_name="dir/k.mlir")
+    (diagnostic,) = error.diagnostics
+    assert diagnostic.location == Location(file="dir/k.mlir", line=2, column=9)
+    assert diagnostic.source_line == "\treturn %b : i32"
+    assert diagnostic.render().splitlines()[-1] == "  \t       ^"
+
+
+def test_notes_point_to_both_places_and_do_not_dump_the_op() -> None:
+    twice = "func.func private @f()\nfunc.func private @f()\n"
+    with mlir.context():
+        (diagnostic,) = refused(mlir.parse, twice, source_name="k.mlir").diagnostics
+    assert diagnostic.location == Location(file="k.mlir", line=2, column=1)
+    assert [n.location for n in diagnostic.notes] == [Location(file="k.mlir", line=1, column=1)]
+    assert "see current operation" not in diagnostic.render()
+
+
+def test_every_op_is_located_in_the_named_file_even_with_several_at_top_level() -> None:
+    with mlir.context():
+        module = mlir.parse(SOURCE + "func.func private @g()", source_name='odd "name\\.mlir')
+        text = mlir.located_text(module)
+        assert '"-"' not in text
+        ops = module.operation.regions[0].blocks[0].operations
+        assert file_position(ops[1].operation.location) == ('odd "name\\.mlir', 5, 1)
+
+
+def test_a_string_that_looks_like_a_location_is_left_alone() -> None:
+    text = 'func.func private @f() attributes {test.note = "\\22-\\22:1:2"}'
+    with mlir.context():
+        module = mlir.parse(text, source_name="k.mlir")
+        assert "\\22-\\22:1:2" in mlir.canonical_text(module)
+
+
+VARIANTS = {
+    "comment": "// new\n" + SOURCE.replace("{\n", "{ // why\n"),
+    "white space": SOURCE.replace("  ", "      ").replace("\n", "\n\n"),
+    "names": SOURCE.replace("%x", "%input").replace("%a", "%sum"),
+    "explicit location": SOURCE.replace(": i32\n  return", ': i32 loc("other.c":7:7)\n  return'),
+    "alias": "!t = i32\n" + SOURCE.replace("i32", "!t"),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_canonical_text_ignores(name: str) -> None:
+    with mlir.context():
+        expected = mlir.canonical_text(mlir.parse(SOURCE))
+        assert mlir.canonical_text(mlir.parse(VARIANTS[name], source_name=name)) == expected
+        assert mlir.canonical_text(mlir.parse(expected)) == expected
+
+
+def test_canonical_text_sees_a_changed_op() -> None:
+    with mlir.context():
+        changed = SOURCE.replace("addi", "muli")
+        assert mlir.canonical_text(mlir.parse(changed)) != mlir.canonical_text(mlir.parse(SOURCE))
+
+
+def test_pipeline_that_does_not_parse() -> None:
+    with mlir.context():
+        error = refused(mlir.run_passes, mlir.parse(SOURCE), "builtin.module(nosuch)")
+    assert "'nosuch' does not refer to a registered pass" in error.message
+    assert "builtin.module(nosuch)" in error.hint
+
+
+def test_failing_pass_points_into_the_file() -> None:
+    lines = [
+        "gpu.module @k {",
+        "  gpu.func @f() kernel {",
+        "    %0 = gpu.cluster_id x",
+        '    "test.use"(%0) : (index) -> ()',
+        "    gpu.return",
+        "  }",
+        "}",
+    ]
+    text = "\n".join(lines)
+    with mlir.context() as context:
+        context.allow_unregistered_dialects = True
+        module = mlir.parse(text, source_name="k.mlir")
+        error = refused(
+            mlir.run_passes, module, "builtin.module(gpu.module(convert-gpu-to-rocdl{chipset=gfx90a}))"
+        )
+    assert Location(file="k.mlir", line=3, column=10) in [d.location for d in error.diagnostics]
+
+
+def test_translation_of_leftover_ops_is_refused_by_name_and_place() -> None:
+    with mlir.context():
+        error = refused(mlir.translate, mlir.parse(SOURCE, source_name="k.mlir"), target="sm_60")
+    assert error.message == "target sm_60 cannot lower arith.addi, func.func, func.return"
+    assert Location(file="k.mlir", line=2, column=8) in [d.location for d in error.diagnostics]
+
+
+def test_leftover_cast_alone_names_both_types() -> None:
+    cast = "%0 = builtin.unrealized_conversion_cast %a : i64 to index"
+    text = f"llvm.func @f(%a: i64) {{\n  {cast}\n  llvm.return\n}}"
+    with mlir.context():
+        (diagnostic,) = refused(mlir.translate, mlir.parse(text)).diagnostics
+    assert "no conversion from (i64) to (index)" in diagnostic.message
+
+
+def test_op_without_location_still_reads_well() -> None:
+    with mlir.context():
+        module = ir.Module.create(ir.Location.unknown())
+        with ir.InsertionPoint(module.body):
+            ir.Operation.create("func.return")
+        error = refused(mlir.check_translatable, module)
+    assert error.render().splitlines()[1] == "error: 'func.return' op was not lowered"
+
+
+def test_translation() -> None:
+    text = "llvm.func @f(%a: i32) -> i32 { %0 = llvm.add %a, %a : i32\n llvm.return %0 : i32 }"
+    with mlir.context():
+        assert "define i32 @f(i32 %0)" in mlir.translate(mlir.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ('loc("a.c":1:2)', ("a.c", 1, 2)),
+        ('loc("n"("a.c":1:2))', ("a.c", 1, 2)),
+        ('loc(callsite("a.c":1:2 at "b.c":3:4))', ("a.c", 1, 2)),
+        ('loc(callsite(unknown at "b.c":3:4))', ("b.c", 3, 4)),
+        ('loc(fused[unknown, "b.c":3:4])', ("b.c", 3, 4)),
+        ("loc(unknown)", None),
+    ],
+)
+def test_file_position(location: str, expected: tuple[str, int, int] | None) -> None:
+    with mlir.context():
+        module = ir.Module.parse(f"module {{}} {location}")
+        parsed = module.operation.location
+        assert file_position(parsed) == expected
+        assert (locate(parsed, SourceText())[0] is None) == (expected is None)
+
+
+def test_context_is_left_when_the_body_raises() -> None:
+    """One left entered aborts the process at exit."""
+
+    def fails() -> None:
+        with pytest.raises(ZeroDivisionError), mlir.context():
+            raise ZeroDivisionError
+        assert ir.Context.current is None
+
+    in_child(fails)

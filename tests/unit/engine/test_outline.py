@@ -1,0 +1,253 @@
+"""Outline: what ends up in the index, in each module's text and in the host part."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import mlir as mlir_package
+import pytest
+from unit.engine.device_steps import outline_source
+
+from gpubuild.errors import Location, StepError
+
+UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
+
+TWO = """// two modules
+module attributes {gpu.container_module} {
+  gpu.module @a <#gpu.select_object<1>> [
+      #nvvm.target<chip = "sm_90", link = ["x>.bc"], flags = {fast}>,
+      #rocdl.target,
+      #nvvm.target<triple = "x86_64-unknown-linux-gnu", chip = "x86-64-v3", O = 1>] {
+    gpu.func @f(%x: f32, %m: memref<?xf32>) kernel {
+      %0 = gpu.thread_id x
+      memref.store %x, %m[%0] : memref<?xf32>
+      gpu.return
+    }
+    func.func @helper() { return }
+  }
+  gpu.module @"odd \\22name" {
+    llvm.func @g(%p: !llvm.ptr, %n: i64) attributes {gpu.kernel, nvvm.kernel} { llvm.return }
+  }
+  gpu.binary @ready [#gpu.object<#nvvm.target, bin = "x">]
+  func.func @main(%x: f32, %m: memref<?xf32>, %c: index) {
+    gpu.launch_func @a::@f blocks in (%c, %c, %c) threads in (%c, %c, %c) args(%x : f32, %m : memref<?xf32>)
+    return
+  }
+}
+"""
+
+INLINE = """memref.global "private" constant @table : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>
+func.func private @twice(%x: f32) -> f32 { %r = arith.addf %x, %x : f32
+  return %r : f32 }
+func.func @run(%m: memref<8xf32>, %n: index) {
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  scf.for %i = %c1 to %n step %c1 {
+    scf.for %j = %c1 to %n step %c1 {
+      gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
+                 threads(%tx, %ty, %tz) in (%sx = %c4, %sy = %c1, %sz = %c1) {
+        %t = memref.get_global @table : memref<4xf32>
+        %v = memref.load %t[%tx] : memref<4xf32>
+        %w = func.call @twice(%v) : (f32) -> f32
+        memref.store %w, %m[%tx] : memref<8xf32>
+        gpu.terminator
+      }
+    }
+    gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
+               threads(%tx, %ty, %tz) in (%sx = %c4, %sy = %c1, %sz = %c1) {
+      %f = arith.constant 0.0 : f32
+      memref.store %f, %m[%i] : memref<8xf32>
+      gpu.terminator
+    }
+  }
+  return
+}
+"""
+
+
+def accepted_upstream(text: str) -> bool:
+    done = subprocess.run([UPSTREAM], input=text, capture_output=True, text=True, check=False)
+    return done.returncode == 0
+
+
+def test_index_says_what_the_modules_say() -> None:
+    index = json.loads(outline_source(TWO)["index.json"])
+    assert (index["schema"], index["has_main"], index["binaries"]) == (1, True, ["ready"])
+    first, second = index["modules"]
+    assert (first["name"], first["index"], first["dialect"]) == ("a", 0, "gpu")
+    assert first["kernels"] == [{"name": "f", "args": ["f32", "memref<?xf32>"]}]
+    assert first["handler"] == "#gpu.select_object<1 : i64>"
+    assert first["targets"] == [
+        {
+            "kind": "nvvm",
+            "triple": "nvptx64-nvidia-cuda",
+            "chip": "sm_90",
+            "features": "",
+            "opt_level": 2,
+            "fast_math": True,
+            "flags": ["fast"],
+            "link": ["x>.bc"],
+        },
+        {
+            "kind": "rocdl",
+            "triple": "amdgcn-amd-amdhsa",
+            "chip": "gfx900",
+            "features": "",
+            "opt_level": 2,
+            "fast_math": False,
+            "flags": [],
+            "link": [],
+        },
+        {
+            "kind": "cpu",
+            "triple": "x86_64-unknown-linux-gnu",
+            "chip": "x86-64-v3",
+            "features": "",
+            "opt_level": 1,
+            "fast_math": False,
+            "flags": [],
+            "link": [],
+        },
+    ]
+    assert (second["name"], second["index"], second["dialect"]) == ('odd "name', 1, "nvvm")
+    assert second["kernels"] == [{"name": "g", "args": ["!llvm.ptr", "i64"]}]
+    assert (second["handler"], second["targets"]) == ("", [])
+
+
+def test_host_keeps_placeholders_of_the_same_names_and_handlers() -> None:
+    host = outline_source(TWO)["host.mlir"]
+    assert "gpu.module" not in host
+    assert "gpu.binary @a <#gpu.select_object<1 : i64>>" in host
+    assert 'gpu.binary @"odd \\22name"' in host
+    assert "gpu.binary @ready" in host
+    assert "NULL" not in host
+
+
+def test_upstream_accepts_every_text() -> None:
+    for text in (TWO, INLINE):
+        for name, written in outline_source(text).items():
+            assert name == "index.json" or accepted_upstream(written), name
+
+
+def test_a_modules_text_does_not_depend_on_its_list_of_targets() -> None:
+    other = TWO.replace('chip = "sm_90"', 'chip = "sm_80"').replace("<#gpu.select_object<1>>", "")
+    assert outline_source(other)["module.0.mlir"] == outline_source(TWO)["module.0.mlir"]
+
+
+def lines_before(text: str) -> str:
+    return "\n\n// moved\nfunc.func private @new()\n" + text
+
+
+VARIANTS = {
+    "comments": INLINE.replace("{\n", "{ // why\n"),
+    "names": INLINE.replace("%v", "%value").replace("%tx", "%lane"),
+    "white space": INLINE.replace("  ", "\t "),
+    "position": lines_before(INLINE),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_module_text_ignores(name: str) -> None:
+    before, after = outline_source(INLINE), outline_source(VARIANTS[name], name=f"elsewhere/{name}.mlir")
+    for number in (0, 1):
+        assert after[f"module.{number}.mlir"] == before[f"module.{number}.mlir"]
+        assert after[f"located.{number}.mlir"] != before[f"located.{number}.mlir"]
+    if name != "position":
+        assert after["host.mlir"] == before["host.mlir"]
+        assert after["index.json"] == before["index.json"]
+
+
+def test_module_text_sees_a_changed_constant_only_where_it_is() -> None:
+    before, after = outline_source(INLINE), outline_source(INLINE.replace("0.0 : f32", "1.0 : f32"))
+    assert after["module.0.mlir"] == before["module.0.mlir"]
+    assert after["module.1.mlir"] != before["module.1.mlir"]
+
+
+def test_inline_launches_bring_the_symbols_they_use_and_keep_constants() -> None:
+    written = outline_source(INLINE)
+    index = json.loads(written["index.json"])
+    assert [m["name"] for m in index["modules"]] == ["run_kernel", "run_kernel_0"]
+    assert index["has_main"] is False
+    assert "func.func private @twice" in written["module.0.mlir"]
+    assert "memref.global" in written["module.0.mlir"]
+    assert "known_block_size = array<i32: 4, 1, 1>" in written["module.0.mlir"]
+    assert written["host.mlir"].count("gpu.launch_func") == 2
+    assert "gpu.container_module" in written["host.mlir"]
+
+
+def test_located_text_points_into_the_source() -> None:
+    located = outline_source(INLINE, name="dir/run.mlir")["located.0.mlir"]
+    assert 'loc("dir/run.mlir":12:14)' in located
+
+
+def test_data_layout_around_a_module_stays_visible_to_it() -> None:
+    text = "module attributes {dlti.dl_spec = #dlti.dl_spec<index = 32 : i64>} { gpu.module @k {} }"
+    assert "dlti.dl_spec" in outline_source(text)["module.0.mlir"]
+
+
+def test_a_file_without_kernels_is_all_host() -> None:
+    written = outline_source("func.func @main() -> i32 { %0 = arith.constant 0 : i32\n return %0 : i32 }")
+    assert set(written) == {"host.mlir", "host_located.mlir", "index.json"}
+    assert json.loads(written["index.json"])["has_main"] is True
+
+
+def test_user_passes_run_first() -> None:
+    text = """func.func @run(%m: memref<64xf32>) {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c64 = arith.constant 64 : index
+      %f = arith.constant 2.0 : f32
+      scf.parallel (%i) = (%c0) to (%c64) step (%c1) { memref.store %f, %m[%i] : memref<64xf32>
+        scf.reduce }
+      return
+    }"""
+    passes = "builtin.module(func.func(gpu-map-parallel-loops),convert-parallel-loops-to-gpu)"
+    assert len(json.loads(outline_source(text, passes=passes)["index.json"])["modules"]) == 1
+    assert json.loads(outline_source(text)["index.json"])["modules"] == []
+
+
+LAUNCH = """module attributes {{gpu.container_module}} {{
+  gpu.module @k {{ gpu.func @f(%a: i32, %b: i64) kernel {{ gpu.return }} }}
+  func.func @run(%a: i32, %b: i64, %c: index) {{
+    gpu.launch_func @k::@{kernel} blocks in (%c, %c, %c) threads in (%c, %c, %c) args({args})
+    return
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "message"),
+    [
+        ("f", "%a : i32", "got 1 kernel operands but expected 2"),
+        ("f", "%b : i64, %b : i64", "type of function argument 0 does not match"),
+        ("g", "%a : i32, %b : i64", "kernel function '@k::@g' is undefined"),
+    ],
+)
+def test_launches_are_checked_before_placeholders_hide_the_kernels(kernel, args, message) -> None:
+    with pytest.raises(StepError) as caught:
+        outline_source(LAUNCH.format(kernel=kernel, args=args), name="run.mlir")
+    (diagnostic,) = caught.value.diagnostics
+    assert message in diagnostic.message
+    assert diagnostic.location == Location(file="run.mlir", line=4, column=5)
+    assert diagnostic.source_line.strip().startswith("gpu.launch_func")
+
+
+def test_nested_modules_are_refused() -> None:
+    with pytest.raises(StepError) as caught:
+        outline_source("module {\n  module {\n    gpu.module @k {}\n  }\n}")
+    assert caught.value.diagnostics[0].location == Location(file="k.mlir", line=3, column=5)
+
+
+def test_unknown_target_attribute_is_refused() -> None:
+    with pytest.raises(StepError, match="no compiler for"):
+        outline_source('gpu.module @k [#xevm.target<chip = "pvc">] {}')
+
+
+def test_source_that_is_not_utf8(tmp_path: Path) -> None:
+    from unit.engine.steps import failing_step
+
+    from gpubuild.model.params import OutlineParams
+    from gpubuild.model.step import StepKind
+
+    error = failing_step(tmp_path, StepKind.OUTLINE, OutlineParams(), {"source": b"\xff"}, ())
+    assert "not UTF-8" in error.message

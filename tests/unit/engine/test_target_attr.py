@@ -1,0 +1,58 @@
+"""Target attributes are spelled as MLIR takes them."""
+
+import pytest
+from unit.engine.device_steps import in_child
+
+from gpubuild.engine.target_attr import quoted, target_attr
+from gpubuild.model.params import ObjectParams
+from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+
+X86 = "x86_64-unknown-linux-gnu"
+
+
+def params(kind: Kind, chip: str, **options: object) -> ObjectParams:
+    triple = {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE, Kind.CPU: X86}[kind]
+    return ObjectParams(target="t", kind=kind, triple=triple, chip=chip, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (params(Kind.NVVM, "sm_90"), '#nvvm.target<O = 3, chip = "sm_90">'),
+        (
+            params(Kind.NVVM, "sm_90", fast_math=True, features="+ptx80", opt_level=0),
+            '#nvvm.target<O = 0, chip = "sm_90", features = "+ptx80", flags = {fast, ftz}>',
+        ),
+        (
+            params(Kind.ROCDL, "gfx90a", fast_math=True),
+            '#rocdl.target<O = 3, chip = "gfx90a", flags = {fast}>',
+        ),
+        (params(Kind.CPU, "x86-64-v3"), f'#nvvm.target<O = 3, triple = "{X86}", chip = "x86-64-v3">'),
+    ],
+)
+def test_text_is_stable_under_parsing(given: ObjectParams, text: str) -> None:
+    assert target_attr(given) == text
+    assert in_child(_printed, text) == text
+
+
+def _printed(text: str) -> str:
+    from mlir import ir
+
+    from gpubuild.engine import mlir
+
+    with mlir.context():
+        return str(ir.Attribute.parse(text))
+
+
+def test_quoting_survives_mlirs_own_printer() -> None:
+    odd = 'a"b\\c\nd é'
+    assert in_child(_round_trip, quoted(odd)) == odd
+
+
+def _round_trip(literal: str) -> str:
+    from mlir import ir
+
+    from gpubuild.engine import mlir
+
+    with mlir.context():
+        return ir.StringAttr(ir.Attribute.parse(literal)).value
