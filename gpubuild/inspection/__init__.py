@@ -1,1 +1,8 @@
-"""Reading what builds produce: executables, cubins, hsacos, containers, ``.binary.mlir``."""
+"""What an executable, object file or device image carries: modules, targets, kernels, resources."""
+
+from gpubuild.inspection.extract import extract
+from gpubuild.inspection.inspection import Inspection, Kernel, Module, Object, to_json
+from gpubuild.inspection.read import inspect_file
+from gpubuild.inspection.table import render_table
+
+__all__ = ["Inspection", "Kernel", "Module", "Object", "extract", "inspect_file", "render_table", "to_json"]

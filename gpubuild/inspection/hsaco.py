@@ -1,0 +1,54 @@
+"""Hsaco: kernels of an AMD code object, from its metadata note (AMDGPU usage guide, code object v3 on)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpubuild.inspection.elf import DamagedError, Elf
+from gpubuild.inspection.inspection import Kernel
+from gpubuild.model.target import ROCDL_TRIPLE
+
+_OWNER = "AMDGPU"
+_METADATA = 32  # NT_AMDGPU_METADATA
+_REGISTER_BYTES = 4
+
+
+def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
+    """The target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels.
+
+    A relocatable object has no final metadata; what its note says is taken all the same.
+    """
+    metadata = _metadata(elf)
+    target = metadata.get("amdhsa.target")
+    chip = target.removeprefix(f"{ROCDL_TRIPLE}--") if isinstance(target, str) else None
+    entries = metadata.get("amdhsa.kernels", [])
+    return chip, [_kernel(entry) for entry in entries]
+
+
+def _metadata(elf: Elf) -> dict[str, Any]:
+    import msgpack
+
+    for section in elf.sections.values():
+        if section["sh_type"] != "SHT_NOTE":
+            continue
+        for owner, kind, data in elf.notes(section.name):
+            if owner == _OWNER and kind == _METADATA:
+                document = msgpack.unpackb(data)
+                if not isinstance(document, dict):
+                    raise DamagedError("the metadata of the AMD code object is not a map")
+                return document
+    return {}
+
+
+def _kernel(entry: dict[str, Any]) -> Kernel:
+    def number(field: str) -> int | None:
+        value = entry.get(field)
+        return value if isinstance(value, int) else None
+
+    spills = number(".vgpr_spill_count")
+    return Kernel(
+        name=str(entry[".name"]),
+        registers=number(".vgpr_count"),
+        shared_bytes=number(".group_segment_fixed_size"),
+        spill_bytes=None if spills is None else spills * _REGISTER_BYTES,
+    )

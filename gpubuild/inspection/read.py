@@ -1,0 +1,201 @@
+"""Read: find out what a file is and what device images it carries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gpubuild.errors import UsageError
+from gpubuild.inspection import binary_text
+from gpubuild.inspection.elf import EM_AMDGPU, EM_CUDA, MAGIC, DamagedError, Elf, reading
+from gpubuild.inspection.image import ImageFacts, describe_image
+from gpubuild.inspection.inspection import Inspection, Kernel, Module, Object, kind_of_triple
+from gpubuild.model import offload_binary
+from gpubuild.model.offload_binary import Image, ImageKind
+
+_FORMATS = {
+    ImageKind.OBJECT: "bin",
+    ImageKind.BITCODE: "offload",
+    ImageKind.CUBIN: "bin",
+    ImageKind.FATBINARY: "fatbin",
+    ImageKind.PTX: "assembly",
+}
+_BLOB_SUFFIX = "_binary"  # upstream's #gpu.select_object names its global @<module>_binary
+
+
+def inspect_file(path: Path) -> Inspection:
+    """Read an executable, object file, container, device image, PTX or ``.mlir`` with gpu.binary.
+
+    Raises ``UsageError`` when the file cannot be read, is none of these, is damaged, or carries
+    no device image.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        modules = _modules(data)
+    except DamagedError as error:
+        raise UsageError(f"{path}: {error}") from error
+    if modules is None:
+        raise UsageError(
+            f"{path} is not a file that carries device images",
+            hint="inspect takes executables, .o, .so, cubin, hsaco, PTX, offload containers and .mlir "
+            "with a gpu.binary",
+        )
+    if not modules:
+        raise UsageError(
+            f"{path} carries no device image",
+            hint="the images of a select_object program are found by symbols, which `strip` removes",
+        )
+    return Inspection(file=str(path), modules=tuple(modules))
+
+
+def _modules(data: bytes) -> list[Module] | None:
+    if data.startswith(offload_binary.MAGIC):
+        return _container(data)
+    if data.startswith(MAGIC):
+        with reading("ELF file"):
+            elf = Elf(data)
+            if elf.machine not in (EM_CUDA, EM_AMDGPU):
+                found = _container(elf.bytes_of(offload_binary.SECTION)) + _blobs(elf)
+                if found:
+                    return found
+        image = _raw(data)
+        return [image] if image else []
+    image = _raw(data)
+    if image:
+        return [image]
+    text = _utf8(data)
+    if text is not None and binary_text.KEYWORD in text:
+        return _from_text(text)
+    return None
+
+
+def _raw(data: bytes) -> Module | None:
+    facts = describe_image(data)
+    if facts is None:
+        return None
+    return Module(name=facts.module, objects=(_plain_object(data, facts),))
+
+
+def _plain_object(data: bytes, facts: ImageFacts) -> Object:
+    return Object(
+        kind=facts.kind.value if facts.kind else None,
+        triple=facts.triple,
+        chip=facts.chip,
+        format=facts.format,
+        kernels=facts.kernels,
+        data=data,
+    )
+
+
+def _container(data: bytes) -> list[Module]:
+    with reading("offload container"):
+        images = offload_binary.unpack(data)
+    objects: dict[str | None, list[Object]] = {}
+    for image in images:
+        item = _container_object(image)
+        objects.setdefault(image.strings.get("gpubuild.module"), []).append(item)
+    return [Module(name=name, objects=tuple(items)) for name, items in objects.items()]
+
+
+def _container_object(image: Image) -> Object:
+    triple = image.strings.get("triple") or None
+    kernels = _kernels(image.strings.get("gpubuild.kernels"))
+    facts = None if kernels is not None else _lenient(image.data)
+    return Object(
+        target=image.strings.get("gpubuild.target"),
+        kind=kind_of_triple(triple),
+        triple=triple,
+        chip=image.strings.get("arch") or None,
+        format=_format(image.image_kind),
+        kernels=kernels if kernels is not None else facts.kernels if facts else (),
+        data=image.data,
+    )
+
+
+def _format(image_kind: int) -> str:
+    return next((name for kind, name in _FORMATS.items() if kind == image_kind), "bin")
+
+
+def _lenient(data: bytes) -> ImageFacts | None:
+    """Facts about an image inside something that is whole itself: a bad image hides no other."""
+    try:
+        return describe_image(data)
+    except DamagedError:
+        return None
+
+
+def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
+    """The kernels that the build wrote beside the image; ``None`` when it did not."""
+    try:
+        entries = json.loads(text or "")
+        return tuple(_kernel(entry) for entry in entries)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _kernel(entry: dict[str, object]) -> Kernel:
+    def number(field: str) -> int | None:
+        value = entry.get(field)
+        return value if isinstance(value, int) else None
+
+    name, tier = entry["name"], entry.get("tier")
+    if not isinstance(name, str):
+        raise TypeError("a kernel's name is text")
+    return Kernel(
+        name=name,
+        registers=number("registers"),
+        shared_bytes=number("shared_bytes"),
+        spill_bytes=number("spill_bytes"),
+        tier=tier if isinstance(tier, str) else None,
+    )
+
+
+def _blobs(elf: Elf) -> list[Module]:
+    """Images embedded by ``#gpu.select_object``: whatever ``@<module>_binary`` holds that is one."""
+    found = []
+    for name, data in elf.symbols():
+        module = name.removesuffix(_BLOB_SUFFIX)
+        if module == name or not module or data.startswith(offload_binary.MAGIC):
+            continue
+        facts = _lenient(data)
+        if facts is not None:
+            found.append(Module(name=module, objects=(_plain_object(data, facts),)))
+    return found
+
+
+def _from_text(text: str) -> list[Module]:
+    return [
+        Module(
+            name=binary.name,
+            handler=binary.handler,
+            objects=tuple(_text_object(item) for item in binary.objects),
+        )
+        for binary in binary_text.parse(text)
+    ]
+
+
+def _text_object(item: binary_text.TextObject) -> Object:
+    facts = _lenient(item.data)
+    kernels = _kernels(item.properties.get("gpubuild.kernels"))
+    if kernels is None:
+        kernels = facts.kernels if facts else ()
+    triple = item.properties.get("gpubuild.triple") or item.triple or (facts.triple if facts else None)
+    return Object(
+        target=item.properties.get("gpubuild.target"),
+        kind=kind_of_triple(triple),
+        triple=triple,
+        chip=item.properties.get("gpubuild.arch") or item.chip or (facts.chip if facts else None),
+        format=item.format,
+        kernels=kernels,
+        data=item.data,
+    )
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

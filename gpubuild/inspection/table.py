@@ -1,0 +1,45 @@
+"""Table: an inspection as aligned text for people."""
+
+from __future__ import annotations
+
+from gpubuild.inspection.inspection import Inspection, Kernel, Object
+
+_HEAD = ("module", "target", "chip", "format", "size", "kernel", "regs", "shared", "spills", "tier")
+_RIGHT = {"size", "regs", "shared", "spills"}
+_UNKNOWN = "-"
+
+
+def render_table(inspection: Inspection) -> str:
+    """One line per kernel; what repeats the line above is left blank. Sizes are in bytes."""
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for module in inspection.modules:
+        name = f"@{module.name}" if module.name else _UNKNOWN
+        for item in module.objects:
+            for number, kernel in enumerate(item.kernels or (None,)):
+                left = _object_cells(item) if number == 0 else ("",) * 4
+                rows.append((name, *left, *_kernel_cells(kernel)))
+                name = ""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if head in _RIGHT else cell.ljust(width)
+            for cell, width, head in zip(row, widths, _HEAD, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _object_cells(item: Object) -> tuple[str, ...]:
+    return (item.target or _UNKNOWN, item.chip or _UNKNOWN, item.format, str(len(item.data)))
+
+
+def _kernel_cells(kernel: Kernel | None) -> tuple[str, ...]:
+    if kernel is None:
+        return (_UNKNOWN,) * 5
+    numbers = (kernel.registers, kernel.shared_bytes, kernel.spill_bytes)
+    return (
+        kernel.name,
+        *(_UNKNOWN if number is None else str(number) for number in numbers),
+        kernel.tier or _UNKNOWN,
+    )
