@@ -63,15 +63,13 @@ def _shuffled(emit: Emitter, value: ir.Value, distance: int, width: int) -> ir.V
     i32 = ir.IntegerType.get_signless(32)
     kind = value.type
     is_float = isinstance(kind, ir.FloatType)
-    bits = ir.FloatType(kind).width if is_float else _integer_width(kind)
+    bits = ir.FloatType(kind).width if is_float else ir.IntegerType(kind).width
     carrier = value
     if bits < 32:
         narrow = ir.IntegerType.get_signless(bits)
         if is_float:
             carrier = emit.op("arith.bitcast", [carrier], [narrow]).results[0]
         carrier = emit.op("arith.extui", [carrier], [i32]).results[0]
-    elif isinstance(kind, ir.IndexType):
-        carrier = emit.op("arith.index_cast", [carrier], [ir.IntegerType.get_signless(64)]).results[0]
     shuffle = emit.op(
         "gpu.shuffle",
         [carrier, emit.constant(distance, i32), emit.constant(width, i32)],
@@ -84,10 +82,4 @@ def _shuffled(emit: Emitter, value: ir.Value, distance: int, width: int) -> ir.V
         moved = emit.op("arith.trunci", [moved], [narrow]).results[0]
         if is_float:
             moved = emit.op("arith.bitcast", [moved], [kind]).results[0]
-    elif isinstance(kind, ir.IndexType):
-        moved = emit.op("arith.index_cast", [moved], [kind]).results[0]
     return moved
-
-
-def _integer_width(kind: ir.Type) -> int:
-    return 64 if isinstance(kind, ir.IndexType) else int(ir.IntegerType(kind).width)

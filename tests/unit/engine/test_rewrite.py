@@ -1,0 +1,147 @@
+"""Rewrites give valid code that means the same, and leave alone what needs none."""
+
+import pytest
+from unit.engine.device_steps import in_child, kernel
+
+from gpubuild.engine import mlir, rewrite
+from gpubuild.errors import Location, StepError
+from gpubuild.model.target import Kind
+
+
+def prepared(
+    body: str, kind: Kind = Kind.NVVM, *, size: int = 32, fast: bool = False, arguments: str = ""
+) -> str:
+    return in_child(_prepare, kernel(body, arguments=arguments), kind, size, fast)
+
+
+def _prepare(text: str, kind: Kind, size: int, fast: bool) -> str:
+    with mlir.context():
+        module = mlir.parse(text, source_name="k.mlir")
+        rewrite.prepare(module, rewrite.Machine(kind=kind, subgroup_size=size, fast_math=fast, name="t"))
+        mlir.verify(module)
+        return mlir.canonical_text(module)
+
+
+def reduce_body(kind: str, op: str, options: str = "") -> str:
+    return (
+        f'%r = gpu.subgroup_reduce {op} %v {options} : ({kind}) -> ({kind})\n"test.use"(%r) : ({kind}) -> ()'
+    )
+
+
+def reduced(kind: str, op: str, options: str = "", size: int = 32) -> str:
+    return in_child(_reduced, kind, op, options, size)
+
+
+def _reduced(kind: str, op: str, options: str, size: int) -> str:
+    with mlir.context() as context:
+        context.allow_unregistered_dialects = True
+        module = mlir.parse(kernel(reduce_body(kind, op, options), arguments=f"%v: {kind}"))
+        rewrite.prepare(module, rewrite.Machine(kind=Kind.NVVM, subgroup_size=size))
+        mlir.verify(module)
+        return mlir.canonical_text(module)
+
+
+@pytest.mark.parametrize(("size", "steps"), [(32, 5), (64, 6)])
+def test_subgroup_reduce_takes_one_shuffle_per_doubling(size: int, steps: int) -> None:
+    text = reduced("f32", "add", size=size)
+    assert text.count("gpu.shuffle") == text.count("arith.addf") == steps
+    assert [f"constant {1 << k} : i32" in text for k in range(steps)] == [True] * steps
+
+
+def test_clusters_reduce_over_their_own_members() -> None:
+    text = reduced("i32", "maxsi", "cluster(size = 4, stride = 8)")
+    assert text.count("gpu.shuffle") == 2
+    assert "constant 8 : i32" in text and "constant 16 : i32" in text and "constant 1 : i32" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "op", "combined", "carried"),
+    [
+        ("i32", "xor", "arith.xori", "i32"),
+        ("i64", "minui", "arith.minui", "i64"),
+        ("f64", "mul", "arith.mulf", "f64"),
+        ("f16", "maxnumf", "arith.maxnumf", "i32"),
+        ("bf16", "minimumf", "arith.minimumf", "i32"),
+        ("i8", "and", "arith.andi", "i32"),
+    ],
+)
+def test_subgroup_reduce_of_every_width(kind: str, op: str, combined: str, carried: str) -> None:
+    text = reduced(kind, op)
+    assert text.count(combined) == 5
+    assert all(line.endswith(f": {carried}") for line in text.splitlines() if "gpu.shuffle" in line)
+
+
+def test_vectors_are_reduced_by_element() -> None:
+    text = reduced("vector<3xf16>", "add")
+    assert text.count("gpu.shuffle") == 15
+    assert "gpu.subgroup_reduce" not in text
+
+
+def test_subgroup_numbers_on_nvidia() -> None:
+    text = prepared(
+        "%s = gpu.subgroup_size : index\n%g = gpu.subgroup_id : index\n%c = gpu.num_subgroups : index\n"
+        "%t = arith.addi %s, %g : index\n%u = arith.addi %t, %c : index\n"
+        "memref.store %x, %a[%u] : memref<?xf32>"
+    )
+    assert "gpu.subgroup_size" not in text
+    assert "gpu.subgroup_id" not in text
+    assert "gpu.num_subgroups" not in text
+    assert "arith.constant 31 : index" in text  # rounds up
+
+
+def test_subgroup_size_is_left_to_amds_intrinsic() -> None:
+    body = "%s = gpu.subgroup_size : index\nmemref.store %x, %a[%s] : memref<?xf32>"
+    assert "gpu.subgroup_size" in prepared(body, Kind.ROCDL, size=64)
+
+
+ATOMIC = """%old = memref.generic_atomic_rmw %{memory}[%i] : memref<?x{kind}> {{
+^bb0(%current: {kind}):
+  %twice = arith.add{letter} %current, %current : {kind}
+  %sum = arith.add{letter} %twice, %current : {kind}
+  memref.atomic_yield %sum : {kind}
+}}"""
+
+
+def test_float_atomics_compare_bits() -> None:
+    text = prepared(ATOMIC.format(memory="a", kind="f32", letter="f"))
+    assert "memref.generic_atomic_rmw" in text
+    assert "memref<?xi32>" in text
+    assert text.count("arith.bitcast") == 3
+    assert "arith.addf %" in text
+
+
+def test_integer_atomics_stay_as_they_are() -> None:
+    text = prepared(ATOMIC.format(memory="z", kind="i32", letter="i"), arguments="%z: memref<?xi32>")
+    assert "arith.bitcast" not in text
+
+
+def test_bools_are_kept_in_bytes() -> None:
+    kind = "memref<2x?xi1, strided<[?, 1], offset: ?>, 1>"
+    body = (
+        f"%c = arith.constant 0 : index\n%v = memref.load %b[%c, %i] : {kind}\n"
+        f"memref.store %v, %b[%c, %c] : {kind}"
+    )
+    text = prepared(body, arguments=f"%b: {kind}")
+    assert "memref.load" in text
+    assert text.count("memref<2x?xi8, strided<[?, 1], offset: ?>, 1>") >= 4
+
+
+def test_fast_math_marks_every_float_op() -> None:
+    body = "%s = arith.addf %x, %x : f32\n%r = math.exp %s : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
+    assert prepared(body, fast=True).count("fastmath<fast>") == 2
+    assert "fastmath" not in prepared(body)
+
+
+def test_narrow_integers_in_memory_are_refused_at_their_place() -> None:
+    with pytest.raises(StepError) as caught:
+        prepared(
+            "%v = arith.constant 0 : i4\nmemref.store %v, %b[%i] : memref<?xi4>", arguments="%b: memref<?xi4>"
+        )
+    assert "i4" in caught.value.diagnostics[0].message
+    assert caught.value.diagnostics[0].location == Location(file="k.mlir", line=5, column=1)
+
+
+def test_every_refusal_is_listed() -> None:
+    with pytest.raises(StepError) as caught:
+        prepared('gpu.printf "a"\nnvvm.barrier0', Kind.ROCDL)
+    assert len(caught.value.diagnostics) == 2
