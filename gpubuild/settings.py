@@ -28,6 +28,7 @@ class Settings:
     search_path: tuple[Path, ...] = ()  # PATH, for the system C compiler only
     user_cache: Path = Path("/nonexistent")  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
     color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
+    debug: bool = False  # GPUBUILD_DEBUG: tracebacks of internal errors
 
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
@@ -56,6 +57,7 @@ class Settings:
             search_path=tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p),
             user_cache=Path(cache_home) / "gpubuild",
             color=color,
+            debug=bool(env.get("GPUBUILD_DEBUG")),
         )
 
 

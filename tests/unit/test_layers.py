@@ -22,6 +22,7 @@ LAYER = {
     "engine": 4,
     "inspection": 4,
     "lock": 4,
+    "checking": 4,
     "state": 4,
     "execute": 5,
     "runner": 6,

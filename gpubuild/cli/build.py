@@ -1,0 +1,106 @@
+"""``gpubuild build``: bring programs up to date and say what was done."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild.cli.console import Console
+from gpubuild.cli.document import build_document, dump, error_document
+from gpubuild.cli.progress import make_view, summary_line
+from gpubuild.cli.project import build_folder, load, shown
+from gpubuild.cli.trace import Tracer
+from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError
+from gpubuild.model.project import Project
+from gpubuild.model.result import BuildReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A finished build: the project, the folder, the report."""
+
+    project: Project
+    build_dir: Path
+    report: BuildReport
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command."""
+    console: Console = options.console
+    try:
+        outcome = build(options, to_err=options.json)
+    except InterruptedBuildError:
+        raise
+    except GpubuildError as error:
+        if options.json:
+            console.print(dump(error_document(error)))
+        raise
+    report = outcome.report
+    if options.json:
+        names = options.programs or tuple(outcome.project.programs)
+        console.print(dump(build_document(report, names, shown)))
+    elif not console.quiet:
+        console.print(_closing(report, dry_run=options.dry_run))
+    return exit_code(report)
+
+
+def build(options: argparse.Namespace, *, to_err: bool) -> Outcome:
+    """Build what ``options`` ask for, showing progress; ``to_err`` keeps it off stdout.
+
+    Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``; failures of steps are in
+    the report and were shown.
+    """
+    project = load(options)
+    from gpubuild.build import BuildOptions, open_builder
+
+    request = BuildOptions(
+        build_dir=build_folder(options, project.root),
+        programs=tuple(dict.fromkeys(options.programs)),
+        targets=tuple(dict.fromkeys(options.targets)),
+        cache_dir=options.cache_dir.absolute() if options.cache_dir else None,
+        use_cache=not options.no_cache,
+        jobs=options.jobs,
+        keep_going=options.keep_going,
+        dry_run=getattr(options, "dry_run", False),
+    )
+    explain = getattr(options, "explain", False)
+    console = _progress_console(options, explain=explain)
+    with make_view(console, to_err=to_err, explain=explain) as view:
+        tracer = Tracer(view) if options.trace else None
+        try:
+            with open_builder(project, options.settings, request, tracer or view) as builder:
+                report = builder.build()
+        finally:
+            if tracer is not None:
+                tracer.write(options.trace)
+    for warning in report.warnings:
+        console.warning(warning)
+    return Outcome(project=project, build_dir=request.build_dir, report=report)
+
+
+def exit_code(report: BuildReport) -> int:
+    """0, or what the failed steps ask for: a missing tool is the user's to fix, like bad usage."""
+    if report.ok:
+        return 0
+    codes = {step.error.exit_code for step in report.failed if step.error is not None}
+    return max(codes, default=EXIT_STEP_FAILED) if len(codes) == 1 else EXIT_STEP_FAILED
+
+
+def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
+    console: Console = options.console
+    if not options.json or console.verbose or explain or console.err.isatty():
+        return console
+    # A script reads stdout and shows stderr when something is wrong: keep that free of progress.
+    from dataclasses import replace
+
+    return replace(console, quiet=True)
+
+
+def _closing(report: BuildReport, *, dry_run: bool) -> str:
+    line = summary_line(report.steps, report.seconds)
+    if dry_run or not report.executables:
+        return line
+    files = [shown(path) for path in report.executables.values()]
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return f"{line} → {', '.join(files[:3])}{more}"

@@ -1,0 +1,102 @@
+"""``gpubuild clean``: remove from the build folder what gpubuild made there, and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from gpubuild.cli.console import Console
+from gpubuild.cli.project import build_folder, shown
+from gpubuild.errors import UsageError
+from gpubuild.events import Silent
+from gpubuild.graph.layout import Layout
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command. Needs no valid project file, only to know where one would lie."""
+    console: Console = options.console
+    root = options.file.absolute().parent
+    build_dir = build_folder(options, root)
+    layout = Layout(root=root, build_dir=build_dir)
+    if not build_dir.exists():
+        console.print(f"nothing to clean: there is no {shown(build_dir)}")
+        return 0
+    refuse_dangerous(build_dir, root)
+    if not layout.private.is_dir():
+        raise UsageError(
+            f"{shown(build_dir)} was not made by gpubuild (it has no {layout.private.name} in it)",
+            hint="name the right folder with --build-dir, or delete this one yourself",
+        )
+    from gpubuild.lock import build_lock
+
+    with build_lock(layout, Silent()):
+        files = recorded_files(layout)
+        if options.dry_run:
+            for path in files:
+                console.print(f"would remove {shown(path)}")
+            console.print(f"would remove {shown(layout.private)}")
+            return 0
+        for path in files:
+            path.unlink(missing_ok=True)
+        shutil.rmtree(layout.private)
+    folders = {parent for path in files for parent in path.parents if build_dir in parent.parents}
+    for folder in sorted(folders, key=lambda p: -len(p.parts)):
+        _remove_if_empty(folder)
+    if not _remove_if_empty(build_dir) and not console.quiet:
+        rest = sorted(p.name for p in build_dir.iterdir())
+        console.print(
+            f"kept {shown(build_dir)}: not made by gpubuild: {', '.join(rest[:5])}" + ", …" * (len(rest) > 5)
+        )
+    if not console.quiet:
+        console.print(f"removed {len(files)} files from {shown(build_dir)}")
+    return 0
+
+
+def refuse_dangerous(build_dir: Path, root: Path) -> None:
+    """Raise ``UsageError`` for a folder that cannot be a build folder: it holds more than a build."""
+    real = build_dir.resolve()
+    for what, other in (
+        ("the project itself", root),
+        ("the current folder", Path.cwd()),
+    ):
+        if other.resolve() == real or real in other.resolve().parents:
+            raise UsageError(
+                f"refusing to clean {build_dir}: it is or contains {what}",
+                hint="name the build folder with --build-dir",
+            )
+    if build_dir.is_symlink() or not build_dir.is_dir():
+        raise UsageError(f"refusing to clean {build_dir}: it is not a folder of its own")
+
+
+def recorded_files(layout: Layout) -> list[Path]:
+    """Outputs of past builds outside the private folder, by the build state's own account.
+
+    A file counts when the state knows its path, in this build folder, with a digest that some
+    step's output had: sources that the user keeps there are known by path, but are no outputs.
+    """
+    try:
+        document: dict[str, Any] = json.loads(layout.state_file.read_bytes())
+        made = {blob[1] for step in document["steps"].values() for blob in step["blobs"]}
+        known = [(Path(path), entry[-1]) for path, entry in document["files"].items()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return []  # no state: only the private folder is certainly ours
+    return sorted(
+        path
+        for path, digest in known
+        if digest in made
+        and layout.build_dir in path.parents
+        and layout.private not in path.parents
+        and ".." not in path.parts
+        and (path.is_file() or path.is_symlink())
+    )
+
+
+def _remove_if_empty(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,251 @@
+"""``gpubuild compile``: the kernels of one file for some targets, without a targets.yaml.
+
+The steps are the very ones of a build, planned for a project made up on the spot and run in a
+folder that is thrown away; nothing is read from or written to a cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import platform
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpubuild.build import Builder, BuildOptions, open_builder
+from gpubuild.cli.console import Console
+from gpubuild.cli.project import shown
+from gpubuild.errors import ConfigError, StepError, UsageError
+from gpubuild.events import BuildWarning, Event
+from gpubuild.graph.layout import Layout, file_name
+from gpubuild.graph.plan import Plan
+from gpubuild.graph.planner import Planner
+from gpubuild.graph.scan import ScannedSource, parse_index
+from gpubuild.model.project import ModuleOverride, Project
+from gpubuild.model.step import Step, StepKind
+from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
+
+PROGRAM = "kernels"  # the made-up program's name; it is in no output
+_OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One thing to write: a file made by a step, and what to call it."""
+
+    file: Path
+    name: str
+    binary: bool = False
+
+
+class _Warnings:
+    """Shows warnings once each; everything else a single file's steps do needs no telling."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told: set[str] = set()
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, BuildWarning) and event.message not in self._told:
+            self._told.add(event.message)
+            self._console.warning(event.message)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command."""
+    console: Console = options.console
+    if options.output == "-" and options.emit == "obj" and console.out.isatty():
+        raise UsageError(
+            "an object is binary and stdout is a terminal", hint="use -o FILE, or redirect stdout"
+        )
+    project = made_up_project(options)
+    with tempfile.TemporaryDirectory(prefix="gpubuild-compile-") as folder:
+        request = BuildOptions(build_dir=Path(folder), use_cache=False, jobs=1)
+        with open_builder(project, options.settings, request, _Warnings(console)) as builder:
+            results = compile_kernels(builder, project, Path(folder), options.emit, options.module)
+            deliver(results, options.output, console)
+    return 0
+
+
+def made_up_project(options: argparse.Namespace) -> Project:
+    """The project that a targets.yaml with these options would describe, checked like one."""
+    from gpubuild.config.load import loads
+
+    source: Path = options.file.absolute()
+    if not source.is_file():
+        near = difflib.get_close_matches(source.name, _siblings(source), 1)
+        raise UsageError(
+            f"there is no file {options.file}",
+            hint=f"did you mean {source.parent / near[0]}?" if near else "",
+        )
+    if source.suffix != ".mlir":
+        raise UsageError(f"{options.file} is not an .mlir file", hint="compile takes kernels in MLIR")
+    for library in options.device_libs:
+        if not library.is_file():
+            raise UsageError(f"there is no device library {library}")
+    names = list(dict.fromkeys(options.targets))
+    if options.chip and len(names) > 1:
+        raise UsageError("--chip goes with one target", hint="run compile once per target")
+    given = {
+        "kind": options.kind,
+        "chip": options.chip,
+        "features": options.features,
+        "opt_level": options.opt_level,
+        "fast_math": options.fast_math or None,
+        "debug": options.debug or None,
+        "passes": options.passes,
+        "device_libs": [str(lib.absolute()) for lib in options.device_libs] or None,
+    }
+    target = {key: value for key, value in given.items() if value is not None}
+    program: dict[str, object] = {"sources": [str(source)]}
+    if options.source_passes:
+        program["passes"] = {"source": options.source_passes}
+    document = {"version": 1, "targets": dict.fromkeys(names, target), "programs": {PROGRAM: program}}
+    try:
+        project = loads(json.dumps(document), Path.cwd() / "targets.yaml")
+    except ConfigError as error:
+        # The places are in a file that does not exist: what was wrong is all there is to say.
+        problems = dict.fromkeys(p.message for p in error.problems)
+        raise UsageError("; ".join(problems), hint="see `gpubuild compile --help`") from error
+    return _with_native_cpu(project)
+
+
+def compile_kernels(
+    builder: Builder, project: Project, folder: Path, emit: str, module: str | None = None
+) -> list[Result]:
+    """Run the steps that ``emit`` takes, for the gpu.module called ``module`` or all of them.
+
+    Every target that was asked for is used, whatever targets the IR names. Raises ``StepError``
+    for the first step that fails and ``UsageError`` when there is no such module.
+    """
+    layout = Layout(root=project.root, build_dir=folder)
+    planner = Planner(
+        project=project, layout=layout, triple=cpu_triple(platform.machine()), runtime_sources=()
+    )
+    (program,) = project.programs.values()
+    scans: dict[str, ScannedSource] = {}
+    outline = next(iter(planner.scan_plan((program,)).steps.values()))
+    _run(builder, outline)
+    scans[outline.id] = parse_index(outline.output_path("index.json").read_text())
+    modules = {m.name: m.index for m in scans[outline.id].modules}
+    chosen = _choose(modules, module, program.sources[0])
+    if emit == "mlir":
+        return [
+            Result(file=outline.output_path(f"module.{modules[n]}.mlir"), name=f"{file_name(n)}.mlir")
+            for n in chosen
+        ]
+    overrides = {name: ModuleOverride(targets=program.targets) for name in modules}
+    program = replace(program, modules=overrides)
+    kept = {
+        key: ScannedSource(modules=tuple(m for m in scan.modules if m.name in chosen))
+        for key, scan in scans.items()
+    }
+    program = replace(program, modules={n: o for n, o in overrides.items() if n in chosen})
+    planner = replace(planner, project=replace(project, programs={PROGRAM: program}))
+    plan = planner.full_plan((program,), kept)
+    results = []
+    for step in _wanted(plan, StepKind.COMPILE):
+        _run(builder, step)
+        if emit != "bin":
+            kind = project.targets[step.target].kind
+            stem = f"{file_name(step.module)}.{file_name(step.target)}"
+            results.append(
+                Result(
+                    file=step.output_path(_OUTPUT[emit]),
+                    name=f"{stem}.{_suffix(emit, kind)}",
+                    binary=emit == "obj",
+                )
+            )
+    if emit == "bin":
+        for step in _wanted(plan, StepKind.BUNDLE):
+            _run(builder, step)
+            results.append(
+                Result(file=step.output_path("binary"), name=f"{file_name(step.module)}.binary.mlir")
+            )
+    return results
+
+
+def deliver(results: list[Result], output: str | None, console: Console) -> None:
+    """Put the results where ``-o`` says. Raises ``UsageError`` when they do not fit there."""
+    if output is not None and len(results) > 1 and (output == "-" or not Path(output).is_dir()):
+        raise UsageError(
+            f"there are {len(results)} results for one -o: " + ", ".join(r.name for r in results),
+            hint="choose one with --module and -t, or give an existing folder to -o",
+        )
+    if output == "-":
+        console.out.flush()
+        console.out.buffer.write(results[0].file.read_bytes())
+        console.out.buffer.flush()
+        return
+    for result in results:
+        path = Path(output) if output else Path(result.name)
+        if output and path.is_dir():
+            path = path / result.name
+        try:
+            shutil.copyfile(result.file, path)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        if not console.quiet and (output is None or path != Path(output)):
+            console.note(f"wrote {shown(path.absolute())}")
+
+
+def _run(builder: Builder, step: Step) -> None:
+    error = builder.run_step(step).error
+    if error is None:
+        return
+    if isinstance(error, StepError):
+        # The command just given is the reproducer; the folder its steps ran in is about to go.
+        error.reproduce = ""
+        error.program = ""
+    raise error
+
+
+def _choose(modules: Mapping[str, int], wanted: str | None, source: Path) -> list[str]:
+    if not modules:
+        raise UsageError(
+            f"{source.name} has no gpu.module and no gpu.launch: there is nothing to compile",
+            hint="a program in another dialect needs --source-passes that map it to the gpu dialect",
+        )
+    if wanted is None:
+        return list(modules)
+    wanted = wanted.removeprefix("@")
+    if wanted not in modules:
+        near = difflib.get_close_matches(wanted, modules, 1)
+        raise UsageError(
+            f"{source.name} has no gpu.module @{wanted}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+            hint="gpu.modules: " + ", ".join(modules),
+        )
+    return [wanted]
+
+
+def _wanted(plan: Plan, kind: StepKind) -> list[Step]:
+    return [plan.steps[i] for i in plan.order() if plan.steps[i].kind is kind]
+
+
+def _suffix(emit: str, kind: Kind) -> str:
+    return {"llvm": "ll", "asm": ASM_SUFFIX[kind], "obj": OBJECT_SUFFIX[kind]}[emit]
+
+
+def _siblings(path: Path) -> list[str]:
+    try:
+        return [p.name for p in path.parent.iterdir()]
+    except OSError:
+        return []
+
+
+def _with_native_cpu(project: Project) -> Project:
+    native = [t for t in project.targets.values() if t.kind is Kind.CPU and t.chip == "native"]
+    if not native:
+        return project
+    from gpubuild.engine.llvm import host_cpu
+
+    name, features = host_cpu()
+    targets = dict(project.targets)
+    for target in native:
+        both = ",".join(text for text in (features, target.features) if text)
+        targets[target.name] = replace(target, chip=name, features=both)
+    return replace(project, targets=targets)

@@ -1,0 +1,97 @@
+"""Console: the two streams a command writes to, and whether they take colour."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from gpubuild.errors import GpubuildError
+from gpubuild.settings import Settings
+
+_CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
+# The parts of GpubuildError.render() that are worth finding at a glance.
+_MARKS = (
+    (re.compile(r"^(\S[^\n]*?:\d+(?::\d+)?): (error|warning|note|remark):", re.M), "place"),
+    (re.compile(r"^( +)(hint|reproduce):", re.M), "label"),
+    (re.compile(r"^(\s+)(\^)$", re.M), "caret"),
+)
+_BEGINS_WITH_PLACE = re.compile(r"\S[^\n]*?: (error|warning|note|remark): ")
+_SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan", "remark": "cyan"}
+
+
+def paint(text: str, style: str, *, on: bool) -> str:
+    """``text`` in a terminal style (bold, red, green, yellow, cyan, dim) when ``on``."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if on else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """Where results (``out``) and complaints (``err``) go. ``quiet`` keeps progress from being shown."""
+
+    out: TextIO
+    err: TextIO
+    color_out: bool = False
+    color_err: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @staticmethod
+    def standard(settings: Settings, *, quiet: bool = False, verbose: bool = False) -> Console:
+        """The process's own streams. NO_COLOR and FORCE_COLOR overrule what the terminal says."""
+
+        def takes_color(stream: TextIO) -> bool:
+            return stream.isatty() if settings.color is None else settings.color
+
+        return Console(
+            out=sys.stdout,
+            err=sys.stderr,
+            color_out=takes_color(sys.stdout),
+            color_err=takes_color(sys.stderr),
+            quiet=quiet,
+            verbose=verbose,
+        )
+
+    def print(self, text: str = "") -> None:
+        """A line of result."""
+        self.out.write(text + "\n")
+
+    def error(self, error: GpubuildError) -> None:
+        """An error as the user should see it."""
+        text = error.render()
+        # A diagnostic with a place says "error:" itself, after the place, as compilers do.
+        if not _BEGINS_WITH_PLACE.match(text):
+            text = paint("error:", "red", on=self.color_err) + " " + text
+        self._complain(colored(text) if self.color_err else text)
+
+    def warning(self, message: str) -> None:
+        """Something that does not stop the command."""
+        self._complain(paint("warning:", "yellow", on=self.color_err) + " " + message)
+
+    def note(self, message: str) -> None:
+        """A remark beside the result."""
+        self._complain(message)
+
+    def _complain(self, text: str) -> None:
+        # What was printed before the complaint must stand before it when both go to one place.
+        self.out.flush()
+        self.err.write(text + "\n")
+        self.err.flush()
+
+
+def colored(text: str) -> str:
+    """The text of a rendered error with its places bold, severities coloured and labels dim."""
+
+    def place(found: re.Match[str]) -> str:
+        where = paint(f"{found[1]}:", "bold", on=True)
+        return f"{where} {paint(f'{found[2]}:', _SEVERITY[found[2]], on=True)}"
+
+    for pattern, what in _MARKS:
+        if what == "place":
+            text = pattern.sub(place, text)
+        elif what == "label":
+            text = pattern.sub(lambda m: m[1] + paint(f"{m[2]}:", "cyan", on=True), text)
+        else:
+            text = pattern.sub(lambda m: m[1] + paint(m[2], "green", on=True), text)
+    return text

@@ -1,0 +1,47 @@
+"""``gpubuild init``: start a project that builds and runs as it is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpubuild.cli.console import Console
+from gpubuild.cli.project import shown
+from gpubuild.cli.template import FILES, OPTIONAL
+from gpubuild.errors import UsageError
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command. Overwrites nothing: it writes all of its files or none."""
+    console: Console = options.console
+    folder: Path = options.directory
+    taken = [name for name in FILES if name not in OPTIONAL and _is_there(folder / name)]
+    if taken:
+        raise UsageError(
+            f"{folder / taken[0]} is there already; nothing was written",
+            hint="choose another folder: gpubuild init DIR",
+        )
+    written: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in FILES.items():
+            path = folder / name
+            if name in OPTIONAL and _is_there(path):
+                continue
+            with path.open("x", encoding="utf-8") as stream:
+                written.append(path)
+                stream.write(text)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+    if not console.quiet:
+        for path in written:
+            console.print(f"wrote {shown(path.absolute())}")
+        into = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
+        console.print(f"next: {into}gpubuild run")
+    return 0
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or path.is_symlink()

@@ -1,0 +1,81 @@
+"""Main: runs one command and turns however it ends into an exit code (README, "Exit codes")."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from gpubuild import __version__
+from gpubuild.cli.console import Console
+from gpubuild.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, GpubuildError
+from gpubuild.settings import Settings
+
+_ISSUES = "the project's issue tracker"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv`` (default: the process's) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments in (["--version"], ["-V"]):
+        print(f"gpubuild {__version__}")
+        return 0
+    settings = Settings.from_environ()
+    console = Console.standard(settings)
+    previous = _end_on_sigterm()
+    try:
+        code = _run(arguments, settings, console)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        console.note("\ninterrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`gpubuild … | head`): there is no one left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except GpubuildError as error:
+        console.error(error)
+        return error.exit_code
+    except Exception as error:
+        return _internal(error, settings, console)
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)
+
+
+def _run(arguments: list[str], settings: Settings, console: Console) -> int:
+    from gpubuild.cli.parser import parse
+
+    options = parse(arguments)
+    options.settings = settings
+    options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
+    code: int = options.command(options)
+    return code
+
+
+def _end_on_sigterm() -> signal._HANDLER:
+    """Let SIGTERM end the process as Ctrl-C does: with everything stopped and cleaned up."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        return signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: whoever embeds us decides about signals
+        return None
+
+
+def _internal(error: Exception, settings: Settings, console: Console) -> int:
+    if settings.debug:
+        import traceback
+
+        traceback.print_exception(error)
+    console.note(
+        f"internal error: {type(error).__name__}: {error}\n"
+        f"  This is a mistake in gpubuild {__version__}, not in your project.\n"
+        f"  hint: set GPUBUILD_DEBUG=1 to see where it happened, and report it in {_ISSUES}"
+    )
+    return EXIT_INTERNAL

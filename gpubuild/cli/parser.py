@@ -1,0 +1,271 @@
+"""Parser: the commands and their options. Each command's own module is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gpubuild import __version__
+from gpubuild.errors import UsageError
+
+EMIT = ("mlir", "llvm", "asm", "obj", "bin")
+
+_EPILOG = """\
+examples:
+  gpubuild init demo && cd demo     start a project
+  gpubuild run                      build it and run its program
+  gpubuild build -j8 --explain      build everything, and say why each step ran
+  gpubuild inspect build/saxpy/saxpy
+                                    what is in an executable
+  gpubuild doctor                   which tools were found, and where
+
+exit codes: 0 done, 1 a step failed, 2 wrong usage or configuration, 3 internal error, 130 interrupted
+"""
+_BUILD_EPILOG = """\
+examples:
+  gpubuild build                    every program of targets.yaml
+  gpubuild build saxpy -t sm_90     one program, its kernels for one target only
+  gpubuild build -n --explain       what would be done, and why
+  gpubuild build --json             one JSON document on stdout, for scripts
+"""
+_RUN_EPILOG = """\
+examples:
+  gpubuild run                      the project's only program
+  gpubuild run edges -- in.ppm out.pgm
+  GPUBUILD_DEVICE=cpu gpubuild run --all
+                                    every program, each checked against the expected.txt beside its source
+"""
+_COMPILE_EPILOG = """\
+examples:
+  gpubuild compile k.mlir -t sm_90 --emit asm -o -
+  gpubuild compile k.mlir -t sm_90 -t gfx90a --emit bin
+  gpubuild compile k.mlir -t mine --chip sm_90a --features=+ptx80 --emit obj -o k.cubin
+
+what --emit writes, per module and target:
+  mlir  the kernel module by itself, as a build would compile it
+  llvm  LLVM IR                 asm  PTX, or AMD or CPU assembly
+  obj   cubin, hsaco or so      bin  a gpu.binary (MLIR) with the objects of all targets
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports mistakes as ``UsageError``, with what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """See the class."""
+        raise UsageError(message + self._near(message), hint=f"see `{self.prog} --help`")
+
+    def _near(self, message: str) -> str:
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        unknown = re.search(r"unrecognized arguments: (-\S*)", message)
+        wanted, known = "", list[str]()
+        if choice:
+            wanted, known = choice[1], re.findall(r"[\w.-]+", choice[2])
+        elif unknown:
+            wanted, known = unknown[1].split("=")[0], [s for a in self._actions for s in a.option_strings]
+        near = difflib.get_close_matches(wanted, known, 1)
+        return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of one command; ``command`` carries it out. Raises ``UsageError``."""
+    ours, theirs = _split_program_arguments(arguments)
+    top = make_parser()
+    options, unknown = top.parse_known_args(ours)
+    if unknown:
+        getattr(options, "parser", top).error(f"unrecognized arguments: {' '.join(unknown)}")
+    options.program_arguments = theirs
+    if not hasattr(options, "command"):
+        options.command = _help(top)
+        options.quiet = options.verbose = options.json = False
+    return options
+
+
+def make_parser() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="gpubuild",
+        description="Build multi-target GPU programs written in MLIR's gpu dialect from one targets.yaml.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    for add in (_build, _run, _compile, _inspect, _doctor, _clean, _init, _cache):
+        add(commands)
+    return parser
+
+
+def _split_program_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """``run``'s own arguments and those after ``--``, which belong to the program."""
+    if "run" in arguments[:1] and "--" in arguments:
+        at = arguments.index("--")
+        return list(arguments[:at]), list(arguments[at + 1 :])
+    return list(arguments), []
+
+
+def _build(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(commands, "build", "build programs", epilog=_BUILD_EPILOG)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
+    _add_build_options(parser)
+    parser.add_argument(
+        "-n", "--dry-run", action="store_true", help="say what would be done, compile nothing"
+    )
+    parser.add_argument("--explain", action="store_true", help="list every step with its status and reason")
+    _add_json(parser)
+
+
+def _run(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(commands, "run", "build a program and run it", epilog=_RUN_EPILOG)
+    parser.usage = "gpubuild run [options] [PROGRAM] [-- ARGUMENTS]"
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="not needed when there is only one")
+    parser.add_argument("--all", action="store_true", help="run every program and check what it prints")
+    _add_build_options(parser)
+
+
+def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(
+        commands, "compile", "compile the kernels of one file, without a targets.yaml", epilog=_COMPILE_EPILOG
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.mlir")
+    parser.add_argument(
+        "-t", "--target", action="append", required=True, metavar="TARGET", dest="targets",
+        help="sm_90, gfx90a, cpu, …; any name together with --chip; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--emit", choices=EMIT, required=True, help="what to write, see below")
+    parser.add_argument(
+        "-o", "--output", metavar="PATH",
+        help="a file, an existing folder, or - for stdout (default: files named after module and target)",
+    )  # fmt: skip
+    parser.add_argument("--module", metavar="NAME", help="only this gpu.module")
+    parser.add_argument("--kind", choices=("nvvm", "rocdl", "cpu"), help="when the chip does not tell")
+    parser.add_argument("--chip", metavar="CHIP", help="the chip (default: the target's name)")
+    parser.add_argument("--features", metavar="LIST", help="LLVM features, such as +ptx80")
+    parser.add_argument("--opt-level", type=int, choices=range(4), metavar="0-3", help="default: 3")
+    parser.add_argument("--fast-math", action="store_true", help="allow inexact floating point")
+    parser.add_argument("--debug", action="store_true", help="keep source lines for debuggers")
+    parser.add_argument(
+        "--device-lib", action="append", type=Path, metavar="FILE", default=[], dest="device_libs",
+        help="a .bc or .ll file to link in; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--passes", metavar="PIPELINE", help="replace our pass pipeline for the kernels")
+    parser.add_argument("--source-passes", metavar="PIPELINE", help="run on the file before it is split")
+
+
+def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(commands, "inspect", "list the modules, targets and kernels in a file")
+    parser.add_argument("file", type=Path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
+    parser.add_argument("--extract", type=Path, metavar="DIR", help="write every object found into DIR")
+    _add_json(parser)
+
+
+def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(commands, "doctor", "show which tools are used, from where, and what is missing")
+    _add_json(parser)
+
+
+def _clean(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(commands, "clean", "remove what gpubuild made in the build folder; the cache stays")
+    _add_project(parser)
+    parser.add_argument("-n", "--dry-run", action="store_true", help="list the files, remove nothing")
+
+
+def _init(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(commands, "init", "start a project: targets.yaml, a kernel and a main program in C")
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR")
+
+
+def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
+    parent = _command(commands, "cache", "look at the cache, or empty it", handler="")
+    actions = parent.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
+    for name, text in (("stats", "count and measure what is stored"), ("clear", "delete everything stored")):
+        parser = _command(actions, name, text, handler=f"gpubuild.cli.cache:{name}")
+        parser.add_argument("-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE")
+        parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
+        _add_json(parser)
+
+
+def _add_project(parser: Parser) -> None:
+    parser.add_argument(
+        "-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE",
+        help="the project file (default: targets.yaml)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--build-dir", type=Path, metavar="DIR", help="default: build, beside the project file"
+    )
+
+
+def _add_build_options(parser: Parser) -> None:
+    _add_project(parser)
+    parser.add_argument(
+        "-j", "--jobs", type=_jobs, default=0, metavar="N", help="steps at once (default: CPUs)"
+    )
+    parser.add_argument(
+        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
+        help="compile kernels for this target only; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    parser.add_argument(
+        "-k", "--keep-going", action="store_true", help="build what a failure does not affect"
+    )
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto or Chrome")
+
+
+def _add_json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, nothing else there")
+
+
+def _command(
+    commands: argparse._SubParsersAction[Parser],
+    name: str,
+    text: str,
+    *,
+    epilog: str = "",
+    handler: str | None = None,
+) -> Parser:
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also show steps that had nothing to do")
+    if handler is None:
+        handler = f"gpubuild.cli.{name}:execute"
+    if handler:
+        parser.set_defaults(command=_late(handler), parser=parser, json=False)
+    return parser
+
+
+def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
+    def call(_: argparse.Namespace) -> int:
+        parser.print_help()
+        return 0
+
+    return call
+
+
+def _late(handler: str) -> Callable[[argparse.Namespace], int]:
+    module, _, function = handler.partition(":")
+
+    def call(options: argparse.Namespace) -> int:
+        result: int = getattr(importlib.import_module(module), function)(options)
+        return result
+
+    return call
+
+
+def _jobs(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"expected a number of steps, at least 1, not {text!r}")
+    return int(text)

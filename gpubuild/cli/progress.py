@@ -1,0 +1,198 @@
+"""Progress: what a build shows while it runs, as plain lines or as a live view on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from gpubuild.cli.console import Console, paint
+from gpubuild.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted
+from gpubuild.model.result import Status, StepReport
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+_STYLE = {
+    Status.RAN: "green",
+    Status.HIT_LOCAL: "cyan",
+    Status.HIT_REMOTE: "cyan",
+    Status.UP_TO_DATE: "dim",
+    Status.FAILED: "red",
+    Status.SKIPPED: "yellow",
+    Status.WOULD_RUN: "yellow",
+}
+_WIDTH = max(map(len, Status))
+_LISTED = (Status.RAN, Status.FAILED, Status.WOULD_RUN)  # without -v; the rest is in the summary
+_LISTED_LIVE = (Status.FAILED, Status.WOULD_RUN)  # the view itself shows what runs
+_ROWS = 8  # running steps shown at once
+_FRAME_SECONDS = 0.1
+
+
+class View(Protocol):
+    """A listener that may own the terminal between ``__enter__`` and ``__exit__``."""
+
+    def on_event(self, event: Event) -> None:
+        """See ``Listener``."""
+
+    def __enter__(self) -> View:
+        """Nothing is drawn before the first event: workers are forked in between."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as it was found."""
+
+
+def make_view(console: Console, *, to_err: bool, explain: bool) -> View:
+    """The fitting view. ``to_err`` keeps stdout for the command's result or for a program's output."""
+    stream = console.err if to_err else console.out
+    if stream.isatty() and not console.quiet:
+        return LiveView(console, to_err=to_err, explain=explain)
+    return PlainView(console, to_err=to_err, explain=explain)
+
+
+class PlainView:
+    """A line for each step that ran or failed; with ``explain`` or ``-v`` for each step."""
+
+    def __init__(
+        self, console: Console, *, to_err: bool, explain: bool, listed: Collection[Status] = _LISTED
+    ) -> None:
+        self._console = console
+        self._listed = listed
+        self._stream = console.err if to_err else console.out
+        self._color = console.color_err if to_err else console.color_out
+        self._explain = explain
+        self._warned: set[str] = set()
+
+    def __enter__(self) -> PlainView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def shows(self, event: Event) -> bool:
+        """Whether ``event`` leads to a line of its own."""
+        if isinstance(event, StepFinished):
+            return event.report.error is not None or self._lists(event.report)
+        return isinstance(event, BuildWarning) and event.message not in self._warned
+
+    def on_event(self, event: Event) -> None:
+        """See ``Listener``."""
+        if not self.shows(event):
+            return
+        if isinstance(event, BuildWarning):
+            self._warned.add(event.message)
+            self._console.warning(event.message)
+        elif isinstance(event, StepFinished):
+            if self._lists(event.report):
+                self._stream.write(step_line(event.report, explain=self._explain, color=self._color) + "\n")
+                self._stream.flush()
+            if event.report.error is not None:
+                self._console.error(event.report.error)
+
+    def _lists(self, report: StepReport) -> bool:
+        if self._explain:
+            return True
+        return not self._console.quiet and (self._console.verbose or report.status in self._listed)
+
+
+class LiveView:
+    """Running steps and counts in a few lines that are drawn over; finished ones scroll above."""
+
+    def __init__(self, console: Console, *, to_err: bool, explain: bool) -> None:
+        from rich.console import Console as RichConsole
+
+        self._stream = console.err if to_err else console.out
+        self._plain = PlainView(console, to_err=to_err, explain=explain, listed=_LISTED_LIVE)
+        self._rich = RichConsole(file=self._stream, no_color=not console.color_err, highlight=False)
+        self._live: Live | None = None
+        self._total = 0
+        self._counts: dict[Status, int] = {}
+        self._running: dict[str, float] = {}
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> LiveView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def on_event(self, event: Event) -> None:
+        """See ``Listener``."""
+        if isinstance(event, PlanGrew):
+            self._total = event.total
+        elif isinstance(event, StepStarted):
+            self._running[event.id] = time.monotonic()
+        elif isinstance(event, StepFinished):
+            self._running.pop(event.report.id, None)
+            status = event.report.status
+            self._counts[status] = self._counts.get(status, 0) + 1
+        self._draw(event)
+
+    def _draw(self, event: Event) -> None:
+        from rich.live import Live
+
+        if self._live is None:
+            # A thread of rich's draws the clock; by the first event all workers were forked.
+            self._live = Live(
+                console=self._rich,
+                get_renderable=self._render,
+                refresh_per_second=1 / _FRAME_SECONDS,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        if self._plain.shows(event):
+            # Take the view away, let the line scroll, put the view back below it.
+            self._live.stop()
+            self._live = None
+            self._plain.on_event(event)
+
+    def _render(self) -> Text:
+        from rich.text import Text
+
+        done = sum(self._counts.values())
+        counts = ", ".join(f"{n} {_WORDS[s]}" for s, n in self._counts.items())
+        lines = [f"[{done}/{max(self._total, done)}] {time.monotonic() - self._begun:.1f} s  {counts}"]
+        now = time.monotonic()
+        for step, since in list(self._running.items())[:_ROWS]:
+            lines.append(f"  {now - since:5.1f} s  {step}")
+        if len(self._running) > _ROWS:
+            lines.append(f"           and {len(self._running) - _ROWS} more")
+        return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+
+
+_WORDS = {
+    Status.RAN: "ran",
+    Status.HIT_LOCAL: "from the cache",
+    Status.HIT_REMOTE: "from the remote cache",
+    Status.UP_TO_DATE: "up to date",
+    Status.FAILED: "failed",
+    Status.SKIPPED: "skipped",
+    Status.WOULD_RUN: "would run",
+}
+
+
+def step_line(report: StepReport, *, explain: bool, color: bool) -> str:
+    """One step on one line: status, id, seconds when it ran, reason when asked for."""
+    line = paint(f"{report.status:{_WIDTH}}", _STYLE[report.status], on=color) + f"  {report.id}"
+    if report.status is Status.RAN:
+        line += f"  {report.seconds:.2f} s"
+    if explain and report.reason and report.error is None:
+        line += f"  ({report.reason})"
+    return line
+
+
+def summary_line(steps: tuple[StepReport, ...], seconds: float) -> str:
+    """``12 steps: 3 ran, 9 up to date in 0.4 s``."""
+    counts = [(s, sum(1 for step in steps if step.status is s)) for s in Status]
+    listed = ", ".join(f"{n} {_WORDS[s]}" for s, n in counts if n)
+    return (
+        f"{len(steps)} step{'' if len(steps) == 1 else 's'}: {listed or 'nothing to do'} in {seconds:.1f} s"
+    )

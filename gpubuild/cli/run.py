@@ -1,0 +1,90 @@
+"""``gpubuild run``: build a program, then become it; or run and check every one of them."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from pathlib import Path
+
+from gpubuild.cli.build import Outcome, build, exit_code
+from gpubuild.cli.console import Console, paint
+from gpubuild.cli.project import load
+from gpubuild.errors import EXIT_STEP_FAILED, UsageError
+from gpubuild.settings import program_environment
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command."""
+    if options.all:
+        return _run_all(options)
+    name = _choose(options)
+    options.programs = [name]
+    # The program's output is the result: progress must not mix with it.
+    outcome = build(options, to_err=True)
+    executable = outcome.report.executables.get(name)
+    if executable is None or not outcome.report.ok:
+        return exit_code(outcome.report) or EXIT_STEP_FAILED
+    return _become(executable, options.program_arguments)
+
+
+def _choose(options: argparse.Namespace) -> str:
+    known = tuple(load(options).programs)
+    if len(options.programs) > 1:
+        given = " ".join(options.programs)
+        raise UsageError(
+            f"run takes one program, not {len(options.programs)}: {given}",
+            hint=f"put the program's own arguments after --: "
+            f"gpubuild run {options.programs[0]} -- {' '.join(options.programs[1:])}",
+        )
+    if options.programs:
+        name: str = options.programs[0]
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise UsageError(
+                f"there is no program {name!r} in {options.file}"
+                + (f" (did you mean {near[0]!r}?)" if near else ""),
+                hint="programs: " + ", ".join(known),
+            )
+        return name
+    if len(known) != 1:
+        raise UsageError(
+            f"which program? {options.file} has " + ", ".join(known),
+            hint=f"gpubuild run {known[0]}, or gpubuild run --all" if known else "add one under programs:",
+        )
+    return known[0]
+
+
+def _become(executable: Path, arguments: list[str]) -> int:
+    """Replace this process: exit code, signals, terminal and standard input are the program's."""
+    try:
+        os.execve(  # noqa: S606 - the user asked for this very program, without a shell
+            executable, [str(executable), *arguments], program_environment()
+        )
+    except OSError as error:
+        raise UsageError(f"cannot run {executable}: {error.strerror}") from error
+
+
+def _run_all(options: argparse.Namespace) -> int:
+    from gpubuild.checking import check_program, expected_file, render, summarize
+
+    if options.program_arguments:
+        raise UsageError(
+            "--all runs every program without arguments", hint="name one program to give it some"
+        )
+    console: Console = options.console
+    outcome: Outcome = build(options, to_err=True)
+    checks = []
+    width = max(map(len, outcome.report.executables), default=0)
+    for name, executable in outcome.report.executables.items():
+        check = check_program(name, executable, expected_file(outcome.project.programs[name]))
+        checks.append(check)
+        text = render(check, width)
+        word = "ok" if check.ok else "FAILED"
+        style = "green" if check.ok else "red"
+        console.print(text.replace(f"  {word}  ", f"  {paint(word, style, on=console.color_out)}  ", 1))
+        console.out.flush()
+    console.print(summarize(checks))
+    if not outcome.report.ok:
+        return exit_code(outcome.report)
+    return 0 if all(check.ok for check in checks) else EXIT_STEP_FAILED

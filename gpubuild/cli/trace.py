@@ -1,0 +1,79 @@
+"""Trace: a build's steps on a time line, in the Trace Event Format of Chrome and Perfetto.
+
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gpubuild.errors import UsageError
+from gpubuild.events import Event, Listener, StepFinished, StepStarted
+from gpubuild.model.result import StepReport
+
+
+class Tracer:
+    """Passes events on to ``then`` and remembers when each step began and ended.
+
+    Steps that ran side by side are put in different lanes; those that never started (up to date,
+    from the cache) end up in lane 0 with the time their look-up took.
+    """
+
+    def __init__(self, then: Listener, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._then = then
+        self._clock = clock
+        self._zero = clock()
+        self._started: dict[str, tuple[float, int]] = {}
+        self._events: list[dict[str, Any]] = []
+
+    def on_event(self, event: Event) -> None:
+        """See ``Listener``."""
+        if isinstance(event, StepStarted):
+            taken = {lane for _, lane in self._started.values()}
+            lane = next(n for n in range(1, len(taken) + 2) if n not in taken)
+            self._started[event.id] = (self._clock(), lane)
+        elif isinstance(event, StepFinished):
+            self._finish(event.report)
+        self._then.on_event(event)
+
+    def document(self) -> dict[str, Any]:
+        """The trace; times are microseconds since the build began."""
+        lanes = sorted({int(e["tid"]) for e in self._events})
+        names = [
+            {
+                "ph": "M",
+                "name": "thread_name",
+                "pid": 1,
+                "tid": lane,
+                "args": {"name": f"worker {lane}" if lane else "look-ups"},
+            }
+            for lane in lanes
+        ]
+        return {"displayTimeUnit": "ms", "traceEvents": names + self._events}
+
+    def write(self, path: Path) -> None:
+        """Write the trace. Raises ``UsageError`` when the file cannot be written."""
+        try:
+            path.write_text(json.dumps(self.document()) + "\n")
+        except OSError as error:
+            raise UsageError(f"cannot write the trace {path}: {error.strerror}") from error
+
+    def _finish(self, report: StepReport) -> None:
+        end = self._clock()
+        begin, lane = self._started.pop(report.id, (max(end - report.seconds, self._zero), 0))
+        self._events.append(
+            {
+                "ph": "X",
+                "name": report.id,
+                "cat": report.kind,
+                "pid": 1,
+                "tid": lane,
+                "ts": round((begin - self._zero) * 1e6),
+                "dur": max(round((end - begin) * 1e6), 1),
+                "args": {"status": report.status, "reason": report.reason, "key": report.key},
+            }
+        )
