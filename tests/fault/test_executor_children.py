@@ -58,12 +58,16 @@ def processes(folder: Path, command: str = "") -> list[int]:
     return found
 
 
-def children(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
     try:
-        direct = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
-    return [int(child) for child in direct] + [g for child in direct for g in children(int(child))]
+
+
+def descendants_of(pid: int) -> list[int]:
+    direct = children_of(pid)
+    return direct + [g for child in direct for g in descendants_of(child)]
 
 
 def assert_none_left(folder: Path, pids: list[int]) -> None:
@@ -98,7 +102,7 @@ def start_build(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
     while len(sleepers := processes(folder, str(folder / "sleeper"))) < 3:  # setsid has done its work too
         assert time.monotonic() < end, sleepers
         time.sleep(0.01)
-    descendants = children(build.pid)
+    descendants = descendants_of(build.pid)
     assert len(descendants) == 7  # forker, two jobs, shell, three sleepers
     return build, [build.pid, *descendants]
 
@@ -113,18 +117,37 @@ def test_ctrl_c(folder: Path) -> None:
     assert stderr == ""
 
 
+@pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP], ids=lambda n: n.name)
-def test_a_build_that_a_signal_kills(folder: Path, number: signal.Signals) -> None:
+def test_a_build_that_a_signal_kills(folder: Path, number: signal.Signals, group: bool) -> None:
     build, pids = start_build(folder)
-    build.send_signal(number)
+    (os.killpg if group else os.kill)(build.pid, number)
     assert build.wait(PATIENCE) == -number
     assert_none_left(folder, pids)
     build.communicate()
 
 
+def test_jobs_end_even_when_nobody_is_left_to_kill_them(folder: Path) -> None:
+    build, pids = start_build(folder)
+    forker, *others = descendants_of(build.pid)
+    jobs = children_of(forker)
+    os.kill(build.pid, signal.SIGSTOP)
+    os.kill(forker, signal.SIGKILL)
+    os.kill(build.pid, signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    while any(_alive(pid) for pid in jobs):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    for pid in others:  # the tools; those that the engine runs die with their job (toolchain.run)
+        if _alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    build.communicate()
+    assert_none_left(folder, pids)
+
+
 def test_a_killed_forker_takes_everything_along(folder: Path) -> None:
     build, pids = start_build(folder)
-    forker = int(Path(f"/proc/{build.pid}/task/{build.pid}/children").read_text().split()[0])
+    forker = children_of(build.pid)[0]
     escaped = [pid for pid in pids if os.getsid(pid) not in (os.getsid(forker), os.getsid(build.pid))]
     os.kill(forker, signal.SIGKILL)
     assert "the jobs ended" in build.communicate(timeout=PATIENCE)[1]

@@ -215,8 +215,9 @@ def test_nothing_is_created_before_the_first_request(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_folder_name_that_diskcache_would_expand(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path / "$HOME")
+def test_a_folder_name_that_diskcache_would_expand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CACHE_TEST", "elsewhere")
+    store = DiskStore(tmp_path / "$CACHE_TEST")
     assert store.lookup(KEY) is None
     assert "environment variable" in store.warnings[0]
 
