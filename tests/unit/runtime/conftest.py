@@ -1,0 +1,24 @@
+"""The runtime library, built once a session by the system's C compiler."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from unit.runtime.programs import Runtime, build
+
+
+@pytest.fixture(scope="session")
+def built_runtime(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("runtime")
+    return build(folder, folder)
+
+
+@pytest.fixture
+def runtime(built_runtime: Runtime, tmp_path: Path) -> Runtime:
+    return Runtime(
+        library=built_runtime.library, cuda=built_runtime.cuda, hip=built_runtime.hip, scratch=tmp_path
+    )

