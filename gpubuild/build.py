@@ -69,7 +69,7 @@ def open_builder(
         executor = LocalExecutor(options.jobs or settings.jobs or len(os.sched_getaffinity(0)))
         try:
             yield Builder(
-                project=_resolve_native(project),
+                project=resolve_native(project),
                 options=options,
                 layout=layout,
                 listener=listener,
@@ -151,12 +151,13 @@ class Builder:
             warnings=self._store.warnings,
         )
 
-    def scan(self) -> Plan:
+    def scan(self, names: tuple[str, ...] | None = None) -> Plan:
         """Run the steps that tell what the modules are, and return the full plan.
 
+        ``names`` are programs, by default those of the options; later calls may name others.
         Raises the first ``StepError`` when a source cannot be read as it is.
         """
-        programs = self._planner.choose_programs(self._options.programs)
+        programs = self._planner.choose_programs(self._options.programs if names is None else names)
         plan = self._planner.scan_plan(programs)
         self._run(plan, dry_run=False)
         self._save_state()
@@ -340,7 +341,7 @@ class Builder:
             )
 
 
-def _resolve_native(project: Project) -> Project:
+def resolve_native(project: Project) -> Project:
     """Replace ``chip: native`` by this machine's CPU, so that it becomes part of the key."""
     if not any(t.kind is Kind.CPU and t.chip == "native" for t in project.targets.values()):
         return project

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpubuild.build import Builder, BuildOptions, open_builder
+from gpubuild.build import Builder, BuildOptions, open_builder, resolve_native
 from gpubuild.cli.console import Console
 from gpubuild.cli.project import shown
 from gpubuild.errors import ConfigError, StepError, UsageError
@@ -111,7 +111,7 @@ def made_up_project(options: argparse.Namespace) -> Project:
         # The places are in a file that does not exist: what was wrong is all there is to say.
         problems = dict.fromkeys(p.message for p in error.problems)
         raise UsageError("; ".join(problems), hint="see `gpubuild compile --help`") from error
-    return _with_native_cpu(project)
+    return resolve_native(project)
 
 
 def compile_kernels(
@@ -235,17 +235,3 @@ def _siblings(path: Path) -> list[str]:
         return [p.name for p in path.parent.iterdir()]
     except OSError:
         return []
-
-
-def _with_native_cpu(project: Project) -> Project:
-    native = [t for t in project.targets.values() if t.kind is Kind.CPU and t.chip == "native"]
-    if not native:
-        return project
-    from gpubuild.engine.llvm import host_cpu
-
-    name, features = host_cpu()
-    targets = dict(project.targets)
-    for target in native:
-        both = ",".join(text for text in (features, target.features) if text)
-        targets[target.name] = replace(target, chip=name, features=both)
-    return replace(project, targets=targets)
