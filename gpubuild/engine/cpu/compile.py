@@ -1,0 +1,234 @@
+"""Compile: one gpu.module for CPUs: NVVM route, rewriting, LLVM IR, object, shared object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llvmlite import binding
+
+from gpubuild.engine import libdevice, llvm, mlir, rewrite
+from gpubuild.engine.chips import NATIVE, check_chip
+from gpubuild.engine.cpu import half, layout, mathlib
+from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
+from gpubuild.engine.cpu.image import Kernel, image_text
+from gpubuild.engine.cpu.state import ModuleState, written_ops
+from gpubuild.engine.device import user_libraries
+from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.info import KernelInfo, info_json
+from gpubuild.engine.io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.params import CompileParams
+from gpubuild.model.target import Kind
+from gpubuild.toolchain.run import run_tool
+
+# As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
+PASSES = (
+    "builtin.module(gpu.module(convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,"
+    "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,lower-affine,"
+    "arith-expand{include-bf16=false},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
+    "convert-gpu-to-nvvm,convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
+    "reconcile-unrealized-casts))"
+)
+_DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly})"
+_OBJECT_FILE = "module.o"  # fixed names: no path of this machine gets into what lld writes
+
+
+@dataclass(slots=True, kw_only=True)
+class CpuBuild:
+    """One compile under way: every stage reads what earlier ones left here."""
+
+    params: CompileParams
+    io: StepIO
+    llvm_text: str = ""
+    facts: Contextualized | None = None
+    module: binding.ModuleRef = None
+    machine: binding.TargetMachine = None
+    user_libraries: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+def run(params: CompileParams, io: StepIO) -> None:
+    """Write ``llvm``, ``asm``, ``object`` (ELF shared object) and ``info``.
+
+    Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
+    """
+    build = CpuBuild(params=params, io=io)
+    for name, stage in STAGES:
+        with io.stage(name):
+            stage(build)
+
+
+def check_target(build: CpuBuild) -> None:
+    """Stage: refuse names that LLVM would only warn about; find the host's chip for ``native``."""
+    params = build.params
+    check_chip(Kind.CPU, params.chip, params.features, triple=params.triple)
+    chip, features = params.chip, params.features
+    if chip == NATIVE:
+        chip, own = llvm.host_cpu()
+        features = f"{own},{features}" if features else own
+    build.machine = llvm.target_machine(params.triple, chip, features, params.opt_level)
+
+
+def lower(build: CpuBuild) -> None:
+    """Stage: MLIR to LLVM IR text. A failure is repeated on the located text, for its places."""
+    io = build.io
+    try:
+        build.llvm_text, build.facts = lower_text(io.text("module"), build.params)
+    except StepError as plain:
+        if not io.has("located"):
+            raise
+        try:
+            lower_text(io.text("located"), build.params)
+        except StepError as located:
+            raise located from plain
+        raise
+
+
+def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
+    """Lower a module that holds one gpu.module; its kernels take the work-item as last argument."""
+    target = params.target or params.chip
+    with mlir.context():
+        source = SourceText(text, f"@{params.module} (canonical text)")
+        module = mlir.parse(text)
+        names = written_ops(module.operation)
+        if params.passes:
+            mlir.run_passes(module, params.passes, source=source)
+        else:
+            machine = rewrite.Machine(
+                kind=Kind.CPU, subgroup_size=layout.SUBGROUP, fast_math=params.fast_math, name=target
+            )
+            rewrite.prepare(module, machine, source=source)
+            mlir.run_passes(module, PASSES, source=source)
+        found = mlir.gpu_modules(module)
+        if len(found) != 1:
+            raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
+        state = ModuleState(source=source, target=target, op_names=names)
+        facts = contextualize(found[0], state, fast_math=params.fast_math)
+        if not facts.kernels:
+            raise StepError(
+                f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
+            )
+        mlir.verify(module.operation, source=source)
+        if params.debug:
+            mlir.run_passes(module, _DEBUG_PASSES, source=source)
+        return mlir.translate(mlir.gpu_modules(module)[0], target=target, source=source), facts
+
+
+def link_image(build: CpuBuild) -> None:
+    """Stage: entries and the image table; from here on only the image is visible outside."""
+    assert build.facts is not None
+    module = llvm.parse_assembly(build.llvm_text, llvm.new_context(), name="translated LLVM IR")
+    llvm.set_target(module, build.machine)
+    kernels = []
+    for facts in build.facts.kernels:
+        arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
+        kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1])))
+    text = image_text(build.params.module, kernels, build.facts.sites, debug=build.params.debug)
+    llvm.link_text(module, text, "kernel entries")
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and not value.name.startswith(("llvm.", layout.IMAGE_SYMBOL)):
+            value.linkage = "internal"
+            value.visibility = "default"
+    build.module = module
+
+
+def link_libraries(build: CpuBuild) -> None:
+    """Stage: the user's libraries, our mathematics, then libdevice itself for what is left."""
+    module, io = build.module, build.io
+    libraries = user_libraries(io)
+    if libraries:
+        llvm.link_libraries(module, libraries)
+    missing = [n for n in llvm.undefined_symbols(module) if n.startswith(mathlib.PREFIX)]
+    if missing:
+        text = mathlib.library_text(missing, fast_math=build.params.fast_math)
+        llvm.link_library(module, text.encode(), "math functions")
+    left = [n for n in llvm.undefined_symbols(module) if n.startswith(libdevice.PREFIX)]
+    if left and io.has_tool("libdevice"):
+        data = Path(io.tool("libdevice")[0]).read_bytes()
+        build.module = libdevice.link_libdevice(module, data, fast_math=build.params.fast_math)
+    half.link_helpers(build.module, build.params.triple)
+    _refuse_undefined(build)
+
+
+def _refuse_undefined(build: CpuBuild) -> None:
+    """Raise ``StepError`` for what neither the module nor the C library defines."""
+    names = llvm.undefined_symbols(build.module, globals_too=True)
+    missing = [n for n in names if n not in mathlib.PROVIDED]
+    missing += [
+        f.name for f in build.module.functions if f.is_declaration and f.name.startswith("llvm.nvvm.")
+    ]
+    if missing:
+        raise StepError(
+            f"undefined in @{build.params.module}: {', '.join(missing)}",
+            hint="define it in the gpu.module, or name a library for CPUs that does under `device_libs:`",
+        )
+
+
+def optimize(build: CpuBuild) -> None:
+    """Stage: LLVM's pipeline; writes output ``llvm``."""
+    llvm.optimize(build.module, build.machine, build.params.opt_level)
+    build.io.write("llvm", str(build.module))
+
+
+def emit(build: CpuBuild) -> None:
+    """Stage: assembly for people, a relocatable object for the linker."""
+    build.io.write("asm", llvm.emit_assembly(build.module, build.machine))
+    (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
+
+
+def link(build: CpuBuild) -> None:
+    """Stage: ld.lld makes the shared object, which finds the C library's symbols when it is loaded."""
+    io = build.io
+    command = [
+        *io.tool("ld.lld"),
+        "-shared",
+        "--build-id=none",
+        "--gc-sections",
+        "--hash-style=gnu",
+        "-z",
+        "relro",
+        "-z",
+        "now",
+        "-z",
+        "noexecstack",
+        "-soname",
+        "gpubuild-cpu-image",
+        _OBJECT_FILE,
+        "-o",
+        io.out_path("object"),
+    ]
+    done = run_tool(command, cwd=io.scratch)
+    done.check(f"linking @{build.params.module} for {build.params.chip}")
+
+
+def write_info(build: CpuBuild) -> None:
+    """Stage: tier and workgroup memory of each kernel."""
+    assert build.facts is not None
+    build.io.write(
+        "info",
+        info_json(
+            [
+                KernelInfo(
+                    name=k.name,
+                    shared_bytes=k.shared_bytes,
+                    tier=k.tier.tier.label,
+                    tier_reason=k.tier.reason or None,
+                )
+                for k in build.facts.kernels
+            ]
+        ),
+    )
+
+
+Stage = tuple[str, Callable[[CpuBuild], None]]
+STAGES: tuple[Stage, ...] = (
+    ("check", check_target),
+    ("lower", lower),
+    ("image", link_image),
+    ("libraries", link_libraries),
+    ("optimize", optimize),
+    ("emit", emit),
+    ("link", link),
+    ("info", write_info),
+)

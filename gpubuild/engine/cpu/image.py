@@ -1,0 +1,230 @@
+"""Image: entry functions of kernels and the table that a CPU object exports, as LLVM IR text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.contextualize import KernelFacts
+from gpubuild.engine.cpu.tiers import Tier
+
+_AXES = "xyz"
+_SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A kernel and the LLVM types of its own parameters, without the work-item."""
+
+    facts: KernelFacts
+    parameters: tuple[str, ...]
+
+
+def image_text(module: str, kernels: Sequence[Kernel], sites: Sequence[str], *, debug: bool = False) -> str:
+    """LLVM IR that declares the kernels and defines their entries and the image."""
+    text = _Text(debug=debug)
+    for number, kernel in enumerate(kernels):
+        parameters = ", ".join([*kernel.parameters, "ptr"])
+        text.add(f"declare void @{quoted(kernel.facts.name)}({parameters})")
+        text.add(_item_entry(number, kernel, text))
+        if kernel.facts.tier.tier is Tier.LOOP:
+            text.add(_loop_entry(number, kernel, text))
+    records = ", ".join(_record(number, kernel, text) for number, kernel in enumerate(kernels))
+    text.add(f"@gpubuild.kernels = internal constant [{len(kernels)} x {_RECORD}] [{records}]")
+    names = ", ".join(f"ptr {text.string(site)}" for site in sites)
+    text.add(f"@gpubuild.sites = internal constant [{len(sites)} x ptr] [{names}]")
+    text.add(
+        f"@{layout.IMAGE_SYMBOL} = global {{ i32, i32, ptr, ptr, ptr, i64, ptr, i64 }} "
+        f"{{ i32 {layout.IMAGE_MAGIC}, i32 {layout.IMAGE_ABI}, ptr null, ptr {text.string(module)}, "
+        f"ptr @gpubuild.kernels, i64 {len(kernels)}, ptr @gpubuild.sites, i64 {len(sites)} }}, align 8"
+    )
+    return text.finish()
+
+
+_RECORD = "{ ptr, ptr, ptr, i32, i32, i64, i64, ptr, [3 x i32], i32 }"
+
+
+def quoted(name: str) -> str:
+    """``name`` as it follows ``@`` in LLVM IR text."""
+    return '"' + escaped(name) + '"'
+
+
+def escaped(text: str) -> str:
+    """The inside of an LLVM IR string: everything but plain characters as ``\\xx``."""
+    return "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in text.encode())
+
+
+class _Text:
+    """Collects definitions; strings and debug scopes are numbered as they come."""
+
+    def __init__(self, *, debug: bool) -> None:
+        self._parts: list[str] = []
+        self._strings = 0
+        self._scopes: list[str] = []
+        self._debug = debug
+
+    def add(self, part: str) -> None:
+        self._parts.append(part)
+
+    def string(self, value: str) -> str:
+        name = f"@gpubuild.string.{self._strings}"
+        self._strings += 1
+        size = len(value.encode()) + 1
+        self.add(f'{name} = internal constant [{size} x i8] c"{escaped(value)}\\00"')
+        return name
+
+    def scope(self, name: str) -> tuple[str, str]:
+        """(suffix of a function, suffix of a call in it): without, inlining would drop lines."""
+        if not self._debug:
+            return "", ""
+        number = 10 + 2 * len(self._scopes)
+        self._scopes.append(
+            f'!{number} = distinct !DISubprogram(name: "{escaped(name)}", scope: !2, file: !2, type: !3, '
+            f"unit: !1, spFlags: DISPFlagDefinition)\n"
+            f"!{number + 1} = !DILocation(line: 0, scope: !{number})"
+        )
+        return f" !dbg !{number}", f", !dbg !{number + 1}"
+
+    def finish(self) -> str:
+        tail = ["!0 = !{i32 1, i32 1025}"]
+        if self._debug:
+            tail += [
+                "!llvm.dbg.cu = !{!1}",
+                "!llvm.module.flags = !{!5}",
+                '!1 = distinct !DICompileUnit(language: DW_LANG_C, file: !2, producer: "gpubuild", '
+                "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)",
+                '!2 = !DIFile(filename: "gpubuild", directory: "")',
+                "!3 = !DISubroutineType(types: !4)",
+                "!4 = !{}",
+                '!5 = !{i32 2, !"Debug Info Version", i32 3}',
+                *self._scopes,
+            ]
+        return "\n".join([*self._parts, *tail]) + "\n"
+
+
+def _parameters(kernel: Kernel, params: str) -> tuple[str, str]:
+    """Code that loads the parameters from ``void **params``, and the list of arguments."""
+    lines, arguments = [], []
+    for i, kind in enumerate(kernel.parameters):
+        lines.append(f"  %slot{i} = getelementptr ptr, ptr {params}, i64 {i}")
+        lines.append(f"  %at{i} = load ptr, ptr %slot{i}")
+        lines.append(f"  %arg{i} = load {kind}, ptr %at{i}")
+        arguments.append(f"{kind} %arg{i}")
+    return "".join(line + "\n" for line in lines), ", ".join([*arguments, "ptr %item"])
+
+
+def _item_entry(number: int, kernel: Kernel, text: _Text) -> str:
+    loads, arguments = _parameters(kernel, "%params")
+    scope, place = text.scope(f"gpubuild item {kernel.facts.name}")
+    return (
+        f"define internal void @gpubuild.item.{number}(ptr %params, ptr %item){scope} {{\n{loads}"
+        f"  call void @{quoted(kernel.facts.name)}({arguments}){place}\n  ret void\n}}"
+    )
+
+
+def _store(kind: str, value: str, offset: int, name: str) -> str:
+    return f"  %p.{name} = getelementptr i8, ptr %item, i64 {offset}\n  store {kind} {value}, ptr %p.{name}\n"
+
+
+def _load(kind: str, offset: int, name: str, *, bounded: bool = False) -> str:
+    extra = ", !range !0" if bounded else ""
+    return (
+        f"  %l.{name} = getelementptr i8, ptr %launch, i64 {offset}\n"
+        f"  %{name} = load {kind}, ptr %l.{name}{extra}\n"
+    )
+
+
+def _loop_entry(number: int, kernel: Kernel, text: _Text) -> str:
+    """The loop nest over workgroups and work-items. The work-item is a local that LLVM dissolves."""
+    scope, place = text.scope(f"gpubuild loop {kernel.facts.name}")
+    loads, arguments = _parameters(kernel, "%params")
+    head = f"  %item = alloca [{layout.ITEM_BYTES} x i8], align 16\n"
+    extents = {}
+    for i, axis in enumerate(_AXES):
+        required = kernel.facts.required_block[i]
+        if required:
+            # The runtime refuses any other size, and constants let LLVM unroll and strength-reduce.
+            extents[axis] = str(required)
+        else:
+            head += _load("i32", layout.LAUNCH_BLOCK_DIM + 4 * i, f"n{axis}", bounded=True)
+            extents[axis] = f"%n{axis}"
+        head += _load("i32", layout.LAUNCH_GRID_DIM + 4 * i, f"g{axis}")
+        head += _load("i32", layout.LAUNCH_CLUSTER_DIM + 4 * i, f"c{axis}")
+        head += _store("i32", extents[axis], layout.ITEM_BLOCK_DIM + 4 * i, f"n{axis}")
+        head += _store("i32", f"%g{axis}", layout.ITEM_GRID_DIM + 4 * i, f"g{axis}")
+        head += _store("i32", f"%c{axis}", layout.ITEM_CLUSTER_DIM + 4 * i, f"c{axis}")
+    head += _load("i32", layout.LAUNCH_DYNAMIC_BYTES, "bytes")
+    head += _load("ptr", layout.LAUNCH_PARAMS, "params") + _load("ptr", layout.LAUNCH_KERNEL, "kernel")
+    head += _store("i32", "%bytes", layout.ITEM_DYNAMIC_BYTES, "bytes")
+    head += _store("ptr", "%kernel", layout.ITEM_KERNEL, "kernel")
+    head += _store("ptr", "%shared", layout.ITEM_SHARED, "shared")
+    head += _store("ptr", "%dynamic", layout.ITEM_DYNAMIC, "dynamic")
+    blocks = "".join(
+        _store("i32", f"%b{a}", layout.ITEM_BLOCK_ID + 4 * i, f"b{a}") for i, a in enumerate(_AXES)
+    )
+    ids = {a: _store("i32", f"%t{a}", layout.ITEM_THREAD_ID + 4 * i, f"t{a}") for i, a in enumerate(_AXES)}
+    linear = _store("i32", "%linear", layout.ITEM_LINEAR_ID, "linear")
+    return f"""define internal void @gpubuild.run.{number}(ptr noalias %launch, i64 %first, i64 %last, \
+ptr noalias %shared, ptr noalias %dynamic){scope} {{
+entry:
+{head}{loads}  %gx64 = zext i32 %gx to i64
+  %gy64 = zext i32 %gy to i64
+  %any = icmp ult i64 %first, %last
+  br i1 %any, label %block, label %exit
+block:
+  %b = phi i64 [ %first, %entry ], [ %b.next, %block.end ]
+  %bx64 = urem i64 %b, %gx64
+  %rest = udiv i64 %b, %gx64
+  %by64 = urem i64 %rest, %gy64
+  %bz64 = udiv i64 %rest, %gy64
+  %bx = trunc i64 %bx64 to i32
+  %by = trunc i64 %by64 to i32
+  %bz = trunc i64 %bz64 to i32
+{blocks}  br label %z
+z:
+  %tz = phi i32 [ 0, %block ], [ %tz.next, %z.end ]
+{ids["z"]}  br label %y
+y:
+  %ty = phi i32 [ 0, %z ], [ %ty.next, %y.end ]
+{ids["y"]}  %row.z = mul nuw nsw i32 %tz, {extents["y"]}
+  %row = add nuw nsw i32 %row.z, %ty
+  %start = mul nuw nsw i32 %row, {extents["x"]}
+  br label %x
+x:
+  %tx = phi i32 [ 0, %y ], [ %tx.next, %x ]
+{ids["x"]}  %linear = add nuw nsw i32 %start, %tx
+{linear}  call void @{quoted(kernel.facts.name)}({arguments}) alwaysinline{place}
+  %tx.next = add nuw nsw i32 %tx, 1
+  %x.more = icmp ult i32 %tx.next, {extents["x"]}
+  br i1 %x.more, label %x, label %y.end
+y.end:
+  %ty.next = add nuw nsw i32 %ty, 1
+  %y.more = icmp ult i32 %ty.next, {extents["y"]}
+  br i1 %y.more, label %y, label %z.end
+z.end:
+  %tz.next = add nuw nsw i32 %tz, 1
+  %z.more = icmp ult i32 %tz.next, {extents["z"]}
+  br i1 %z.more, label %z, label %block.end
+block.end:
+  %b.next = add nuw i64 %b, 1
+  %more = icmp ult i64 %b.next, %last
+  br i1 %more, label %block, label %exit
+exit:
+  ret void
+}}"""
+
+
+def _record(number: int, kernel: Kernel, text: _Text) -> str:
+    facts = kernel.facts
+    run = f"@gpubuild.run.{number}" if facts.tier.tier is Tier.LOOP else "null"
+    flags = layout.KERNEL_CLUSTER_BARRIER if facts.tier.cluster_barrier else 0
+    sizes = ", ".join(f"i64 {_SIZES.get(kind, 8)}" for kind in kernel.parameters)
+    name = f"@gpubuild.sizes.{number}"
+    text.add(f"{name} = internal constant [{len(kernel.parameters)} x i64] [{sizes}]")
+    block = ", ".join(f"i32 {extent}" for extent in facts.required_block)
+    return (
+        f"{_RECORD} {{ ptr {text.string(facts.name)}, ptr {run}, ptr @gpubuild.item.{number}, "
+        f"i32 {facts.tier.tier.value}, i32 {flags}, i64 {facts.shared_bytes}, "
+        f"i64 {len(kernel.parameters)}, ptr {name}, [3 x i32] [{block}], i32 {facts.max_items} }}"
+    )
