@@ -12,23 +12,28 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine import mlir
+from gpubuild.engine import mlir, token_flow
 from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.token_flow import TOKEN_TYPE, is_token
 
 _ASYNC_OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.launch_func", "gpu.memcpy", "gpu.memset"})
 _SEGMENTS = "operandSegmentSizes"
-_ASYNC_TYPE = "!gpu.async.token"
 
 
 def normalize(module: ir.Module, source: SourceText | None = None) -> None:
-    """Rewrite a host module in place; what it computes and in which order stays the same."""
+    """Rewrite a host module in place; what it computes and in which order stays the same.
+
+    Raises ``StepError`` for tokens that upstream would lower to wrong code (see token_flow).
+    """
     for function in list(module.body.operations):
         if function.operation.name == "func.func":
             ops = _async_ops(function.operation)
             if ops and not any(_is_async(op) for op in ops):
                 mlir.run_passes(function, "func.func(gpu-async-region)", source=source)
+    token_flow.check(module, source)
     for op in _async_ops(module.operation):
         _normalize_op(op)
+    token_flow.fork(module)
 
 
 def _async_ops(root: ir.Operation) -> list[ir.Operation]:
@@ -44,17 +49,13 @@ def _async_ops(root: ir.Operation) -> list[ir.Operation]:
 
 
 def _is_async(op: ir.Operation) -> bool:
-    return len(op.results) > 0 and _is_token(op.results[-1])
-
-
-def _is_token(value: ir.Value) -> bool:
-    return str(value.type) == _ASYNC_TYPE
+    return len(op.results) > 0 and is_token(op.results[-1])
 
 
 def _normalize_op(op: ir.Operation) -> None:
     if op.name == "gpu.wait":
         return
-    tokens = [o for o in op.operands if _is_token(o)]
+    tokens = [o for o in op.operands if is_token(o)]
     if op.name == "gpu.alloc" and "hostShared" in op.attributes:
         if tokens or _is_async(op):
             _make_synchronous(op, tokens)
@@ -83,22 +84,22 @@ def _make_synchronous(op: ir.Operation, tokens: Sequence[ir.Value]) -> None:
 
 
 def _wait(tokens: Sequence[ir.Value], *, is_async: bool) -> ir.Value:
-    results = [ir.Type.parse(_ASYNC_TYPE)] if is_async else []
+    results = [ir.Type.parse(TOKEN_TYPE)] if is_async else []
     wait = ir.Operation.create("gpu.wait", results=results, operands=list(tokens))
     return wait.results[0] if is_async else None
 
 
 def _clone(op: ir.Operation, tokens: Sequence[ir.Value], *, with_token: bool) -> ir.Operation:
     """The same operation with other dependencies, with or without a token as its last result."""
-    results = [r.type for r in op.results if not _is_token(r)]
+    results = [r.type for r in op.results if not is_token(r)]
     if with_token:
-        results.append(ir.Type.parse(_ASYNC_TYPE))
+        results.append(ir.Type.parse(TOKEN_TYPE))
     attributes = dict(op.attributes.items())
     if _SEGMENTS in attributes:
         # Dependencies are the first segment of every operation that counts its operands.
         sizes = [len(tokens), *list(attributes[_SEGMENTS])[1:]]
         attributes[_SEGMENTS] = ir.DenseI32ArrayAttr.get(sizes)
-    operands = [*tokens, *(o for o in op.operands if not _is_token(o))]
+    operands = [*tokens, *(o for o in op.operands if not is_token(o))]
     return ir.Operation.create(op.name, results=results, operands=operands, attributes=attributes)
 
 

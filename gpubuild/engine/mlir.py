@@ -34,6 +34,9 @@ def context() -> Iterator[ir.Context]:
     """
     fresh = ir.Context()
     fresh.enable_multithreading(False)
+    # Otherwise the bindings keep errors to themselves and end the process when a pass reports one
+    # and succeeds all the same.
+    fresh.emit_error_diagnostics = True
     with fresh, ir.Location.unknown():
         yield fresh
 

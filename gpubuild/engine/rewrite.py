@@ -68,17 +68,46 @@ def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = 
         rewrite(op, machine)
 
 
+def prepare_host(module: ir.Module, *, source: SourceText | None = None) -> None:
+    """The part of :func:`prepare` that host code needs: memory that upstream's conversion fails on.
+
+    Raises ``StepError`` for elements of 2 to 7 bits.
+    """
+    work: list[ir.Operation] = []
+    refused: list[Diagnostic] = []
+    lines = source or SourceText()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _MEMORY_REWRITES:
+            work.append(op)
+            if reason := _narrow_memory(op):
+                location, line = locate(op.location, lines)
+                refused.append(Diagnostic(message=reason, location=location, source_line=line))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if refused:
+        raise StepError("host code cannot be compiled", diagnostics=refused)
+    for op in work:
+        _MEMORY_REWRITES[op.name](op)
+
+
+def _narrow_memory(op: ir.Operation) -> str:
+    if op.name not in {"memref.store", "memref.load"}:
+        return ""
+    element = _element_type(op.operands[1 if op.name == "memref.store" else 0])
+    if isinstance(element, ir.IntegerType) and 1 < ir.IntegerType(element).width < 8:
+        return f"memory of {element} elements is not supported; use i8"
+    return ""
+
+
 def _refusal(op: ir.Operation, machine: Machine) -> str:
     dialect = op.name.partition(".")[0]
     if vendor := _FOREIGN_DIALECTS[machine.kind].get(dialect):
         return f"'{op.name}' is an instruction of {vendor} GPUs"
     if machine.kind is Kind.ROCDL and op.name in _UNSUPPORTED_ON_AMD:
         return _UNSUPPORTED_ON_AMD[op.name]
-    if op.name in {"memref.store", "memref.load"}:
-        element = _element_type(op.operands[1 if op.name == "memref.store" else 0])
-        if isinstance(element, ir.IntegerType) and 1 < ir.IntegerType(element).width < 8:
-            return f"memory of {element} elements is not supported; use i8"
-    return ""
+    return _narrow_memory(op)
 
 
 def _subgroup_size(op: ir.Operation, machine: Machine) -> None:
@@ -112,7 +141,7 @@ def _subgroup_reduce(op: ir.Operation, machine: Machine) -> None:
     expand_subgroup_reduce(op, machine.subgroup_size)
 
 
-def _atomic_region(op: ir.Operation, _: Machine) -> None:
+def _atomic_region(op: ir.Operation, _: Machine | None = None) -> None:
     """Make ``memref.generic_atomic_rmw`` on floats work on integers of the same width.
 
     Compare-and-exchange takes integers only. The two memref types lower to one and the same LLVM
@@ -143,7 +172,7 @@ def _atomic_region(op: ir.Operation, _: Machine) -> None:
     emit.replace(emit.op("arith.bitcast", [atomic.results[0]], [element]).results[0])
 
 
-def _store_bool(op: ir.Operation, _: Machine) -> None:
+def _store_bool(op: ir.Operation, _: Machine | None = None) -> None:
     """Store an i1 as a whole byte: upstream's conversion aborts on narrower elements."""
     value, memory, *indices = list(op.operands)
     if not _is_bool(value.type):
@@ -155,7 +184,7 @@ def _store_bool(op: ir.Operation, _: Machine) -> None:
     op.erase()
 
 
-def _load_bool(op: ir.Operation, _: Machine) -> None:
+def _load_bool(op: ir.Operation, _: Machine | None = None) -> None:
     memory, *indices = list(op.operands)
     if not _is_bool(op.results[0].type):
         return
@@ -167,6 +196,11 @@ def _load_bool(op: ir.Operation, _: Machine) -> None:
     emit.replace(emit.op("arith.trunci", [wide], [op.results[0].type]).results[0])
 
 
+_MEMORY_REWRITES: dict[str, Callable[[ir.Operation], None]] = {
+    "memref.generic_atomic_rmw": _atomic_region,
+    "memref.store": _store_bool,
+    "memref.load": _load_bool,
+}
 _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "gpu.subgroup_size": _subgroup_size,
     "gpu.subgroup_id": _subgroup_id,

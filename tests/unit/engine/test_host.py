@@ -257,6 +257,89 @@ def test_launches_in_every_form(tmp_path: Path) -> None:
     assert found.count("mgpuLaunchKernel") == 4
 
 
+def test_a_token_with_two_consumers_makes_two_streams(tmp_path: Path) -> None:
+    """Upstream would go on in one stream twice and destroy it twice."""
+    lines = """ %h = memref.alloc(%n) : memref<?xf32>
+ %t0 = gpu.wait async
+ %d, %t1 = gpu.alloc async [%t0] (%n) : memref<?xf32>
+ %t2 = gpu.memcpy async [%t1] %d, %h : memref<?xf32>, memref<?xf32>
+ %t3 = gpu.memcpy async [%t1] %h, %d : memref<?xf32>, memref<?xf32>
+ gpu.wait [%t2, %t3]"""
+    llvm = run_body(tmp_path, lines)
+    found = calls(llvm)
+    assert found.count("mgpuStreamCreate") == found.count("mgpuStreamDestroy") == 2
+    destroyed = re.findall(r"@mgpuStreamDestroy\(ptr (%\w+)\)", llvm)
+    assert len(set(destroyed)) == 2
+    # What the second stream waits for is recorded right after the allocation, before any copy.
+    assert found.index("mgpuEventRecord") < found.index("mgpuMemcpy")
+
+
+LOOP = """ %zero = arith.constant 0 : index
+ %one = arith.constant 1 : index
+ %t0 = gpu.wait async
+"""
+LAUNCH_ONE = "@saxpy_kernels::@saxpy blocks in (%one, %one, %one) threads in (%one, %one, %one)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            f"""%r = scf.for %i = %zero to %n step %one iter_args(%t = %t0) -> (!gpu.async.token) {{
+ %u = gpu.launch_func async [%t] {LAUNCH_ONE}
+ scf.yield %u : !gpu.async.token
+}}
+gpu.wait [%r]""",
+            "a gpu token is passed to 'scf.yield'",
+        ),
+        (
+            "scf.for %i = %zero to %n step %one {\n gpu.wait [%t0]\n}",
+            "'gpu.wait' is in a loop and depends on a token from before it",
+        ),
+    ],
+)
+def test_tokens_that_upstream_would_mistake_are_refused(tmp_path: Path, lines: str, message: str) -> None:
+    function = f"func.func @f(%n: index) {{\n{LOOP}{lines}\n return\n}}"
+    text = f"module attributes {{gpu.container_module}} {{\n{PLACEHOLDER}\n{function}\n}}"
+    given = {"host": text, "binary.0": bundled(tmp_path)}
+    error = failing_step(tmp_path / "host", StepKind.HOST, params(), given, OUTPUTS)
+    assert message in [d.message for d in error.diagnostics]
+    assert all(d.location for d in error.diagnostics)
+    assert "gpu.wait" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("lines", "hint"),
+    [
+        ("%d = gpu.alloc (%n) : memref<?xf64>\n gpu.memset %d, %x : memref<?xf64>, f64", "16 or 32 bits"),
+        ('gpu.printf "hi"', "only kernels"),
+        ("%t = async.execute { async.yield }\n async.await %t : !async.token", "gpu tokens"),
+        ("%d = gpu.alloc (%n) : memref<?xf32, #gpu.address_space<global>>", "left out"),
+    ],
+)
+def test_what_upstream_cannot_lower_has_advice(tmp_path: Path, lines: str, hint: str) -> None:
+    text = f"func.func @f(%n: index, %x: f64) {{ {lines}\n return }}"
+    given = HostParams(modules=(), offload=Offload.DISPATCH)
+    error = failing_step(tmp_path, StepKind.HOST, given, {"host": text}, OUTPUTS)
+    assert hint in error.hint
+
+
+def test_memory_that_upstream_would_abort_on(tmp_path: Path) -> None:
+    lines = """ %b = memref.alloc(%n) : memref<?xi1>
+ %f = memref.alloc(%n) : memref<?xf32>
+ %zero = arith.constant 0 : index
+ %v = memref.load %b[%zero] : memref<?xi1>
+ memref.store %v, %b[%n] : memref<?xi1>
+ %old = memref.generic_atomic_rmw %f[%zero] : memref<?xf32> {
+ ^bb0(%x: f32):
+  %y = arith.mulf %x, %x : f32
+  memref.atomic_yield %y : f32
+ }"""
+    llvm = run_body(tmp_path, lines)
+    assert "store i8" in llvm
+    assert "cmpxchg" in llvm
+
+
 def test_main_without_a_result_ends_with_zero(tmp_path: Path) -> None:
     given = HostParams(modules=(), offload=Offload.DISPATCH)
     llvm = lowered(tmp_path, "func.func @main() { return }", given).text("llvm")
