@@ -69,7 +69,7 @@ def parse(text: str) -> list[TextBinary]:
                 line = text.count("\n", 0, match.start()) + 1
                 raise DamagedError(f"line {line}: cannot read this gpu.binary: {error}") from error
             found.append(binary)
-        elif match[0] == f'"{KEYWORD}"':
+        elif match[0] == f'"{KEYWORD}"' and text.startswith("(", at):
             line = text.count("\n", 0, match.start()) + 1
             raise DamagedError(f"line {line}: a gpu.binary in MLIR's generic form; print it in the usual one")
     return found
@@ -99,8 +99,10 @@ def _binary(text: str, at: int) -> tuple[TextBinary, int]:
         end = _close(text, at)
         handler = text[at + 1 : end - 1].strip()
         at = _spaces(text, end)
-    if text.startswith(("{", "attributes"), at):
-        at = _spaces(text, _close(text, text.index("{", at)))
+    if text.startswith("attributes", at):
+        at = _spaces(text, at + len("attributes"))
+    if text.startswith("{", at):
+        at = _spaces(text, _close(text, at))
     if not text.startswith("[", at):
         raise DamagedError("expected [ and a list of objects")
     end = _close(text, at)
@@ -149,17 +151,20 @@ def _strings(text: str) -> dict[str, str]:
 
 
 def _split(text: str, at: int, end: int) -> list[str]:
-    """The parts between commas that stand in no bracket."""
-    parts, begin = [], at
+    """The parts between commas that stand in no bracket, without comments."""
+    parts, part = [], ""
     while at < end:
+        begin = at
         if text[at] == ",":
-            parts.append(text[begin:at])
+            parts.append(part)
+            part = ""
             at += 1
-            begin = at
-        else:
-            at = _over(text, at)
-    if text[begin:end].strip():
-        parts.append(text[begin:end])
+            continue
+        at = _over(text, at)
+        if not text.startswith("//", begin):
+            part += text[begin:at]
+    if part.strip():
+        parts.append(part)
     return parts
 
 
