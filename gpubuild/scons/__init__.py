@@ -1,1 +1,1 @@
-"""The SCons tool: ``env.GpuProgram``."""
+"""SCons: the tool that makes ``env.GpuProgram`` of a targets.yaml. The only package that imports SCons."""
