@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
 
-from gpubuild.errors import StepError
+from gpubuild.engine import mlir
 
 # gpu::CompilationTarget; its Python spelling lives in the wrapper.
 BINARY = 3
@@ -38,12 +38,7 @@ class ObjectData:
 def make_binary(name: str, handler: str, objects: Sequence[ObjectData]) -> ir.Module:
     """A builtin.module with one gpu.binary, in the current context. Raises ``StepError``."""
     module = ir.Module.create()
-    try:
-        handler_attr = ir.Attribute.parse(handler)
-    except (ir.MLIRError, ValueError) as error:
-        raise StepError(
-            f"not an offloading handler: {handler}", hint="write one such as #gpu.select_object<0>"
-        ) from error
+    handler_attr = mlir.parse_attribute(handler, what="an offloading handler")
     with ir.InsertionPoint(module.body):
         ir.Operation.create(
             "gpu.binary",

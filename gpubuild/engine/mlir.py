@@ -57,6 +57,12 @@ def parse(text: str, *, source_name: str = "") -> ir.Module:
         return ir.Module.parse(_rename_buffer(_print(module.operation, locations=True), source_name))
 
 
+def parse_attribute(text: str, *, what: str) -> ir.Attribute:
+    """Parse an attribute that the user wrote. Raises ``StepError`` that says it is not ``what``."""
+    with _diagnosed(f"not {what}: {text}", SourceText(text, what)):
+        return ir.Attribute.parse(text)
+
+
 def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = None) -> None:
     """Run a pass pipeline such as ``builtin.module(canonicalize,cse)`` on a module or operation.
 

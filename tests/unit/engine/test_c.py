@@ -171,6 +171,17 @@ def test_cxx_is_compiled_as_cxx(tmp_path: Path, tools: Tools) -> None:
     assert b"_Z1fi" in ran.outputs["object"]
 
 
+def test_names_with_blanks_and_signs(tmp_path: Path, tools: Tools) -> None:
+    source = tmp_path / "p/my $folder/a #1.c"
+    source.parent.mkdir(parents=True)
+    source.write_text('#include "the header.h"\nint x = VALUE;\n')
+    (source.parent / "the header.h").write_text("#define VALUE 7\n")
+    params = PreprocessParams(language="c", suffix=".i", source_name="my $folder/a #1.c")
+    ran = preprocessed(tmp_path / "w", source, tools, params)
+    assert "int x = 7;" in ran.text("text")
+    assert dict(ran.result.result.discovered)[str(source.parent / "the header.h")]
+
+
 def test_a_source_outside_the_project_keeps_its_own_name(tmp_path: Path) -> None:
     assert preprocess.split_root(Path("/x/y/z.c"), "/x/y/z.c") == (Path("/x/y"), "z.c")
     assert preprocess.split_root(Path("/x/y/z.c"), "y/z.c") == (Path("/x"), "y/z.c")
