@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path, PurePosixPath
@@ -70,6 +71,23 @@ def _fingerprint(name: str, found: metadata.Distribution, root: Path, package: s
     if not entries:  # no RECORD: an editable or distribution-made installation
         entries = [(path.relative_to(root).as_posix(), memo.digest(path)) for path in _walk(root / package)]
     return digest_bytes(encode((name, found.version, tuple(entries))))
+
+
+def hidden_by(package: str, expected: Path) -> Path | None:
+    """The folder that Python would import ``package`` from, or parts of it, instead of ``expected``.
+
+    Its code would run under the identity of the installed package. ``mlir`` is a namespace package,
+    so a folder of that name in the working directory is harmless unless it holds the same modules.
+    """
+    spec = importlib.util.find_spec(package)
+    locations = [Path(p) for p in (spec.submodule_search_locations or ())] if spec else []
+    own = {path.name for path in expected.iterdir()} - {"__pycache__"}
+    for location in locations:
+        if location.resolve() == expected.resolve():
+            return None
+        if any((location / name).exists() for name in own):
+            return location
+    return locations[0] if locations else expected
 
 
 def tree_fingerprint(root: Path, paths: list[Path]) -> str:

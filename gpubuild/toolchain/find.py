@@ -17,7 +17,7 @@ from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import Settings
 from gpubuild.toolchain import rocm
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
-from gpubuild.toolchain.distribution import Distribution, find_distribution, tree_fingerprint
+from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by, tree_fingerprint
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.run import run_tool
 from gpubuild.toolchain.tool import Tool
@@ -176,6 +176,10 @@ class Toolchain:
     def _python_package(self, name: str, distribution: str, package: str) -> Tool | None:
         found = self._distribution(name, distribution, package)
         if found is None:
+            return None
+        hider = hidden_by(package, found.root / package)
+        if hider is not None:
+            self._problems[name] = f"{hider} hides the installed package; rename it or work elsewhere"
             return None
         return Tool(
             name=name,

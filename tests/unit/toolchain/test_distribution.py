@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.toolchain.distribution import find_distribution
+from gpubuild.toolchain.distribution import find_distribution, hidden_by
 from gpubuild.toolchain.memo import Memo
 
 
@@ -74,3 +74,22 @@ def test_metadata_left_without_the_package_counts_as_missing(
     (tmp_path / "thing").rmdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert find_distribution("gpubuild-probe", Memo(None), package="thing") is None
+
+
+def package(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_text("")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "hides"), [(["notes.txt"], False), (["ir.py"], True), (["__init__.py", "x.py"], True)]
+)
+def test_a_folder_of_the_same_name_hides_a_namespace_package_only_with_its_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], hides: bool
+) -> None:
+    installed = package(tmp_path / "site" / "gpubuild_probe_ns", "ir.py")
+    other = package(tmp_path / "cwd" / "gpubuild_probe_ns", *names)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "cwd"), str(tmp_path / "site"), *sys.path])
+    assert hidden_by("gpubuild_probe_ns", installed) == (other if hides else None)
