@@ -37,6 +37,7 @@ _PTX_VERSIONS = frozenset(
 _PTX_FEATURE = re.compile(r"\+ptx(\d+)")
 _NVIDIA_FEATURES = frozenset({f"ptx{v}" for v in _PTX_VERSIONS} | set(_PTX_MINIMUM))
 _WAVE32_SINCE = 10  # GFX10 and later run 32 work-items in a subgroup unless told otherwise
+_SWIZZLES_SINCE = 8
 _LISTED = 12
 
 
@@ -101,6 +102,11 @@ def subgroup_size(kind: Kind, chip: str, features: str = "") -> int:
     if "+wavefrontsize32" in features:
         return 32
     return 64 if gfx_version(chip)[0] < _WAVE32_SINCE else 32
+
+
+def exchanges_lanes(kind: Kind, chip: str) -> bool:
+    """Whether work-items of a subgroup can read each other's registers: all chips but GFX6 and 7."""
+    return kind is not Kind.ROCDL or gfx_version(chip)[0] >= _SWIZZLES_SINCE
 
 
 def gfx_version(chip: str) -> tuple[int, int, int]:

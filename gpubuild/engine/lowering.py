@@ -122,6 +122,7 @@ def _machine(params: CompileParams) -> rewrite.Machine:
     return rewrite.Machine(
         kind=params.kind,
         subgroup_size=chips.subgroup_size(params.kind, params.chip, params.features),
+        exchanges_lanes=chips.exchanges_lanes(params.kind, params.chip),
         fast_math=params.fast_math,
         name=params.target or params.chip,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from gpubuild.engine import libdevice, llvm
@@ -17,11 +18,13 @@ from gpubuild.engine.device import (
 )
 from gpubuild.engine.info import info_json, parse_ptxas
 from gpubuild.engine.io import StepIO
+from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.toolchain.run import run_tool
 
 # Functions that the CUDA driver provides to every kernel.
 _PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+_PTX_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 _PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
 
 
@@ -60,6 +63,12 @@ def emit_ptx(build: DeviceBuild) -> None:
             ("__ocml_", "that is a function of AMD's library; the module was written for ROCDL"),
         ),
     )
+    for name in build.kernel_names:
+        if not _PTX_NAME.fullmatch(name):
+            raise StepError(
+                f"kernel @{name} has a name that PTX cannot spell",
+                hint="use letters, digits, _ and $ only, and no digit first",
+            )
     build.assembly = llvm.emit_assembly(build.module, build.machine)
     build.io.write("asm", build.assembly)
 

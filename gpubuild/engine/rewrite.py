@@ -23,6 +23,7 @@ _FOREIGN_DIALECTS = {
     Kind.CPU: {"rocdl": "AMD", "amdgpu": "AMD"},
     Kind.ROCDL: {"nvvm": "NVIDIA", "nvgpu": "NVIDIA"},
 }
+_LANE_EXCHANGES = frozenset({"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce"})
 _UNSUPPORTED_ON_AMD = {
     "gpu.printf": "printing from a kernel is not supported on AMD GPUs",
     "cf.assert": "assertions in a kernel are not supported on AMD GPUs",
@@ -35,6 +36,7 @@ class Machine:
 
     kind: Kind
     subgroup_size: int
+    exchanges_lanes: bool = True  # work-items of a subgroup can read each other's registers
     fast_math: bool = False
     name: str = ""
 
@@ -107,6 +109,8 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
         return f"'{op.name}' is an instruction of {vendor} GPUs"
     if machine.kind is Kind.ROCDL and op.name in _UNSUPPORTED_ON_AMD:
         return _UNSUPPORTED_ON_AMD[op.name]
+    if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
+        return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
     return _narrow_memory(op)
 
 
@@ -139,6 +143,27 @@ def _num_subgroups(op: ir.Operation, machine: Machine) -> None:
 
 def _subgroup_reduce(op: ir.Operation, machine: Machine) -> None:
     expand_subgroup_reduce(op, machine.subgroup_size)
+
+
+def _rotate(op: ir.Operation, machine: Machine) -> None:
+    """``gpu.rotate`` as a shuffle: each work-item reads ``offset`` further, around in its ``width``."""
+    offset, width = op.attributes["offset"].value, op.attributes["width"].value
+    i32 = ir.IntegerType.get_signless(32)
+    emit = Emitter(op)
+    lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+    lane = emit.op("arith.index_cast", [lane], [i32]).results[0]
+    further = emit.binary("arith.addi", lane, emit.constant(offset, i32))
+    inside = emit.binary("arith.andi", further, emit.constant(width - 1, i32))
+    group = emit.binary("arith.andi", lane, emit.constant(-width, i32))
+    shuffle = emit.op(
+        "gpu.shuffle",
+        [op.operands[0], emit.binary("arith.ori", group, inside), emit.constant(machine.subgroup_size, i32)],
+        [op.results[0].type, op.results[1].type],
+        {"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>")},
+    )
+    for old, new in zip(op.results, shuffle.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
 
 
 def _atomic_region(op: ir.Operation, _: Machine | None = None) -> None:
@@ -206,6 +231,7 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "gpu.subgroup_id": _subgroup_id,
     "gpu.num_subgroups": _num_subgroups,
     "gpu.subgroup_reduce": _subgroup_reduce,
+    "gpu.rotate": _rotate,
     "memref.generic_atomic_rmw": _atomic_region,
     "memref.store": _store_bool,
     "memref.load": _load_bool,

@@ -93,6 +93,7 @@ def compile_module(
     located: str = "",
     libraries: tuple[bytes | str, ...] = (),
     without: tuple[str, ...] = (),
+    extra: dict[str, tuple[str, ...]] | None = None,
     **options: Any,
 ) -> Compiled:
     """One compile step in a child, in a folder of its own."""
@@ -101,11 +102,9 @@ def compile_module(
         inputs["located"] = located
     inputs.update({f"lib.{number}": data for number, data in enumerate(libraries)})
     params = compile_params(chip, **options)
-    given = tools(without=without)
+    given = {**tools(without=without), **(extra or {})}
     with tempfile.TemporaryDirectory() as folder:
-        return Compiled(
-            in_child(run_step, Path(folder), StepKind.COMPILE, params, inputs, OUTPUTS, dict(given))
-        )
+        return Compiled(in_child(run_step, Path(folder), StepKind.COMPILE, params, inputs, OUTPUTS, given))
 
 
 def outline_source(text: str, *, name: str = "k.mlir", passes: str = "") -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 import io
 import re
+import struct
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unit.engine.device_steps import compile_module, kernel, outline_source
+from unit.engine.device_steps import compile_module, in_child, kernel, outline_source
 
+from gpubuild.engine import llvm
 from gpubuild.errors import Location, StepError, ToolNotFoundError, UsageError
 
 EM_CUDA, EM_AMDGPU = 190, 224
@@ -252,3 +254,57 @@ def test_ptxas_output_is_shown() -> None:
         compile_module(kernel(body), "sm_60")
     assert caught.value.stage == "ptxas"
     assert "nonsense" in caught.value.output
+
+
+OCML = """
+@__oclc_unsafe_math_opt = external addrspace(4) constant i8
+@__oclc_ISA_version = external addrspace(4) constant i32
+define float @__ocml_sin_f32(float %x) {
+  %flag = load i8, ptr addrspace(4) @__oclc_unsafe_math_opt
+  %version = load i32, ptr addrspace(4) @__oclc_ISA_version
+  %sum = call i32 @__ockl_mix(i8 %flag, i32 %version)
+  %value = uitofp i32 %sum to float
+  ret float %value
+}
+declare i32 @__ockl_mix(i8, i32)
+"""
+OCKL = """
+define i32 @__ockl_mix(i8 %flag, i32 %version) {
+  %wide = zext i8 %flag to i32
+  %result = shl i32 %version, %wide
+  ret i32 %result
+}
+"""
+
+
+@pytest.mark.parametrize(("fast", "value"), [(False, "9010.0"), (True, "18020.0")])
+def test_rocm_libraries_are_linked_with_their_controls(fast, value, tmp_path) -> None:
+    """ocml calls ockl; both read control constants that say chip and precision."""
+    for name, text in (("ocml.bc", OCML), ("ockl.bc", OCKL)):
+        (tmp_path / name).write_bytes(in_child(_bitcode, text))
+    built = compile_module(
+        kernel(SINE), "gfx90a", fast_math=fast, extra={"rocm-device-libs": (str(tmp_path),)}
+    )
+    constant = struct.pack(">f", float(value)).hex()
+    assert f"0x{constant}" in built.asm
+
+
+def _bitcode(text: str) -> bytes:
+    return llvm.parse_assembly(text, llvm.new_context()).as_bitcode()
+
+
+def test_a_rocm_folder_without_the_library_is_named(tmp_path) -> None:
+    with pytest.raises(StepError, match=r"ocml\.bc"):
+        compile_module(kernel(SINE), "gfx90a", extra={"rocm-device-libs": (str(tmp_path),)})
+
+
+def test_kernel_names_that_ptx_cannot_spell() -> None:
+    with pytest.raises(StepError, match="PTX cannot spell"):
+        compile_module('gpu.module @k { gpu.func @"a-b" () kernel { gpu.return } }', "sm_60")
+    assert compile_module('gpu.module @k { gpu.func @"a-b" () kernel { gpu.return } }', "gfx90a").object
+
+
+def test_old_amd_chips_refuse_shuffles_instead_of_crashing() -> None:
+    body = "%r = gpu.subgroup_reduce add %x : (f32) -> f32\nmemref.store %r, %a[%i] : memref<?xf32>"
+    with pytest.raises(StepError, match="gfx700 cannot compile"):
+        compile_module(kernel(body), "gfx700")

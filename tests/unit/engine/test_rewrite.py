@@ -77,6 +77,27 @@ def test_vectors_are_reduced_by_element() -> None:
     assert "gpu.subgroup_reduce" not in text
 
 
+def test_rotate_reads_around_in_its_width() -> None:
+    text = prepared("%r, %v = gpu.rotate %x, 3, 16 : f32\nmemref.store %r, %a[%i] : memref<?xf32>")
+    assert "gpu.shuffle  idx" in text and "gpu.rotate" not in text
+    assert all(f"constant {c} : i32" in text for c in (3, 15, -16, 32))
+
+
+def test_chips_that_cannot_exchange_lanes_say_so() -> None:
+    def attempt(op: str) -> None:
+        with mlir.context():
+            machine = rewrite.Machine(kind=Kind.ROCDL, subgroup_size=64, exchanges_lanes=False)
+            rewrite.prepare(mlir.parse(kernel(op)), machine)
+
+    for op in (
+        "%r = gpu.subgroup_reduce add %x : (f32) -> f32",
+        "%r = gpu.all_reduce add %x {} : (f32) -> f32",
+    ):
+        with pytest.raises(StepError) as caught:
+            in_child(attempt, op)
+        assert "exchange" in caught.value.diagnostics[0].message
+
+
 def test_subgroup_numbers_on_nvidia() -> None:
     text = prepared(
         "%s = gpu.subgroup_size : index\n%g = gpu.subgroup_id : index\n%c = gpu.num_subgroups : index\n"
