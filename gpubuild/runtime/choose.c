@@ -164,7 +164,7 @@ struct gb_fit gb_fit_cpu(const struct gb_image *image) {
     if (image->chip[0] == '\0') {
         return fit(1); /* a bare object says nothing; its author promised */
     }
-    if (!gb_cpu_supports(image->chip, NULL)) {
+    if (!gb_cpu_supports(image->chip, image->features)) {
         return unfit("needs instructions that this processor lacks");
     }
     for (unsigned i = 0; i < LEVELS; i++) {

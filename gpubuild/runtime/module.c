@@ -35,9 +35,9 @@ struct gb_module {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gb_module *modules;            /* newest first */
+static struct gb_module *modules;              /* newest first */
 static struct gb_device *devices[MAX_DEVICES]; /* by ordinal, all of one vendor */
-static struct gb_device *decided;            /* the process's first device: fixes the vendor */
+static struct gb_device *decided;              /* the process's first device: fixes the vendor */
 
 static _Thread_local struct gb_device *thread_device;
 static _Thread_local int thread_ordinal = -1; /* what gb_device_select asked for; -1: never */
@@ -144,8 +144,7 @@ static struct gb_device *open_locked(int ordinal) {
                            : decided->vendor == GB_VENDOR_HIP ? gb_hip_open(ordinal, &why)
                                                               : gb_cpu_open(ordinal, &why);
         if (devices[ordinal] == NULL) {
-            const struct gb_where where = {.device = decided->name, .call = "mgpuSetDefaultDevice"};
-            gb_fatal(&where, "the program asks for device %d, which cannot be used: %s", ordinal, why);
+            gb_fatal(NULL, "device %d, which the program or GPUBUILD_DEVICE asks for, cannot be used: %s", ordinal, why);
         }
     }
     return devices[ordinal];
@@ -157,7 +156,9 @@ static struct gb_device *current_locked(void) {
         devices[decided->ordinal] = decided;
     }
     if (thread_device == NULL) {
-        thread_device = thread_ordinal < 0 || decided->vendor == GB_VENDOR_CPU ? decided : open_locked(thread_ordinal);
+        /* A processor is one device: it stands in for any number. */
+        int wanted = thread_ordinal >= 0 ? thread_ordinal : gb_settings()->ordinal;
+        thread_device = decided->vendor == GB_VENDOR_CPU ? decided : open_locked(wanted);
     }
     return thread_device;
 }

@@ -116,6 +116,11 @@ class Runtime:
         return Outcome(code=done.returncode, out=done.stdout, err=done.stderr.decode(), calls=calls)
 
 
+def extra_flags() -> list[str]:
+    """Compiler flags of this test run, such as ``-fsanitize=address,undefined``."""
+    return os.environ.get("GPUBUILD_TEST_CFLAGS", "").split()
+
+
 def sanitizer_environment() -> dict[str, str]:
     """What a child needs to load a library built with GPUBUILD_TEST_CFLAGS=-fsanitize=… (docs/runtime.md)."""
     names = {
@@ -130,8 +135,9 @@ def build(folder: Path, scratch: Path) -> Runtime:
     """Compile the library and both fakes with the system's C compiler."""
     library = folder / "libgpubuild_rt.so"
     sources = sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.S")])
-    extra = os.environ.get("GPUBUILD_TEST_CFLAGS", "").split()
-    subprocess.run(["cc", *FLAGS, *extra, "-shared", "-o", library, *sources, "-ldl", "-lm"], check=True)
+    subprocess.run(
+        ["cc", *FLAGS, *extra_flags(), "-shared", "-o", library, *sources, "-ldl", "-lm"], check=True
+    )
     fakes = {}
     for name, soname in (("cuda", "libcuda.so.1"), ("hip", "libamdhip64.so")):
         fakes[name] = folder / name

