@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.errors import UsageError
@@ -103,6 +104,9 @@ def _container(data: bytes) -> list[Module]:
 def _container_object(image: Image) -> Object:
     triple = image.strings.get("triple") or None
     kernels = _kernels(image.strings.get("gpubuild.kernels"))
+    if kernels is not None and image.image_kind == ImageKind.PTX:
+        # The note is about the machine code beside it; the driver allocates registers anew.
+        kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
     facts = None if kernels is not None else _lenient(image.data)
     return Object(
         target=image.strings.get("gpubuild.target"),

@@ -137,7 +137,7 @@ def test_table(tmp_path: Path) -> None:
         [
             "module  target  chip   format    size  kernel    regs  shared  spills  tier",
             "@k      old     sm_60  bin          7  store_id     9    1024      16  -",
-            "        old     sm_60  assembly  1234  store_id     9    1024      16  -",
+            "        old     sm_60  assembly  1234  store_id     -    1024       -  -",
         ]
     )
 
