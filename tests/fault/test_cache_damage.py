@@ -12,6 +12,7 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.index import DamagedIndexError
 from gpubuild.model.digest import digest_bytes
 
 
@@ -271,3 +272,24 @@ def test_a_record_moved_to_another_key_is_not_served(pristine: Path, tmp_path: P
     assert store.lookup(other) is None
     assert "malformed" in store.warnings[0]
     store.close()
+
+
+def test_an_index_replaced_by_another_process_is_not_set_aside_again(
+    pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, first = DiskStore(pristine), DiskStore(pristine)
+    assert late.lookup(KEY) and first.lookup(KEY)
+    result, files = make_result(tmp_path / "again")
+
+    def damaged(key: str) -> bytes | None:
+        raise DamagedIndexError("as if pages were bad")
+
+    for store in (first, late):
+        monkeypatch.setattr(store._index, "read", damaged)
+        assert store.lookup(KEY) is None
+        if store is first:
+            assert store.publish(KEY, result, files)
+    assert late.lookup(KEY) == result
+    assert late.stats().quarantined == 1
+    first.close()
+    late.close()
