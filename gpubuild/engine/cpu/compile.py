@@ -42,7 +42,7 @@ class CpuBuild:
     params: CompileParams
     io: StepIO
     llvm_text: str = ""
-    facts: Contextualized | None = None
+    facts: Contextualized = field(default_factory=lambda: Contextualized(kernels=(), sites=()))
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
     user_libraries: list[tuple[str, bytes]] = field(default_factory=list)
@@ -117,7 +117,6 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
 
 def link_image(build: CpuBuild) -> None:
     """Stage: entries and the image table; from here on only the image is visible outside."""
-    assert build.facts is not None
     module = llvm.parse_assembly(build.llvm_text, llvm.new_context(), name="translated LLVM IR")
     llvm.set_target(module, build.machine)
     kernels = []
@@ -180,7 +179,7 @@ def emit(build: CpuBuild) -> None:
 def link(build: CpuBuild) -> None:
     """Stage: ld.lld makes the shared object, which finds the C library's symbols when it is loaded."""
     io = build.io
-    command = [
+    command: list[str | Path] = [
         *io.tool("ld.lld"),
         "-shared",
         "--build-id=none",
@@ -192,8 +191,6 @@ def link(build: CpuBuild) -> None:
         "now",
         "-z",
         "noexecstack",
-        "-soname",
-        "gpubuild-cpu-image",
         _OBJECT_FILE,
         "-o",
         io.out_path("object"),
@@ -204,7 +201,6 @@ def link(build: CpuBuild) -> None:
 
 def write_info(build: CpuBuild) -> None:
     """Stage: tier and workgroup memory of each kernel."""
-    assert build.facts is not None
     build.io.write(
         "info",
         info_json(

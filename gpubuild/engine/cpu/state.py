@@ -38,7 +38,7 @@ class ModuleState:
 
     def written_op(self, op: ir.Operation) -> str:
         """The op of the source that ``op`` was made from; its own name when unknown."""
-        return self.op_names.get(str(op.location), op.name)
+        return self.op_names.get(str(op.location), str(op.name))
 
     def place(self, op: ir.Operation) -> tuple[Location | None, str]:
         """Where ``op`` is written and the text of that line; ``None`` without a real file."""

@@ -1,0 +1,124 @@
+/* cpu_fiber.c: stacks with guard pages, first frames, and a portable switch. */
+#define _GNU_SOURCE
+#include "cpu_fiber.h"
+
+#include "gpubuild_rt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13: a guard page without a mapping of its own */
+#endif
+
+enum {
+    DEFAULT_MAPPINGS = 65530, /* vm.max_map_count where it cannot be read */
+    OTHER_MAPPINGS = 8192     /* left to the rest of the program */
+};
+
+static size_t page_bytes(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t slot_bytes(void) {
+    return GB_FIBER_STACK_BYTES + page_bytes();
+}
+
+unsigned gb_fiber_max_threads(unsigned fibers) {
+    unsigned long mappings = DEFAULT_MAPPINGS;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    if (file != NULL) {
+        if (fscanf(file, "%lu", &mappings) != 1) {
+            mappings = DEFAULT_MAPPINGS;
+        }
+        fclose(file);
+    }
+    unsigned long usable = mappings > 2ul * OTHER_MAPPINGS ? mappings - OTHER_MAPPINGS : mappings / 2;
+    unsigned long threads = usable / (2ul * (fibers > 0 ? fibers : 1)); /* a stack and its guard */
+    return threads == 0 ? 1u : threads > 4096 ? 4096u : (unsigned)threads;
+}
+
+static void install_guard(char *page, size_t bytes) {
+    if (madvise(page, bytes, MADV_GUARD_INSTALL) == 0 || mprotect(page, bytes, PROT_NONE) == 0) {
+        return;
+    }
+    gb_fatal(NULL,
+             "cannot protect the stacks of work-items: %s; lower GPUBUILD_CPU_THREADS or raise vm.max_map_count",
+             strerror(errno));
+}
+
+void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count) {
+    if (count <= stacks->count) {
+        return;
+    }
+    gb_fiber_stacks_free(stacks);
+    size_t bytes = count * slot_bytes();
+    char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+        gb_fatal(NULL, "no memory for the stacks of %zu work-items (%zu MiB of address space): %s", count,
+                 bytes >> 20, strerror(errno));
+    }
+    for (size_t i = 0; i < count; i++) {
+        install_guard(base + i * slot_bytes(), page_bytes());
+    }
+    stacks->base = base;
+    stacks->count = count;
+}
+
+void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks) {
+    if (stacks->base != NULL) {
+        munmap(stacks->base, stacks->count * slot_bytes());
+    }
+    stacks->base = NULL;
+    stacks->count = 0;
+}
+
+#if defined(__x86_64__)
+
+void gb_fiber_switch_x86_64(void **from, void *to);
+
+void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
+                    void (*entry)(void)) {
+    enum { STAGGER_BYTES = 192, STAGGER_STEPS = 61, SAVED_REGISTERS = 6 };
+    /* Equal addresses modulo the page size would fight for the same cache sets. */
+    char *top = stacks->base + (index + 1) * slot_bytes() - (index % STAGGER_STEPS) * STAGGER_BYTES;
+    uintptr_t *frame = (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15);
+    *--frame = 0; /* where a return address would be: ends back traces, and rsp ≡ 8 (mod 16) at entry */
+    *--frame = (uintptr_t)entry;
+    for (int i = 0; i < SAVED_REGISTERS; i++) {
+        *--frame = 0;
+    }
+    uint32_t control[2] = {0, 0};
+    __asm__ volatile("stmxcsr %0" : "=m"(control[0]));
+    __asm__ volatile("fnstcw %0" : "=m"(control[1]));
+    *--frame = (uintptr_t)control[0] | (uintptr_t)control[1] << 32;
+    fiber->stack_pointer = frame;
+}
+
+void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
+    gb_fiber_switch_x86_64(&from->stack_pointer, to->stack_pointer);
+}
+
+#else
+
+void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
+                    void (*entry)(void)) {
+    if (getcontext(&fiber->context) != 0) {
+        gb_fatal(NULL, "getcontext: %s", strerror(errno));
+    }
+    fiber->context.uc_stack.ss_sp = stacks->base + index * slot_bytes() + page_bytes();
+    fiber->context.uc_stack.ss_size = GB_FIBER_STACK_BYTES;
+    fiber->context.uc_link = NULL;
+    makecontext(&fiber->context, entry, 0);
+}
+
+void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
+    if (swapcontext(&from->context, &to->context) != 0) {
+        gb_fatal(NULL, "swapcontext: %s", strerror(errno));
+    }
+}
+
+#endif

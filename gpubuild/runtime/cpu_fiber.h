@@ -1,0 +1,46 @@
+/* cpu_fiber.h: stacks, and the switch from one to another. */
+#ifndef GPUBUILD_CPU_FIBER_H
+#define GPUBUILD_CPU_FIBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+/* Of one work-item. Kernels keep small private arrays there and call printf at most; the pages are
+ * backed by memory only once they are touched. */
+#define GB_FIBER_STACK_BYTES (256u * 1024u)
+
+/* A suspended flow of control. */
+struct gb_fiber {
+#if defined(__x86_64__)
+    void *stack_pointer;
+#else
+    ucontext_t context;
+#endif
+};
+
+/* Stacks for `count` fibers, each with an inaccessible page below it. */
+struct gb_fiber_stacks {
+    char *base;
+    size_t count;
+};
+
+/* How many threads may have stacks for `fibers` fibers at once; at least 1. Guard pages are a
+ * limited resource on older kernels. */
+unsigned gb_fiber_max_threads(unsigned fibers);
+
+/* Make room for `count` fibers; keeps what is there. Fatal when memory runs out. */
+void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count);
+void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks);
+
+/* Prepare fiber `index` to run `entry`, which must not return, on its own stack. */
+void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
+                    void (*entry)(void));
+
+/* Save the present flow in `from` and go on where `to` was saved or started. */
+void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to);
+
+#endif

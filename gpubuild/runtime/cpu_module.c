@@ -1,0 +1,150 @@
+/* cpu_module.c: CPU objects: from bytes in memory to kernels that can be called. */
+#define _GNU_SOURCE
+#include "cpu_image.h"
+#include "cpu_print.h"
+#include "cpu_team.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct gb_cpu_module {
+    void *library;
+    int file; /* open as long as the module is: its number is part of the name dlopen knows it by */
+    const gb_cpu_image *image;
+    struct gb_cpu_module *next;
+};
+
+static struct gb_cpu_module *modules;
+static pthread_rwlock_t modules_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static const gb_cpu_services services = {
+    .barrier = gb_cpu_barrier,
+    .cluster_barrier = gb_cpu_cluster_barrier,
+    .lanes = gb_cpu_lanes,
+    .print = gb_cpu_print,
+    .assert_fail = gb_cpu_assert_fail,
+    .time_ns = gb_cpu_time_ns,
+};
+
+/* Images call the C library without naming it: its mathematics must be visible to them. */
+static void load_math(void) {
+    (void)dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL); /* other C libraries have it built in */
+}
+
+static int temporary_file(void) {
+    char path[] = "/tmp/gpubuild-XXXXXX";
+    int file = mkostemp(path, O_CLOEXEC);
+    if (file >= 0) {
+        unlink(path);
+    }
+    return file;
+}
+
+static int file_with(const void *data, size_t size, const struct gb_where *where) {
+    int file = memfd_create("gpubuild-cpu-image", MFD_CLOEXEC);
+    if (file < 0) {
+        file = temporary_file();
+    }
+    if (file < 0) {
+        gb_fatal(where, "no place for a CPU image: neither memfd_create nor a file in /tmp works: %s", strerror(errno));
+    }
+    const char *at = data;
+    while (size > 0) {
+        ssize_t written = write(file, at, size);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            gb_fatal(where, "cannot copy a CPU image: %s", strerror(errno));
+        }
+        at += written;
+        size -= (size_t)written;
+    }
+    return file;
+}
+
+gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *module_name) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_math);
+    const struct gb_where where = {.module = module_name, .device = "cpu", .call = "dlopen"};
+    struct gb_cpu_module *module = gb_allocate(sizeof *module);
+    module->file = file_with(data, size, &where);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
+    module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (module->library == NULL) {
+        const char *reason = dlerror();
+        gb_fatal(&where, "the CPU image cannot be loaded: %s", reason != NULL ? reason : "unknown reason");
+    }
+    gb_cpu_image *image = dlsym(module->library, GB_CPU_IMAGE_SYMBOL);
+    if (image == NULL || image->magic != GB_CPU_IMAGE_MAGIC) {
+        gb_fatal(&where, "the shared object is not a CPU image: it has no %s", GB_CPU_IMAGE_SYMBOL);
+    }
+    if (image->abi != GB_CPU_IMAGE_ABI) {
+        gb_fatal(&where, "the CPU image has ABI version %u, and this program's runtime has %u; build both anew", image->abi,
+                 GB_CPU_IMAGE_ABI);
+    }
+    image->services = &services;
+    module->image = image;
+    pthread_rwlock_wrlock(&modules_lock);
+    module->next = modules;
+    modules = module;
+    pthread_rwlock_unlock(&modules_lock);
+    return module;
+}
+
+void gb_cpu_module_unload(gb_cpu_module *module) {
+    pthread_rwlock_wrlock(&modules_lock);
+    for (struct gb_cpu_module **link = &modules; *link != NULL; link = &(*link)->next) {
+        if (*link == module) {
+            *link = module->next;
+            break;
+        }
+    }
+    pthread_rwlock_unlock(&modules_lock);
+    dlclose(module->library);
+    close(module->file);
+    free(module);
+}
+
+const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const char *name) {
+    const gb_cpu_image *image = module->image;
+    for (uint64_t i = 0; i < image->kernel_count; i++) {
+        if (strcmp(image->kernels[i].name, name) == 0) {
+            return &image->kernels[i];
+        }
+    }
+    return NULL;
+}
+
+/* The image that `kernel` is part of; NULL when it has been unloaded. */
+static const gb_cpu_image *image_of(const gb_cpu_kernel *kernel) {
+    const gb_cpu_image *found = NULL;
+    pthread_rwlock_rdlock(&modules_lock);
+    for (const struct gb_cpu_module *module = modules; module != NULL && found == NULL; module = module->next) {
+        uintptr_t first = (uintptr_t)module->image->kernels;
+        uintptr_t last = (uintptr_t)(module->image->kernels + module->image->kernel_count);
+        if ((uintptr_t)kernel >= first && (uintptr_t)kernel < last) {
+            found = module->image;
+        }
+    }
+    pthread_rwlock_unlock(&modules_lock);
+    return found;
+}
+
+const char *gb_cpu_site_name(const gb_cpu_kernel *kernel, uint32_t site) {
+    const gb_cpu_image *image = image_of(kernel);
+    return image != NULL && site < image->site_count ? image->sites[site] : "a barrier";
+}
+
+const char *gb_cpu_kernel_module(const gb_cpu_kernel *kernel) {
+    const gb_cpu_image *image = image_of(kernel);
+    return image != NULL ? image->module : NULL;
+}

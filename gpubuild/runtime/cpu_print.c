@@ -1,0 +1,41 @@
+/* cpu_print.c: printf, assertions and time for kernels. */
+#define _POSIX_C_SOURCE 200809L
+#include "cpu_print.h"
+
+#include "cpu_team.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+int gb_cpu_print(gb_cpu_item *item, const char *format, ...) {
+    (void)item;
+    va_list arguments;
+    va_start(arguments, format);
+    int printed = vprintf(format, arguments); /* locks the stream, so one call stays in one piece */
+    va_end(arguments);
+    return printed;
+}
+
+void gb_cpu_assert_fail(gb_cpu_item *item, const char *message, const char *file, uint32_t line,
+                        const char *function) {
+    (void)function; /* MLIR does not know it; the kernel's name says more */
+    const gb_cpu_kernel *kernel = item->kernel;
+    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const uint32_t *block = item->block_id;
+    const uint32_t *id = item->thread_id;
+    if (file[0] == '-' || file[0] == '(') { /* text without the user's locations */
+        gb_fatal(&where, "assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", message, block[0],
+                 block[1], block[2], id[0], id[1], id[2]);
+    }
+    gb_fatal(&where, "%s:%u: assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", file, line,
+             message, block[0], block[1], block[2], id[0], id[1], id[2]);
+}
+
+uint64_t gb_cpu_time_ns(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
+        return 0;
+    }
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,29 @@
+/* cpu_team.h: the fibers tier: work-items that can wait for each other, run by one thread. */
+#ifndef GPUBUILD_CPU_TEAM_H
+#define GPUBUILD_CPU_TEAM_H
+
+#include "cpu_image.h"
+
+/* The work-items of one workgroup, or of all workgroups of a cluster that has a cluster barrier. */
+struct gb_cpu_team;
+
+struct gb_cpu_team *gb_cpu_team_create(void);
+void gb_cpu_team_destroy(struct gb_cpu_team *team);
+
+/* Run `blocks` workgroups together. `block_ids` are their linear ids; workgroup i has its static memory at
+ * shared + i * stride and its dynamic memory at dynamic + i * stride. */
+void gb_cpu_team_run(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, const uint64_t *block_ids,
+                     uint32_t blocks, char *shared, char *dynamic, size_t stride);
+
+/* The services of cpu_image.h that make a work-item wait. */
+void gb_cpu_barrier(gb_cpu_item *item, uint32_t site);
+void gb_cpu_cluster_barrier(gb_cpu_item *item, uint32_t site);
+uint64_t gb_cpu_lanes(gb_cpu_item *item, uint32_t site, uint32_t op, uint32_t mask, uint32_t value,
+                      uint32_t lane, uint32_t clamp);
+
+/* What site `site` of the kernel's module is called in messages (cpu_module.c). */
+const char *gb_cpu_site_name(const gb_cpu_kernel *kernel, uint32_t site);
+/* The module a kernel belongs to (cpu_module.c). */
+const char *gb_cpu_kernel_module(const gb_cpu_kernel *kernel);
+
+#endif
