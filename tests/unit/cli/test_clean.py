@@ -1,0 +1,117 @@
+"""Clean: what is removed and, above all, what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpubuild.cli.main import main
+from gpubuild.model.digest import digest_bytes, digest_file
+from gpubuild.model.step import ActionResult, Blob
+from gpubuild.state import BuildState, StepRecord
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A built project whose build folder also holds a source and a stranger's file."""
+    monkeypatch.chdir(tmp_path)
+    private = tmp_path / "build" / ".gpubuild"
+    (private / "sources").mkdir(parents=True)
+    (private / "sources" / "module.0.mlir").write_text("module")
+    folder = tmp_path / "build" / "saxpy"
+    folder.mkdir()
+    state = BuildState(private / "state.json")
+    for name in ("saxpy", "k.sm_60.cubin", "generated.mlir"):
+        (folder / name).write_text(name)
+        state.files.digest(folder / name)
+    (tmp_path / "main.c").write_text("saxpy")  # outside, with the very content of an output
+    state.files.digest(tmp_path / "main.c")
+    blobs = tuple(
+        Blob(name=n, digest=digest_file(folder / n), size_bytes=1) for n in ("saxpy", "k.sm_60.cubin")
+    )
+    record = StepRecord(key=digest_bytes(b""), parts={}, result=ActionResult(blobs=blobs))
+    state.remember("saxpy/link", record)
+    state.save()
+    (folder / "notes.txt").write_text("mine")
+    return tmp_path
+
+
+def left(project: Path) -> set[str]:
+    return {p.relative_to(project).as_posix() for p in project.rglob("*") if p.is_file()}
+
+
+def test_outputs_go_and_everything_else_stays(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clean"]) == 0
+    assert left(project) == {"main.c", "build/saxpy/generated.mlir", "build/saxpy/notes.txt"}
+    assert "removed 2 files" in capsys.readouterr().out
+
+
+def test_an_all_ours_folder_goes_itself(project: Path) -> None:
+    for name in ("generated.mlir", "notes.txt"):
+        (project / "build/saxpy" / name).unlink()
+    assert main(["clean", "-q"]) == 0
+    assert not (project / "build").exists()
+    assert main(["clean"]) == 0  # there is nothing to do, which is fine
+
+
+def test_dry_run_removes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = left(project)
+    assert main(["clean", "-n"]) == 0
+    assert "would remove build/saxpy/saxpy" in capsys.readouterr().out
+    # The lock may be new; nothing is gone.
+    assert before <= left(project)
+
+
+@pytest.mark.parametrize(
+    "state", ["", "[]", '{"files": 3, "steps": {}}', '{"files": {"a": []}, "steps": {}}']
+)
+def test_without_a_readable_state_only_the_private_folder_goes(project: Path, state: str) -> None:
+    (project / "build/.gpubuild/state.json").write_text(state)
+    assert main(["clean"]) == 0
+    assert not (project / "build/.gpubuild").exists()
+    assert (project / "build/saxpy/saxpy").exists()
+
+
+def test_paths_that_climb_out_are_not_followed(project: Path) -> None:
+    path = project / "build/.gpubuild/state.json"
+    document = json.loads(path.read_text())
+    entry = document["files"].pop(str(project / "main.c"))
+    document["files"][f"{project}/build/../main.c"] = entry
+    path.write_text(json.dumps(document))
+    assert main(["clean"]) == 0
+    assert (project / "main.c").exists()
+
+
+@pytest.mark.parametrize("folder", [".", "..", "/"])
+def test_folders_that_hold_more_than_a_build_are_refused(
+    project: Path, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = left(project)
+    assert main(["clean", "--build-dir", folder]) == 2
+    assert "refusing to clean" in capsys.readouterr().err
+    assert left(project) == before
+
+
+def test_the_projects_own_folder_is_refused_from_elsewhere(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    arguments = ["clean", "-f", str(project / "targets.yaml"), "--build-dir"]
+    assert main([*arguments, str(project)]) == 2
+    assert main([*arguments, str(project / "build")]) == 0
+
+
+def test_a_strangers_folder_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "src").mkdir()
+    (project / "src/precious.c").write_text("x")
+    assert main(["clean", "--build-dir", "src"]) == 2
+    assert "was not made by gpubuild" in capsys.readouterr().err
+    assert (project / "src/precious.c").exists()
+
+
+def test_a_link_is_refused(project: Path) -> None:
+    (project / "link").symlink_to(project / "build")
+    assert main(["clean", "--build-dir", "link"]) == 2
+    assert (project / "build/saxpy/saxpy").exists()

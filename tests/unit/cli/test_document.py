@@ -1,0 +1,93 @@
+"""Document: the JSON that scripts read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gpubuild.cli.build import exit_code
+from gpubuild.cli.document import build_document, dump, error_document
+from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, ToolNotFoundError
+from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.step import StepKind
+
+COMPILE = StepReport(
+    id="saxpy/compile/k/sm_60",
+    kind=StepKind.COMPILE,
+    program="saxpy",
+    module="k",
+    target="sm_60",
+    status=Status.RAN,
+    reason="first build",
+    seconds=0.25,
+    outputs=(Path("/p/build/saxpy/k.sm_60.cubin"),),
+)
+BROKEN = StepReport(
+    id="cc/main.c",
+    kind=StepKind.CC,
+    program="",
+    module="",
+    target="",
+    status=Status.FAILED,
+    error=StepError("cannot compile main.c", hint="fix it"),
+)
+
+
+def test_document_is_as_promised() -> None:
+    report = BuildReport(steps=(COMPILE,), executables={"saxpy": Path("/p/build/saxpy/saxpy")}, seconds=1.5)
+    document = json.loads(dump(build_document(report, ["saxpy", "other"])))
+    assert document["schema"] == 1
+    assert document["programs"] == [
+        {"name": "saxpy", "executable": "/p/build/saxpy/saxpy"},
+        {"name": "other", "executable": None},
+    ]
+    assert document["steps"] == [
+        {
+            "id": "saxpy/compile/k/sm_60",
+            "kind": "compile",
+            "module": "k",
+            "target": "sm_60",
+            "status": "ran",
+            "reason": "first build",
+            "seconds": 0.25,
+            "outputs": ["/p/build/saxpy/k.sm_60.cubin"],
+        }
+    ]
+    assert document["summary"]["ok"] is True
+    assert document["summary"]["ran"] == document["summary"]["steps"] == 1
+    assert document["summary"]["up-to-date"] == 0
+
+
+def test_a_failed_step_says_why() -> None:
+    report = BuildReport(steps=(COMPILE, BROKEN), executables={}, seconds=1)
+    document = build_document(report, ["saxpy"])
+    assert document["summary"]["ok"] is False
+    assert document["steps"][1]["error"]["text"] == "cannot compile main.c\n  hint: fix it"
+    assert exit_code(report) == 1
+
+
+def test_exit_code_of_a_missing_tool() -> None:
+    def report(*errors):
+        steps = tuple(
+            StepReport(
+                id=str(n), kind=StepKind.CC, program="", module="", target="", status=Status.FAILED, error=e
+            )
+            for n, e in enumerate(errors)
+        )
+        return BuildReport(steps=steps, executables={}, seconds=0)
+
+    assert exit_code(report(ToolNotFoundError("ptxas was not found"))) == 2
+    assert exit_code(report(ToolNotFoundError("ptxas was not found"), StepError("bad"))) == 1
+    assert exit_code(report()) == 0
+
+
+def test_configuration_errors_keep_their_places() -> None:
+    error = ConfigError(
+        [Diagnostic(message="unknown key", location=Location(file="t.yaml", line=3, column=5))]
+    )
+    document = error_document(error)
+    assert document["error"]["problems"] == [
+        {"file": "t.yaml", "line": 3, "column": 5, "message": "unknown key"}
+    ]
+    assert document["error"]["exit_code"] == 2
+    assert document["steps"] == []

@@ -1,0 +1,100 @@
+"""Main: every way to end has its exit code, and none a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpubuild import __version__
+from gpubuild.cli import main as module
+from gpubuild.cli.main import main
+from gpubuild.errors import InterruptedBuildError, StepError, UsageError
+
+
+def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
+    def fail(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(module, "_run", fail)
+    return main(["doctor"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (StepError("it broke"), 1, "error: it broke"),
+        (UsageError("what?", hint="this"), 2, "error: what?\n  hint: this"),
+        (InterruptedBuildError("interrupted"), 130, "interrupted"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("oops"), 3, "internal error: RuntimeError: oops"),
+    ],
+)
+def test_exit_codes(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    text: str,
+) -> None:
+    monkeypatch.delenv("GPUBUILD_DEBUG", raising=False)
+    assert ending(monkeypatch, error) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert text in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_internal_errors_can_be_looked_into(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPUBUILD_DEBUG", "1")
+    assert ending(monkeypatch, RuntimeError("oops")) == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_version_and_bare_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"gpubuild {__version__}\n"
+    assert main([]) == 0
+    assert "gpubuild init demo" in capsys.readouterr().out
+
+
+def test_sigterm_ends_like_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def wait(*_: object) -> int:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+        return 0
+
+    monkeypatch.setattr(module, "_run", wait)
+    assert main(["doctor"]) == 130
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = "import sys; from gpubuild.cli.main import main; sys.exit(main(['build', '--help']))"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_no_project_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["build", "--json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out.startswith('{\n  "schema": 1,')  # scripts get their document all the same
+    assert "gpubuild init" in captured.err
+    assert list(tmp_path.iterdir()) == []

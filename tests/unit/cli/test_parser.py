@@ -1,0 +1,103 @@
+"""Parser: what is accepted, and what is suggested when it is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpubuild.cli.parser import make_parser, parse
+from gpubuild.errors import UsageError
+
+COMMANDS = ("build", "run", "compile", "inspect", "doctor", "clean", "init", "cache")
+
+
+def test_build_options() -> None:
+    options = parse(
+        [
+            "build",
+            "a",
+            "b",
+            "-f",
+            "p.yaml",
+            "-j4",
+            "-t",
+            "sm_90",
+            "-t",
+            "cpu",
+            "--build-dir",
+            "out",
+            "--no-cache",
+            "-k",
+            "-n",
+        ]
+    )
+    assert options.programs == ["a", "b"]
+    assert (options.file, options.build_dir) == (Path("p.yaml"), Path("out"))
+    assert (options.jobs, options.targets) == (4, ["sm_90", "cpu"])
+    assert (options.no_cache, options.keep_going, options.dry_run, options.json) == (True, True, True, False)
+
+
+def test_what_follows_two_dashes_is_the_programs() -> None:
+    options = parse(["run", "edges", "-j2", "--", "-j", "in.ppm", "--", "x"])
+    assert options.programs == ["edges"]
+    assert options.jobs == 2
+    assert options.program_arguments == ["-j", "in.ppm", "--", "x"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["biuld"], "did you mean 'build'?", "gpubuild --help"),
+        (["build", "--jbos=3"], "did you mean '--jobs'?", "gpubuild build --help"),
+        (["compile", "k.mlir", "-t", "sm_90", "--emit", "lvm"], "did you mean 'llvm'?", "compile --help"),
+        (["cache", "stat"], "did you mean 'stats'?", "gpubuild cache --help"),
+        (["build", "-j0"], "expected a number of steps", "build --help"),
+        (["build", "--no"], "--no", "build --help"),  # no abbreviations: they break when options are added
+        (["compile", "k.mlir", "--emit", "asm"], "-t/--target", "compile --help"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(arguments)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as caught:
+            parse([command, "--help"])
+        assert caught.value.code == 0
+        assert f"gpubuild {command}" in capsys.readouterr().out
+    assert set(COMMANDS) <= set(make_parser().format_help().split())
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["build", "--help"]])
+def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
+    heavy = [
+        "yaml",
+        "networkx",
+        "diskcache",
+        "mlir",
+        "llvmlite",
+        "rich",
+        "elftools",
+        "msgpack",
+        "SCons",
+        "asyncio",
+        "multiprocessing",
+    ]
+    code = (
+        "import sys; from gpubuild.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "[]"

@@ -1,0 +1,125 @@
+"""Progress: the lines that a build shows."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from gpubuild.cli.console import Console
+from gpubuild.cli.progress import LiveView, PlainView, make_view, summary_line
+from gpubuild.errors import StepError
+from gpubuild.events import BuildWarning, PlanGrew, StepFinished, StepStarted
+from gpubuild.model.result import Status, StepReport
+from gpubuild.model.step import StepKind
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def report(status: Status, name: str = "saxpy/link", **more) -> StepReport:
+    return StepReport(
+        id=name,
+        kind=StepKind.LINK,
+        program="saxpy",
+        module="",
+        target="",
+        status=status,
+        seconds=0.25,
+        **more,
+    )
+
+
+def plain(*events, explain: bool = False, to_err: bool = False, **options) -> tuple[str, str]:
+    console = Console(out=io.StringIO(), err=io.StringIO(), **options)
+    with PlainView(console, to_err=to_err, explain=explain) as view:
+        for event in events:
+            view.on_event(event)
+    return console.out.getvalue(), console.err.getvalue()
+
+
+ALL = [StepFinished(report=report(status, reason="because")) for status in Status]
+
+
+def listed(text: str) -> set[str]:
+    return {line.split()[0] for line in text.splitlines()}
+
+
+def test_plain_lines_are_for_steps_that_did_something() -> None:
+    out, err = plain(PlanGrew(total=9), StepStarted(id="saxpy/link"), *ALL)
+    assert listed(out) == {"ran", "failed", "would-run"}
+    assert "0.25 s" in out
+    assert "because" not in out
+    assert err == ""
+
+
+def test_verbose_and_explain_list_every_step() -> None:
+    assert listed(plain(*ALL, verbose=True)[0]) == set(Status)
+    assert listed(plain(*ALL, explain=True, quiet=True)[0]) == set(Status)
+    assert plain(*ALL, explain=True)[0].count("(because)") == len(Status)
+
+
+def test_quiet_shows_errors_and_warnings_only() -> None:
+    broken = StepFinished(report=report(Status.FAILED, error=StepError("it broke")))
+    out, err = plain(*ALL, broken, BuildWarning(message="careful"), quiet=True)
+    assert out == ""
+    assert err == "error: it broke\nwarning: careful\n"
+
+
+def test_a_warning_is_told_once() -> None:
+    _, err = plain(*[BuildWarning(message="careful")] * 3)
+    assert err == "warning: careful\n"
+
+
+def test_progress_can_be_kept_off_stdout() -> None:
+    out, err = plain(*ALL, to_err=True)
+    assert out == ""
+    assert listed(err) == {"ran", "failed", "would-run"}
+
+
+@pytest.mark.parametrize(("status", "code"), [(Status.RAN, "\x1b[32m"), (Status.FAILED, "\x1b[31;1m")])
+def test_colour(status: Status, code: str) -> None:
+    event = StepFinished(report=report(status))
+    assert code in plain(event, color_out=True)[0]
+    assert "\x1b" not in plain(event)[0]
+
+
+def test_only_a_terminal_gets_a_live_view() -> None:
+    def view(**streams):
+        options = {"out": io.StringIO(), "err": io.StringIO()} | streams
+        return lambda to_err, **more: make_view(Console(**options, **more), to_err=to_err, explain=False)
+
+    assert isinstance(view(out=Terminal())(False), LiveView)
+    assert isinstance(view(out=Terminal())(True), PlainView)
+    assert isinstance(view(err=Terminal())(True), LiveView)
+    assert isinstance(view(out=Terminal())(False, quiet=True), PlainView)
+
+
+def test_live_view_shows_running_steps_and_leaves_errors_behind() -> None:
+    console = Console(out=Terminal(), err=io.StringIO())
+    with LiveView(console, to_err=False, explain=False) as view:
+        view.on_event(PlanGrew(total=3))
+        view.on_event(StepStarted(id="saxpy/compile/[bold]/sm_60"))
+        assert "saxpy/compile/[bold]/sm_60" in view._render().plain
+        view.on_event(StepFinished(report=report(Status.RAN, "saxpy/compile/[bold]/sm_60")))
+        view.on_event(StepFinished(report=report(Status.FAILED, error=StepError("it broke"))))
+        assert view._render().plain.startswith("[2/3]")
+        assert "1 ran, 1 failed" in view._render().plain
+    assert "failed" in console.out.getvalue()
+    assert console.err.getvalue() == "error: it broke\n"
+
+
+def test_live_view_draws_nothing_before_the_first_event() -> None:
+    console = Console(out=Terminal(), err=io.StringIO())
+    with LiveView(console, to_err=False, explain=False):
+        pass
+    assert console.out.getvalue() == ""
+
+
+def test_summary() -> None:
+    steps = (*[report(Status.RAN)] * 3, *[report(Status.UP_TO_DATE)] * 9)
+    assert summary_line(steps, 0.42) == "12 steps: 3 ran, 9 up to date in 0.4 s"
+    assert summary_line((report(Status.HIT_LOCAL),), 0) == "1 step: 1 from the cache in 0.0 s"
+    assert summary_line((), 0) == "0 steps: nothing to do in 0.0 s"

@@ -1,0 +1,65 @@
+"""Trace: lanes and times of steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpubuild.cli.trace import Tracer
+from gpubuild.errors import UsageError
+from gpubuild.events import Silent, StepFinished, StepStarted
+from gpubuild.model.result import Status, StepReport
+from gpubuild.model.step import StepKind
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def finished(name: str, status: Status = Status.RAN, seconds: float = 0.5) -> StepFinished:
+    return StepFinished(
+        report=StepReport(
+            id=name, kind=StepKind.CC, program="", module="", target="", status=status, seconds=seconds
+        )
+    )
+
+
+def test_steps_side_by_side_are_in_lanes_of_their_own() -> None:
+    seen = []
+
+    class Recorder(Silent):
+        def on_event(self, event) -> None:
+            seen.append(event)
+
+    tracer = Tracer(Recorder(), clock=Clock())  # zero at 101
+    events = [StepStarted(id="a"), StepStarted(id="b"), finished("a"), StepStarted(id="c")]
+    events += [finished("c"), finished("b"), finished("d", Status.UP_TO_DATE)]
+    for event in events:
+        tracer.on_event(event)
+    assert seen == events
+    spans = {e["name"]: e for e in tracer.document()["traceEvents"] if e["ph"] == "X"}
+    assert {n: (e["tid"], e["ts"], e["dur"]) for n, e in spans.items()} == {
+        "a": (1, 1_000_000, 2_000_000),
+        "b": (2, 2_000_000, 4_000_000),
+        "c": (1, 4_000_000, 1_000_000),
+        "d": (0, 6_500_000, 500_000),
+    }
+    assert spans["d"]["args"]["status"] == "up-to-date"
+    names = {e["tid"]: e["args"]["name"] for e in tracer.document()["traceEvents"] if e["ph"] == "M"}
+    assert names == {0: "look-ups", 1: "worker 1", 2: "worker 2"}
+
+
+def test_file(tmp_path: Path) -> None:
+    tracer = Tracer(Silent())
+    tracer.on_event(finished("a"))
+    tracer.write(tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text()) == tracer.document()
+    with pytest.raises(UsageError, match="cannot write the trace"):
+        tracer.write(tmp_path / "missing" / "trace.json")
