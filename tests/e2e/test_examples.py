@@ -100,9 +100,10 @@ def test_edges_filters_a_file(build_dir: Path, tmp_path: Path) -> None:
     header, pixels = output.read_bytes()[:13], output.read_bytes()[13:]
     assert header == b"P5\n96 64\n255\n"
     assert len(pixels) == 96 * 64
+    assert f" {sum(p >= 128 for p in pixels)} on edges" in expected("edges")
     # The rim of the disc (centre 36, 30, radius 20), and its inside.
-    assert pixels[30 * 96 + 16] == 255
-    assert pixels[30 * 96 + 36] == 0
+    assert pixels[30 * 96 + 16] >= 128
+    assert pixels[30 * 96 + 36] < 64
 
 
 @pytest.mark.parametrize(
@@ -176,11 +177,13 @@ def test_on_cuda(build_dir: Path, name: str) -> None:
     assert_prints(run(build_dir, name, device="cuda", **environment), name)
 
 
+# One module of two_modules is not compiled for AMD devices.
+FOR_AMD = [n for n in NAMES if "gfx90a" in PROJECT.programs[n].targets and n != "two_modules"]
+
+
 @pytest.mark.hip
 @pytest.mark.skipif(not has_hip(), reason="no AMD GPU")
-@pytest.mark.parametrize(
-    "name", [n for n in NAMES if "gfx90a" in PROJECT.programs[n].targets and n != "two_modules"]
-)
+@pytest.mark.parametrize("name", FOR_AMD)
 def test_on_hip(build_dir: Path, name: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "HIP_VISIBLE_DEVICES")}
     assert_prints(run(build_dir, name, device="hip", **environment), name)
