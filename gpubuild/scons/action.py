@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from gpubuild.model.params import Params
 from gpubuild.model.step import Step, StepKind
 from gpubuild.scons.session import Session
 
@@ -33,6 +32,8 @@ class StepAction:
     def __init__(self, session: Session, step: Step) -> None:
         self._session = session
         self._step = step
+        # SCons calls the action by this name when --debug=explain tells how it changed.
+        self.__name__ = f"{describe(step)}: {'; '.join(_parts(session, step, digits=12))} "
 
     def __call__(self, target: Sequence[Any], source: Sequence[Any], env: Any) -> int:  # noqa: ANN401
         """Run the step. The exit status goes to SCons, the message to stderr."""
@@ -52,8 +53,7 @@ def signature(session: Session, step: Step) -> str:
 
     ``$`` is doubled, because SCons expands variables in it.
     """
-    parts = [*_options(step.params), *session.fingerprints(step)]
-    return "; ".join(parts).replace("$", "$$")
+    return "; ".join(_parts(session, step)).replace("$", "$$")
 
 
 def describe(step: Step) -> str:
@@ -70,6 +70,7 @@ def describe(step: Step) -> str:
     return " ".join(words)
 
 
-def _options(params: Params) -> list[str]:
-    """``chip='sm_90'`` and so on: the options that are part of the step's identity."""
-    return [f"{f.name}={getattr(params, f.name)!r}" for f in fields(params) if f.compare]
+def _parts(session: Session, step: Step, digits: int | None = None) -> list[str]:
+    params = step.params
+    options = [f"{f.name}={getattr(params, f.name)!r}" for f in fields(params) if f.compare]
+    return options + [f"{name}={digest[:digits]}" for name, digest in session.fingerprints(step)]

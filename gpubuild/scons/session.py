@@ -60,9 +60,9 @@ class Session:
         """Bring a step up to date; called from SCons' job threads."""
         return self._builder.run_step(step)
 
-    def fingerprints(self, step: Step) -> list[str]:
-        """``name=digest`` of every tool whose change must rebuild the step."""
-        return [f"{name}={self._fingerprint(name)}" for name in (*step.tools, *step.optional_tools)]
+    def fingerprints(self, step: Step) -> list[tuple[str, str]]:
+        """Name and digest of every tool whose change must rebuild the step."""
+        return [(name, self._fingerprint(name)) for name in (*step.tools, *step.optional_tools)]
 
     def on_event(self, event: Event) -> None:
         """Show warnings, once each; SCons itself tells what is being built."""
