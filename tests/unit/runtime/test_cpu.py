@@ -1,0 +1,198 @@
+"""The mgpu* ABI on the CPU, with a real CPU image compiled from C."""
+
+# ruff: noqa: E501  (programs inside strings are not broken for width)
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+from unit.runtime.programs import RUNTIME, Runtime, container
+
+BASE = "x86-64" if "x86" in platform.machine() else "generic"
+
+# axpy(i64 n, f32 a, ptr x): x[i] += a, and which(ptr out): writes NUMBER.
+IMAGE = r"""
+#include "cpu_image.h"
+static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
+    (void)shared; (void)dynamic;
+    int64_t n = *(int64_t *)l->params[0];
+    float a = *(float *)l->params[1], *x = *(float **)l->params[2];
+    for (uint64_t b = first; b < last; b++)
+        for (uint32_t t = 0; t < l->block_dim[0]; t++) {
+            int64_t i = (int64_t)(b * l->block_dim[0] + t);
+            if (i < n) x[i] += a;
+        }
+}
+static void which(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
+    (void)first; (void)last; (void)shared; (void)dynamic;
+    **(int64_t **)l->params[0] = NUMBER;
+}
+static const uint64_t axpy_bytes[] = {8, 4, 8}, which_bytes[] = {8};
+static const gb_cpu_kernel kernels[] = {
+    {.name = "axpy", .run = axpy, .tier = GB_CPU_TIER_LOOP, .param_count = 3, .param_bytes = axpy_bytes},
+    {.name = "which", .run = which, .tier = GB_CPU_TIER_LOOP, .param_count = 1, .param_bytes = which_bytes},
+};
+gb_cpu_image gpubuild_cpu_image = {
+    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 2,
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Two CPU images; `which` of image N writes N."""
+    folder = tmp_path_factory.mktemp("cpu")
+    made = []
+    for number in range(2):
+        source: Path = folder / f"image{number}.c"
+        source.write_text(IMAGE)
+        library = source.with_suffix(".so")
+        flags = ["-O2", "-fPIC", "-shared", "-nostdlib", f"-DNUMBER={number}", f"-I{RUNTIME}"]
+        subprocess.run(["cc", *flags, source, "-o", library], check=True)
+        made.append(library.read_bytes())
+    return made
+
+
+AXPY = """
+    kernel = mgpuModuleGetFunction(load(0), b'axpy')
+    stream, event = mgpuStreamCreate(), mgpuEventCreate()
+    n = 1000
+    host = (c_float * n)(*range(n))
+    data = mgpuMemAlloc(4 * n, stream, 0)
+    mgpuMemcpy(data, addressof(host), 4 * n, stream)
+    arguments = [c_int64(n), c_float(0.5), c_void_p(data)]
+    launch(kernel, (16, 1, 1), (64, 1, 1), 0, stream, arguments)
+    mgpuEventRecord(event, stream)
+    mgpuStreamWaitEvent(None, event)
+    launch(kernel, (16, 1, 1), (64, 1, 1), 0, None, arguments)
+    mgpuMemcpy(addressof(host), data, 4 * n, None)
+    mgpuStreamSynchronize(None)
+    mgpuMemFree(data, None)
+    mgpuEventSynchronize(event)
+    mgpuEventDestroy(event)
+    mgpuStreamDestroy(stream)
+    print(list(host) == [i + 1.0 for i in range(n)], flush=True)
+"""
+
+
+@pytest.mark.parametrize("threads", ["", "1", "3"])
+def test_copies_and_launches(runtime: Runtime, images: list[bytes], threads: str) -> None:
+    done = runtime.run(AXPY, container((BASE, images[0])), GPUBUILD_CPU_THREADS=threads).ok()
+    assert (done.out, done.err) == (b"True\n", "")
+
+
+def test_a_bare_image(runtime: Runtime, images: list[bytes]) -> None:
+    """What `offload: select_object` embeds for a CPU target."""
+    assert runtime.run(AXPY, images[0], device="cpu").ok().out == b"True\n"
+
+
+WHICH = """
+    out = c_int64(-1)
+    launch(mgpuModuleGetFunction(load(0), b'which'), params=[c_void_p(addressof(out))])
+    print(out.value, flush=True)
+"""
+
+
+@pytest.mark.skipif(BASE != "x86-64", reason="levels of x86-64")
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_highest_level_that_the_processor_has(
+    runtime: Runtime, images: list[bytes], order: tuple[int, int]
+) -> None:
+    """Every x86-64 this runs on has v2."""
+    entries = [("x86-64", images[0]), ("x86-64-v2", images[1])]
+    assert runtime.run(WHICH, container(*(entries[i] for i in order))).ok().out == b"1\n"
+    entries = [("x86-64", images[0]), ("unheard-of", images[1])]
+    assert runtime.run(WHICH, container(*(entries[i] for i in order))).ok().out == b"0\n"
+
+
+def test_several_devices_numbers_are_one_processor(runtime: Runtime, images: list[bytes]) -> None:
+    assert (
+        runtime.run("mgpuSetDefaultDevice(3)\n" + AXPY.replace("\n    ", "\n"), images[0]).ok().out
+        == b"True\n"
+    )
+
+
+def test_unload_and_load_again(runtime: Runtime, images: list[bytes]) -> None:
+    script = """
+        out = c_int64(-1)
+        for _ in range(50):
+            module = load(0)
+            launch(mgpuModuleGetFunction(module, b'which'), params=[c_void_p(addressof(out))])
+            mgpuModuleUnload(module)
+        print(out.value, len(os.listdir('/proc/self/fd')) < 20, flush=True)
+    """
+    assert runtime.run(script, images[1]).ok().out == b"1 True\n"
+
+
+def test_missing_kernel(runtime: Runtime, images: list[bytes]) -> None:
+    done = runtime.run(
+        "mgpuModuleGetFunction(load(0), b'nothing')", container((BASE, images[0]), module="reduce")
+    )
+    assert done.code == 1
+    assert done.err == (
+        "gpubuild: the module has no kernel of this name\n"
+        "  module: reduce\n  kernel: nothing\n  device: cpu\n  call: mgpuModuleGetFunction\n"
+    )
+
+
+def test_extra_parameters(runtime: Runtime, images: list[bytes]) -> None:
+    script = (
+        "mgpuLaunchKernel(mgpuModuleGetFunction(load(0), b'which'), 1, 1, 1, 1, 1, 1, 0, None, None, 64, 0)"
+    )
+    done = runtime.run(script, images[0])
+    assert (done.code, "in `extra`, which only GPU drivers take" in done.err) == (1, True)
+
+
+def test_a_shared_object_that_is_no_image(runtime: Runtime) -> None:
+    libc = Path("/proc/self/maps").read_text().split("libc.so")[0].rsplit(" ", 1)[-1] + "libc.so.6"
+    if not Path(libc).exists():
+        pytest.skip("no libc.so.6 to try")
+    done = runtime.run("mgpuModuleGetFunction(load(0), b'k')", Path(libc).read_bytes())
+    assert done.code == 1
+    assert done.err.startswith("gpubuild: ")
+
+
+def test_memory(runtime: Runtime) -> None:
+    script = """
+        data = mgpuMemAlloc(64, None, 0xffffff01)
+        mgpuMemset32(data, 0xdeadbeef, 4, None)
+        mgpuMemset16(data + 16, 0xffff1234, 2, None)
+        mgpuMemset32(data + 21, 0x01020304, 1, None)
+        mgpuMemcpy(data + 32, data, 16, None)
+        mgpuMemHostRegister(data, 64)
+        mgpuMemHostUnregister(data)
+        print(data % 256, string_at(data, 20).hex(), string_at(data + 21, 4).hex(), string_at(data + 32, 16).hex(), flush=True)
+        mgpuMemFree(data, None)
+    """
+    done = runtime.run(script, device="cpu").ok()
+    assert done.out.split() == [b"0", b"efbeadde" * 4 + b"3412" * 2, b"04030201", b"efbeadde" * 4]
+
+
+def test_more_memory_than_there_is(runtime: Runtime) -> None:
+    done = runtime.run("mgpuMemAlloc(1 << 60, None, 0)", device="cpu")
+    assert (done.code, "out of memory: 1152921504606846976 bytes asked for" in done.err) == (1, True)
+
+
+def test_streams_are_distinct(runtime: Runtime) -> None:
+    done = runtime.run("print(len({mgpuStreamCreate() for _ in range(9)}), flush=True)", device="cpu").ok()
+    assert done.out == b"9\n"
+
+
+def test_launches_from_many_threads(runtime: Runtime, images: list[bytes]) -> None:
+    script = """
+        import threading
+        module = load(0)
+        data = (c_float * 4096)()
+        def work(start):
+            for _ in range(30):
+                launch(mgpuModuleGetFunction(module, b'axpy'), (8, 1, 1), (64, 1, 1), 0, None,
+                       [c_int64(512), c_float(1), c_void_p(addressof(data) + 4 * start)])
+        threads = [threading.Thread(target=work, args=(512 * i,)) for i in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        print(set(data), flush=True)
+    """
+    assert runtime.run(script, images[0]).ok().out == b"{30.0}\n"
