@@ -33,7 +33,7 @@ def test_type_error(project: Path) -> None:
     edit(project / "saxpy.mlir", "arith.mulf %a, %xi : f32", "arith.mulf %a, %i : f32")
     outcome = failed_build(project)
     assert outcome.code == 1
-    assert "saxpy.mlir:14:30: error:" in outcome.err
+    assert "saxpy.mlir:11:30: error:" in outcome.err
     assert "%ax = arith.mulf %a, %i : f32" in outcome.err
     assert "^" in outcome.err
 
@@ -64,8 +64,9 @@ def test_truncated_yaml(project: Path) -> None:
 UNSELECTABLE = """\
 module attributes {gpu.container_module} {
   gpu.module @saxpy_kernels {
-    llvm.func @bad(%x: i32) attributes {gpu.kernel, nvvm.kernel} {
+    llvm.func @bad(%to: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {
       %0 = llvm.call_intrinsic "llvm.amdgcn.s.getpc"() : () -> i64
+      llvm.store %0, %to : i64, !llvm.ptr
       llvm.return
     }
   }
