@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,4 @@ def built_runtime(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
 
 @pytest.fixture
 def runtime(built_runtime: Runtime, tmp_path: Path) -> Runtime:
-    return Runtime(
-        library=built_runtime.library, cuda=built_runtime.cuda, hip=built_runtime.hip, scratch=tmp_path
-    )
+    return replace(built_runtime, scratch=tmp_path)

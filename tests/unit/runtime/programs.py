@@ -73,9 +73,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The built library and the folders of the fake drivers."""
+    """The built library, shared and static, and the folders of the fake drivers."""
 
     library: Path
+    archive: Path
     cuda: Path
     hip: Path
     scratch: Path
@@ -133,11 +134,13 @@ def sanitizer_environment() -> dict[str, str]:
 
 def build(folder: Path, scratch: Path) -> Runtime:
     """Compile the library and both fakes with the system's C compiler."""
-    library = folder / "libgpubuild_rt.so"
+    library, archive = folder / "libgpubuild_rt.so", folder / "libgpubuild_rt.a"
     sources = sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.S")])
-    subprocess.run(
-        ["cc", *FLAGS, *extra_flags(), "-shared", "-o", library, *sources, "-ldl", "-lm"], check=True
-    )
+    flags = [*FLAGS, *extra_flags()]
+    subprocess.run(["cc", *flags, "-c", *sources], check=True, cwd=folder)
+    objects = sorted(folder.glob("*.o"))
+    subprocess.run(["ar", "rcs", archive, *objects], check=True)
+    subprocess.run(["cc", *flags, "-shared", "-o", library, *objects, "-ldl", "-lm"], check=True)
     fakes = {}
     for name, soname in (("cuda", "libcuda.so.1"), ("hip", "libamdhip64.so")):
         fakes[name] = folder / name
@@ -156,7 +159,7 @@ def build(folder: Path, scratch: Path) -> Runtime:
             ],
             check=True,
         )
-    return Runtime(library=library, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
+    return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
 
 
 def elf(machine: int, *, abi: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:

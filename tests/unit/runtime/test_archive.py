@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from unit.runtime.programs import (
     FLAGS,
-    RUNTIME,
     Runtime,
     container,
     cubin,
@@ -56,22 +55,25 @@ int main(int count, char **arguments) {
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("archive")
-    sources = [
-        *RUNTIME.glob("*.c"),
-        *RUNTIME.glob("*.S"),
-        *(Path(f) for f in extra_flags() if f.endswith(".c")),
-    ]
-    flags = [*FLAGS, *(f for f in extra_flags() if not f.endswith(".c"))]
-    for source in sources:
-        subprocess.run(["cc", *flags, "-c", source, "-o", folder / f"{source.name}.o"], check=True)
-    archive = folder / "libgpubuild_rt.a"
-    subprocess.run(["ar", "rcs", archive, *folder.glob("*.o")], check=True)
     image = container(("sm_90", cubin()), module="m")
     source = folder / "main.c"
     source.write_text(PROGRAM.replace("IMAGE", ",".join(map(str, image))))
-    subprocess.run(["cc", *flags, source, archive, "-ldl", "-lm", "-o", folder / "program"], check=True)
+    subprocess.run(
+        [
+            "cc",
+            *FLAGS,
+            *extra_flags(),
+            source,
+            built_runtime.archive,
+            "-ldl",
+            "-lm",
+            "-o",
+            folder / "program",
+        ],
+        check=True,
+    )
     return folder / "program"
 
 
