@@ -1,0 +1,161 @@
+"""Compile kernels for the CPU and launch them through the runtime's own C code, by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import gpubuild
+from gpubuild.engine import mlir
+from gpubuild.engine.table import run_job
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.job import Job, JobInput
+from gpubuild.model.params import CompileParams
+from gpubuild.model.step import StepKind
+from gpubuild.model.target import Kind, cpu_triple
+from gpubuild.settings import Settings
+from gpubuild.toolchain.find import Toolchain
+
+RUNTIME = Path(gpubuild.__file__).parent / "runtime"
+OUTPUTS = ("llvm", "asm", "object", "info")
+
+
+def compile_module(
+    text: str, folder: Path, *, chip: str = "x86-64-v3", located: bool = True, libraries=(), **options
+) -> Path:
+    """Run the compile step on the gpu.module in ``text``; the folder of its outputs."""
+    with mlir.context():
+        plain = mlir.parse(text)
+        name = mlir.gpu_modules(plain)[0].attributes["sym_name"].value
+        named = mlir.located_text(mlir.parse(text, source_name="user.mlir").operation)
+        canonical = named if options.get("debug") else mlir.canonical_text(plain.operation)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"module": canonical, **({"located": named} if located else {})}
+    texts.update({f"lib.{i}": library for i, library in enumerate(libraries)})
+    inputs = []
+    for role, content in texts.items():
+        path = folder / role
+        path.write_text(content)
+        inputs.append(JobInput(name=role, path=path, digest=digest_bytes(content.encode())))
+    tools = Toolchain(Settings.from_environ())
+    run_job(
+        Job(
+            step_id="test",
+            kind=StepKind.COMPILE,
+            params=CompileParams(
+                module=name, kind=Kind.CPU, triple=cpu_triple("x86_64"), chip=chip, target="cpu", **options
+            ),
+            inputs=tuple(inputs),
+            output_names=OUTPUTS,
+            tools={"ld.lld": tools.require("ld.lld").command},
+            workdir=folder,
+        )
+    )
+    return folder / "out"
+
+
+def build_runtime(folder: Path, *flags: str) -> Path:
+    """The parts of libgpubuild_rt that run CPU kernels, as a shared object."""
+    output = folder / "libcpu_device.so"
+    sources = [p for p in RUNTIME.iterdir() if p.name.startswith("cpu_") and p.suffix in (".c", ".S")]
+    sources += [RUNTIME / "message.c", RUNTIME / "env.c"]
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    command = [compiler] if compiler else ["python", "-m", "ziglang", "cc"]
+    subprocess.run(
+        [*command, "-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread",
+         *flags, "-o", str(output), *map(str, sources), "-lm", "-ldl"],
+        check=True,
+    )  # fmt: skip
+    return output
+
+
+class Dim3(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_uint32), ("y", ctypes.c_uint32), ("z", ctypes.c_uint32)]
+
+
+class KernelRecord(ctypes.Structure):
+    """gb_cpu_kernel of runtime/cpu_image.h."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("run", ctypes.c_void_p),
+        ("item", ctypes.c_void_p),
+        ("tier", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("shared_bytes", ctypes.c_uint64),
+        ("param_count", ctypes.c_uint64),
+        ("param_bytes", ctypes.c_void_p),
+        ("required_block", ctypes.c_uint32 * 3),
+        ("max_items", ctypes.c_uint32),
+    ]
+
+
+def dim(sizes) -> Dim3:
+    sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    return Dim3(*(*sizes, 1, 1)[:3])
+
+
+class Device:
+    """The CPU device out of ``library``."""
+
+    def __init__(self, library: Path) -> None:
+        self._c = ctypes.CDLL(str(library))
+        self._c.gb_cpu_module_load.restype = ctypes.c_void_p
+        self._c.gb_cpu_module_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p]
+        self._c.gb_cpu_module_unload.argtypes = [ctypes.c_void_p]
+        self._c.gb_cpu_module_kernel.restype = ctypes.POINTER(KernelRecord)
+        self._c.gb_cpu_module_kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+        self._c.gb_cpu_launch.argtypes = [
+            ctypes.POINTER(KernelRecord), Dim3, Dim3, Dim3, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t,
+        ]  # fmt: skip
+        self._c.gb_cpu_launch.restype = None
+        self._c.gb_cpu_supports.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+
+    def supports(self, chip: str, features: str | None = None) -> bool:
+        return bool(self._c.gb_cpu_supports(chip.encode(), features.encode() if features else None))
+
+    def load(self, out: Path, name: str = "k") -> Module:
+        data = (out / "object").read_bytes()
+        handle = self._c.gb_cpu_module_load(data, len(data), name.encode())
+        return Module(device=self, handle=handle, info=json.loads((out / "info").read_text()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    device: Device
+    handle: int
+    info: dict
+
+    def kernel(self, name: str):
+        return self.device._c.gb_cpu_module_kernel(self.handle, name.encode())
+
+    def unload(self) -> None:
+        self.device._c.gb_cpu_module_unload(self.handle)
+
+    def tier(self, name: str) -> str:
+        return next(k["tier"] for k in self.info["kernels"] if k["name"] == name)
+
+    def launch(self, name: str, grid, block, *args, dynamic=0, cluster=1, fibers=False) -> None:
+        """Launch; arrays become memref descriptors. ``fibers`` forces that tier."""
+        kernel = self.kernel(name)
+        assert kernel, name
+        if fibers:
+            record = KernelRecord.from_buffer_copy(kernel.contents)
+            record.run = None
+            kernel = ctypes.pointer(record)
+        values = []
+        for arg in args:
+            values.extend(_descriptor(arg) if isinstance(arg, np.ndarray) else [np.array([arg])])
+        pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
+        self.device._c.gb_cpu_launch(kernel, dim(cluster), dim(grid), dim(block), dynamic, pointers, len(values))
+
+
+def _descriptor(array: np.ndarray) -> list[np.ndarray]:
+    strides = [s // array.itemsize for s in array.strides]
+    return [np.array([v], np.int64) for v in (array.ctypes.data, array.ctypes.data, 0, *array.shape, *strides)]
