@@ -36,6 +36,8 @@ _WORKGROUP_SIZES = (
     "rocdl.reqd_work_group_size",
     "rocdl.max_flat_work_group_size",
 )
+_WORKGROUP_SPACE = 3
+_DYNAMIC_ALIGNMENT = 16  # bytes, enough for any vector access
 _PRIVATE_SPACE = 5  # of AMDGPU: where a work-item's own memory lies
 
 
@@ -161,6 +163,8 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
                 _allow_large_workgroups(op)
             if params.fast_math:
                 _add_passthrough(op, _FLUSH_DENORMALS)
+        elif op.name == "llvm.mlir.global":
+            _link_workgroup_memory(op)
         elif op.name == "llvm.alloca" and str(op.results[0].type) == "!llvm.ptr":
             allocations.append(op)
         return ir.WalkResult.ADVANCE
@@ -169,6 +173,22 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
     if params.kind is Kind.ROCDL:
         for op in allocations:
             _move_to_private(op)
+
+
+def _link_workgroup_memory(op: ir.Operation) -> None:
+    """Workgroup memory of a known size belongs to the module; that settled at launch is external.
+
+    Upstream has both the other way round: ptxas warns of a declared array that nothing defines, and
+    a defined array of no elements may get a place in front of others, which it then overlaps.
+    """
+    space = op.attributes["addr_space"].value if "addr_space" in op.attributes else 0
+    if space != _WORKGROUP_SPACE or op.regions[0].blocks:
+        return
+    dynamic = "array<0 x" in str(op.attributes["global_type"])
+    op.attributes["linkage"] = ir.Attribute.parse(f"#llvm.linkage<{'external' if dynamic else 'internal'}>")
+    if dynamic and "alignment" not in op.attributes:
+        i64 = ir.IntegerType.get_signless(64)
+        op.attributes["alignment"] = ir.IntegerAttr.get(i64, _DYNAMIC_ALIGNMENT)
 
 
 def _allow_large_workgroups(kernel: ir.Operation) -> None:

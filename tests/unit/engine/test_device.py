@@ -74,6 +74,30 @@ def test_info_tells_registers_and_workgroup_memory(chip: str) -> None:
 
 
 @pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_workgroup_memory_is_defined_unless_its_size_is_settled_at_launch(chip: str) -> None:
+    built = compile_module(kernel(SHARED, extra=TILE), chip)
+    assert built.ran.result.result.warnings == ()  # ptxas warns about one that is only declared
+    assert re.search(r"@tile = internal .*addrspace\(3\) global", built.llvm)
+
+
+@pytest.mark.parametrize(
+    ("chip", "declared"), [("sm_60", r"\.extern \.shared [^\n]*shmem__0\[\]"), ("gfx90a", "")]
+)
+def test_workgroup_memory_settled_at_launch_comes_after_the_rest(chip: str, declared: str) -> None:
+    """A defined array of no elements would lie at an offset that another variable has too."""
+    memory = "memref<?xi8, #gpu.address_space<workgroup>>"
+    body = (
+        f"%d = gpu.dynamic_shared_memory : {memory}\n%z = arith.trunci %n : i32 to i8\n"
+        f"memref.store %z, %d[%i] : {memory}\n{SHARED}\n%y = memref.load %d[%i] : {memory}\n"
+        "%w = arith.sitofp %y : i8 to f32\nmemref.store %w, %m[%i, %i] : memref<16x16xf32>"
+    )
+    built = compile_module(kernel(body, extra=TILE), chip)
+    assert re.search(r"= external .*addrspace\(3\) global \[0 x i8\], align 16", built.llvm)
+    assert re.search(declared, built.asm)
+    assert built.kernels[0]["shared_bytes"] == 256
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
 def test_the_same_input_gives_the_same_bytes(chip: str) -> None:
     first, second = (compile_module(kernel(SHARED, extra=TILE), chip) for _ in range(2))
     assert first.ran.outputs == second.ran.outputs

@@ -166,3 +166,9 @@ def test_every_refusal_is_listed() -> None:
     with pytest.raises(StepError) as caught:
         prepared('gpu.printf "a"\nnvvm.barrier0', Kind.ROCDL)
     assert len(caught.value.diagnostics) == 2
+
+
+def test_floats_wider_than_any_gpus_are_refused() -> None:
+    with pytest.raises(StepError) as caught:
+        prepared("%w = arith.extf %x : f32 to f128")
+    assert "f128" in caught.value.diagnostics[0].message
