@@ -44,7 +44,7 @@ static int failure_of(const char *function) {
 
 /* The comma-separated item `index` of the variable, or NULL. */
 static const char *item_of(const char *variable, int index) {
-    static char item[64];
+    static _Thread_local char item[64];
     const char *list = getenv(variable);
     while (list != NULL && *list != '\0') {
         size_t length = strcspn(list, ",");
