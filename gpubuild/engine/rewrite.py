@@ -23,7 +23,9 @@ _FOREIGN_DIALECTS = {
     Kind.CPU: {"rocdl": "AMD", "amdgpu": "AMD"},
     Kind.ROCDL: {"nvvm": "NVIDIA", "nvgpu": "NVIDIA"},
 }
-_WIDEST_FLOAT = 64  # wider ones make LLVM look for library calls that devices do not have, and abort
+# LLVM wants library calls for these, which devices do not have, and aborts. The bindings have no class
+# for them.
+_WIDE_FLOATS = frozenset({"f80", "f128"})
 _LANE_EXCHANGES = frozenset({"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce"})
 _UNSUPPORTED_ON_AMD = {
     "gpu.printf": "printing from a kernel is not supported on AMD GPUs",
@@ -112,9 +114,7 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
         return _UNSUPPORTED_ON_AMD[op.name]
     if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
         return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
-    if any(
-        isinstance(r.type, ir.FloatType) and ir.FloatType(r.type).width > _WIDEST_FLOAT for r in op.results
-    ):
+    if any(type(r.type) is ir.Type and str(r.type) in _WIDE_FLOATS for r in op.results):
         return f"'{op.name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
     return _narrow_memory(op)
 
