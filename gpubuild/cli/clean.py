@@ -12,7 +12,8 @@ from gpubuild.cli.console import Console
 from gpubuild.cli.project import build_folder, shown
 from gpubuild.errors import UsageError
 from gpubuild.events import Silent
-from gpubuild.graph.layout import Layout
+from gpubuild.graph.layout import Layout, file_name
+from gpubuild.model.digest import digest_file
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -74,24 +75,31 @@ def refuse_dangerous(build_dir: Path, root: Path) -> None:
 def recorded_files(layout: Layout) -> list[Path]:
     """Outputs of past builds outside the private folder, by the build state's own account.
 
-    A file counts when the state knows its path, in this build folder, with a digest that some
-    step's output had: sources that the user keeps there are known by path, but are no outputs.
+    A file counts when the state knows its path with a digest that some step's output had (sources
+    that the user keeps in the build folder are known by path, too, but are no outputs); or, since
+    the project may have been moved, when it lies in a program's folder and has the content of one
+    of that program's outputs.
     """
     try:
         document: dict[str, Any] = json.loads(layout.state_file.read_bytes())
-        made = {blob[1] for step in document["steps"].values() for blob in step["blobs"]}
+        made: dict[str, set[str]] = {}
+        for step_id, step in document["steps"].items():
+            folder = file_name(step_id.partition("/")[0])
+            made.setdefault(folder, set()).update(blob[1] for blob in step["blobs"])
         known = [(Path(path), entry[-1]) for path, entry in document["files"].items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
         return []  # no state: only the private folder is certainly ours
-    return sorted(
-        path
-        for path, digest in known
-        if digest in made
-        and layout.build_dir in path.parents
-        and layout.private not in path.parents
-        and ".." not in path.parts
-        and (path.is_file() or path.is_symlink())
-    )
+    digests = set().union(*made.values())
+    found = {path for path, digest in known if digest in digests and _is_inside(path, layout)}
+    for folder, contents in made.items():
+        for path in (layout.build_dir / folder).glob("*"):
+            if path.is_file() and not path.is_symlink() and digest_file(path) in contents:
+                found.add(path)
+    return sorted(path for path in found if path.is_file() or path.is_symlink())
+
+
+def _is_inside(path: Path, layout: Layout) -> bool:
+    return layout.build_dir in path.parents and layout.private not in path.parents and ".." not in path.parts
 
 
 def _remove_if_empty(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,24 @@ def test_an_all_ours_folder_goes_itself(project: Path) -> None:
     assert main(["clean", "-q"]) == 0
     assert not (project / "build").exists()
     assert main(["clean"]) == 0  # there is nothing to do, which is fine
+
+
+def test_a_project_that_was_moved_is_cleaned_too(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = tmp_path_factory.mktemp("new") / "home"
+    shutil.copytree(project, new)
+    monkeypatch.chdir(new)
+    (new / "build/other").mkdir()
+    (new / "build/other/copy").write_text("saxpy")  # the same content, but not in the program's folder
+    assert main(["clean"]) == 0
+    assert left(new) == {
+        "main.c",
+        "build/saxpy/generated.mlir",
+        "build/saxpy/notes.txt",
+        "build/other/copy",
+    }
+    assert (project / "build/saxpy/saxpy").exists()
 
 
 def test_dry_run_removes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

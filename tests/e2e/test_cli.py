@@ -1,0 +1,272 @@
+"""The command line on a real project: what `gpubuild init` makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+
+EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
+CPU = {"GPUBUILD_DEVICE": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    assert gpubuild("init", "demo", cwd=folder).code == 0
+    project = folder / "demo"
+    outcome = gpubuild("build", "--trace", "trace.json", cwd=project)
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    last = outcome.out.splitlines()[-1]
+    assert last.startswith("11 steps: 11 ran in ")
+    assert last.endswith("→ build/scale/scale")
+    return project
+
+
+@pytest.fixture
+def project(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_a_new_project_builds_and_runs(built: Path) -> None:
+    outcome = gpubuild("run", cwd=built, env=CPU)
+    assert (outcome.code, outcome.out) == (0, EXPECTED)
+    outcome = gpubuild("run", "--all", cwd=built, env=CPU)
+    assert (outcome.code, outcome.out) == (
+        0,
+        "scale  ok  OK (0 of 1000 elements wrong)\n1 program: 1 ok\n",
+    )
+
+
+def test_a_wrong_result_is_noticed(project: Path) -> None:
+    (project / "expected.txt").write_text("scale: OK (7 of 1000 elements wrong)\n")
+    outcome = gpubuild("run", "--all", cwd=project, env=CPU)
+    assert outcome.code == 1
+    assert "FAILED  line 1: expected" in outcome.out
+
+
+def test_second_build_says_so_in_one_line(built: Path) -> None:
+    outcome = gpubuild("build", cwd=built)
+    assert outcome.out.startswith("11 steps: 11 up to date in ")
+    assert outcome.out.count("\n") == 1
+    assert gpubuild("build", "-q", cwd=built).out == ""
+    assert gpubuild("build", "-v", cwd=built).out.count("up-to-date") == 11
+
+
+def test_json_is_all_there_is_on_stdout(project: Path) -> None:
+    edit(project / "main.c", "elements wrong", "elements are wrong")
+    outcome = gpubuild("build", "--json", cwd=project)
+    assert outcome.err == ""
+    assert outcome.document["summary"]["ok"] is True
+    assert outcome.document["programs"] == [{"name": "scale", "executable": "build/scale/scale"}]
+    ran = {s["id"]: s["reason"] for s in outcome.document["steps"] if s["status"] == "ran"}
+    assert ran == {
+        "preprocess/main.c": "input source changed",
+        "cc/main.c": "input text changed",
+        "scale/link": "input object.1 changed",
+    }
+
+
+def test_a_failed_build_is_a_document_too(project: Path) -> None:
+    edit(project / "scale.mlir", "arith.mulf %factor, %old : f32", "arith.mulf %factor, %i : f32")
+    outcome = gpubuild("build", "--json", cwd=project)
+    assert outcome.code == 1
+    assert outcome.document["summary"]["failed"] == 1
+    (failed,) = [s for s in outcome.document["steps"] if s["status"] == "failed"]
+    assert "scale.mlir:" in failed["error"]["text"]
+    assert "scale.mlir:" in outcome.err
+
+
+def test_explain(project: Path) -> None:
+    edit(project / "targets.yaml", "sm_90: {}", "sm_90: {opt_level: 1}")
+    outcome = gpubuild("build", "--explain", cwd=project)
+    (line,) = [text for text in outcome.out.splitlines() if "compile/scale_kernels/sm_90" in text]
+    assert "option opt_level changed: 3 → 1" in line
+    assert len(outcome.out.splitlines()) == 12
+
+
+def test_dry_run_compiles_nothing(project: Path) -> None:
+    edit(project / "targets.yaml", "sm_90: {}", "sm_90: {opt_level: 1}")
+    before = (project / "build/scale/scale_kernels.sm_90.ptx").stat().st_mtime_ns
+    outcome = gpubuild("build", "-n", cwd=project)
+    assert outcome.code == 0
+    assert "would-run   scale/compile/scale_kernels/sm_90" in outcome.out
+    assert (project / "build/scale/scale_kernels.sm_90.ptx").stat().st_mtime_ns == before
+    assert "compile/scale_kernels/sm_90" in gpubuild("build", "-n", cwd=project).out
+
+
+def test_trace_names_every_step(built: Path) -> None:
+    events = json.loads((built / "trace.json").read_text())["traceEvents"]
+    assert len([e for e in events if e["ph"] == "X"]) == 11
+    assert all(e["dur"] > 0 and e["ts"] >= 0 for e in events if e["ph"] == "X")
+
+
+MAIN = """\
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) printf("<%s>", argv[i]);
+  fflush(stdout);
+  if (argc == 1) raise(SIGSEGV);
+  return atoi(argv[argc - 1]);
+}
+"""
+
+
+def test_arguments_exit_code_and_signals_are_the_programs(project: Path) -> None:
+    (project / "main.c").write_text(MAIN)
+    outcome = gpubuild("run", "scale", "--", "-j", "--", "a b", "7", cwd=project)
+    assert (outcome.code, outcome.out) == (7, "<-j><--><a b><7>")
+    assert gpubuild("run", cwd=project).code == -signal.SIGSEGV
+
+
+def test_wrong_names_are_corrected(built: Path) -> None:
+    for arguments, near in (
+        (["build", "scael"], "did you mean 'scale'?"),
+        (["run", "scael"], "did you mean 'scale'?"),
+        (["build", "-t", "sm_9"], "did you mean 'sm_90'?"),
+        (["compile", "scale.mlri", "-t", "cpu", "--emit", "asm"], "scale.mlir?"),
+    ):
+        outcome = gpubuild(*arguments, cwd=built)
+        assert outcome.code == 2
+        assert near in outcome.err
+
+
+def test_colour_is_for_terminals_and_who_asks(project: Path) -> None:
+    (project / "targets.yaml").write_text("version: 1\nprogrms: {}\n")
+    assert "\x1b[" not in gpubuild("build", cwd=project).err
+    assert "\x1b[" in gpubuild("build", cwd=project, env={"FORCE_COLOR": "1"}).err
+    assert "\x1b[" not in gpubuild("build", cwd=project, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).err
+
+
+@pytest.mark.parametrize(
+    ("target", "emit", "name", "start"),
+    [
+        ("sm_60", "llvm", "scale_kernels.sm_60.ll", b"; ModuleID"),
+        ("sm_60", "asm", "scale_kernels.sm_60.ptx", b"//\n// Generated by LLVM NVPTX"),
+        ("sm_60", "obj", "scale_kernels.sm_60.cubin", b"\x7fELF"),
+        ("gfx90a", "obj", "scale_kernels.gfx90a.hsaco", b"\x7fELF"),
+        ("cpu", "obj", "scale_kernels.cpu.so", b"\x7fELF"),
+        ("sm_60", "mlir", "scale_kernels.mlir", b"module"),
+        ("gfx90a", "bin", "scale_kernels.binary.mlir", b"module"),
+    ],
+)
+def test_compile(built: Path, tmp_path: Path, target: str, emit: str, name: str, start: bytes) -> None:
+    source = built / "scale.mlir"
+    outcome = gpubuild("compile", source, "-t", target, "--emit", emit, cwd=tmp_path)
+    assert outcome.code == 0, outcome.err
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    data = (tmp_path / name).read_bytes()
+    assert data.startswith(start)
+    if emit in ("llvm", "asm", "obj"):
+        assert data == (built / "build/scale" / name).read_bytes()  # as a build makes it
+
+
+def test_compile_to_stdout(built: Path) -> None:
+    outcome = gpubuild("compile", "scale.mlir", "-t", "sm_90", "--emit", "asm", "-o", "-", cwd=built)
+    assert outcome.err == ""
+    assert ".target sm_90" in outcome.out
+
+
+def test_compile_takes_the_canonical_text_of_a_module(built: Path, tmp_path: Path) -> None:
+    (module,) = (built / "build/.gpubuild/sources").glob("*/module.0.mlir")
+    outcome = gpubuild("compile", module, "-t", "sm_60", "--emit", "obj", "-o", "k.cubin", cwd=tmp_path)
+    assert outcome.code == 0, outcome.err
+    assert (tmp_path / "k.cubin").read_bytes() == (
+        built / "build/scale/scale_kernels.sm_60.cubin"
+    ).read_bytes()
+
+
+def test_the_printed_reproducer_reproduces(project: Path) -> None:
+    edit(project / "targets.yaml", "sm_90: {}", 'sm_90: {passes: "builtin.module(no-such-pass)"}')
+    first = gpubuild("build", "-t", "sm_90", cwd=project)
+    assert first.code == 1
+    (line,) = [text for text in first.err.splitlines() if "reproduce:" in text]
+    command = shlex.split(line.partition("reproduce:")[2])
+    again = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "no-such-pass" in again.stderr
+    assert "reproduce:" not in again.stderr  # it is the reproducer
+    assert first.err.splitlines()[0].partition(" (")[0] == again.stderr.splitlines()[0].partition(" (")[0]
+
+
+def test_inspect(built: Path, tmp_path: Path) -> None:
+    outcome = gpubuild("inspect", "--json", "build/scale/scale", cwd=built)
+    (module,) = outcome.document["modules"]
+    assert module["name"] == "scale_kernels"
+    assert {o["target"] for o in module["objects"]} == {"sm_60", "sm_90", "gfx90a", "cpu"}
+    assert gpubuild("inspect", "build/scale/scale", "--extract", tmp_path, "-q", cwd=built).out == ""
+    cubin = (built / "build/scale/scale_kernels.sm_60.cubin").read_bytes()
+    assert cubin in [p.read_bytes() for p in tmp_path.iterdir()]
+    outcome = gpubuild("inspect", "main.c", cwd=built)
+    assert outcome.code == 2
+    assert outcome.out == ""
+
+
+def test_doctor(tmp_path: Path) -> None:
+    outcome = gpubuild("doctor", "--json", cwd=tmp_path)
+    assert outcome.code == 0, outcome.out
+    tools = {t["name"]: t for t in outcome.document["tools"]}
+    assert tools["ptxas"]["found"]
+    assert len(tools["mlir"]["fingerprint"]) == 64
+    assert list(tmp_path.iterdir()) == []
+    broken = gpubuild("doctor", cwd=tmp_path, env={"GPUBUILD_PTXAS": str(tmp_path / "missing")})
+    assert "ptxas" in broken.out
+    assert broken.code == 2
+
+
+def test_clean_and_cache(project: Path) -> None:
+    assert gpubuild("clean", cwd=project).code == 0
+    assert not (project / "build").exists()
+    assert gpubuild("build", "-q", cwd=project).code == 0
+    before = gpubuild("cache", "stats", "--json", cwd=project).document
+    assert before["records"] > 0
+    assert before["size_bytes"] > 0
+    freed = gpubuild("cache", "clear", "--json", cwd=project).document
+    assert freed["freed_bytes"] > 0
+    assert gpubuild("cache", "stats", "--json", cwd=project).document["blobs"] == 0
+    assert gpubuild("build", cwd=project).code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_build_leaves_nothing_half_made(built: Path, tmp_path: Path, number: int) -> None:
+    project = tmp_path / "demo"
+    shutil.copytree(built, project, ignore=shutil.ignore_patterns("build", "cache"))
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpubuild", "build"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        process.stdout.readline()  # the first step is done, most are not
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does
+        else:
+            process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # no child is left
+    assert not (project / "build/scale/scale").exists()
+    assert not list((project / "build/.gpubuild/work").glob("*/*"))
+    assert gpubuild("run", "-q", cwd=project, env=CPU).out == EXPECTED

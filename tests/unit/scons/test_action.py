@@ -1,0 +1,118 @@
+"""Action: what SCons compares and prints for a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpubuild.errors import StepError
+from gpubuild.model.params import CompileParams, LinkParams, OutlineParams, RuntimeParams
+from gpubuild.model.result import Status, StepReport
+from gpubuild.model.step import Step, StepKind
+from gpubuild.model.target import Kind
+from gpubuild.scons.action import StepAction, describe, signature
+
+PARAMS = CompileParams(module="k", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
+STEP = Step(
+    id="p/compile/k/old_gpu",
+    kind=StepKind.COMPILE,
+    params=PARAMS,
+    inputs=(),
+    program="p",
+    module="k",
+    target="old_gpu",
+    tools=("ptxas",),
+)
+
+
+class FakeSession:
+    def __init__(self, error: StepError | None = None, ptxas: str = "a" * 64) -> None:
+        self.error = error
+        self.ptxas = ptxas
+        self.ran: list[str] = []
+
+    def fingerprints(self, step: Step) -> list[tuple[str, str]]:
+        return [(name, self.ptxas) for name in step.tools]
+
+    def run(self, step: Step) -> StepReport:
+        self.ran.append(step.id)
+        status = Status.FAILED if self.error else Status.RAN
+        return StepReport(
+            id=step.id, kind=step.kind, program="", module="", target="", status=status, error=self.error
+        )
+
+
+def test_signature_covers_options_and_tools() -> None:
+    before = signature(FakeSession(), STEP)
+    changed = replace(STEP, params=replace(PARAMS, opt_level=1))
+    assert signature(FakeSession(), changed) != before
+    assert signature(FakeSession(ptxas="b" * 64), STEP) != before
+    assert signature(FakeSession(), STEP) == before
+
+
+def test_renaming_a_target_changes_no_signature() -> None:
+    renamed = replace(STEP, params=replace(PARAMS, target="newer_name"))
+    assert signature(FakeSession(), renamed) == signature(FakeSession(), STEP)
+
+
+def test_dollars_are_not_variables_of_scons() -> None:
+    step = replace(STEP, params=replace(PARAMS, passes="${HOME} $x"))
+    assert "'$${HOME} $$x'" in signature(FakeSession(), step)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, "compile @k for old_gpu (p)"),
+        ({"kind": StepKind.LINK, "params": LinkParams(), "module": "", "target": ""}, "link p"),
+        (
+            {"id": "outline/a/b.mlir#0123", "kind": StepKind.OUTLINE, "params": OutlineParams()}
+            | {"module": "", "target": "", "program": ""},
+            "split a/b.mlir",
+        ),
+        (
+            {"id": "runtime", "kind": StepKind.RUNTIME, "params": RuntimeParams()}
+            | {"module": "", "target": "", "program": ""},
+            "compile the runtime",
+        ),
+    ],
+)
+def test_what_is_printed(change: dict, text: str) -> None:
+    step = replace(STEP, **change)
+    assert describe(step) == text
+    assert StepAction(FakeSession(), step).strfunction([], [], None) == f"gpubuild: {text}"
+
+
+def test_explanations_name_the_step_and_its_options() -> None:
+    name = StepAction(FakeSession(), STEP).__name__
+    assert "compile @k for old_gpu (p): " in name
+    assert "chip='sm_60'" in name
+    assert "ptxas=aaaaaaaaaaaa " in name
+
+
+def test_running(capsys: pytest.CaptureFixture[str]) -> None:
+    session = FakeSession()
+    assert StepAction(session, STEP)([], [], None) == 0
+    assert session.ran == ["p/compile/k/old_gpu"]
+    failing = FakeSession(error=StepError("it broke", hint="mend it"))
+    assert StepAction(failing, STEP)([], [], None) == 1
+    assert capsys.readouterr().err == "gpubuild: error: it broke\n  hint: mend it\n"
+
+
+def test_overlay_offers_what_scons_asks_of_a_tool() -> None:
+    import importlib.util
+
+    import gpubuild
+
+    path = Path(gpubuild.__file__).parents[1] / "gpubuild/scons/overlay/gpubuild.py"
+    if not path.exists():  # an installed package has it in SCons' folder
+        import SCons.Tool
+
+        path = Path(SCons.Tool.__file__).parent / "gpubuild.py"
+    spec = importlib.util.spec_from_file_location("SCons.Tool.gpubuild", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert callable(module.generate)
+    assert module.exists(None) is True
