@@ -550,7 +550,8 @@ def _math_module(kind: str) -> str:
 
 @pytest.mark.parametrize("chip", ["x86-64", "x86-64-v3"])
 @pytest.mark.parametrize(
-    ("kind", "dtype", "tolerance"), [("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12), ("f16", np.float16, 2e-3)]
+    ("kind", "dtype", "tolerance"),
+    [("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12), ("f16", np.float16, 2e-3)],
 )
 def test_math_functions(runtime, tmp_path, kind, dtype, tolerance, chip):
     """Kernels are named like C's functions on purpose: they must not stand in for them."""
@@ -561,7 +562,11 @@ def test_math_functions(runtime, tmp_path, kind, dtype, tolerance, chip):
         result = np.zeros_like(a)
         module.launch(name, 4, 25, a, result)
         np.testing.assert_allclose(
-            result.astype(np.float64), function(a.astype(np.float64)), rtol=tolerance, atol=tolerance / 10, err_msg=name
+            result.astype(np.float64),
+            function(a.astype(np.float64)),
+            rtol=tolerance,
+            atol=tolerance / 10,
+            err_msg=name,
         )
 
 
@@ -584,7 +589,20 @@ def test_rounding_to_16_bits(runtime, tmp_path, chip):
   }
 }"""
     module = Device(runtime).load(compile_module(text, tmp_path, chip=chip))
-    special = [0.0, -0.0, np.inf, -np.inf, 65504, 65519.99, 65520, 6e-8, 2.98e-8, 2.9802322387695312e-08, 6.1e-5, 1e-30]
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        65504,
+        65519.99,
+        65520,
+        6e-8,
+        2.98e-8,
+        2.9802322387695312e-08,
+        6.1e-5,
+        1e-30,
+    ]
     a = np.concatenate([special, RNG.normal(size=500) * 10.0 ** RNG.integers(-9, 6, 500)])
     # Halfway cases of f16, seen through a double that is a little off: rounding twice would fail.
     a = np.concatenate([a, 1 + 2.0**-11 + np.array([1, -1, 0]) * 2.0**-40])
@@ -614,7 +632,11 @@ module.device._c.fflush(None)
 
 
 def _program(runtime: Path, out: Path, body: str, threads: int = 2) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "GPUBUILD_CPU_THREADS": str(threads), "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {
+        **os.environ,
+        "GPUBUILD_CPU_THREADS": str(threads),
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
     return subprocess.run(
         [sys.executable, "-c", DRIVER.format(body=body), str(runtime), str(out)],
         env=environment, capture_output=True, text=True, timeout=60, check=False,
@@ -628,10 +650,17 @@ BROKEN = """gpu.module @broken {
     scf.if %in { gpu.barrier }
     gpu.return
   }
-  gpu.func @either(%n: index) kernel {
+  gpu.func @either(%n: index, %out: memref<?xi32>) kernel {
     %t = gpu.thread_id x
     %in = arith.cmpi ult, %t, %n : index
-    scf.if %in { gpu.barrier } else { gpu.barrier }
+    %c1 = arith.constant 1 : i32
+    scf.if %in {
+      gpu.barrier
+      memref.store %c1, %out[%t] : memref<?xi32>
+    } else {
+      memref.store %c1, %out[%t] : memref<?xi32>
+      gpu.barrier
+    }
     gpu.return
   }
   gpu.func @mixed(%n: index, %out: memref<?xi32>) kernel {
@@ -674,7 +703,7 @@ def broken(tmp_path_factory) -> Path:
             r"in workgroup \(\d, 0, 0\) 10 of 64 work-items wait at gpu\.barrier in @leaves, but work-item \(10, 0, 0\) "
             r"returned without reaching it",
         ),
-        ('module.launch("either", 1, 8, np.int64(3))', r"3 of 8 work-items wait at gpu\.barrier in @either, but work-item \(3"),
+        ('module.launch("either", 1, 8, np.int64(3), np.zeros(8, np.int32))', r"3 of 8 work-items wait at gpu\.barrier in @either, but work-item \(3"),
         (
             'module.launch("mixed", 1, 32, np.int64(3), np.zeros(32, np.int32))',
             r"wait at gpu\.barrier in @mixed, but work-item \(3, 0, 0\) waits at gpu\.shuffle",
@@ -696,7 +725,9 @@ def test_fatal_messages(runtime, broken, body, message):
 
 @pytest.mark.parametrize("fibers", [False, True])
 def test_printf(runtime, broken, fibers):
-    done = _program(runtime, broken, f'module.launch("prints", 2, 4, np.float32(0.5), fibers={fibers})', threads=1)
+    done = _program(
+        runtime, broken, f'module.launch("prints", 2, 4, np.float32(0.5), fibers={fibers})', threads=1
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"item {i} of 0.500000 2.500000" for i in range(8)]
 

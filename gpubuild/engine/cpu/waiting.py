@@ -98,6 +98,10 @@ def _shuffle(op: ir.Operation, function: FunctionState) -> None:
     kind = str(value.type)
     if kind not in {"i32", "f32"}:
         raise function.module.unsupported(op, f"a shuffle of {kind} values")
+    if _kind(op) == "up" and function.module.written_op(op) == "gpu.shuffle":
+        # Upstream bounds the source lane by 32 - width, which is right for a width of 32 only;
+        # the dialect bounds it by lane 0.
+        clamp = build.constant(0)
     carrier = value if kind == "i32" else build.value("llvm.bitcast", "i32", value)
     moved, valid = _lanes(op, function, _SHUFFLES[_kind(op)], mask, carrier, lane, clamp)
     if kind != "i32":

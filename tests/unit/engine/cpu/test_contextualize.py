@@ -1,0 +1,150 @@
+import pytest
+
+from gpubuild.engine import mlir
+from gpubuild.engine.cpu.address_spaces import drop_address_spaces
+from gpubuild.engine.cpu.compile import lower_text
+from gpubuild.engine.cpu.contextualize import size_in_bytes
+from gpubuild.engine.cpu.image import escaped
+from gpubuild.errors import StepError
+from gpubuild.model.params import CompileParams
+from gpubuild.model.target import Kind
+
+
+def params(**options):
+    return CompileParams(
+        module="k",
+        kind=Kind.CPU,
+        triple="x86_64-unknown-linux-gnu",
+        chip="x86-64-v3",
+        target="cpu",
+        **options,
+    )
+
+
+def lower(body, **options):
+    return lower_text(f"gpu.module @k {{\n{body}\n}}", params(**options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        ("f32", 4), ("!llvm.array<3 x i16>", 6), ("!llvm.array<2 x array<8 x f64>>", 128),
+        ("!llvm.array<4 x vector<4xf32>>", 64), ("!llvm.ptr<3>", 8), ("!llvm.array<0 x i8>", 0), ("i24", 4), ("i1", 1),
+    ],
+)  # fmt: skip
+def test_size_of_workgroup_variables(kind, size):
+    assert size_in_bytes(kind) == size
+
+
+def test_size_of_an_unknown_type():
+    with pytest.raises(StepError, match="workgroup memory of type"):
+        size_in_bytes('!llvm.target<"x">')
+
+
+def test_address_spaces_are_dropped_from_types_attributes_and_nothing_else():
+    text = """gpu.module @k {
+  llvm.mlir.global internal @g("ptr<3> addrspace(3)") {addr_space = 1 : i32} : !llvm.array<19 x i8>
+  llvm.func @f(%a: !llvm.ptr<3>, %s: !llvm.struct<"a ptr<3>", (ptr<1>, i32)>) -> !llvm.ptr {
+    %g = llvm.mlir.addressof @g : !llvm.ptr<1>
+    %p = llvm.addrspacecast %g : !llvm.ptr<1> to !llvm.ptr
+    %x = llvm.getelementptr %a[1] : (!llvm.ptr<3>) -> !llvm.ptr<3>, !llvm.struct<(ptr<3>, i64)>
+    %y = llvm.load %x : !llvm.ptr<3> -> !llvm.ptr<3>
+    "llvm.intr.memcpy"(%p, %y, %y) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr<3>, !llvm.ptr<3>) -> ()
+    llvm.return %p : !llvm.ptr
+  }
+}""".replace(
+        '    "llvm.intr.memcpy"(%p, %y, %y) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr<3>, !llvm.ptr<3>) -> ()\n',
+        "",
+    )
+    text = text.replace(', %s: !llvm.struct<"a ptr<3>", (ptr<1>, i32)>', "")
+    with mlir.context():
+        module = mlir.parse(text)
+        drop_address_spaces(mlir.gpu_modules(module)[0])
+        mlir.verify(module.operation)
+        out = mlir.translate(mlir.gpu_modules(module)[0])
+    assert "addrspacecast" not in out
+    assert out.count("addrspace(") == 1  # inside the string
+    assert 'c"ptr<3> addrspace(3)"' in out
+
+
+def test_memory_intrinsics_get_the_right_name():
+    out, _ = lower("""gpu.func @f(%a: memref<64xf32>)
+      workgroup(%s: memref<64xf32, #gpu.address_space<workgroup>>) kernel {
+    memref.copy %a, %s : memref<64xf32> to memref<64xf32, #gpu.address_space<workgroup>>
+    %c0 = arith.constant 0 : index
+    gpu.barrier
+    %v = memref.load %s[%c0] : memref<64xf32, #gpu.address_space<workgroup>>
+    memref.store %v, %a[%c0] : memref<64xf32>
+    gpu.return
+  }""")
+    assert "@llvm.memcpy.p0.p0.i64" in out
+    assert "addrspace" not in out
+
+
+def test_workgroup_variables_do_not_overlap():
+    _, facts = (
+        lower("""gpu.func @f(%o: memref<?xf32>) workgroup(%a: memref<3xf32, #gpu.address_space<workgroup>>,
+      %b: memref<5xf64, #gpu.address_space<workgroup>>) kernel {
+    %c0 = arith.constant 0 : index
+    %v = memref.load %a[%c0] : memref<3xf32, #gpu.address_space<workgroup>>
+    %w = memref.load %b[%c0] : memref<5xf64, #gpu.address_space<workgroup>>
+    %n = arith.truncf %w : f64 to f32
+    %s = arith.addf %v, %n : f32
+    memref.store %s, %o[%c0] : memref<?xf32>
+    gpu.return
+  }""")
+    )
+    assert facts.kernels[0].shared_bytes == 64 + 40
+
+
+def test_known_block_size_reaches_the_image():
+    _, facts = lower(
+        "gpu.func @f() kernel attributes {known_block_size = array<i32: 8, 4, 1>} { gpu.return }"
+    )
+    assert facts.kernels[0].required_block == (8, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        (
+            "%r = nvvm.redux.sync fmin %f, %m : f32 -> f32\nmemref.store %r, %o[%c0] : memref<?xf32>",
+            "a subgroup reduction",
+        ),
+        ("nvvm.cp.async.wait.group 0", "nvvm.cp.async.wait.group"),
+        ("nvvm.barrier id = %m number_of_threads = %m", "only a barrier of the whole workgroup"),
+    ],
+)
+def test_unsupported_operations_are_named_with_their_place(op, said):
+    body = f"""gpu.func @f(%o: memref<?xf32>, %f: f32, %m: i32) kernel {{
+    %c0 = arith.constant 0 : index
+    {op}
+    gpu.return
+  }}"""
+    with pytest.raises(StepError) as caught:
+        lower(body)
+    assert said in caught.value.render()
+    assert "target cpu" in caught.value.message
+    assert caught.value.diagnostics[0].location.line == 4
+    assert "nvvm." in caught.value.diagnostics[0].source_line
+
+
+def test_a_module_without_kernels():
+    with pytest.raises(StepError, match="no kernel"):
+        lower("func.func @f() { return }")
+
+
+def test_fast_math_keeps_infinity():
+    body = """gpu.func @f(%o: memref<?xf32>, %x: f32) kernel {
+    %c0 = arith.constant 0 : index
+    %r = arith.mulf %x, %x : f32
+    memref.store %r, %o[%c0] : memref<?xf32>
+    gpu.return
+  }"""
+    assert "fmul float" in lower(body)[0]
+    assert "fmul reassoc nsz arcp contract afn float" in lower(body, fast_math=True)[0]
+
+
+def test_names_are_escaped_in_ir_text():
+    assert escaped('a"b\\c\n') == "a\\22b\\5Cc\\0A"
+    assert escaped("ä") == "\\C3\\A4"
