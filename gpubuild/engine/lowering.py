@@ -82,7 +82,6 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
             scope = f"ensure-debug-info-scope-on-llvm-func{{emission-kind={_DEBUG_KINDS[params.kind]}}}"
             mlir.run_passes(module, f"builtin.module({scope})", source=source)
         kernels = _only_module(module, params)
-        mlir.check_translatable(kernels, target=params.target or params.chip, source=source)
         _finish_functions(kernels, params)
         names = tuple(f.attributes["sym_name"].value for f in kernel_functions(kernels))
         if not names:
