@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13: a guard page without a mapping of its own */
@@ -19,12 +18,10 @@ enum {
     OTHER_MAPPINGS = 8192     /* left to the rest of the program */
 };
 
-static size_t page_bytes(void) {
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
+enum { GUARD_BYTES = 64 * 1024 }; /* a multiple of every page size there is */
 
 static size_t slot_bytes(void) {
-    return GB_FIBER_STACK_BYTES + page_bytes();
+    return GB_FIBER_STACK_BYTES + GUARD_BYTES;
 }
 
 unsigned gb_fiber_max_threads(unsigned fibers) {
@@ -62,7 +59,7 @@ void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count) {
                  bytes >> 20, strerror(errno));
     }
     for (size_t i = 0; i < count; i++) {
-        install_guard(base + i * slot_bytes(), page_bytes());
+        install_guard(base + i * slot_bytes(), GUARD_BYTES);
     }
     stacks->base = base;
     stacks->count = count;
@@ -109,7 +106,7 @@ void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks
     if (getcontext(&fiber->context) != 0) {
         gb_fatal(NULL, "getcontext: %s", strerror(errno));
     }
-    fiber->context.uc_stack.ss_sp = stacks->base + index * slot_bytes() + page_bytes();
+    fiber->context.uc_stack.ss_sp = stacks->base + index * slot_bytes() + GUARD_BYTES;
     fiber->context.uc_stack.ss_size = GB_FIBER_STACK_BYTES;
     fiber->context.uc_link = NULL;
     makecontext(&fiber->context, entry, 0);

@@ -117,12 +117,13 @@ static void run_tasks(struct job *job, struct worker *worker, uint64_t first, ui
     if (worker->team == NULL) {
         worker->team = gb_cpu_team_create();
     }
+    gb_cpu_team_begin(worker->team, &job->info, job->task_blocks, shared, dynamic, job->stride);
     for (uint64_t task = first; task < last; task++) {
         uint64_t ids[MAX_CLUSTER_BLOCKS] = {task};
         if (job->task_blocks > 1) {
             cluster_blocks(&job->info, task, ids);
         }
-        gb_cpu_team_run(worker->team, &job->info, ids, job->task_blocks, shared, dynamic, job->stride);
+        gb_cpu_team_run(worker->team, ids);
     }
 }
 

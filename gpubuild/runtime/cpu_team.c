@@ -309,49 +309,51 @@ static void fiber_main(void) {
     abort(); /* nobody goes on with a work-item that is done */
 }
 
-static void start(struct gb_cpu_team *team, uint32_t index, const uint64_t *block_ids, char *shared, char *dynamic,
-                  size_t stride) {
-    const gb_cpu_launch_info *launch = team->launch;
-    struct work_item *member = &team->items[index];
-    uint32_t block = index / team->per_block;
-    uint32_t linear = index % team->per_block;
-    uint64_t id = block_ids[block];
+void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, uint32_t blocks, char *shared,
+                       char *dynamic, size_t stride) {
     const uint32_t *dim = launch->block_dim;
-    memset(member, 0, sizeof *member);
-    memcpy(member->item.block_dim, launch->block_dim, sizeof launch->block_dim);
-    memcpy(member->item.grid_dim, launch->grid_dim, sizeof launch->grid_dim);
-    memcpy(member->item.cluster_dim, launch->cluster_dim, sizeof launch->cluster_dim);
-    member->item.thread_id[0] = linear % dim[0];
-    member->item.thread_id[1] = linear / dim[0] % dim[1];
-    member->item.thread_id[2] = linear / dim[0] / dim[1];
-    member->item.block_id[0] = (uint32_t)(id % launch->grid_dim[0]);
-    member->item.block_id[1] = (uint32_t)(id / launch->grid_dim[0] % launch->grid_dim[1]);
-    member->item.block_id[2] = (uint32_t)(id / launch->grid_dim[0] / launch->grid_dim[1]);
-    member->item.linear_id = linear;
-    member->item.shared = shared + block * stride;
-    member->item.dynamic = dynamic + block * stride;
-    member->item.dynamic_bytes = launch->dynamic_bytes;
-    member->item.kernel = launch->kernel;
-    member->team = team;
-    member->index = index;
-    make_ready(team, member);
-    gb_fiber_start(&member->fiber, &team->stacks, index, fiber_main);
-}
-
-void gb_cpu_team_run(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, const uint64_t *block_ids,
-                     uint32_t blocks, char *shared, char *dynamic, size_t stride) {
-    uint32_t per_block = launch->block_dim[0] * launch->block_dim[1] * launch->block_dim[2];
     team->launch = launch;
-    team->per_block = per_block;
+    team->per_block = dim[0] * dim[1] * dim[2];
     team->blocks = blocks;
-    team->count = per_block * blocks;
-    team->done = 0;
-    team->at_cluster_barrier = 0;
+    team->count = team->per_block * blocks;
     reserve(team, team->count);
     memset(team->ready, 0, (team->count + 63) / 64 * sizeof *team->ready);
-    memset(team->at_barrier, 0, blocks * sizeof *team->at_barrier);
-    for (uint32_t i = 0; i < team->count; i++) {
-        start(team, i, block_ids, shared, dynamic, stride);
+    for (uint32_t index = 0; index < team->count; index++) {
+        struct work_item *member = &team->items[index];
+        uint32_t block = index / team->per_block;
+        uint32_t linear = index % team->per_block;
+        memset(member, 0, sizeof *member);
+        memcpy(member->item.block_dim, launch->block_dim, sizeof launch->block_dim);
+        memcpy(member->item.grid_dim, launch->grid_dim, sizeof launch->grid_dim);
+        memcpy(member->item.cluster_dim, launch->cluster_dim, sizeof launch->cluster_dim);
+        member->item.thread_id[0] = linear % dim[0];
+        member->item.thread_id[1] = linear / dim[0] % dim[1];
+        member->item.thread_id[2] = linear / dim[0] / dim[1];
+        member->item.linear_id = linear;
+        member->item.shared = shared + block * stride;
+        member->item.dynamic = dynamic + block * stride;
+        member->item.dynamic_bytes = launch->dynamic_bytes;
+        member->item.kernel = launch->kernel;
+        member->team = team;
+        member->index = index;
+    }
+}
+
+void gb_cpu_team_run(struct gb_cpu_team *team, const uint64_t *block_ids) {
+    const uint32_t *grid = team->launch->grid_dim;
+    team->done = 0;
+    team->at_cluster_barrier = 0;
+    memset(team->at_barrier, 0, team->blocks * sizeof *team->at_barrier);
+    struct work_item *member = team->items;
+    for (uint32_t block = 0; block < team->blocks; block++) {
+        uint64_t id = block_ids[block];
+        const uint32_t position[3] = {(uint32_t)(id % grid[0]), (uint32_t)(id / grid[0] % grid[1]),
+                                      (uint32_t)(id / grid[0] / grid[1])};
+        for (uint32_t i = 0; i < team->per_block; i++, member++) {
+            memcpy(member->item.block_id, position, sizeof position);
+            make_ready(team, member);
+            gb_fiber_start(&member->fiber, &team->stacks, member->index, fiber_main);
+        }
     }
     active_team = team;
     team->running = 0;

@@ -10,10 +10,13 @@ struct gb_cpu_team;
 struct gb_cpu_team *gb_cpu_team_create(void);
 void gb_cpu_team_destroy(struct gb_cpu_team *team);
 
-/* Run `blocks` workgroups together. `block_ids` are their linear ids; workgroup i has its static memory at
+/* Get ready for workgroups of a launch, `blocks` at a time. Workgroup i of those has its static memory at
  * shared + i * stride and its dynamic memory at dynamic + i * stride. */
-void gb_cpu_team_run(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, const uint64_t *block_ids,
-                     uint32_t blocks, char *shared, char *dynamic, size_t stride);
+void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, uint32_t blocks, char *shared,
+                       char *dynamic, size_t stride);
+
+/* Run the workgroups with these linear ids, as many as were begun with, to their end. */
+void gb_cpu_team_run(struct gb_cpu_team *team, const uint64_t *block_ids);
 
 /* The services of cpu_image.h that make a work-item wait. */
 void gb_cpu_barrier(gb_cpu_item *item, uint32_t site);

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from e2e.cpu_harness import Device, build_runtime, compile_module
 
 WG = "#gpu.address_space<workgroup>"
@@ -413,7 +412,8 @@ def _reduction_module() -> str:
   }}"""
     for mode in ("xor", "up", "down", "idx"):
         body += f"""
-  gpu.func @shuffle_{mode}(%a: memref<?xf32>, %out: memref<?xf32>, %ok: memref<?xi32>, %by: i32, %width: i32) kernel {{
+  gpu.func @shuffle_{mode}(%a: memref<?xf32>, %out: memref<?xf32>, %ok: memref<?xi32>,
+                          %by: i32, %width: i32) kernel {{
     %g = gpu.global_id x
     %v = memref.load %a[%g] : memref<?xf32>
     %r, %p = gpu.shuffle {mode} %v, %by, %width : f32
@@ -573,7 +573,8 @@ def test_math_functions(runtime, tmp_path, kind, dtype, tolerance, chip):
 @pytest.mark.parametrize("chip", ["x86-64", "x86-64-v3"])
 def test_rounding_to_16_bits(runtime, tmp_path, chip):
     text = """gpu.module @k {
-  gpu.func @narrow(%a: memref<?xf64>, %h: memref<?xf16>, %s: memref<?xf16>, %b: memref<?xbf16>, %w: memref<?xf32>) kernel {
+  gpu.func @narrow(%a: memref<?xf64>, %h: memref<?xf16>, %s: memref<?xf16>,
+                   %b: memref<?xbf16>, %w: memref<?xf32>) kernel {
     %g = gpu.global_id x
     %v = memref.load %a[%g] : memref<?xf64>
     %x = arith.truncf %v : f64 to f16
@@ -700,15 +701,17 @@ def broken(tmp_path_factory) -> Path:
     [
         (
             'module.launch("leaves", 4, 64, np.int64(10))',
-            r"in workgroup \(\d, 0, 0\) 10 of 64 work-items wait at gpu\.barrier in @leaves, but work-item \(10, 0, 0\) "
-            r"returned without reaching it",
+            r"in workgroup \(\d, 0, 0\) 10 of 64 work-items wait at gpu\.barrier in @leaves, "
+            r"but work-item \(10, 0, 0\) returned without reaching it",
         ),
-        ('module.launch("either", 1, 8, np.int64(3), np.zeros(8, np.int32))', r"3 of 8 work-items wait at gpu\.barrier in @either, but work-item \(3"),
+        ('module.launch("either", 1, 8, np.int64(3), np.zeros(8, np.int32))',
+            r"3 of 8 work-items wait at gpu\.barrier in @either, but work-item \(3"),
         (
             'module.launch("mixed", 1, 32, np.int64(3), np.zeros(32, np.int32))',
             r"wait at gpu\.barrier in @mixed, but work-item \(3, 0, 0\) waits at gpu\.shuffle",
         ),
-        ('module.launch("asserts", 2, 8, np.int64(11))', r"assertion failed: g is too large, in workgroup \(1, 0, 0\), work-item \(3, 0, 0\)"),
+        ('module.launch("asserts", 2, 8, np.int64(11))',
+            r"assertion failed: g is too large, in workgroup \(1, 0, 0\), work-item \(3, 0, 0\)"),
         ('module.launch("leaves", 1, (1024, 2), np.int64(0))', r"1024 x 2 x 1 has more than 1024 work-items"),
         ('module.launch("leaves", (1 << 31, 1 << 31, 1 << 31), 1, np.int64(0))', r"grid .* is too large"),
         ('module.launch("leaves", 3, 1, np.int64(0), cluster=2)', r"cannot be divided into clusters of 2"),

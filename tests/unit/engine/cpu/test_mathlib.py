@@ -6,11 +6,7 @@ from gpubuild.engine import llvm
 from gpubuild.engine.cpu import mathlib
 
 # What MLIR's math dialect reaches through convert-gpu-to-nvvm.
-REACHED = """abs acos acosf acosh acoshf asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf cbrt cbrtf ceil
-ceilf copysign copysignf cos cosf cosh coshf erf erfc erfcf erff exp exp2 exp2f expf expm1 expm1f fabs fabsf
-fast_cosf fast_expf fast_log10f fast_log2f fast_logf fast_powf fast_sinf fast_tanf finitef floor floorf fma fmaf
-fmod fmodf isfinited isinfd isinff isnand isnanf log log10 log10f log1p log1pf log2 log2f logf pow powf powi powif
-rint rintf round roundf rsqrt rsqrtf sin sincos sincosf sinf sinh sinhf sqrt sqrtf tan tanf tanh tanhf trunc truncf""".split()
+REACHED = ["abs", "acos", "acosf", "acosh", "acoshf", "asin", "asinf", "asinh", "asinhf", "atan", "atan2", "atan2f", "atanf", "atanh", "atanhf", "cbrt", "cbrtf", "ceil", "ceilf", "copysign", "copysignf", "cos", "cosf", "cosh", "coshf", "erf", "erfc", "erfcf", "erff", "exp", "exp2", "exp2f", "expf", "expm1", "expm1f", "fabs", "fabsf", "fast_cosf", "fast_expf", "fast_log10f", "fast_log2f", "fast_logf", "fast_powf", "fast_sinf", "fast_tanf", "finitef", "floor", "floorf", "fma", "fmaf", "fmod", "fmodf", "isfinited", "isinfd", "isinff", "isnand", "isnanf", "log", "log10", "log10f", "log1p", "log1pf", "log2", "log2f", "logf", "pow", "powf", "powi", "powif", "rint", "rintf", "round", "roundf", "rsqrt", "rsqrtf", "sin", "sincos", "sincosf", "sinf", "sinh", "sinhf", "sqrt", "sqrtf", "tan", "tanf", "tanh", "tanhf", "trunc", "truncf"]
 
 
 @pytest.mark.parametrize("fast", [False, True])
