@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -58,7 +59,15 @@ def lower_module(build: DeviceBuild) -> None:
 
 
 def optimize_module(build: DeviceBuild) -> None:
-    """Stage: LLVM's pipeline; writes output ``llvm``."""
+    """Stage: LLVM's pipeline; writes output ``llvm``.
+
+    Only kernels can be called from outside, so that helpers and the C wrappers that MLIR makes of
+    them need not stay. Globals do: a host may look them up.
+    """
+    for function in build.module.functions:
+        external = not function.is_declaration and function.linkage.name == "external"
+        if external and function.name not in build.kernel_names:
+            function.linkage = "internal"
     llvm.optimize(build.module, build.machine, build.params.opt_level)
     build.io.write("llvm", str(build.module))
 
@@ -86,6 +95,7 @@ def refuse_undefined(build: DeviceBuild, provided: frozenset[str], hints: Sequen
         for v in build.module.global_variables
         if v.is_declaration and not v.name.startswith("llvm.") and _WORKGROUP_MEMORY not in str(v.type)
     ]
+    missing = _used(missing, build.module)
     if not missing:
         return
     hint = next((text for prefix, text in hints if any(n.startswith(prefix) for n in missing)), "")
@@ -93,3 +103,13 @@ def refuse_undefined(build: DeviceBuild, provided: frozenset[str], hints: Sequen
         f"undefined in @{build.params.module}: {', '.join(missing)}",
         hint=hint or "define it in the gpu.module, or name a library that does under `device_libs:`",
     )
+
+
+def _used(names: Sequence[str], module: binding.ModuleRef) -> list[str]:
+    """Those of ``names`` that are more than declared: without optimisation, unused ones stay."""
+    text = str(module) if names else ""
+
+    def count(name: str) -> int:
+        return len(re.findall(rf'@(?:{re.escape(name)}|"{re.escape(name)}")(?![\w.$-])', text))
+
+    return [name for name in names if count(name) > 1]

@@ -148,10 +148,14 @@ def test_debug_gives_line_tables(chip: str) -> None:
 
 
 @pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
-def test_user_libraries_are_linked_as_needed(chip: str) -> None:
+@pytest.mark.parametrize(
+    ("declared", "call"),
+    [("llvm.func @scale(f32) -> f32", "llvm"), ("func.func private @scale(f32) -> f32", "func")],
+)
+def test_user_libraries_are_linked_as_needed(chip: str, declared: str, call: str) -> None:
     text = kernel(
-        "%v = llvm.call @scale(%x) : (f32) -> f32\nmemref.store %v, %a[%i] : memref<?xf32>",
-        extra="llvm.func @scale(f32) -> f32",
+        f"%v = {call}.call @scale(%x) : (f32) -> f32\nmemref.store %v, %a[%i] : memref<?xf32>",
+        extra=declared,
     )
     library = "define float @scale(float %x) { %r = fmul float %x, 3.0\n ret float %r }\n"
     built = compile_module(text, chip, libraries=(library + "define void @unused() { ret void }",))
@@ -332,3 +336,39 @@ def test_old_amd_chips_refuse_shuffles_instead_of_crashing() -> None:
     body = "%r = gpu.subgroup_reduce add %x : (f32) -> f32\nmemref.store %r, %a[%i] : memref<?xf32>"
     with pytest.raises(StepError, match="gfx700 cannot compile"):
         compile_module(kernel(body), "gfx700")
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_every_level_compiles_and_unused_declarations_do_no_harm(chip: str, level: int) -> None:
+    text = kernel(
+        "%e = math.exp %x : f32\n%s = math.sqrt %e : f32\nmemref.store %s, %a[%i] : memref<?xf32>",
+        extra="func.func private @never_called(f32) -> f32",
+    )
+    built = compile_module(text, chip, opt_level=level)
+    assert built.object.startswith(b"\x7fELF")
+    assert "__nvvm_reflect(" not in re.sub(r"^declare.*", "", built.llvm, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_library_functions_get_memrefs_by_pointer(chip: str) -> None:
+    text = kernel(
+        "func.call @first(%a) : (memref<?xf32>) -> f32",
+        extra="func.func private @first(memref<?xf32>) -> f32",
+    )
+    text = text.replace("func.call @first", "%v = func.call @first").replace(
+        "gpu.return", "memref.store %v, %m[%i, %i] : memref<16x16xf32>\ngpu.return"
+    )
+    library = """define float @_mlir_ciface_first(ptr %memref) {
+      %place = getelementptr ptr, ptr %memref, i64 1
+      %data = load ptr, ptr %place
+      %value = load float, ptr %data
+      ret float %value }"""
+    assert compile_module(text, chip, libraries=(library,)).object.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
+def test_helpers_do_not_stay_beside_the_kernels(chip: str) -> None:
+    helper = "func.func @twice(%x: f32) -> f32 { %r = arith.addf %x, %x : f32\nreturn %r : f32 }"
+    call = "%v = func.call @twice(%x) : (f32) -> f32\nmemref.store %v, %a[%i] : memref<?xf32>"
+    assert "twice" not in compile_module(kernel(call, extra=helper), chip).asm
