@@ -157,8 +157,10 @@ class LiveView:
     def _render(self) -> Text:
         from rich.text import Text
 
-        done = sum(self._counts.values())
-        counts = ", ".join(f"{n} {_WORDS[s]}" for s, n in self._counts.items())
+        # Called in rich's thread: copy what the build's thread may be changing.
+        found = list(self._counts.items())
+        done = sum(n for _, n in found)
+        counts = ", ".join(f"{n} {_WORDS[s]}" for s, n in found)
         lines = [f"[{done}/{max(self._total, done)}] {time.monotonic() - self._begun:.1f} s  {counts}"]
         now = time.monotonic()
         for step, since in list(self._running.items())[:_ROWS]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import signal
+import sys
 from pathlib import Path
 
 from gpubuild.cli.build import Outcome, build, exit_code
@@ -57,6 +59,9 @@ def _choose(options: argparse.Namespace) -> str:
 
 def _become(executable: Path, arguments: list[str]) -> int:
     """Replace this process: exit code, signals, terminal and standard input are the program's."""
+    sys.stdout.flush()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores these, and so would the program
     try:
         os.execve(  # noqa: S606 - the user asked for this very program, without a shell
             executable, [str(executable), *arguments], program_environment()
