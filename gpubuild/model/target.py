@@ -24,7 +24,7 @@ ASM_SUFFIX = {Kind.NVVM: "ptx", Kind.ROCDL: "s", Kind.CPU: "s"}
 OBJECT_SUFFIX = {Kind.NVVM: "cubin", Kind.ROCDL: "hsaco", Kind.CPU: "so"}
 
 _NVIDIA_CHIP = re.compile(r"sm_\d+[af]?")
-_AMD_CHIP = re.compile(r"gfx[0-9a-f]+(-generic)?")
+_AMD_CHIP = re.compile(r"gfx[0-9a-f]+((-\d+)?-generic)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

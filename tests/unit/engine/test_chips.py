@@ -9,7 +9,7 @@ from unit.engine.device_steps import tools
 
 from gpubuild.engine import chips
 from gpubuild.errors import UsageError
-from gpubuild.model.target import Kind
+from gpubuild.model.target import Kind, kind_of_chip
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
@@ -50,7 +50,7 @@ def test_oldest_ptx_versions_are_llvms_own() -> None:
     script = """
 import json, re
 from gpubuild.engine import chips, llvm
-from gpubuild.model.target import Kind
+from gpubuild.model.target import Kind, kind_of_chip
 found = {}
 for chip in chips.known_chips(Kind.NVVM):
     module = llvm.parse_assembly("define void @f() { ret void }", llvm.new_context())
@@ -145,3 +145,8 @@ def test_subgroup_size(kind: Kind, chip: str, features: str, size: int) -> None:
 )
 def test_gfx_version(chip: str, version: tuple[int, int, int]) -> None:
     assert chips.gfx_version(chip) == version
+
+
+def test_every_gpu_chip_names_its_own_kind() -> None:
+    for kind in (Kind.NVVM, Kind.ROCDL):
+        assert {kind_of_chip(chip) for chip in chips.known_chips(kind)} == {kind}
