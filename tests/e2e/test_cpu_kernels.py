@@ -704,18 +704,22 @@ def broken(tmp_path_factory) -> Path:
             r"in workgroup \(\d, 0, 0\) 10 of 64 work-items wait at gpu\.barrier in @leaves, "
             r"but work-item \(10, 0, 0\) returned without reaching it",
         ),
-        ('module.launch("either", 1, 8, np.int64(3), np.zeros(8, np.int32))',
-            r"3 of 8 work-items wait at gpu\.barrier in @either, but work-item \(3"),
+        (
+            'module.launch("either", 1, 8, np.int64(3), np.zeros(8, np.int32))',
+            r"3 of 8 work-items wait at gpu\.barrier in @either, but work-item \(3",
+        ),
         (
             'module.launch("mixed", 1, 32, np.int64(3), np.zeros(32, np.int32))',
             r"wait at gpu\.barrier in @mixed, but work-item \(3, 0, 0\) waits at gpu\.shuffle",
         ),
-        ('module.launch("asserts", 2, 8, np.int64(11))',
-            r"assertion failed: g is too large, in workgroup \(1, 0, 0\), work-item \(3, 0, 0\)"),
+        (
+            'module.launch("asserts", 2, 8, np.int64(11))',
+            r"assertion failed: g is too large, in workgroup \(1, 0, 0\), work-item \(3, 0, 0\)",
+        ),
         ('module.launch("leaves", 1, (1024, 2), np.int64(0))', r"1024 x 2 x 1 has more than 1024 work-items"),
         ('module.launch("leaves", (1 << 31, 1 << 31, 1 << 31), 1, np.int64(0))', r"grid .* is too large"),
         ('module.launch("leaves", 3, 1, np.int64(0), cluster=2)', r"cannot be divided into clusters of 2"),
-        ('module.launch("leaves", 1, 1, np.int64(0), np.int64(0))', r"passes 2 parameters, and the kernel has 1"),
+        ('module.launch("leaves", 1, 1, np.int64(0), np.int64(0))', r"passes 2 parameters, .* kernel has 1"),
         ('module.launch("fixed", 1, 16)', r"compiled for workgroups of 8 x 1 x 1 work-items, not 16"),
     ],
 )  # fmt: skip

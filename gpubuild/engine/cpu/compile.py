@@ -103,6 +103,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         found = mlir.gpu_modules(module)
         if len(found) != 1:
             raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
+        mlir.check_translatable(found[0], target=target, source=source)
         state = ModuleState(source=source, target=target, op_names=names)
         facts = contextualize(found[0], state, fast_math=params.fast_math)
         if not facts.kernels:

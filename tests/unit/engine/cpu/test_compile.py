@@ -1,0 +1,124 @@
+"""The whole compile step for CPUs: what it writes, that it is the same every time, what it refuses."""
+
+import io
+import json
+import re
+
+import pytest
+from e2e.cpu_harness import compile_module
+from elftools.elf.elffile import ELFFile
+
+from gpubuild.errors import StepError, UsageError
+
+VECADD = """gpu.module @k {
+  gpu.func @vecadd(%a: memref<?xf32>, %b: memref<?xf32>, %c: memref<?xf32>) kernel {
+    %i = gpu.global_id x
+    %x = memref.load %a[%i] : memref<?xf32>
+    %y = memref.load %b[%i] : memref<?xf32>
+    %s = arith.addf %x, %y : f32
+    memref.store %s, %c[%i] : memref<?xf32>
+    gpu.return
+  }
+}"""
+SCALE = """gpu.module @k {
+  llvm.func @scale(f32) -> f32
+  gpu.func @f(%a: memref<?xf32>) kernel {
+    %i = gpu.global_id x
+    %x = memref.load %a[%i] : memref<?xf32>
+    %y = llvm.call @scale(%x) : (f32) -> f32
+    memref.store %y, %a[%i] : memref<?xf32>
+    gpu.return
+  }
+}"""
+BARRIER = """gpu.module @k {
+  gpu.func @f() kernel {
+    gpu.barrier
+    gpu.return
+  }
+}"""
+
+
+@pytest.mark.parametrize(("chip", "lanes"), [("x86-64", 4), ("x86-64-v3", 8)])
+def test_the_loop_over_work_items_is_vectorised(tmp_path, chip, lanes):
+    out = compile_module(VECADD, tmp_path, chip=chip)
+    run = re.search(r"define internal void @gpubuild\.run\.0.*?\n}", (out / "llvm").read_text(), re.DOTALL)[0]
+    assert f"fadd <{lanes} x float>" in run
+    assert "call void @vecadd" not in run
+    if lanes == 8:
+        assert "vaddps" in (out / "asm").read_text() and "%ymm" in (out / "asm").read_text()
+
+
+def test_the_object_exports_the_image_only_and_needs_nothing(tmp_path):
+    data = (compile_module(VECADD, tmp_path) / "object").read_bytes()
+    elf = ELFFile(io.BytesIO(data))
+    assert elf["e_type"] == "ET_DYN"
+    assert [s.name for s in elf.get_section_by_name(".dynsym").iter_symbols() if s.name] == [
+        "gpubuild_cpu_image"
+    ]
+    tags = {t.entry.d_tag for t in elf.get_section_by_name(".dynamic").iter_tags()}
+    assert not tags & {"DT_NEEDED", "DT_SONAME", "DT_RPATH", "DT_RUNPATH", "DT_TEXTREL"}
+    assert elf.get_section_by_name(".note.gnu.build-id") is None
+
+
+@pytest.mark.parametrize("options", [{}, {"debug": True}, {"opt_level": 0}])
+def test_outputs_are_the_same_everywhere(tmp_path, options):
+    first = compile_module(VECADD, tmp_path / "a", **options)
+    second = compile_module(VECADD, tmp_path / "some" / "other folder", **options)
+    for name in ("llvm", "asm", "object", "info"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    assert str(tmp_path).encode() not in (first / "object").read_bytes()
+
+
+def test_debug_keeps_lines_and_names_places(tmp_path):
+    out = compile_module(VECADD, tmp_path / "v", debug=True)
+    assert re.search(r"\.loc\s+\d+ 6 10", (out / "asm").read_text())
+    assert b".debug_line" in (out / "object").read_bytes()
+    plain = compile_module(VECADD, tmp_path / "p")
+    assert b".debug_line" not in (plain / "object").read_bytes()
+    info = json.loads((compile_module(BARRIER, tmp_path / "b", debug=True) / "info").read_text())
+    assert info["kernels"][0]["tier_reason"] == "gpu.barrier at user.mlir:3"
+    info = json.loads((compile_module(BARRIER, tmp_path / "q") / "info").read_text())
+    assert info["kernels"][0]["tier_reason"] == "gpu.barrier"
+
+
+def test_user_libraries(tmp_path):
+    library = "define float @scale(float %x) { %r = fmul float %x, 3.0\n ret float %r }\n"
+    out = compile_module(SCALE, tmp_path / "a", libraries=(library,))
+    assert "fmul <8 x float>" in (out / "llvm").read_text()
+    with pytest.raises(StepError) as caught:
+        compile_module(SCALE, tmp_path / "b")
+    assert caught.value.message == "undefined in @k: scale"
+    assert caught.value.stage == "libraries"
+
+
+def test_a_failure_points_into_the_users_file(tmp_path):
+    text = VECADD.replace("gpu.return", "nvvm.cp.async.wait.group 0\n gpu.return")
+    with pytest.raises(StepError) as caught:
+        compile_module(text, tmp_path)
+    assert str(caught.value.diagnostics[0].location) == "user.mlir:8:5"
+    assert caught.value.stage == "lower"
+    assert "nvvm.cp.async.wait.group" in caught.value.message
+
+
+def test_unknown_chips_and_features(tmp_path):
+    with pytest.raises(UsageError, match="x86-64-v5"):
+        compile_module(VECADD, tmp_path / "a", chip="x86-64-v5")
+    with pytest.raises(UsageError, match="avx3"):
+        compile_module(VECADD, tmp_path / "b", features="+avx3")
+
+
+@pytest.mark.parametrize("chip", ["x86-64", "x86-64-v2", "x86-64-v4", "znver3", "native"])
+def test_chips(tmp_path, chip):
+    assert (compile_module(VECADD, tmp_path, chip=chip) / "object").read_bytes()[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_optimisation_levels(tmp_path, level):
+    out = compile_module(VECADD, tmp_path, opt_level=level)
+    assert ("<8 x float>" in (out / "llvm").read_text()) == (level == 2)
+
+
+def test_passes_of_the_user_replace_ours(tmp_path):
+    with pytest.raises(StepError) as caught:
+        compile_module(VECADD, tmp_path, passes="builtin.module(canonicalize)")
+    assert re.search("target cpu cannot lower .*gpu.func", caught.value.message)
