@@ -39,6 +39,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "distribution", missing)
+    monkeypatch.setattr("gpubuild.toolchain.rocm._SYSTEM", ())
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "rocm-device-libs"])
