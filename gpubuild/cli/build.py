@@ -11,7 +11,7 @@ from gpubuild.cli.document import build_document, dump, error_document
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.cli.project import build_folder, load, shown
 from gpubuild.cli.trace import Tracer
-from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError
+from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 
@@ -52,6 +52,8 @@ def build(options: argparse.Namespace, *, to_err: bool) -> Outcome:
     the report and were shown.
     """
     project = load(options)
+    if options.trace and not options.trace.absolute().parent.is_dir():
+        raise UsageError(f"cannot write the trace {options.trace}: there is no such folder")
     from gpubuild.build import BuildOptions, open_builder
 
     request = BuildOptions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ _ISSUES = "the project's issue tracker"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (default: the process's) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _settle_streams()
     if arguments in (["--version"], ["-V"]):
         print(f"gpubuild {__version__}")
         return 0
@@ -54,6 +56,17 @@ def _run(arguments: list[str], settings: Settings, console: Console) -> int:
     options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
     code: int = options.command(options)
     return code
+
+
+def _settle_streams() -> None:
+    """Make printing safe: streams may be closed, or of an encoding without our arrows."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = sys.stdout
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _end_on_sigterm() -> signal._HANDLER:

@@ -98,3 +98,25 @@ def test_no_project_file(
     assert captured.out.startswith('{\n  "schema": 1,')  # scripts get their document all the same
     assert "gpubuild init" in captured.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams(closed: str) -> None:
+    command = f"exec '{sys.executable}' -m gpubuild build --help {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_any_encoding_will_do(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text("version: 1\nprograms: {naïve→: {sources: 3}}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "gpubuild", "build", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "internal error" not in done.stderr
