@@ -9,9 +9,9 @@
 #include <ucontext.h>
 #endif
 
-/* Of one work-item. Kernels keep small private arrays there and call printf at most; the pages are
- * backed by memory only once they are touched. */
-#define GB_FIBER_STACK_BYTES (256u * 1024u)
+/* Of one work-item. GPUs allow 512 KiB of private memory; printf and mathematics come on top. Pages
+ * are backed by memory only once they are touched. */
+#define GB_FIBER_STACK_BYTES (1024u * 1024u)
 
 /* A suspended flow of control. */
 struct gb_fiber {

@@ -756,6 +756,30 @@ print("done")
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+@pytest.mark.parametrize(("elements", "code"), [(1 << 17, 0), (1 << 20, -11)])
+def test_private_memory_never_reaches_into_a_neighbours(runtime, tmp_path, elements, code):
+    """512 KiB fit, as on GPUs; 4 MiB hit the guard page at once instead of damaging others."""
+    text = f"""gpu.module @k {{
+  gpu.func @large(%i: index, %j: index, %out: memref<?xi32>) kernel {{
+    %t = gpu.thread_id x
+    %p = memref.alloca() : memref<{elements}xi32>
+    %v = arith.index_cast %t : index to i32
+    memref.store %v, %p[%i] : memref<{elements}xi32>
+    gpu.barrier
+    %r = memref.load %p[%j] : memref<{elements}xi32>
+    memref.store %r, %out[%t] : memref<?xi32>
+    gpu.return
+  }}
+}}"""
+    body = """
+out = np.full(8, -1, np.int32)
+module.launch("large", 1, 8, np.int64(5), np.int64(5), out)
+assert list(out) == list(range(8))
+"""
+    done = _program(runtime, compile_module(text, tmp_path), body)
+    assert done.returncode == code, (done.returncode, done.stderr)
+
+
 def test_cluster_barrier(device, tmp_path):
     text = """gpu.module @k {
   gpu.func @exchange(%buffer: memref<?xi32>, %out: memref<?xi32>) kernel {

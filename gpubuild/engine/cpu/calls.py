@@ -71,6 +71,7 @@ def _print(op: ir.Operation, function: FunctionState) -> None:
     owner = packed.owner
     arguments = [function.item, form]
     if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "llvm.alloca":
+        _move_to_entry(owner.operation, function)
         kinds = _members(str(owner.operation.attributes["elem_type"].value))
         structure = owner.operation.attributes["elem_type"]
         for index, kind in enumerate(kinds):
@@ -87,6 +88,15 @@ def _print(op: ir.Operation, function: FunctionState) -> None:
         raise function.module.unsupported(op, "vprintf with arguments that were not packed on the spot")
     done = build.service(layout.SERVICE_PRINT, "i32", arguments, variadic="!llvm.func<i32 (ptr, ptr, ...)>")
     replace(op, done.results[0])
+
+
+def _move_to_entry(allocation: ir.Operation, function: FunctionState) -> None:
+    """In a loop each turn would take more of the stack."""
+    first = function.item.owner.operations[0].operation
+    size = Builder(first).constant(1, "i64")
+    allocation.operands[0] = size
+    if first != allocation:
+        allocation.move_before(first)
 
 
 def _promote(build: Builder, value: ir.Value, kind: str) -> ir.Value:

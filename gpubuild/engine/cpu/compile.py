@@ -11,6 +11,7 @@ from llvmlite import binding
 from gpubuild.engine import libdevice, llvm, mlir, rewrite
 from gpubuild.engine.chips import NATIVE, check_chip
 from gpubuild.engine.cpu import half, layout, mathlib
+from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.image import Kernel, image_text
 from gpubuild.engine.cpu.state import ModuleState, written_ops
@@ -99,13 +100,16 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
                 kind=Kind.CPU, subgroup_size=layout.SUBGROUP, fast_math=params.fast_math, name=target
             )
             rewrite.prepare(module, machine, source=source)
+            hoist_allocations(module.operation)
             mlir.run_passes(module, PASSES, source=source)
         found = mlir.gpu_modules(module)
         if len(found) != 1:
             raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
         mlir.check_translatable(found[0], target=target, source=source)
         state = ModuleState(source=source, target=target, op_names=names)
-        facts = contextualize(found[0], state, fast_math=params.fast_math)
+        facts = contextualize(
+            found[0], state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
+        )
         if not facts.kernels:
             raise StepError(
                 f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"

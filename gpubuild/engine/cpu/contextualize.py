@@ -23,6 +23,7 @@ from gpubuild.engine.cpu.waiting import rewrite_waiting
 from gpubuild.errors import StepError
 
 _SHARED_SPACE = 3
+_PROBE_STACK = '[["probe-stack", "inline-asm"]]'
 _DROPPED = ("nvvm.", "gpu.")  # attributes that mean something to GPUs only
 _DEVICE_FUNCTIONS = frozenset({"vprintf", "__assertfail"})
 _SCALAR_BYTES = {
@@ -59,8 +60,14 @@ class Contextualized:
     sites: tuple[str, ...]
 
 
-def contextualize(module: ir.Operation, state: ModuleState, *, fast_math: bool = False) -> Contextualized:
-    """Rewrite the gpu.module ``module`` in place. Raises ``StepError`` naming what CPUs cannot do."""
+def contextualize(
+    module: ir.Operation, state: ModuleState, *, fast_math: bool = False, probe_stack: bool = False
+) -> Contextualized:
+    """Rewrite the gpu.module ``module`` in place. Raises ``StepError`` naming what CPUs cannot do.
+
+    With ``probe_stack`` a large frame touches each of its pages, so that it cannot step over the
+    guard below a work-item's stack into a neighbour's.
+    """
     body = module.regions[0].blocks[0]
     _place_shared(module, state)
     functions = [op.operation for op in body if op.operation.name == "llvm.func" and _has_body(op.operation)]
@@ -71,6 +78,8 @@ def contextualize(module: ir.Operation, state: ModuleState, *, fast_math: bool =
         if "nvvm.kernel" in function.attributes or "gpu.kernel" in function.attributes:
             kernels.append((name, _block_sizes(function)))
         _rewrite_function(function, name, state)
+        if probe_stack:
+            function.attributes["passthrough"] = ir.Attribute.parse(_PROBE_STACK)
     tiers = choose_tiers(state.facts.values())
     _clean_up(module, state)
     _declare_image(body)

@@ -145,3 +145,56 @@ def test_fast_math_keeps_infinity():
 def test_names_are_escaped_in_ir_text():
     assert escaped('a"b\\c\n') == "a\\22b\\5Cc\\0A"
     assert escaped("ä") == "\\C3\\A4"
+
+
+LOOP = """gpu.func @f(%o: memref<?xi32>, %n: index) kernel {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %i1 = arith.constant 1 : i32
+    {}
+    gpu.return
+  }}"""
+
+
+def test_private_memory_in_a_loop_is_made_once():
+    text, _ = lower(
+        LOOP.format("""scf.for %i = %c0 to %n step %c1 {
+      %p = memref.alloca() : memref<4xi32>
+      %j = arith.remui %i, %c1 : index
+      memref.store %i1, %p[%j] : memref<4xi32>
+      %v = memref.load %p[%j] : memref<4xi32>
+      memref.store %v, %o[%i] : memref<?xi32>
+    }""")
+    )
+    entry = text[text.index("@f(") : text.index("br label")]
+    assert text.count("= alloca") == entry.count("= alloca") == 1
+
+
+def test_private_memory_that_a_loop_may_keep_is_left_alone():
+    text, _ = lower(
+        LOOP.format("""%e = memref.alloca() : memref<1xi32>
+    %r, %q = scf.while (%k = %c0, %old = %e) : (index, memref<1xi32>) -> (index, memref<1xi32>) {
+      %more = arith.cmpi ult, %k, %n : index
+      scf.condition(%more) %k, %old : index, memref<1xi32>
+    } do {
+    ^bb0(%k: index, %old: memref<1xi32>):
+      %new = memref.alloca() : memref<1xi32>
+      memref.store %i1, %new[%c0] : memref<1xi32>
+      %k1 = arith.addi %k, %c1 : index
+      scf.yield %k1, %new : index, memref<1xi32>
+    }
+    %v = memref.load %q[%c0] : memref<1xi32>
+    memref.store %v, %o[%c0] : memref<?xi32>""")
+    )
+    entry = text[text.index("@f(") : text.index("br label")]
+    assert text.count("= alloca") == 2 and entry.count("= alloca") == 1
+
+
+def test_printing_in_a_loop_takes_no_more_stack():
+    text, _ = lower(
+        LOOP.format("""scf.for %i = %c0 to %n step %c1 {
+      gpu.printf "%d\\n", %i : index
+    }""")
+    )
+    entry = text[text.index("@f(") : text.index("br label")]
+    assert text.count("= alloca") == entry.count("= alloca") == 1
