@@ -50,9 +50,13 @@ def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int) -> None:
     emit.replace(result)
 
 
+def combine_op(name: str, kind: ir.Type) -> str:
+    """The arith op that combines two values of ``kind`` in a reduction called ``name``."""
+    return _COMBINE[name][1 if isinstance(kind, ir.FloatType) else 0]
+
+
 def _reduce(emit: Emitter, value: ir.Value, name: str, distances: tuple[int, ...], width: int) -> ir.Value:
-    kind = value.type
-    combine = _COMBINE[name][1 if isinstance(kind, ir.FloatType) else 0]
+    combine = combine_op(name, value.type)
     for distance in distances:
         value = emit.binary(combine, value, _shuffled(emit, value, distance, width))
     return value

@@ -12,7 +12,8 @@ static uint64_t with_flag(uint32_t value, bool flag) {
 }
 
 /* PTX: bits 0 to 4 of `clamp` bound the source lane, bits 8 to 12 cut the subgroup into segments.
- * Reading a lane that does not take part is undefined there; here it gives the lane's own value. */
+ * Reading a lane that does not take part is undefined there; here it gives the lane's own value and
+ * counts as out of range, by which reductions know that a subgroup is not full. */
 static uint64_t shuffle(const struct gb_lane_exchange *exchange, uint32_t lane, uint32_t operand,
                         uint32_t clamp) {
     uint32_t segment = clamp >> 8 & 31u;
@@ -40,7 +41,8 @@ static uint64_t shuffle(const struct gb_lane_exchange *exchange, uint32_t lane, 
         valid = source <= highest;
         break;
     }
-    if (!valid || !is_active(exchange, (uint32_t)source)) {
+    valid = valid && source >= 0 && is_active(exchange, (uint32_t)source);
+    if (!valid) {
         source = (int)lane;
     }
     return with_flag(exchange->value[source], valid);

@@ -430,6 +430,13 @@ def _reduction_module() -> str:
     memref.store %r, %out[%g] : memref<?xf32>
     gpu.return
   }
+  gpu.func @cluster_max(%a: memref<?xf16>, %out: memref<?xf16>) kernel {
+    %g = gpu.global_id x
+    %v = memref.load %a[%g] : memref<?xf16>
+    %r = gpu.subgroup_reduce maxnumf %v cluster(size = 4, stride = 2) : (f16) -> f16
+    memref.store %r, %out[%g] : memref<?xf16>
+    gpu.return
+  }
   gpu.func @wide(%a: memref<?xf64>, %out: memref<?xf64>) kernel {
     %g = gpu.global_id x
     %v = memref.load %a[%g] : memref<?xf64>
@@ -497,11 +504,29 @@ def test_shuffles(subgroups, mode, by, width):
             assert out[i] == base + source
 
 
-def test_subgroup_reduce(subgroups):
-    a = RNG.random(64, np.float32)
+@pytest.mark.parametrize("block", [1, 5, 64, 77])
+def test_subgroup_reduce(subgroups, block):
+    """The last subgroup need not be full."""
+    a = RNG.random(block, np.float32)
     out = np.zeros_like(a)
-    subgroups.launch("subgroup_sum", 1, 64, a, out)
-    np.testing.assert_allclose(out, np.repeat(a.reshape(2, 32).sum(axis=1), 32), rtol=1e-5)
+    subgroups.launch("subgroup_sum", 1, block, a, out)
+    for base in range(0, block, 32):
+        part = a[base : base + 32]
+        np.testing.assert_allclose(out[base : base + 32], part.sum(), rtol=1e-5)
+
+
+def test_clustered_subgroup_reduce_of_narrow_values(subgroups):
+    a = RNG.integers(-8, 8, 44).astype(np.float16)
+    out = np.zeros_like(a)
+    subgroups.launch("cluster_max", 1, 44, a, out)
+    expected = a.copy()
+    for base in range(0, 44, 32):
+        for lane in range(min(32, 44 - base)):
+            first = lane - lane // 2 % 4 * 2
+            expected[base + lane] = max(
+                a[base + i] for i in range(first, first + 8, 2) if base + i < 44 and i < 32
+            )
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_all_reduce_of_64_bits(subgroups):

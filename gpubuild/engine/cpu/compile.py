@@ -15,10 +15,12 @@ from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.image import Kernel, image_text
 from gpubuild.engine.cpu.state import ModuleState, written_ops
+from gpubuild.engine.cpu.subgroup_reduce import expand_subgroup_reductions
 from gpubuild.engine.device import user_libraries
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.info import KernelInfo, info_json
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.model.target import Kind
@@ -99,12 +101,14 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             machine = rewrite.Machine(
                 kind=Kind.CPU, subgroup_size=layout.SUBGROUP, fast_math=params.fast_math, name=target
             )
+            expand_subgroup_reductions(module.operation)
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, PASSES, source=source)
         found = mlir.gpu_modules(module)
         if len(found) != 1:
             raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
+        call_libraries_directly(found[0])
         mlir.check_translatable(found[0], target=target, source=source)
         state = ModuleState(source=source, target=target, op_names=names)
         facts = contextualize(
