@@ -10,6 +10,7 @@ from gpubuild.engine import chips, mlir, rewrite
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.module_index import kernel_functions, module_dialect
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
@@ -36,7 +37,6 @@ _WORKGROUP_SIZES = (
     "rocdl.reqd_work_group_size",
     "rocdl.max_flat_work_group_size",
 )
-_C_INTERFACE = "_mlir_ciface_"
 _WORKGROUP_SPACE = 3
 _DYNAMIC_ALIGNMENT = 16  # bytes, enough for any vector access
 _PRIVATE_SPACE = 5  # of AMDGPU: where a work-item's own memory lies
@@ -154,11 +154,9 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
     """What must hold for the LLVM functions of a kind, whichever passes made them."""
     mark = "rocdl.kernel" if params.kind is Kind.ROCDL else "nvvm.kernel"
     allocations: list[ir.Operation] = []
-    functions: dict[str, ir.Operation] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "llvm.func":
-            functions[op.attributes["sym_name"].value] = op
             if "gpu.kernel" in op.attributes and mark not in op.attributes:
                 op.attributes[mark] = ir.UnitAttr.get()
             if mark == "rocdl.kernel" and mark in op.attributes:
@@ -172,25 +170,10 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
         return ir.WalkResult.ADVANCE
 
     kernels.walk(visit)
-    _call_libraries_directly(functions)
+    call_libraries_directly(kernels)
     if params.kind is Kind.ROCDL:
         for op in allocations:
             _move_to_private(op)
-
-
-def _call_libraries_directly(functions: dict[str, ir.Operation]) -> None:
-    """Let a declared function without memrefs be the symbol of its own name in a device library.
-
-    Upstream makes it a wrapper around ``_mlir_ciface_<name>``, which passes memrefs by pointer and
-    means nothing where there are none.
-    """
-    for name, declared in functions.items():
-        wrapper = functions.get(name.removeprefix(_C_INTERFACE)) if name.startswith(_C_INTERFACE) else None
-        if wrapper is None or len(declared.regions[0].blocks):
-            continue
-        if declared.attributes["function_type"] == wrapper.attributes["function_type"]:
-            wrapper.erase()
-            declared.attributes["sym_name"] = ir.StringAttr.get(name.removeprefix(_C_INTERFACE))
 
 
 def _link_workgroup_memory(op: ir.Operation) -> None:

