@@ -153,9 +153,13 @@ class Module:
         for arg in args:
             values.extend(_descriptor(arg) if isinstance(arg, np.ndarray) else [np.array([arg])])
         pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
-        self.device._c.gb_cpu_launch(kernel, dim(cluster), dim(grid), dim(block), dynamic, pointers, len(values))
+        self.device._c.gb_cpu_launch(
+            kernel, dim(cluster), dim(grid), dim(block), dynamic, pointers, len(values)
+        )
 
 
 def _descriptor(array: np.ndarray) -> list[np.ndarray]:
     strides = [s // array.itemsize for s in array.strides]
-    return [np.array([v], np.int64) for v in (array.ctypes.data, array.ctypes.data, 0, *array.shape, *strides)]
+    return [
+        np.array([v], np.int64) for v in (array.ctypes.data, array.ctypes.data, 0, *array.shape, *strides)
+    ]
