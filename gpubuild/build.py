@@ -6,9 +6,9 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,8 +31,9 @@ from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import Kind, cpu_triple
 from gpubuild.runner import Prepared, StepRunner
-from gpubuild.settings import Settings
+from gpubuild.settings import Settings, python_command
 from gpubuild.state import BuildState
+from gpubuild.toolchain.detach import start_detached
 from gpubuild.toolchain.find import Toolchain
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
@@ -65,7 +66,8 @@ def open_builder(
     listener = listener or Silent()
     with build_lock(layout, listener):
         directory = options.cache_dir or settings.cache_dir or project.cache.directory
-        store = open_store(replace(project.cache, directory=directory) if options.use_cache else None)
+        config = replace(project.cache, directory=directory) if options.use_cache else None
+        store = open_store(config, settings, on_full=collect_later)
         executor = LocalExecutor(options.jobs or settings.jobs or len(os.sched_getaffinity(0)))
         try:
             yield Builder(
@@ -79,6 +81,7 @@ def open_builder(
             )
         except BaseException:
             executor.cancel()
+            store.cancel()
             raise
         finally:
             executor.close()
@@ -117,6 +120,7 @@ class Builder:
             only_targets=frozenset(options.targets),
         )
         self._reports: dict[str, StepReport] = {}
+        self._anticipated: set[str] = set()
         self._lock = threading.Lock()
 
     def build(self) -> BuildReport:
@@ -233,6 +237,8 @@ class Builder:
 
         while ready or running:
             ready.sort(key=lambda s: (-plan.rank(s), s))
+            if self._store.has_remote and not dry:
+                self._anticipate(plan.steps[s] for s in ready)
             while ready and not stopping and len(running) < self._executor.workers + 1:
                 step = plan.steps[ready.pop(0)]
                 if step.id in self._reports:
@@ -278,6 +284,15 @@ class Builder:
         busy[prepared.key] = []
         self._listener.on_event(StepStarted(id=step.id))
         return None
+
+    def _anticipate(self, steps: Iterable[Step]) -> None:
+        """Tell a store that has to ask other machines what is about to be looked up."""
+        for step in steps:
+            if step.id not in self._anticipated:
+                self._anticipated.add(step.id)
+                with suppress(GpubuildError):  # told when the step's turn comes
+                    key = self._runner.wanted_key(step)
+                    self._store.anticipate([key] if key else [])
 
     def _collect(self, prepared: Prepared, future: Future[JobResult], workdir: Path | None) -> StepReport:
         assert workdir is not None  # noqa: S101 - a running step has one
@@ -339,6 +354,13 @@ class Builder:
                     "the next build looks at everything again"
                 )
             )
+
+
+def collect_later(directory: Path, size_bytes: int) -> None:
+    """Have another process collect garbage in the cache ``directory``: this one has a user waiting."""
+    gc = ("cache", "gc", "--background", "--cache-dir", str(directory), "--max-size", str(size_bytes))
+    with suppress(OSError):
+        start_detached((*python_command(), *gc))
 
 
 def resolve_native(project: Project) -> Project:

@@ -116,8 +116,21 @@ class StepRunner:
         cached = self._store.lookup(key)
         if cached is not None and self._fetch(step, key, cached):
             self._remember(prepared, cached)
-            return self._report(prepared, Status.HIT_LOCAL, cached, reason)
+            status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
+            return self._report(prepared, status, cached, reason)
         return None
+
+    def wanted_key(self, step: Step) -> Digest | None:
+        """The key that :meth:`settle` would look up, if it would. Raises as :meth:`prepare` does."""
+        if not step.cacheable:
+            return None
+        prepared = self.prepare(step)
+        record = self._state.record(step.id)
+        if prepared.key in self._made:
+            return None
+        if record is not None and record.key == prepared.key and not self._stale_output(step, record.result):
+            return None
+        return prepared.key
 
     def would_run(self, prepared: Prepared) -> StepReport:
         """For a dry run: what :meth:`settle` would say, without touching a file."""

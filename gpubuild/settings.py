@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -25,6 +25,12 @@ class Settings:
     libdevice: Path | None = None  # GPUBUILD_LIBDEVICE
     lld: Path | None = None  # GPUBUILD_LLD
     rocm_path: Path | None = None  # ROCM_PATH
+    remote_url: str = ""  # GPUBUILD_REMOTE: an HTTP cache, instead of the project file's
+    remote_mode: str = ""  # GPUBUILD_REMOTE_MODE: read-write, read-only, write-only or off
+    remote_token: str = field(default="", repr=False)  # GPUBUILD_REMOTE_TOKEN
+    remote_user: str = ""  # GPUBUILD_REMOTE_USER
+    remote_password: str = field(default="", repr=False)  # GPUBUILD_REMOTE_PASSWORD
+    netrc: Path | None = None  # NETRC, else ~/.netrc
     search_path: tuple[Path, ...] = ()  # PATH, for the system C compiler only
     user_cache: Path = Path("/nonexistent")  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
     color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
@@ -54,6 +60,12 @@ class Settings:
             libdevice=path("GPUBUILD_LIBDEVICE"),
             lld=path("GPUBUILD_LLD"),
             rocm_path=path("ROCM_PATH"),
+            remote_url=env.get("GPUBUILD_REMOTE", ""),
+            remote_mode=env.get("GPUBUILD_REMOTE_MODE", ""),
+            remote_token=env.get("GPUBUILD_REMOTE_TOKEN", ""),
+            remote_user=env.get("GPUBUILD_REMOTE_USER", ""),
+            remote_password=env.get("GPUBUILD_REMOTE_PASSWORD", ""),
+            netrc=path("NETRC") or (Path(env["HOME"]) / ".netrc" if env.get("HOME") else None),
             search_path=tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p),
             user_cache=Path(cache_home) / "gpubuild",
             color=color,

@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,6 +150,27 @@ class BlobFolder:
                 raise
         return True
 
+    def add_chunks(self, blob: Blob, chunks: Iterable[bytes]) -> None:
+        """Store what another cache sends as ``blob``. Thread-safe; durable only after :meth:`sync`.
+
+        Never writes more than the blob's size. Raises ``DamagedBlobError`` for bytes that are not
+        its, and passes on what ``chunks`` raises.
+        """
+        path = self.path(blob.digest)
+        temporary = self._temporary()
+        target = os.open(temporary, _CREATE, 0o600)
+        try:
+            with _closing(target):
+                _receive(blob, chunks, target, None)
+                os.fchmod(target, 0o444)
+                os.fsync(target)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
     def sync(self, digests: list[Digest]) -> None:
         """Make the names of newly added blobs durable."""
         for folder in {self.path(digest).parent for digest in digests} | ({self._cas} if digests else set()):
@@ -191,9 +212,31 @@ class BlobFolder:
         """How many things were set aside."""
         return sum(1 for _ in _entries(self._quarantine))
 
-    def delete(self, blob: StoredBlob) -> int:
-        """Delete one blob; returns the bytes freed, 0 if it was gone or cannot be deleted."""
+    def rehash(self, blob: StoredBlob) -> bool:
+        """Whether a blob's content is what its name says; if not, it was set aside. Thread-safe.
+
+        Raises ``OSError`` when it cannot be read, which says nothing about its content.
+        """
         try:
+            source = os.open(blob.path, _READ)
+        except FileNotFoundError:
+            return True  # evicted meanwhile
+        with _closing(source):
+            found = os.fstat(source)
+            if stat.S_ISREG(found.st_mode) and _copy(source, None) == blob.digest:
+                return True
+            self._set_aside(blob.path, found)
+            return False
+
+    def delete(self, blob: StoredBlob) -> int:
+        """Delete one blob; returns the bytes freed, 0 if it was gone or cannot be deleted.
+
+        One that was used since it was scanned is kept: a build may be about to name it.
+        """
+        try:
+            found = blob.path.lstat()
+            if max(found.st_atime, found.st_mtime) > blob.used_seconds:
+                return 0
             blob.path.unlink()
         except OSError:
             return 0
@@ -219,6 +262,47 @@ class BlobFolder:
                 path.rename(self._quarantine / f"{path.name}-{time.time_ns()}")
 
 
+def write_chunks(blob: Blob, chunks: Iterable[bytes], destination: Path) -> None:
+    """Replace ``destination`` by what another cache sends as ``blob``, as ``copy_out`` does.
+
+    Raises ``DamagedBlobError``, ``DestinationError``, and what ``chunks`` raises.
+    """
+    temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
+    with _destination_errors(destination):
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        target = os.open(temporary, _CREATE, 0o600)
+    try:
+        with _closing(target):
+            _receive(blob, chunks, target, destination)
+            with _destination_errors(destination):
+                os.fchmod(target, 0o755 if blob.executable else 0o644)
+        with _destination_errors(destination):
+            temporary.replace(destination)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _receive(blob: Blob, chunks: Iterable[bytes], target: int, destination: Path | None) -> None:
+    digest, size_bytes = hashlib.sha256(), 0
+    for chunk in chunks:
+        size_bytes += len(chunk)
+        if size_bytes > blob.size_bytes:
+            break
+        digest.update(chunk)
+        with _destination_errors(destination) if destination else contextlib.nullcontext():
+            _write_all(target, chunk)
+    if size_bytes != blob.size_bytes or digest.hexdigest() != blob.digest:
+        raise DamagedBlobError(f"what was sent as {blob.digest} is something else")
+
+
+def _write_all(target: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target, rest) :]
+
+
 @contextlib.contextmanager
 def _closing(handle: int) -> Iterator[None]:
     try:
@@ -242,9 +326,7 @@ def _copy(source: int, target: int | None, destination: Path | None = None) -> D
         digest.update(chunk)
         if target is not None:
             with _destination_errors(destination) if destination else contextlib.nullcontext():
-                rest = memoryview(chunk)
-                while rest:
-                    rest = rest[os.write(target, rest) :]
+                _write_all(target, chunk)
     return Digest(digest.hexdigest())
 
 

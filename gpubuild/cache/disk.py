@@ -8,17 +8,16 @@ cause is told once.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpubuild.cache.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
+from gpubuild.cache.locking import locked
 from gpubuild.cache.protocol import StoreStats
 from gpubuild.cache.record import RecordError, decode_record, encode_record
+from gpubuild.cache.size_note import read_note, write_note
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 
@@ -29,27 +28,36 @@ _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 # This folder is a gpubuild cache. It may be deleted at any time; see https://bford.info/cachedir/
 """
 _LOCK_SECONDS = 15.0
-_STALE_SECONDS = 24 * 3600.0
+_LOW_WATER = 0.9  # collect to this part of the limit, so that not every build has to
 
 
 class DiskStore:
     """A ``Store`` in ``directory``, shared safely by any number of processes.
 
-    ``max_size_bytes`` (0: none) is enforced when a store that published something is closed.
+    When a store that published something is closed and the cache is larger than ``max_size_bytes``
+    (0: no limit), ``on_full`` is called with the folder and the size to collect down to.
     ``read_only`` forbids writing; a folder that cannot be written is used the same way.
     Nothing is created or opened before the first request.
     """
 
-    def __init__(self, directory: Path, *, max_size_bytes: int = 0, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        max_size_bytes: int = 0,
+        read_only: bool = False,
+        on_full: Callable[[Path, int], None] | None = None,
+    ) -> None:
         self._directory = directory.absolute()
         self._max_size_bytes = max_size_bytes
+        self._on_full = on_full
         self._writable = not read_only
         self._blobs = BlobFolder(self._directory)
         self._index: Index | None = None
         self._identity: tuple[int, int] | None = None  # the database file that was opened
         self._opened = False
         self._resets_left = 2
-        self._published = False
+        self._published_bytes = 0
         self._refused: set[Digest] = set()  # blobs found bad that could not be moved away
         self._causes: dict[str, tuple[str, int]] = {}
 
@@ -71,6 +79,18 @@ class DiskStore:
             self.warn_once("read", f"cannot read the cache {self._directory}: {error.strerror}")
             return None
         return result if complete else None
+
+    @property
+    def has_remote(self) -> bool:
+        """See ``Store``."""
+        return False
+
+    def anticipate(self, keys: Iterable[Digest]) -> None:
+        """See ``Store``. A look-up takes 0.1 ms: nothing to prepare."""
+
+    def is_remote(self, key: Digest) -> bool:
+        """See ``Store``."""
+        return False
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """See ``Store``."""
@@ -107,7 +127,7 @@ class DiskStore:
         self._refused.difference_update(blob.digest for blob in result.blobs)
         if not self._change(lambda index: index.write(key, record)):
             return False
-        self._published = True
+        self._published_bytes += sum(b.size_bytes for b in result.blobs if b.digest in added)
         return True
 
     def discard(self, key: Digest) -> None:
@@ -117,8 +137,8 @@ class DiskStore:
 
     def stats(self) -> StoreStats:
         """See ``Store``."""
-        named = self._named_blobs()
-        wanted: set[Digest] = set().union(*named.values())
+        named = self.records()
+        wanted = {blob.digest for result in named.values() for blob in result.blobs}
         blobs = list(self._blobs.scan())
         return StoreStats(
             directory=str(self._directory),
@@ -134,38 +154,87 @@ class DiskStore:
         if self._ready() is None or not self._writable or not self._change(lambda index: index.clear()):
             return 0
         freed = sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
+        self.note_size(0)
         return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)
 
-    def gc(self, max_size_bytes: int) -> int:
-        """Delete the blobs used longest ago until the rest fits; returns the bytes freed.
+    # --- for other caches: a remote one that fills this one, an archive ---
 
-        Records go before the blobs they name, so that a reader sees whole results or misses.
+    @property
+    def directory(self) -> Path:
+        """The cache's folder, absolute."""
+        return self._directory
+
+    @property
+    def blobs(self) -> BlobFolder:
+        """The files, for upkeep."""
+        return self._blobs
+
+    @property
+    def writable(self) -> bool:
+        """Whether results can be stored; opens the cache."""
+        return self._ready() is not None and self._writable
+
+    def has(self, blob: Blob) -> bool:
+        """Whether ``blob`` is there; its content is not read. Thread-safe."""
+        try:
+            return self._blobs.has(blob) and blob.digest not in self._refused
+        except OSError:
+            return False
+
+    def receive(self, blob: Blob, chunks: Iterable[bytes]) -> None:
+        """Store ``blob`` from elsewhere, for :meth:`adopt`. Thread-safe once :attr:`writable`.
+
+        Raises ``DamagedBlobError`` for other bytes than its own, ``OSError`` for a failing disk.
         """
-        if self._ready() is None or not self._writable:
-            return 0
-        blobs = sorted(self._blobs.scan(), key=lambda blob: blob.used_seconds)
-        excess = sum(blob.size_bytes for blob in blobs) - max_size_bytes
-        doomed = []
-        for blob in blobs:
-            if excess <= 0:
-                break
-            doomed.append(blob)
-            excess -= blob.size_bytes
-        digests = {blob.digest for blob in doomed}
-        for key, named in self._named_blobs().items() if doomed else ():
-            if named & digests:
-                self.discard(key)
-        freed = sum(self._blobs.delete(blob) for blob in doomed)
-        return freed + self._blobs.sweep(older_than_seconds=_STALE_SECONDS)
+        self._blobs.add_chunks(blob, chunks)
+        self._refused.discard(blob.digest)
+
+    def adopt(self, key: Digest, result: ActionResult) -> bool:
+        """Store a result from elsewhere whose blobs were received."""
+        if not is_digest(key) or not self.writable:
+            return False
+        try:
+            record = encode_record(key, result)
+            self._blobs.sync([blob.digest for blob in result.blobs])
+        except (RecordError, OSError) as error:
+            self.warn_once("write", f"cannot write to the cache {self._directory}: {_reason(error)}")
+            return False
+        if not self._change(lambda index: index.write(key, record)):
+            return False
+        self._published_bytes += sum(blob.size_bytes for blob in result.blobs)
+        return True
+
+    def records(self) -> dict[Digest, ActionResult]:
+        """Every good record. Bad ones are set aside."""
+        return {key: result for key in self._list_keys() if (result := self._read_record(key)) is not None}
+
+    def cancel(self) -> None:
+        """See ``Store``. Nothing is waited for."""
 
     def close(self) -> None:
-        """See ``Store``; enforces the size limit first. Closing twice is harmless."""
-        if self._published and self._max_size_bytes > 0:
-            self.gc(self._max_size_bytes)
-        self._published = False
+        """See ``Store``. Closing twice is harmless."""
+        if self._published_bytes and self._writable:
+            self._check_size()
+        self._published_bytes = 0
         if self._index is not None:
             self._index.close()
         self._index, self._opened = None, False
+
+    def note_size(self, size_bytes: int) -> None:
+        """Remember how large the cache is, as just counted."""
+        write_note(self._directory, size_bytes)
+        self._published_bytes = 0
+
+    def _check_size(self) -> None:
+        """Have garbage collected, by somebody else, when what builds stored is over the limit."""
+        known = read_note(self._directory)
+        if known is None:
+            known = sum(blob.size_bytes for blob in self._blobs.scan())
+        else:
+            known += self._published_bytes
+        write_note(self._directory, known)
+        if 0 < self._max_size_bytes < known and self._on_full is not None:
+            self._on_full(self._directory, int(self._max_size_bytes * _LOW_WATER))
 
     # --- records ---
 
@@ -194,27 +263,19 @@ class DiskStore:
             self._give_up(f"cannot read its index: {error}")
         return None
 
-    def _named_blobs(self) -> dict[Digest, set[Digest]]:
-        """Every good record's key and the blobs it names."""
+    def _list_keys(self) -> list[Digest]:
         from gpubuild.cache.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
 
         index = self._ready()
-        found: dict[Digest, set[Digest]] = {}
         if index is None:
-            return found
+            return []
         try:
-            keys = [Digest(key) for key in index.list_keys() if is_digest(key)]
+            return [Digest(key) for key in index.list_keys() if is_digest(key)]
         except (DamagedIndexError, MalformedRowError) as error:
             self._reset(str(error))
-            return found
         except UnavailableIndexError as error:
             self._give_up(f"cannot read its index: {error}")
-            return found
-        for key in keys:
-            result = self._read_record(key)
-            if result is not None:
-                found[key] = {blob.digest for blob in result.blobs}
-        return found
+        return []
 
     def _change(self, change: Callable[[Index], None]) -> bool:
         """Apply ``change`` to the index, once more if it had to be recreated."""
@@ -276,7 +337,9 @@ class DiskStore:
             if self._writable and (folder / DATABASE).exists():
                 self._index = WritableIndex(folder)
             elif self._writable:
-                with self._locked():  # creating the tables is not safe against others doing the same
+                with locked(
+                    self._directory / "lock", wait_seconds=_LOCK_SECONDS
+                ):  # creating the tables is not safe against others doing the same
                     self._index = WritableIndex(folder)
                     self._identity = identity(folder)
             elif (folder / DATABASE).exists():
@@ -304,7 +367,7 @@ class DiskStore:
             return
         self._resets_left -= 1
         try:
-            with self._locked():
+            with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
                 # Another process may have replaced it since we opened it.
                 if identity(self._directory / "index") in (self._identity, None):
                     place = self._blobs.set_aside_folder(self._directory / "index")
@@ -321,28 +384,6 @@ class DiskStore:
         if self._index is not None:
             self._index.close()
         self._index, self._opened = None, True
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Exclude other processes; where there are no locks to be had, go on without."""
-        try:
-            handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            yield
-            return
-        try:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(0.02)
-                except OSError:
-                    break
-            yield
-        finally:
-            os.close(handle)
 
     def warn_once(self, cause: str, message: str) -> None:
         """Keep the first ``message`` about ``cause`` and count the others."""

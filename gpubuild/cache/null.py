@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gpubuild.cache.protocol import StoreStats
@@ -16,6 +16,18 @@ class NullStore:
     def lookup(self, key: Digest) -> ActionResult | None:
         """Miss."""
         return None
+
+    @property
+    def has_remote(self) -> bool:
+        """See ``Store``."""
+        return False
+
+    def anticipate(self, keys: Iterable[Digest]) -> None:
+        """Nothing will be found."""
+
+    def is_remote(self, key: Digest) -> bool:
+        """Never."""
+        return False
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """Miss."""
@@ -40,6 +52,9 @@ class NullStore:
     def warnings(self) -> tuple[str, ...]:
         """None, ever."""
         return ()
+
+    def cancel(self) -> None:
+        """Nothing is waited for."""
 
     def close(self) -> None:
         """Release nothing."""

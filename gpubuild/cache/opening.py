@@ -1,21 +1,81 @@
-"""Opening: from a project's ``cache:`` section to the store a build uses."""
+"""Opening: from a project's ``cache:`` section and the environment to the store a build uses."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpubuild.cache.disk import DiskStore
 from gpubuild.cache.null import NullStore
 from gpubuild.cache.protocol import Store
-from gpubuild.model.project import CacheConfig
+from gpubuild.errors import UsageError
+from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
+from gpubuild.settings import Settings
+
+_OFF = "off"
 
 
-def open_store(config: CacheConfig | None) -> Store:
+def open_store(
+    config: CacheConfig | None,
+    settings: Settings | None = None,
+    on_full: Callable[[Path, int], None] | None = None,
+) -> Store:
     """The store that ``config`` describes; ``None`` (``--no-cache``) keeps nothing.
 
-    Touches no file: the folder is made and opened on first use.
+    ``settings`` may name another remote cache and mode, and hold what it asks for. ``on_full``:
+    see ``DiskStore``. Touches no file and no network: both are opened on first use. Raises
+    ``UsageError`` for an address or a mode that cannot be.
     """
     if config is None:
         return NullStore()
-    store = DiskStore(config.directory, max_size_bytes=config.max_size_bytes)
-    if config.remote is not None:
-        store.warn_once("remote", f"the remote cache {config.remote.url} is not used: not supported yet")
-    return store
+    settings = settings or Settings()
+    local = DiskStore(config.directory, max_size_bytes=config.max_size_bytes, on_full=on_full)
+    remote = choose_remote(config.remote, settings)
+    if remote is None:
+        return local
+    # Imported here: most builds have no remote cache, and HTTP costs 25 ms.
+    from gpubuild.cache.credentials import find_authorization
+    from gpubuild.cache.remote import RemoteStore
+    from gpubuild.cache.tiered import TieredStore
+
+    authorization, problem = find_authorization(remote.url, settings)
+    if problem:
+        local.warn_once("credentials", problem)
+    return TieredStore(local, RemoteStore(remote.url, mode=remote.mode, authorization=authorization))
+
+
+def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteCache | None:
+    """The remote cache to use: what the environment says goes before the project file.
+
+    Raises ``UsageError``.
+    """
+    url = settings.remote_url or (configured.url if configured else "")
+    mode = configured.mode if configured else RemoteMode.READ_WRITE
+    if settings.remote_mode == _OFF or not url:
+        return None
+    if settings.remote_mode:
+        try:
+            mode = RemoteMode(settings.remote_mode)
+        except ValueError:
+            modes = ", ".join([*RemoteMode, _OFF])
+            raise UsageError(
+                f"GPUBUILD_REMOTE_MODE is {settings.remote_mode!r}", hint=f"it can be {modes}"
+            ) from None
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        parts, good = urlsplit(""), False
+    if parts.username is not None or parts.password is not None:
+        # The message must not repeat the address: it holds a password.
+        raise UsageError(
+            "the address of the remote cache has a user or password in it",
+            hint="put them into GPUBUILD_REMOTE_USER and GPUBUILD_REMOTE_PASSWORD, or into ~/.netrc",
+        )
+    if not good or parts.query or parts.fragment:
+        raise UsageError(
+            f"the address of the remote cache cannot be used: {url}",
+            hint="write something like https://cache.example:8080/gpubuild",
+        )
+    return RemoteCache(url=url.rstrip("/"), mode=mode)

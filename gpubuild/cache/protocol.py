@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -34,6 +34,19 @@ class Store(Protocol):
         """The result stored under ``key``, if its record is well-formed; blobs are not read yet."""
         ...
 
+    @property
+    def has_remote(self) -> bool:
+        """Whether look-ups may ask another machine, so that :meth:`anticipate` pays."""
+        ...
+
+    def anticipate(self, keys: Iterable[Digest]) -> None:
+        """These keys will soon be looked up: a store that is slow to answer may begin now."""
+        ...
+
+    def is_remote(self, key: Digest) -> bool:
+        """Whether the result that ``lookup`` gave for ``key`` came from another machine."""
+        ...
+
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """Put a verified copy of ``blob`` at ``destination`` atomically; False is a miss.
 
@@ -60,6 +73,10 @@ class Store(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What went wrong so far, one message per cause."""
+        ...
+
+    def cancel(self) -> None:
+        """The build was interrupted: :meth:`close` shall not wait for anybody."""
         ...
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import pytest
 from unit.cache.samples import KEY, make_result
 
 from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.upkeep import collect
 from gpubuild.model.digest import Digest, digest_bytes
 
 
@@ -120,7 +121,7 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
         path = tmp_path / "cache" / "tmp" / name
         path.write_bytes(b"half")
         os.utime(path, (time.time() - age,) * 2)
-    store.gc(1 << 40)
+    collect(store)
     assert [p.name for p in (tmp_path / "cache" / "tmp").iterdir()] == ["new"]
     store.close()
 
@@ -183,7 +184,7 @@ def test_eviction_during_reads_and_publications(tmp_path: Path, disturb: str) ->
     def evict() -> None:
         store = DiskStore(directory)
         while time.monotonic() < end:
-            store.gc(20_000) if disturb == "gc" else store.clear()
+            collect(store, max_size_bytes=20_000) if disturb == "gc" else store.clear()
         store.close()
 
     def publish() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -76,6 +76,16 @@ class MemoryStore:
             return None
         return result
 
+    @property
+    def has_remote(self) -> bool:
+        return False
+
+    def anticipate(self, keys: Iterable[Digest]) -> None:
+        pass
+
+    def is_remote(self, key: Digest) -> bool:
+        return False
+
     def fetch(self, blob: Blob, destination: Path) -> bool:
         data = self.blobs.get(blob.digest)
         if data is None or digest_bytes(data) != blob.digest:
@@ -120,6 +130,9 @@ class MemoryStore:
     def warnings(self) -> tuple[str, ...]:
         return tuple(self._warnings)
 
+    def cancel(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -143,6 +156,16 @@ class FaultyStore:
     def lookup(self, key: Digest) -> ActionResult | None:
         return None if self._fails("lookup") else self._inner.lookup(key)
 
+    @property
+    def has_remote(self) -> bool:
+        return False
+
+    def anticipate(self, keys: Iterable[Digest]) -> None:
+        self._inner.anticipate(keys)
+
+    def is_remote(self, key: Digest) -> bool:
+        return self._inner.is_remote(key)
+
     def fetch(self, blob: Blob, destination: Path) -> bool:
         return not self._fails("fetch") and self._inner.fetch(blob, destination)
 
@@ -161,6 +184,9 @@ class FaultyStore:
     @property
     def warnings(self) -> tuple[str, ...]:
         return (*self._inner.warnings, *self._warnings)
+
+    def cancel(self) -> None:
+        self._inner.cancel()
 
     def close(self) -> None:
         self._inner.close()

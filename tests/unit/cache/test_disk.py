@@ -14,7 +14,6 @@ from gpubuild.cache.disk import DiskStore
 from gpubuild.cache.null import NullStore
 from gpubuild.cache.opening import open_store
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.project import CacheConfig, RemoteCache
 from gpubuild.model.step import ActionResult
 
 OTHER_KEY = digest_bytes(b"another key")
@@ -170,29 +169,6 @@ def test_clear_deletes_only_what_is_ours(store: DiskStore, tmp_path: Path) -> No
     assert store.publish(KEY, result, files)
 
 
-def test_gc_keeps_what_was_used_last(store: DiskStore, tmp_path: Path) -> None:
-    keys = [digest_bytes(bytes([n])) for n in range(4)]
-    for n, key in enumerate(keys):
-        result, files = make_result(tmp_path / "out", {"object": bytes([n]) * 100})
-        store.publish(key, result, files)
-        os.utime(blob_path(tmp_path / "cache", bytes([n]) * 100), (n, n))
-    os.utime(blob_path(tmp_path / "cache", bytes([0]) * 100), (9, 0))  # read since
-    assert store.gc(250) == 200
-    assert [store.lookup(key) is not None for key in keys] == [True, False, False, True]
-    assert store.stats().records == 2
-    assert store.gc(250) == 0
-
-
-def test_the_limit_is_enforced_when_a_build_ends(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path / "cache", max_size_bytes=150)
-    for n in range(3):
-        result, files = make_result(tmp_path / "out", {"object": bytes([n]) * 100})
-        store.publish(digest_bytes(bytes([n])), result, files)
-    store.close()
-    store.close()
-    assert DiskStore(tmp_path / "cache").stats().size_bytes == 100
-
-
 def test_a_read_only_store_serves_and_does_not_write(store: DiskStore, tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
     store.publish(KEY, result, files)
@@ -229,11 +205,6 @@ def test_no_cache(tmp_path: Path) -> None:
     assert not store.publish(KEY, result, files)
     assert store.lookup(KEY) is None
     assert store.stats().records == 0
-
-
-def test_a_remote_that_is_not_used_is_said_so(tmp_path: Path) -> None:
-    config = CacheConfig(directory=tmp_path / "cache", remote=RemoteCache(url="http://cache.example"))
-    assert "http://cache.example" in open_store(config).warnings[0]
 
 
 def test_importing_the_cache_does_not_import_diskcache() -> None:

@@ -1,0 +1,136 @@
+"""Remote record: what ``/ac/<key>`` holds. Our own JSON, not Bazel's protocol buffers.
+
+It carries the local record with its checksum, and how each blob was sent: compressed bytes are
+stored under their own digest, so that ``/cas/<digest>`` always holds what its name says and a
+server that checks this (bazel-remote) accepts them.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpubuild.cache.record import MAX_BLOB_BYTES, MAX_RECORD_BYTES, RecordError, decode_record, encode_record
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import ActionResult
+
+SCHEMA = "gpubuild.remote/1"
+MAX_REMOTE_RECORD_BYTES = 4 * MAX_RECORD_BYTES
+_CHUNK_BYTES = 1 << 18
+
+
+class Encoding(StrEnum):
+    """How a blob's bytes are stored."""
+
+    IDENTITY = "identity"
+    ZLIB = "zlib"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Where a blob's bytes are: the digest and size of what is stored, and its encoding."""
+
+    digest: Digest
+    size_bytes: int
+    encoding: Encoding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteRecord:
+    """A result, and how the content of each of its digests is stored."""
+
+    result: ActionResult
+    stored: Mapping[Digest, Stored]
+
+
+def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
+    """The body of ``/ac/<key>``. Raises ``RecordError`` for what the reader would refuse."""
+    data = json.dumps(
+        {
+            "schema": SCHEMA,
+            "record": encode_record(key, record.result).decode(),
+            "stored": {
+                digest: [stored.digest, stored.size_bytes, stored.encoding.value]
+                for digest, stored in record.stored.items()
+            },
+        },
+        separators=(",", ":"),
+        sort_keys=True,
+    ).encode()
+    decode_remote(key, data)
+    return data
+
+
+def decode_remote(key: Digest, data: bytes) -> RemoteRecord:
+    """Read what a server sent. Raises ``RecordError`` for anything ``encode_remote`` did not write."""
+    if len(data) > MAX_REMOTE_RECORD_BYTES:
+        raise RecordError("too long")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RecordError("not JSON") from error
+    if not isinstance(document, dict) or set(document) != {"schema", "record", "stored"}:
+        raise RecordError("not a record of ours")
+    text, table = document["record"], document["stored"]
+    if document["schema"] != SCHEMA or not isinstance(text, str) or not isinstance(table, dict):
+        raise RecordError("not a record of ours")
+    try:
+        result = decode_record(key, text.encode())
+    except UnicodeEncodeError as error:
+        raise RecordError("not text") from error
+    if result.discovered:
+        raise RecordError("it names files of another machine")
+    stored = {_digest(digest): _stored(value) for digest, value in table.items()}
+    if stored.keys() != {blob.digest for blob in result.blobs}:
+        raise RecordError("it does not say how its outputs are stored")
+    for blob in result.blobs:
+        where = stored[blob.digest]
+        if where.encoding is Encoding.IDENTITY and (where.digest, where.size_bytes) != (
+            blob.digest,
+            blob.size_bytes,
+        ):
+            raise RecordError("an output is stored under a wrong name")
+    return RemoteRecord(result=result, stored=stored)
+
+
+def decompress(chunks: Iterable[bytes], limit_bytes: int) -> Iterator[bytes]:
+    """The content of a zlib stream, at most little more than ``limit_bytes`` of it.
+
+    Raises ``RecordError`` for a malformed stream. The receiver checks size and digest.
+    """
+    stream, sent = zlib.decompressobj(), 0
+    for chunk in chunks:
+        rest = chunk
+        while rest and not stream.eof:
+            try:
+                data = stream.decompress(rest, _CHUNK_BYTES)
+            except zlib.error as error:
+                raise RecordError("its compressed bytes are damaged") from error
+            rest = stream.unconsumed_tail
+            sent += len(data)
+            if data:
+                yield data
+            if sent > limit_bytes:
+                return
+        if stream.eof:
+            return
+
+
+def _stored(value: object) -> Stored:
+    if not isinstance(value, list) or len(value) != 3:
+        raise RecordError("expected digest, size and encoding")
+    digest, size, encoding = value
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_BLOB_BYTES:
+        raise RecordError("not a size")
+    if encoding not in tuple(Encoding):
+        raise RecordError(f"unknown encoding {str(encoding)[:40]!r}")
+    return Stored(digest=_digest(digest), size_bytes=size, encoding=Encoding(encoding))
+
+
+def _digest(value: object) -> Digest:
+    if not is_digest(value):
+        raise RecordError("expected a digest")
+    return Digest(str(value))

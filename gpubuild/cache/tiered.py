@@ -1,0 +1,160 @@
+"""TieredStore: the local cache, and behind it a remote one that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from pathlib import Path
+
+from gpubuild.cache.blobs import DestinationError, write_chunks
+from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.http import TimeLimits
+from gpubuild.cache.protocol import StoreStats
+from gpubuild.cache.remote import RemoteStore
+from gpubuild.cache.remote_record import RemoteRecord, Stored
+from gpubuild.cache.transfers import Transfers
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import ActionResult, Blob
+
+_DOWNLOADS = 8
+_UPLOADS = 4
+
+
+class TieredStore:
+    """A ``Store``: look-ups go to ``local``, then to ``remote``; what is found there is kept here.
+
+    Uploads happen in the background and are waited for, within bounds, when the store is closed.
+    """
+
+    def __init__(self, local: DiskStore, remote: RemoteStore, *, limits: TimeLimits | None = None) -> None:
+        self._local = local
+        self._remote = remote
+        self._limits = limits or TimeLimits()
+        self._downloads = Transfers(_DOWNLOADS, remote.close)
+        self._uploads = Transfers(_UPLOADS, remote.close)
+        self._coming: dict[Digest, Future[RemoteRecord | None]] = {}
+        self._from_remote: set[Digest] = set()  # keys
+        self._distrusted: set[Digest] = set()  # keys whose remote result turned out to be unusable
+        self._places: dict[Digest, Stored] = {}  # of blobs that records from afar named
+        self._unsent = 0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See ``Store``."""
+        unsent = f"{self._unsent} results were not sent to the remote cache: it takes too long"
+        return (*self._local.warnings, *self._remote.warnings, *([unsent] if self._unsent else []))
+
+    @property
+    def has_remote(self) -> bool:
+        """See ``Store``: while the server answers."""
+        return self._remote.readable
+
+    def anticipate(self, keys: Iterable[Digest]) -> None:
+        """See ``Store``: begin to download what a look-up would find afar."""
+        for key in keys:
+            if self._asks_remote(key) and key not in self._coming and self._local.lookup(key) is None:
+                self._coming[key] = self._begin(key)
+
+    def lookup(self, key: Digest) -> ActionResult | None:
+        """See ``Store``. A result found afar is in the local cache before it is returned."""
+        coming = self._coming.pop(key, None)
+        if coming is None:
+            found = self._local.lookup(key)
+            if found is not None or not self._asks_remote(key):
+                return found
+            coming = self._begin(key)
+        try:
+            record = coming.result()
+        except CancelledError:
+            return None
+        if record is None:
+            return None
+        self._from_remote.add(key)
+        self._places.update(record.stored)
+        if self._local.writable:
+            self._local.adopt(key, record.result)
+        return record.result
+
+    def is_remote(self, key: Digest) -> bool:
+        """See ``Store``."""
+        return key in self._from_remote
+
+    def fetch(self, blob: Blob, destination: Path) -> bool:
+        """See ``Store``. What the local cache could not keep comes from afar."""
+        if self._local.fetch(blob, destination):
+            return True
+        stored = self._places.get(blob.digest)
+        if stored is None:
+            return False
+        try:
+            return self._remote.receive(blob, stored, lambda chunks: write_chunks(blob, chunks, destination))
+        except (DestinationError, OSError) as error:
+            self._local.warn_once("destination", str(error))
+            return False
+
+    def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``. What can only be used here (``discovered`` files) stays here."""
+        kept = self._local.publish(key, result, files)
+        if self._remote.writable and is_digest(key) and not result.discovered:
+            self._uploads.submit(
+                lambda: self._remote.send(key, result, lambda blob: self._source(blob, files))
+            )
+        return kept
+
+    def discard(self, key: Digest) -> None:
+        """See ``Store``. The remote record is not asked for again in this build."""
+        self._local.discard(key)
+        self._distrusted.add(key)
+
+    def stats(self) -> StoreStats:
+        """See ``Store``: of the local cache."""
+        return self._local.stats()
+
+    def clear(self) -> int:
+        """See ``Store``: of the local cache."""
+        return self._local.clear()
+
+    def cancel(self) -> None:
+        """See ``Store``: uploads that have not begun are dropped."""
+        self._remote.leave_alone()
+
+    def close(self) -> None:
+        """See ``Store``. Waits for uploads while the server takes them."""
+        try:
+            self._downloads.close()
+            left = self._uploads.drain(self._limits.drain)
+            if self._remote.writable:
+                self._unsent += left
+        finally:
+            self._remote.leave_alone()
+            self._uploads.close()
+            self._local.close()
+
+    def _asks_remote(self, key: Digest) -> bool:
+        return self._remote.readable and is_digest(key) and key not in self._distrusted
+
+    def _begin(self, key: Digest) -> Future[RemoteRecord | None]:
+        keeps = self._local.writable  # opens it, in this thread
+        return self._downloads.submit(lambda: self._download(key, keeps=keeps))
+
+    def _download(self, key: Digest, *, keeps: bool) -> RemoteRecord | None:
+        """The record of ``key``, its blobs in the local cache when that takes them. In any thread."""
+        record = self._remote.find(key)
+        if record is None or not keeps:
+            return record
+        for blob in record.result.blobs:
+            if self._local.has(blob):
+                continue
+            try:
+                stored = record.stored[blob.digest]
+                if not self._remote.receive(blob, stored, partial(self._local.receive, blob)):
+                    return None
+            except OSError as error:
+                self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+                return record  # fetched from afar, then
+        return record
+
+    def _source(self, blob: Blob, files: Mapping[str, Path]) -> Path:
+        """The cache's copy, which nobody edits; the build's own when there is none."""
+        return self._local.blobs.path(blob.digest) if self._local.has(blob) else files[blob.name]

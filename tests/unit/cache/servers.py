@@ -1,0 +1,152 @@
+"""Servers to test the remote cache with: a real nginx, and one of our own that misbehaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import socketserver
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
+
+_CONFIG = """\
+daemon off;
+master_process off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{}}
+http {{
+  access_log {folder}/access.log;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  server {{
+    listen 127.0.0.1:{port};
+{server}
+  }}
+}}
+"""
+# What docs/ci.md tells people to use; a test compares the two.
+LOCATION = """\
+    location /gpubuild/ {
+      root /srv/cache;
+      dav_methods PUT;
+      create_full_put_path on;
+      client_max_body_size 1g;
+      dav_access user:rw group:r;
+    }
+"""
+
+
+@contextmanager
+def nginx(folder: Path, location: str = LOCATION) -> Iterator[str]:
+    """Run nginx on a free port of loopback; yields the cache's URL. Content is in ``folder/srv``."""
+    assert NGINX
+    folder.mkdir()
+    (folder / "srv").mkdir()
+    port = free_port()
+    config = _CONFIG.format(
+        folder=folder, port=port, server=location.replace("/srv/cache", str(folder / "srv"))
+    )
+    if os.getuid() == 0:
+        config = "user root;\n" + config
+    (folder / "nginx.conf").write_text(config)
+    process = subprocess.Popen(
+        [NGINX, "-e", folder / "error.log", "-c", folder / "nginx.conf", "-p", folder],
+        stdin=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(port, process)
+        yield f"http://127.0.0.1:{port}/gpubuild"
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port: int, process: subprocess.Popen) -> None:
+    for _ in range(200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert process.poll() is None, "the server did not start"
+        time.sleep(0.05)
+    raise AssertionError("the server does not listen")
+
+
+class Raw:
+    """A server that answers each request with whatever bytes ``answer`` writes, then hangs up.
+
+    ``requests`` holds the head of each one, ``bodies`` what followed it.
+    """
+
+    def __init__(self, answer: Callable[[Raw, str, socket.socket], None]) -> None:
+        self.requests: list[str] = []
+        self.bodies: list[bytes] = []
+        self.stop = threading.Event()
+        raw = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                data = b""
+                while b"\r\n\r\n" not in data:
+                    chunk = self.request.recv(65536)
+                    if not chunk:
+                        return
+                    data += chunk
+                head, _, body = data.partition(b"\r\n\r\n")
+                text = head.decode("latin-1")
+                length = next(
+                    (
+                        int(line.split(":")[1])
+                        for line in text.splitlines()
+                        if line.lower().startswith("content-length")
+                    ),
+                    0,
+                )
+                while len(body) < length:
+                    chunk = self.request.recv(65536)
+                    if not chunk:
+                        break
+                    body += chunk
+                raw.requests.append(text)
+                raw.bodies.append(body)
+                try:
+                    answer(raw, text, self.request)
+                except OSError:
+                    pass  # the client has had enough
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+            request_queue_size = 64
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/cache"
+
+    def __enter__(self) -> Raw:
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def reply(body: bytes, status: str = "200 OK", headers: str = "") -> bytes:
+    """An ordinary answer."""
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n{headers}\r\n".encode() + body

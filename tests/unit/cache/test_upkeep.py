@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+import pytest
+from unit.cache.samples import CONTENT, KEY, blob_path, make_result
+
+from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.size_note import read_note
+from gpubuild.cache.upkeep import collect, verify
+from gpubuild.model.digest import Digest, digest_bytes
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = DiskStore(tmp_path / "cache")
+    yield opened
+    opened.close()
+
+
+def publish(store: DiskStore, folder: Path, n: int, *, age_days: float = 0.0) -> Digest:
+    """A result of 100 bytes, last used a while ago."""
+    data = bytes([n]) * 100
+    key = digest_bytes(bytes([n]))
+    assert store.publish(key, *make_result(folder / f"out{n}", {"object": data}))
+    used = time.time() - age_days * DAY
+    os.utime(blob_path(folder / "cache", data), (used, used))
+    return key
+
+
+def test_what_was_used_last_stays(store: DiskStore, tmp_path: Path) -> None:
+    keys = [publish(store, tmp_path, n, age_days=9 - n) for n in range(4)]
+    now = time.time()
+    os.utime(blob_path(tmp_path / "cache", bytes([0]) * 100), (now, 0))  # read since
+    done = collect(store, max_size_bytes=250)
+    assert (done.freed_bytes, done.blobs, done.records, done.kept_bytes) == (200, 2, 2, 200)
+    assert [store.lookup(key) is not None for key in keys] == [True, False, False, True]
+    assert store.stats().records == 2
+    assert collect(store, max_size_bytes=250).freed_bytes == 0
+    assert read_note(tmp_path / "cache") == 200
+
+
+def test_what_was_not_used_for_long_goes(store: DiskStore, tmp_path: Path) -> None:
+    old, new = publish(store, tmp_path, 1, age_days=8), publish(store, tmp_path, 2, age_days=6)
+    assert collect(store, max_age_seconds=7 * DAY).freed_bytes == 100
+    assert store.lookup(old) is None
+    assert store.lookup(new) is not None
+
+
+def test_a_result_goes_when_one_of_its_blobs_does(store: DiskStore, tmp_path: Path) -> None:
+    store.publish(KEY, *make_result(tmp_path / "out", {"a": b"old" * 10, "b": b"new"}))
+    past = time.time() - 9 * DAY
+    os.utime(blob_path(tmp_path / "cache", b"old" * 10), (past, past))
+    assert collect(store, max_size_bytes=10).records == 1
+    assert store.stats().records == 0
+
+
+@pytest.mark.parametrize(("age_days", "stays"), [(0.5, True), (2, False)])
+def test_a_blob_without_a_record_may_be_one_under_way(
+    store: DiskStore, tmp_path: Path, age_days: float, stays: bool
+) -> None:
+    key = publish(store, tmp_path, 1, age_days=age_days)
+    store.discard(key)
+    collect(store)
+    assert blob_path(tmp_path / "cache", bytes([1]) * 100).exists() == stays
+
+
+def test_a_blob_used_since_it_was_looked_at_stays(
+    store: DiskStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(store, tmp_path, 1, age_days=30)
+    real = store.discard
+
+    def discard_while_another_build_publishes(key: Digest) -> None:
+        real(key)
+        os.utime(blob_path(tmp_path / "cache", bytes([1]) * 100))
+
+    monkeypatch.setattr(store, "discard", discard_while_another_build_publishes)
+    collect(store, max_size_bytes=0)
+    assert blob_path(tmp_path / "cache", bytes([1]) * 100).exists()
+
+
+def test_one_process_collects_at_a_time(store: DiskStore, tmp_path: Path) -> None:
+    publish(store, tmp_path, 1)
+    with (tmp_path / "cache" / "gc.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert collect(store, max_size_bytes=0).busy
+        assert store.stats().records == 1
+    assert not collect(store, max_size_bytes=0).busy
+    assert store.stats().records == 0
+
+
+def test_a_full_cache_is_told_when_a_build_ends(tmp_path: Path) -> None:
+    calls: list[tuple[Path, int]] = []
+
+    def build(n: int) -> None:
+        store = DiskStore(
+            tmp_path / "cache", max_size_bytes=250, on_full=lambda path, size: calls.append((path, size))
+        )
+        publish(store, tmp_path, n)
+        store.close()
+        store.close()
+
+    build(1)
+    build(2)
+    assert calls == []
+    build(3)
+    assert calls == [(tmp_path / "cache", 225)]
+    reader = DiskStore(tmp_path / "cache", max_size_bytes=250, on_full=lambda *_: pytest.fail("stored nothing"))
+    assert reader.lookup(digest_bytes(bytes([1])))
+    reader.close()
+
+
+@pytest.mark.parametrize("text", [b"", b"x", b"9" * 30, b"-1", b"1\0"])
+def test_a_damaged_size_note_leads_to_a_count(tmp_path: Path, text: bytes) -> None:
+    store = DiskStore(tmp_path / "cache")
+    publish(store, tmp_path, 1)
+    store.close()
+    assert read_note(tmp_path / "cache") == 100
+    (tmp_path / "cache" / "size").write_bytes(text)
+    assert read_note(tmp_path / "cache") is None
+    publish(store, tmp_path, 2)
+    store.close()
+    assert read_note(tmp_path / "cache") == 200
+
+
+def test_verify_finds_nothing_wrong_in_a_good_cache(store: DiskStore, tmp_path: Path) -> None:
+    store.publish(KEY, *make_result(tmp_path / "out"))
+    found = verify(store)
+    assert found.ok
+    assert (found.records, found.blobs, found.damaged, found.incomplete) == (1, 3, (), 0)
+    assert store.lookup(KEY) is not None
+
+
+def test_verify_sets_bad_blobs_aside_and_drops_their_results(store: DiskStore, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store.publish(KEY, result, files)
+    good = publish(store, tmp_path, 1)
+    path = blob_path(tmp_path / "cache", CONTENT["object"])
+    path.chmod(0o644)
+    path.write_bytes(CONTENT["object"][:-1] + b"x")  # same size: look-ups do not notice
+    assert store.lookup(KEY) is not None
+    found = verify(store)
+    assert not found.ok
+    assert found.damaged == (digest_bytes(CONTENT["object"]),)
+    assert (found.records, found.incomplete) == (1, 1)
+    assert store.lookup(KEY) is None
+    assert store.lookup(good) is not None
+    assert store.stats().quarantined == 1
+    assert verify(store).ok
+    assert store.publish(KEY, result, files)
+    assert store.lookup(KEY) == result
+
+
+def test_verify_drops_results_that_eviction_left_incomplete(store: DiskStore, tmp_path: Path) -> None:
+    store.publish(KEY, *make_result(tmp_path / "out"))
+    blob_path(tmp_path / "cache", CONTENT["asm"]).unlink()
+    found = verify(store)
+    assert found.ok
+    assert found.incomplete == 1
+    assert store.stats().records == 0
+
+
+def test_upkeep_of_a_cache_that_is_not_there(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path / "cache", read_only=True)
+    assert collect(store, max_size_bytes=0).blobs == 0
+    assert verify(store).blobs == 0
+    assert not (tmp_path / "cache").exists()
