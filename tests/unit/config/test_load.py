@@ -122,7 +122,8 @@ def test_defaults(root: Path) -> None:
         ("zen: {kind: cpu, chip: znver4}", "x86_64", Kind.CPU, "znver4", "x86_64-unknown-linux-gnu"),
         ("plain: {kind: cpu}", "x86_64", Kind.CPU, "x86-64-v2", "x86_64-unknown-linux-gnu"),
         ("hopper: {chip: sm_90a}", "x86_64", Kind.NVVM, "sm_90a", "nvptx64-nvidia-cuda"),
-        ("gfx9-4-generic: {kind: rocdl}", "x86_64", Kind.ROCDL, None, None),
+        ("gfx9-4-generic:", "x86_64", Kind.ROCDL, "gfx9-4-generic", "amdgcn-amd-amdhsa"),
+        ("mine: {kind: rocdl}", "x86_64", Kind.ROCDL, None, None),
         ("gfx942: {triple: amdgcn-amd-amdpal}", "x86_64", Kind.ROCDL, "gfx942", "amdgcn-amd-amdpal"),
     ],
 )
