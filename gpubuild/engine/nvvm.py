@@ -81,11 +81,30 @@ def assemble(build: DeviceBuild) -> None:
     if params.debug:
         command.append("-lineinfo")  # -g would switch optimisation off
     done = run_tool([*command, _PTX_FILE, "-o", io.out_path("object")], cwd=io.scratch)
-    done.check(f"assembling @{params.module} for {params.chip}")
+    try:
+        done.check(f"assembling @{params.module} for {params.chip}")
+    except StepError as error:
+        explain_ptxas(error)
+        raise
     build.kernels = parse_ptxas(done.output, build.kernel_names)
     for line in done.output.splitlines():
         if "warning" in line:
             io.warn(line.strip())
+
+
+def explain_ptxas(error: StepError) -> None:
+    """Take from ``error`` what ``-v`` told about kernels that are fine; add advice where there is some."""
+    lines = error.output.splitlines()
+    notes = [n for n, line in enumerate(lines) if line.startswith("ptxas info")]
+    kept = [
+        line for n, line in enumerate(lines) if n not in notes and not (n - 1 in notes and line[:1] == " ")
+    ]
+    error.output = "\n".join(kept) or error.output
+    if "uses too much shared data" in error.output:
+        error.hint = (
+            "memory declared in a kernel ends at 48 KiB on every NVIDIA chip: use less, "
+            "or take it with gpu.dynamic_shared_memory, whose size is given at launch"
+        )
 
 
 def write_info(build: DeviceBuild) -> None:

@@ -26,11 +26,16 @@ _NOISE = re.compile(
     r"|^Fatal Python error|^Current thread|^Thread 0x|^Extension modules:|^  File \"|\(\+0x[0-9a-f]+\)"
 )
 _ADDRESS = re.compile(r"0x[0-9a-f]{5,}")
+# LLVM's code generators end the process, with exit code 1, on errors that are the kernel's own.
+_REPORTED = re.compile(r"^error: (<unknown>:0:0: )?")
+_EXIT_REPORTED = 1
+_WORKGROUP_MEMORY = re.compile(r"local memory \(\d+\) exceeds limit \((\d+)\)")
 
 
 def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedError:
     """The error for a job whose process ended with ``exit_code`` and no answer."""
     hint = "other steps are not affected; a lower opt_level or other passes may avoid it. Please report it"
+    output = _output(job.workdir)
     if timed_out:
         message = f"timed out after {job.timeout_seconds:g} s"
         hint = "the step was stopped; allow more time or make the module smaller"
@@ -39,9 +44,13 @@ def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedErro
         hint = "run fewer steps at once with -j, or close other programs"
     elif exit_code < 0:
         message = f"the compiler crashed ({_signal_name(-exit_code)})"
+    elif exit_code == _EXIT_REPORTED and _REPORTED.match(output):
+        output = _REPORTED.sub("", output)
+        message = "LLVM cannot compile this for the target"
+        hint = _advice(output)
     else:
         message = f"the compiler ended without a result (exit code {exit_code})"
-    return StepCrashedError(message, stage=_stage(job.workdir), output=_output(job.workdir), hint=hint)
+    return StepCrashedError(message, stage=_stage(job.workdir), output=output, hint=hint)
 
 
 def clean_log(text: str) -> str:
@@ -54,6 +63,12 @@ def clean_log(text: str) -> str:
             first = lines.pop(found)
             return "\n".join([first, *lines[-(_MAX_LINES - 1) :]])
     return "\n".join(lines[-_MAX_LINES:])
+
+
+def _advice(output: str) -> str:
+    if found := _WORKGROUP_MEMORY.search(output):
+        return f"a workgroup has {found[1]} bytes of workgroup memory (LDS) on this chip: use less of it"
+    return "change the kernel, or leave this target out for the module (`modules:` in targets.yaml)"
 
 
 def _signal_name(number: int) -> str:

@@ -114,3 +114,25 @@ def test_a_c_error_points_into_the_users_file(project: Path) -> None:
     outcome = failed_build(project)
     assert outcome.code == 1
     assert "main.c:" in outcome.err
+
+
+UNSUPPORTED = """\
+module attributes {gpu.container_module} {
+  gpu.module @saxpy_kernels {
+    gpu.func @saxpy(%x: f32, %to: memref<?xf32>, %i: index) kernel {
+      %y = spirv.FNegate %x : f32
+      memref.store %y, %to[%i] : memref<?xf32>
+      gpu.return
+    }
+  }
+}
+"""
+
+
+def test_what_a_target_cannot_lower_is_shown_in_the_users_file(project: Path) -> None:
+    (project / "sub").mkdir()
+    (project / "sub/k.mlir").write_text(UNSUPPORTED)
+    (project / "targets.yaml").write_text(SAXPY.replace("saxpy.mlir", "sub/k.mlir"))
+    outcome = failed_build(project, "-t", "sm_90")
+    assert "sub/k.mlir:4:12: error: 'spirv.FNegate' op was not lowered\n" in outcome.err
+    assert "\n        %y = spirv.FNegate %x : f32\n             ^\n" in outcome.err

@@ -276,6 +276,15 @@ def test_passes_of_the_users_replace_ours() -> None:
         compile_module(kernel("gpu.barrier"), "sm_60", passes="builtin.module(gpu.module(canonicalize))")
 
 
+def test_too_much_workgroup_memory_is_explained() -> None:
+    large = SHARED.replace("64xf32", "16384xf32")
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel(large, extra=TILE.replace("64xf32", "16384xf32")), "sm_90")
+    assert "too much shared data" in caught.value.output
+    assert "ptxas info" not in caught.value.output and "bytes stack frame" not in caught.value.output
+    assert "48 KiB" in caught.value.hint
+
+
 def test_ptxas_output_is_shown() -> None:
     body = 'llvm.inline_asm has_side_effects "nonsense.op;", "" : () -> ()'
     with pytest.raises(StepError) as caught:

@@ -72,3 +72,18 @@ def test_stage_and_log_are_read_and_only_the_end_of_the_log(tmp_path: Path) -> N
     error = crash_error(job, -6, timed_out=False)
     assert error.stage == "translate"
     assert "old" not in error.output and error.output.endswith("the end")
+
+
+def test_an_error_of_the_kernel_is_not_called_a_crash(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "w", "x")
+    (job.workdir / "log").write_text(
+        "error: <unknown>:0:0: local memory (160000) exceeds limit (65536) in function 'scale'\n"
+    )
+    error = crash_error(job, 1, timed_out=False)
+    assert error.message == "LLVM cannot compile this for the target"
+    assert error.output == "local memory (160000) exceeds limit (65536) in function 'scale'"
+    assert "65536 bytes" in error.hint and "report" not in error.hint
+
+
+def test_exit_code_1_without_a_word_of_llvm_is_a_crash(tmp_path: Path) -> None:
+    assert "ended without a result" in crash_error(make_job(tmp_path / "w", "x"), 1, timed_out=False).message
