@@ -30,6 +30,7 @@ from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import Kind, cpu_triple
+from gpubuild.quote import quote_sources
 from gpubuild.runner import Prepared, StepRunner
 from gpubuild.settings import Settings, python_command
 from gpubuild.state import BuildState
@@ -339,6 +340,7 @@ class Builder:
         )
 
     def _note(self, report: StepReport) -> None:
+        quote_sources(report.error, self._layout.root)
         self._reports[report.id] = report
         for warning in report.warnings:
             self._listener.on_event(BuildWarning(message=warning))

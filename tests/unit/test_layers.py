@@ -23,6 +23,7 @@ LAYER = {
     "inspection": 4,
     "lock": 4,
     "checking": 4,
+    "quote": 4,
     "state": 4,
     "execute": 5,
     "runner": 6,
