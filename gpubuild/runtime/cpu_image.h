@@ -132,9 +132,13 @@ void gb_cpu_module_unload(gb_cpu_module *module);
 /* The kernel called `name`, or NULL. It lives as long as the module. */
 const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const char *name);
 
+/* Ends the program when a launch cannot be: a size is out of range, or the number of parameters is wrong.
+ * `param_count` 0 with parameters expected means "not known" (cluster launches do not tell). */
+void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
+                         struct gb_dim3 block, size_t param_count);
+
 /* Runs a kernel to its end. A grid or workgroup with a zero extent has no work-items: nothing runs.
- * `param_count` 0 with parameters expected means "not known" (cluster launches do not tell).
- * Ends the program when a size is out of range or the kernel breaks the rules of barriers. */
+ * Ends the program where gb_cpu_launch_check does, or when the kernel breaks the rules of barriers. */
 void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
                    struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count);
 

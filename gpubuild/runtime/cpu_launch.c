@@ -293,10 +293,8 @@ static uint32_t check_cluster(struct gb_dim3 cluster, struct gb_dim3 grid, const
     return (uint32_t)blocks;
 }
 
-void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, initialize);
+void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
+                         struct gb_dim3 block, size_t param_count) {
     const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
     if (param_count != 0 && param_count != kernel->param_count) {
         gb_fatal(&where, "the launch passes %zu parameters, and the kernel has %llu", param_count,
@@ -304,11 +302,22 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
     }
     uint64_t workgroups = product("grid", grid, &where);
     uint64_t items = product("workgroup", block, &where);
-    if (workgroups == 0 || items == 0) {
+    if (workgroups != 0 && items != 0) {
+        check_block(kernel, block, items, &where);
+        (void)check_cluster(cluster, grid, &where);
+    }
+}
+
+void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
+                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialize);
+    gb_cpu_launch_check(kernel, cluster, grid, block, param_count);
+    uint64_t workgroups = (uint64_t)grid.x * grid.y * grid.z;
+    if (workgroups == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
         return;
     }
-    check_block(kernel, block, items, &where);
-    uint32_t cluster_size = check_cluster(cluster, grid, &where);
+    uint32_t cluster_size = cluster.x * cluster.y * cluster.z;
     bool together = (kernel->flags & GB_CPU_KERNEL_CLUSTER_BARRIER) != 0;
     size_t shared_bytes = rounded(kernel->shared_bytes);
     struct job job = {

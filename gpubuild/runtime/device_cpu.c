@@ -1,17 +1,17 @@
-/* device_cpu.c: the processor as a device.
- *
- * Every operation is complete when its call returns. That is a valid order for any program of streams
- * and events: a stream's operations run in the order of their submission, and an event that has been
- * recorded has happened. So streams and events carry no state; they are distinct addresses.
- */
+/* device_cpu.c: the processor as a device. What it is asked to do becomes work of a stream (cpu_stream.h). */
 #define _POSIX_C_SOURCE 200809L /* posix_memalign */
 #include "cpu_image.h"
+#include "cpu_stream.h"
 #include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256 }; /* what cuMemAlloc promises */
+enum {
+    ALIGNMENT = 256,      /* what cuMemAlloc promises */
+    PARAM_ALIGNMENT = 64, /* of the largest vectors */
+    AT_ONCE_BYTES = 16384 /* handing over a copy as small takes longer than the copy */
+};
 
 static const struct gb_device_calls calls;
 
@@ -30,6 +30,7 @@ static void *cpu_module_load(struct gb_device *device, const struct gb_image *im
 static void cpu_module_unload(struct gb_device *device, void *module, const struct gb_where *where) {
     (void)device;
     (void)where;
+    gb_cpu_streams_drain(); /* the program may end with kernels under way */
     gb_cpu_module_unload(module);
 }
 
@@ -42,40 +43,157 @@ static void *cpu_kernel(struct gb_device *device, void *module, const char *name
     return (void *)kernel; /* handles are opaque to the rest; nothing writes through it */
 }
 
-static void cpu_launch(struct gb_device *device, void *kernel, void *stream, const struct gb_launch *launch,
-                       const struct gb_where *where) {
-    (void)device;
-    (void)stream;
-    if (launch->extra != NULL) {
-        gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers take; pass them in `params`");
-    }
-    gb_cpu_launch(kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
+/* ---- launches ---- */
+
+struct launch_work {
+    struct gb_cpu_work work;
+    const gb_cpu_kernel *kernel;
+    struct gb_launch launch; /* `params` point behind this */
+};
+
+static void run_launch(struct gb_cpu_work *work) {
+    const struct launch_work *self = (const struct launch_work *)work;
+    const struct gb_launch *launch = &self->launch;
+    gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
                   launch->param_count);
 }
 
-static void *cpu_handle(struct gb_device *device, const struct gb_where *where) {
-    (void)device;
-    (void)where;
-    return gb_allocate(1);
+static size_t aligned(size_t bytes) {
+    return (bytes + PARAM_ALIGNMENT - 1) / PARAM_ALIGNMENT * PARAM_ALIGNMENT;
 }
 
-static void cpu_handle_free(struct gb_device *device, void *handle, const struct gb_where *where) {
-    (void)device;
-    (void)where;
-    free(handle);
+/* A launch with its own copy of the parameters: the caller's are on its stack. */
+static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct gb_launch *launch,
+                                       const struct gb_where *where) {
+    size_t count = (size_t)kernel->param_count;
+    size_t head = aligned(sizeof(struct launch_work) + count * sizeof(void *));
+    size_t bytes = head;
+    for (size_t i = 0; i < count; i++) {
+        bytes += aligned((size_t)kernel->param_bytes[i]);
+    }
+    void *memory = NULL;
+    if (posix_memalign(&memory, PARAM_ALIGNMENT, bytes) != 0) {
+        gb_fatal(where, "out of host memory: %zu bytes for the parameters of a launch", bytes);
+    }
+    struct launch_work *self = memory;
+    *self = (struct launch_work){.work = {.run = run_launch}, .kernel = kernel, .launch = *launch};
+    self->launch.params = (void **)(self + 1);
+    char *value = (char *)memory + head;
+    for (size_t i = 0; i < count; i++) {
+        self->launch.params[i] = memcpy(value, launch->params[i], (size_t)kernel->param_bytes[i]);
+        value += aligned((size_t)kernel->param_bytes[i]);
+    }
+    return self;
 }
 
-static void cpu_nothing_to_wait_for(struct gb_device *device, void *handle, const struct gb_where *where) {
+static void cpu_launch(struct gb_device *device, void *kernel, void *stream, const struct gb_launch *launch,
+                       const struct gb_where *where) {
     (void)device;
-    (void)handle;
-    (void)where;
+    if (launch->extra != NULL) {
+        gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers take; pass them in `params`");
+    }
+    gb_cpu_launch_check(kernel, launch->cluster, launch->grid, launch->block, launch->param_count);
+    gb_cpu_stream_submit(stream, &make_launch(kernel, launch, where)->work);
 }
 
-static void cpu_already_in_order(struct gb_device *device, void *first, void *second, const struct gb_where *where) {
+/* ---- streams and events ---- */
+
+static void *cpu_stream_create(struct gb_device *device, const struct gb_where *where) {
     (void)device;
-    (void)first;
-    (void)second;
     (void)where;
+    return gb_cpu_stream_create();
+}
+
+static void cpu_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    gb_cpu_stream_destroy(stream);
+}
+
+static void cpu_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    gb_cpu_stream_synchronize(stream);
+}
+
+/* A NULL for an event is a mistake that drivers report, too. */
+static struct gb_cpu_event *some_event(void *event, const struct gb_where *where) {
+    if (event == NULL) {
+        gb_fatal(where, "the event is NULL");
+    }
+    return event;
+}
+
+static void cpu_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_stream_wait(stream, some_event(event, where));
+}
+
+static void *cpu_event_create(struct gb_device *device, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    return gb_cpu_event_create();
+}
+
+static void cpu_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_event_destroy(some_event(event, where));
+}
+
+static void cpu_event_synchronize(struct gb_device *device, void *event, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_event_synchronize(some_event(event, where));
+}
+
+static void cpu_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_event_record(some_event(event, where), stream);
+}
+
+/* ---- memory ---- */
+
+/* A copy or fill, or what an address is freed by. */
+struct memory_work {
+    struct gb_cpu_work work;
+    void *to;
+    void *from;
+    size_t count; /* bytes of a copy, elements of a fill */
+    uint32_t value;
+};
+
+static void run_copy(struct gb_cpu_work *work) {
+    const struct memory_work *self = (const struct memory_work *)work;
+    memmove(self->to, self->from, self->count); /* like the drivers', defined for overlapping ranges of one buffer */
+}
+
+/* Elements may lie at any address: a subview of packed data need not be aligned. */
+static void run_set_32(struct gb_cpu_work *work) {
+    const struct memory_work *self = (const struct memory_work *)work;
+    for (size_t i = 0; i < self->count; i++) {
+        memcpy((char *)self->to + i * sizeof self->value, &self->value, sizeof self->value);
+    }
+}
+
+static void run_set_16(struct gb_cpu_work *work) {
+    const struct memory_work *self = (const struct memory_work *)work;
+    uint16_t value = (uint16_t)self->value;
+    for (size_t i = 0; i < self->count; i++) {
+        memcpy((char *)self->to + i * sizeof value, &value, sizeof value);
+    }
+}
+
+static void run_free(struct gb_cpu_work *work) {
+    free(((struct memory_work *)work)->to);
+}
+
+static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
+    if (bytes <= AT_ONCE_BYTES && gb_cpu_stream_is_idle(stream)) {
+        work.work.run(&work.work);
+        return;
+    }
+    struct memory_work *self = gb_allocate(sizeof *self);
+    *self = work;
+    gb_cpu_stream_submit(stream, &self->work);
 }
 
 static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
@@ -90,40 +208,38 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     return address;
 }
 
+/* Without a stream the caller may mean, as drivers do, that nothing on the device uses the memory any more. */
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)device;
-    (void)stream;
     (void)where;
-    free(address);
+    if (stream == NULL) {
+        gb_cpu_streams_drain();
+    }
+    submit_memory(stream, (struct memory_work){.work = {.run = run_free}, .to = address}, 0);
 }
 
 static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
                             const struct gb_where *where) {
     (void)device;
-    (void)stream;
     (void)where;
-    memmove(to, from, bytes); /* like the drivers', defined for overlapping ranges of one buffer */
+    submit_memory(stream, (struct memory_work){.work = {.run = run_copy}, .to = to, .from = from, .count = bytes},
+                  bytes);
 }
 
-/* Elements may lie at any address: a subview of packed data need not be aligned. */
 static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
                               const struct gb_where *where) {
     (void)device;
-    (void)stream;
     (void)where;
-    for (size_t i = 0; i < count; i++) {
-        memcpy((char *)to + i * sizeof value, &value, sizeof value);
-    }
+    submit_memory(stream, (struct memory_work){.work = {.run = run_set_32}, .to = to, .count = count, .value = value},
+                  count * sizeof value);
 }
 
 static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
                               const struct gb_where *where) {
     (void)device;
-    (void)stream;
     (void)where;
-    for (size_t i = 0; i < count; i++) {
-        memcpy((char *)to + i * sizeof value, &value, sizeof value);
-    }
+    submit_memory(stream, (struct memory_work){.work = {.run = run_set_16}, .to = to, .count = count, .value = value},
+                  count * sizeof value);
 }
 
 static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
@@ -133,27 +249,33 @@ static void cpu_host_register(struct gb_device *device, void *address, size_t by
     (void)where;
 }
 
+static void cpu_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
+    (void)device;
+    (void)address;
+    (void)where;
+}
+
 static const struct gb_device_calls calls = {
     .fit = cpu_fit,
     .module_load = cpu_module_load,
     .module_unload = cpu_module_unload,
     .kernel = cpu_kernel,
     .launch = cpu_launch,
-    .stream_create = cpu_handle,
-    .stream_destroy = cpu_handle_free,
-    .stream_synchronize = cpu_nothing_to_wait_for,
-    .stream_wait_event = cpu_already_in_order,
-    .event_create = cpu_handle,
-    .event_destroy = cpu_handle_free,
-    .event_synchronize = cpu_nothing_to_wait_for,
-    .event_record = cpu_already_in_order,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = cpu_stream_destroy,
+    .stream_synchronize = cpu_stream_synchronize,
+    .stream_wait_event = cpu_stream_wait_event,
+    .event_create = cpu_event_create,
+    .event_destroy = cpu_event_destroy,
+    .event_synchronize = cpu_event_synchronize,
+    .event_record = cpu_event_record,
     .memory_allocate = cpu_memory_allocate,
     .memory_free = cpu_memory_free,
     .memory_copy = cpu_memory_copy,
     .memory_set_32 = cpu_memory_set_32,
     .memory_set_16 = cpu_memory_set_16,
     .host_register = cpu_host_register,
-    .host_unregister = cpu_nothing_to_wait_for,
+    .host_unregister = cpu_host_unregister,
     .tensor_map_encode = NULL,
 };
 

@@ -92,6 +92,7 @@ def test_a_bare_image(runtime: Runtime, images: list[bytes]) -> None:
 WHICH = """
     out = c_int64(-1)
     launch(mgpuModuleGetFunction(load(0), b'which'), params=[c_void_p(addressof(out))])
+    mgpuStreamSynchronize(None)
     print(out.value, flush=True)
 """
 
