@@ -6,7 +6,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from gpubuild.cache.opening import open_store
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepError
 from gpubuild.events import BuildWarning, Listener, PlanGrew, Silent, StepFinished, StepStarted
+from gpubuild.execute.lazy import LazyExecutor
 from gpubuild.execute.local import LocalExecutor
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
@@ -27,10 +28,12 @@ from gpubuild.lock import build_lock
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import JobResult
 from gpubuild.model.project import Program, Project
-from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import Kind, cpu_triple
+from gpubuild.proof import Witness
 from gpubuild.quote import quote_sources
+from gpubuild.receipt import request_of
 from gpubuild.runner import Prepared, StepRunner
 from gpubuild.settings import Settings, python_command
 from gpubuild.state import BuildState
@@ -56,12 +59,19 @@ class BuildOptions:
 
 @contextmanager
 def open_builder(
-    project: Project, settings: Settings, options: BuildOptions, listener: Listener | None = None
+    project: Project,
+    settings: Settings,
+    options: BuildOptions,
+    listener: Listener | None = None,
+    *,
+    witness: Witness | None = None,
+    threads: bool = True,
 ) -> Iterator[Builder]:
     """A builder that holds the build folder's lock, and releases everything at the end.
 
-    Raises ``UsageError`` when the build folder cannot be used. Workers are forked here, before
-    any MLIR context can exist in this process.
+    Raises ``UsageError`` when the build folder cannot be used. Workers are forked here; only a
+    caller that has no ``threads`` by the time of the first step may leave it until then.
+    With a ``witness``, a build that ended well leaves a receipt.
     """
     layout = Layout(root=project.root, build_dir=options.build_dir)
     listener = listener or Silent()
@@ -69,16 +79,23 @@ def open_builder(
         directory = options.cache_dir or settings.cache_dir or project.cache.directory
         config = replace(project.cache, directory=directory) if options.use_cache else None
         store = open_store(config, settings, on_full=collect_later)
-        executor = LocalExecutor(options.jobs or settings.jobs or len(os.sched_getaffinity(0)))
+        workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
+        executor = LazyExecutor(workers, LocalExecutor)
+        if threads or store.has_remote:
+            executor.start()
         try:
+            resolved = resolve_native(project)
+            if witness is not None and resolved is not project:
+                witness.note_native()
             yield Builder(
-                project=resolve_native(project),
+                project=resolved,
                 options=options,
                 layout=layout,
                 listener=listener,
                 toolchain=Toolchain(settings, memo=layout.tools_memo),
                 store=store,
                 executor=executor,
+                witness=witness,
             )
         except BaseException:
             executor.cancel()
@@ -102,7 +119,11 @@ class Builder:
         toolchain: Toolchain,
         store: Store,
         executor: Executor,
+        witness: Witness | None = None,
     ) -> None:
+        self._project = project
+        self._toolchain = toolchain
+        self._witness = witness
         self._options = options
         self._layout = layout
         self._listener = listener
@@ -135,17 +156,21 @@ class Builder:
         try:
             plan = self._planner.scan_plan(programs)
             self._run(plan)
-            if self._options.keep_going:
+            if self._options.keep_going and self._broken(plan):
                 programs = tuple(p for p in programs if not self._broken(self._planner.scan_plan((p,))))
-            if programs and not self._broken(self._planner.scan_plan(programs)):
-                self._run(self._full_plan(programs, self._planner.scan_plan(programs)))
+                plan = self._planner.scan_plan(programs)
+            if programs and not self._broken(plan):
+                plan = self._full_plan(programs, plan)
+                self._run(plan)
         except KeyboardInterrupt:
             self._executor.cancel()
             raise InterruptedBuildError("interrupted") from None
         finally:
             self._save_state()
-        return BuildReport(
-            steps=tuple(self._reports.values()),
+        in_plan = [self._reports[step_id] for step_id in plan.steps if step_id in self._reports]
+        others = [report for report in self._reports.values() if report.id not in plan.steps]
+        report = BuildReport(
+            steps=(*in_plan, *others),
             executables={
                 p.name: self._layout.executable(p.name)
                 for p in programs
@@ -154,7 +179,23 @@ class Builder:
             },
             seconds=time.monotonic() - started,
             warnings=self._store.warnings,
+            cache=self._note_use(plan),
         )
+        if self._witness is not None and not self._options.dry_run:
+            self._witness.leave_receipt(
+                request=request_of(
+                    str(self._project.file),
+                    str(self._options.build_dir),
+                    self._options.programs,
+                    self._options.targets,
+                ),
+                project=self._project,
+                plan=plan,
+                report=report,
+                state=self._state,
+                toolchain=self._toolchain,
+            )
+        return report
 
     def scan(self, names: tuple[str, ...] | None = None) -> Plan:
         """Run the steps that tell what the modules are, and return the full plan.
@@ -285,6 +326,20 @@ class Builder:
         busy[prepared.key] = []
         self._listener.on_event(StepStarted(id=step.id))
         return None
+
+    def _note_use(self, plan: Plan) -> CacheUse | None:
+        """Add this build to the cache's history, if it asked the cache for anything."""
+        directory = self._store.directory
+        reports = self._reports.values()
+        if self._options.dry_run or directory is None or all(r.status is Status.UP_TO_DATE for r in reports):
+            return None
+        from gpubuild.cache.history import record_build
+
+        def parts_of(step_id: str) -> Mapping[str, str] | None:
+            record = self._state.record(step_id)
+            return record.parts if record else None
+
+        return record_build(directory, self._project.programs, plan.steps, reports, parts_of)
 
     def _anticipate(self, steps: Iterable[Step]) -> None:
         """Tell a store that has to ask other machines what is about to be looked up."""

@@ -1,4 +1,4 @@
-"""Settings: the only reader of the environment. Everything else is given values."""
+"""Settings: what the environment says, with types. Everything else is given values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from gpubuild import environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class Settings:
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
         """Read ``environ`` (default: the process's). A malformed number counts as not set."""
-        env = os.environ if environ is None else environ
+        env = environment.whole() if environ is None else environ
 
         def path(name: str) -> Path | None:
             return Path(env[name]).absolute() if env.get(name) else None
@@ -85,7 +87,7 @@ def closed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]
 
 def program_environment() -> dict[str, str]:
     """The user's whole environment, for ``gpubuild run``: the program is theirs, not a step."""
-    return dict(os.environ)
+    return environment.whole()
 
 
 def python_command() -> tuple[str, ...]:

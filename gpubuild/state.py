@@ -16,10 +16,9 @@ from typing import Any
 
 from gpubuild.model.digest import Digest, digest_file, is_digest
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.receipt import Known, is_settled, stat_of
 
 _SCHEMA = 1
-# A file written within this time before it was digested may change again without a new mtime.
-_RACY_NS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,38 +34,42 @@ class FileDigests:
     """Content digests of files, remembered by (size, mtime, ctime, inode).
 
     An entry is trusted only when the file was already older than a clock tick when it was
-    digested; a modification time in the future is never trusted.
+    digested, by modification and by change time (the latter no program can set); a time in the
+    future is never trusted.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[int, int, int, int], int, Digest]] = {}
+        self._known: dict[str, Known] = {}
         self._fresh: set[str] = set()  # digested or written by this process
 
     def digest(self, path: Path) -> Digest | None:
         """The digest of ``path`` now, or ``None`` when it is not a readable file."""
         try:
-            before = _stat(path)
-            known = self._known.get(str(path))
-            # Within one process a racy entry will do: workers verify the bytes they use.
-            if known and known[0] == before:
-                settled = before[1] < known[1] - _RACY_NS
-                if settled or str(path) in self._fresh:
-                    return known[2]
+            name = str(path)
             now = time.time_ns()
+            before = stat_of(name)
+            known = self._known.get(name)
+            # Within one process a racy entry will do: workers verify the bytes they use.
+            if known and known[0] == before and (name in self._fresh or is_settled(before, known[1])):
+                return Digest(known[2])
             found = digest_file(path)
-            if _stat(path) != before:  # written while being read: believe nothing
-                self._known.pop(str(path), None)
+            if stat_of(name) != before:  # written while being read: believe nothing
+                self._known.pop(name, None)
                 return found
         except OSError:
             return None
-        self._known[str(path)] = (before, now, found)
-        self._fresh.add(str(path))
+        self._known[name] = (before, now, found)
+        self._fresh.add(name)
         return found
+
+    def known(self, path: Path) -> Known | None:
+        """What is remembered of ``path``, without looking at it again."""
+        return self._known.get(str(path))
 
     def note(self, path: Path, digest: Digest) -> None:
         """Remember the digest of a file that this process has just written itself."""
         try:
-            self._known[str(path)] = (_stat(path), time.time_ns(), digest)
+            self._known[str(path)] = (stat_of(path), time.time_ns(), digest)
             self._fresh.add(str(path))
         except OSError:
             self._known.pop(str(path), None)
@@ -135,11 +138,6 @@ class BuildState:
             return  # absent, truncated or foreign: everything is looked at afresh
         self.files = files
         self._steps = steps
-
-
-def _stat(path: Path) -> tuple[int, int, int, int]:
-    found = path.stat()
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def _record_to_json(record: StepRecord) -> dict[str, Any]:

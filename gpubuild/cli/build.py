@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.document import build_document, dump, error_document
 from gpubuild.cli.progress import make_view, summary_line
-from gpubuild.cli.project import build_folder, load, shown
+from gpubuild.cli.project import build_folder, shown
 from gpubuild.cli.trace import Tracer
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
+from gpubuild.receipt import stat_of
+
+if TYPE_CHECKING:
+    from gpubuild.proof import Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +59,7 @@ def build(options: argparse.Namespace, *, to_err: bool) -> Outcome:
     Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``; failures of steps are in
     the report and were shown.
     """
-    project = load(options)
+    project, witness = _load_witnessed(options.file)
     if options.trace and not options.trace.absolute().parent.is_dir():
         raise UsageError(f"cannot write the trace {options.trace}: there is no such folder")
     from gpubuild.build import BuildOptions, open_builder
@@ -71,7 +79,9 @@ def build(options: argparse.Namespace, *, to_err: bool) -> Outcome:
     with make_view(console, to_err=to_err, explain=explain) as view:
         tracer = Tracer(view) if options.trace else None
         try:
-            with open_builder(project, options.settings, request, tracer or view) as builder:
+            with open_builder(
+                project, options.settings, request, tracer or view, witness=witness, threads=False
+            ) as builder:
                 report = builder.build()
         finally:
             if tracer is not None:
@@ -79,6 +89,23 @@ def build(options: argparse.Namespace, *, to_err: bool) -> Outcome:
     for warning in report.warnings:
         console.warning(warning)
     return Outcome(project=project, build_dir=request.build_dir, report=report)
+
+
+def _load_witnessed(file: Path) -> tuple[Project, Witness | None]:
+    """The project, and a witness that saw the very bytes it was loaded from."""
+    from gpubuild.config.load import load_project, loads
+    from gpubuild.proof import Witness
+
+    try:
+        at = time.time_ns()
+        before = stat_of(file)
+        data = file.read_bytes()
+        unchanged = stat_of(file) == before
+    except OSError:
+        return load_project(file), None  # to say what is wrong with it
+    known = (before, at, digest_bytes(data))
+    witness = Witness((os.path.abspath(file), known)) if unchanged else None  # noqa: PTH100 - as loads()
+    return loads(data, file), witness
 
 
 def exit_code(report: BuildReport) -> int:

@@ -1,4 +1,7 @@
-"""Main: runs one command and turns however it ends into an exit code (README, "Exit codes")."""
+"""Main: runs one command and turns however it ends into an exit code (README, "Exit codes").
+
+What is imported here costs every command its time, `build` with nothing to do most of all.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
+from typing import TYPE_CHECKING
 
 from gpubuild import __version__
-from gpubuild.cli.console import Console
-from gpubuild.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, GpubuildError
-from gpubuild.settings import Settings
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from gpubuild.cli.console import Console
+    from gpubuild.settings import Settings
 
 _ISSUES = "the project's issue tracker"
 
@@ -24,11 +30,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"gpubuild {__version__}")
         return 0
+    if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
+        return 0
+    return _command(arguments)
+
+
+def _nothing_to_do(arguments: list[str]) -> bool:
+    """Answer a ``build`` that has nothing to do; whether it was one."""
+    from gpubuild.cli.quick import answer
+
+    texts = answer(arguments)
+    if texts is None:
+        return False
+    try:
+        sys.stderr.write(texts[1])
+        sys.stdout.write(texts[0])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
+
+
+def _command(arguments: list[str]) -> int:
+    from gpubuild.cli.console import Console
+    from gpubuild.errors import EXIT_INTERRUPTED, GpubuildError
+    from gpubuild.settings import Settings
+
     settings = Settings.from_environ()
     console = Console.standard(settings)
     previous = _end_on_sigterm()
     try:
-        code = _run(arguments, settings, console)
+        code = _run(arguments, settings)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -48,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _run(arguments: list[str], settings: Settings, console: Console) -> int:
+def _run(arguments: list[str], settings: Settings) -> int:
+    from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
 
     options = parse(arguments)
@@ -82,6 +115,8 @@ def _end_on_sigterm() -> signal._HANDLER:
 
 
 def _internal(error: Exception, settings: Settings, console: Console) -> int:
+    from gpubuild.errors import EXIT_INTERNAL
+
     if settings.debug:
         import traceback
 

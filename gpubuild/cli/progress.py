@@ -137,8 +137,11 @@ class LiveView:
     def _draw(self, event: Event) -> None:
         from rich.live import Live
 
+        if self._live is None and not self._running:
+            # A thread of rich's draws the clock: only when the first step runs were all workers forked.
+            self._plain.on_event(event)
+            return
         if self._live is None:
-            # A thread of rich's draws the clock; by the first event all workers were forked.
             self._live = Live(
                 console=self._rich,
                 get_renderable=self._render,

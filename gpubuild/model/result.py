@@ -10,6 +10,8 @@ from gpubuild.errors import GpubuildError
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import StepKind
 
+_NOTABLE_DROP = 0.2  # of the hit rate; an edit of one file in a small project is no news
+
 
 class Status(StrEnum):
     """Where a step's outputs came from, or why there are none."""
@@ -42,13 +44,40 @@ class StepReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """How many of the cacheable steps were ``served`` without running, and how it was last time.
+
+    ``previous_rate`` (0 to 1) is of the project's last build that had to look anything up;
+    ``cause`` says what is different.
+    """
+
+    served: int
+    steps: int
+    previous_rate: float | None = None
+    cause: str = ""
+
+    @property
+    def rate(self) -> float:
+        """The part that was served, 0 to 1."""
+        return self.served / self.steps if self.steps else 1.0
+
+    @property
+    def note(self) -> str:
+        """A remark when much less was served than last time, else empty."""
+        if self.previous_rate is None or self.previous_rate - self.rate < _NOTABLE_DROP:
+            return ""
+        return f"hit rate {self.rate:.0%}, last build {self.previous_rate:.0%}: {self.cause}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """All steps in the order they ended. ``executables`` maps a program to its file."""
+    """All steps in the order of the plan. ``executables`` maps a program to its file."""
 
     steps: tuple[StepReport, ...]
     executables: dict[str, Path]
     seconds: float
     warnings: tuple[str, ...] = ()
+    cache: CacheUse | None = None
 
     @property
     def failed(self) -> tuple[StepReport, ...]:

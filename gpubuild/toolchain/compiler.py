@@ -64,11 +64,13 @@ def examine(name: str, path: Path, memo: Memo) -> Compiler:
     """Check that ``path`` is a compiler with headers, crt files and libc; raise why it is not."""
     _require_program(path)
     known = memo.fact(name, path)
+    memo.seen.add(path)
     if _still_holds(known):
         fact = known
     else:
         fact = _probe(name, path)
         memo.learn(name, path, fact)
+    memo.seen.add(Path(fact["header"]))
     try:
         parts = tuple((role, memo.digest(Path(file))) for role, file in fact["files"])
     except OSError as error:

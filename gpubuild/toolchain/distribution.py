@@ -43,6 +43,7 @@ def find_distribution(
     if not (root / package).is_dir():
         return None
     record = Path(str(found.locate_file(f"{_normal(name)}-{found.version}.dist-info/RECORD")))
+    memo.seen.update((record, record.with_name("METADATA"), root / package))
     if many_files and record.is_file():
         known = memo.fact("distribution", record)
         if isinstance(known, str):
@@ -59,6 +60,7 @@ def _fingerprint(name: str, found: metadata.Distribution, root: Path, package: s
         if _varies(file):
             continue
         path = root / file
+        memo.seen.add(path)
         try:
             size = path.stat().st_size
             if file.hash is not None and file.hash.mode == "sha256" and file.size == size:

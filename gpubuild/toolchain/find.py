@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import Settings
 from gpubuild.toolchain import rocm
+from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by, tree_fingerprint
 from gpubuild.toolchain.memo import Memo
@@ -137,6 +139,26 @@ class Toolchain:
                 f"{name} was not found" + (f": {problem}" if problem else ""), hint=_ENTRIES[name].fix
             )
         return tool
+
+    def evidence(self) -> tuple[set[Path], set[Path]]:
+        """Every path that the answers so far depend on: what was used, and what was looked for.
+
+        While all of them keep their stat data or their absence, and sys.path and the environment
+        are the same, the same tools would be found with the same fingerprints.
+        """
+        seen = set[Path]()
+        seen.update(p for p in _PACKAGE.rglob("*") if "__pycache__" not in p.parts)
+        seen.update(Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite"))
+        programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
+        seen.update(f / name for f in self._settings.search_path if f.is_absolute() for name in programs)
+        if "rocm-device-libs" in self._found:
+            seen |= rocm.looked_at(self._settings.rocm_path)
+        overrides = (
+            *(self._settings.cc, self._settings.cxx, self._settings.ptxas),
+            *(self._settings.libdevice, self._settings.lld),
+        )
+        seen.update(path for path in overrides if path is not None)
+        return self._memo.seen, seen
 
     def describe_all(self) -> list[ToolRow]:
         """Every tool, found or not, in a fixed order."""

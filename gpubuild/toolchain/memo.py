@@ -26,11 +26,13 @@ class Memo:
         self._digests: dict[str, str] = {}
         self._facts: dict[str, object] = {}
         self._changed = False
+        self.seen: set[Path] = set()  # every file that was asked about, there or not
         if path is not None:
             self._load(path)
 
     def digest(self, path: Path) -> str:
         """SHA-256 of the file's content. Raises ``OSError`` when it cannot be read."""
+        self.seen.add(path)
         key = _identity(path)
         if key not in self._digests:
             self._digests[key] = digest_file(path)
@@ -39,6 +41,7 @@ class Memo:
 
     def fact(self, kind: str, path: Path) -> object:
         """What :meth:`learn` was told about this file, ``None`` when nothing or it changed."""
+        self.seen.add(path)
         return self._facts.get(f"{kind}|{_identity(path)}")
 
     def learn(self, kind: str, path: Path, value: object) -> None:

@@ -31,6 +31,24 @@ def find_device_libraries(rocm_path: Path | None, *, root: Path = Path("/")) -> 
     return None, "", "no folder amdgcn/bitcode with ocml.bc and ockl.bc in /opt/rocm or /usr/lib"
 
 
+def looked_at(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
+    """Every path whose appearance or disappearance can change :func:`find_device_libraries`' answer."""
+    base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
+    seen = {(rocm_path or root / "opt/rocm") / ".info/version"}
+    for pattern in patterns:
+        folders = {base}
+        for part in pattern.split("/"):
+            if "*" in part:
+                seen |= folders  # their stat data tell of new entries
+                folders = {p for folder in folders for p in folder.glob(part)}
+            else:
+                below = {folder / part for folder in folders}
+                folders = {p for p in below if p.is_dir()}
+                seen |= below - folders
+        seen.update(folder / name for folder in folders for name in _NEEDED)
+    return seen
+
+
 def library_files(folder: Path) -> list[Path]:
     """Every library of the folder that a kernel can come to be linked with, by name."""
     return sorted(p for p in folder.glob("*.bc") if p.name.startswith(("oc", "hip")))

@@ -1,0 +1,179 @@
+"""Proof: what a finished build's receipt says, put together from all that the build knew.
+
+Everything recorded was seen by the build itself; nothing is looked at for the first time here but
+tools, and those count only when they have not changed since the build began.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpubuild import receipt
+from gpubuild.graph.plan import Plan
+from gpubuild.model.project import Project
+from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.step import Step
+from gpubuild.state import BuildState
+from gpubuild.toolchain.find import Toolchain
+
+_DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)
+_CLOCK_SLACK_SECONDS = 1.0
+
+
+class Witness:
+    """Takes note of the scene when a build begins, and makes the receipt when it ended well.
+
+    Make it before anything of the project or the tools is looked at. ``config`` is the project
+    file with what was known of it when it was read.
+    """
+
+    def __init__(self, config: tuple[str, receipt.Known]) -> None:
+        self._config = config
+        self._scene = receipt.scene()
+        self._boot = receipt.boot()
+        self._native = False
+        self._began_ns = time.time_ns()
+        self._began = time.monotonic()
+
+    def note_native(self) -> None:
+        """The project names this machine's own CPU."""
+        self._native = True
+
+    def leave_receipt(
+        self,
+        *,
+        request: receipt.Request,
+        project: Project,
+        plan: Plan,
+        report: BuildReport,
+        state: BuildState,
+        toolchain: Toolchain,
+    ) -> None:
+        """Let the next build with this request see at a glance that there is nothing to do.
+
+        Failing to write it is no failure: the next build takes longer, nothing else.
+        """
+        data = self.attest(
+            request=request, project=project, plan=plan, report=report, state=state, toolchain=toolchain
+        )
+        path = Path(receipt.path_for(request))
+        with suppress(OSError):
+            if any(step.status is not Status.UP_TO_DATE for step in report.steps):
+                shutil.rmtree(path.parent, ignore_errors=True)  # those of other requests have aged
+            if data is not None:
+                receipt.write(str(path), data)
+            else:
+                path.unlink(missing_ok=True)
+
+    def attest(
+        self,
+        *,
+        request: receipt.Request,
+        project: Project,
+        plan: Plan,
+        report: BuildReport,
+        state: BuildState,
+        toolchain: Toolchain,
+    ) -> bytes | None:
+        """The receipt's bytes, or ``None`` when something stands against one."""
+        if not report.ok or report.warnings or any(s.status not in _DONE for s in report.steps):
+            return None
+        passed_ns = time.time_ns() - self._began_ns
+        if abs(passed_ns / 1e9 - (time.monotonic() - self._began)) > _CLOCK_SLACK_SECONDS:
+            return None  # the clock was set meanwhile: times prove nothing
+        if self._native and not self._boot:
+            return None
+        files = self._step_files(plan, state)
+        if files is None:
+            return None
+        path, known = self._config
+        files[path] = known
+        absent: set[str] = set()
+        used, looked_for = toolchain.evidence()
+        for seen in {*used, *looked_for, *_named_files(project)}:
+            name = str(seen)
+            if name in files:
+                continue
+            try:
+                stat = receipt.stat_of(name)
+            except OSError:
+                absent.add(name)
+                continue
+            if not receipt.is_settled(stat, self._began_ns):
+                return None
+            files[name] = (stat, self._began_ns, "")
+        if any(str(path) in absent and self._may_have_vanished(path) for path in used):
+            return None
+        check = {
+            "request": request,
+            "scene": self._scene,
+            "boot": self._boot if self._native else "",
+            "steps": len(report.steps),
+            "programs": [[name, str(path)] for name, path in report.executables.items()],
+            "warnings": list(dict.fromkeys(w for step in report.steps for w in step.warnings)),
+            "files": receipt.pack_files(files),
+            "doubtful": sorted(p for p, (stat, at, _) in files.items() if not receipt.is_settled(stat, at)),
+            "executables": sorted(
+                str(step.output_path(output.name))
+                for step in plan.steps.values()
+                for output in step.outputs
+                if output.executable
+            ),
+            "absent": sorted(absent),
+        }
+        return receipt.dumps(check, {"steps": [_shown(report_step) for report_step in report.steps]})
+
+    def _may_have_vanished(self, path: Path) -> bool:
+        """Whether a path that is not there may have been when the build began."""
+        for parent in path.parents:
+            try:
+                return not receipt.is_settled(receipt.stat_of(parent), self._began_ns)
+            except OSError:
+                continue
+        return True
+
+    def _step_files(self, plan: Plan, state: BuildState) -> dict[str, receipt.Known] | None:
+        """Every input, discovered input and output of the steps, if state and steps agree on all."""
+        files: dict[str, receipt.Known] = {}
+        for step in plan.steps.values():
+            for path, digest in _contents(step, state):
+                known = state.files.known(path)
+                if known is None or (digest and known[2] != digest):
+                    return None
+                files[str(path)] = known
+        return files
+
+
+def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:
+    """Files of a step with the digests that its result rests on; an impossible digest if there is none."""
+    record = state.record(step.id)
+    if record is None:
+        yield Path(), "?"
+        return
+    for item in step.inputs:
+        yield item.path, record.parts.get(f"input {item.name}", "?") if item.in_key else ""
+    for text, digest in record.result.discovered:
+        yield Path(text), digest
+    for blob in record.result.blobs:
+        yield step.output_path(blob.name), blob.digest
+
+
+def _named_files(project: Project) -> Iterable[Path]:
+    """Files that must exist for the project file to be valid, whatever was asked for."""
+    for target in project.targets.values():
+        yield from target.device_libs
+    for program in project.programs.values():
+        yield from program.sources
+        for libraries in program.device_libs.values():
+            yield from libraries
+        for override in program.modules.values():
+            yield from override.device_libs
+
+
+def _shown(step: StepReport) -> list[Any]:
+    return [step.id, step.kind.value, step.module, step.target, [str(p) for p in step.outputs]]

@@ -1,0 +1,257 @@
+"""Receipt: proof that a request has nothing to do, checked in milliseconds.
+
+A build that ended well leaves one per request. It names everything the build looked at: files with
+stat data and digest, files whose stat data alone must be the same (tools), paths that were not
+there, and the scene (``scene``). While all of that is as it was, the outputs are what a build would
+make. A receipt proves by content, so an old one, or one that a build in progress is about to
+outdate, is never wrong; anything unexpected in one means "do a whole build".
+
+Imports next to nothing: this is the path on which every millisecond counts. Format: a line with
+the format's name and the CRC-32 of the rest, a line of JSON that is checked, a line of JSON that is
+shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+from zlib import crc32
+
+from gpubuild import environment
+
+_FORMAT = "gpubuild.receipt/1"
+_NO_DIGEST = "-" * 64
+
+# Stat data of a file that was changed this recently may stay the same through another change:
+# file systems count time in ticks, of up to two seconds.
+RACY_NS = 2_000_000_000
+
+# Names in a folder of sys.path that can change which of our packages are found.
+_PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_mlir", "ziglang")
+
+Stat = tuple[int, int, int, int]  # size in bytes, mtime and ctime in ns, inode
+Known = tuple[Stat, int, str]  # stat data, when the file was read (ns), digest or ""
+Request = list[Any]
+
+
+def stat_of(path: str | os.PathLike[str]) -> Stat:
+    """The stat data that identify a file's content. Raises ``OSError``."""
+    found = os.stat(path)
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def is_settled(stat: Stat, at: int) -> bool:
+    """Whether a file read at ``at`` must have new stat data if its content is different now."""
+    return max(stat[1], stat[2]) < at - RACY_NS
+
+
+def request_of(file: str, build_dir: str, programs: Iterable[str], targets: Iterable[str]) -> Request:
+    """What was asked for. ``file`` and ``build_dir`` are absolute; order counts."""
+    return [file, build_dir, list(programs), list(targets)]
+
+
+def scene() -> dict[str, Any]:
+    """What besides files decides what a build does: this Python, the variables, the machine."""
+    listings = []
+    for folder in sys.path:
+        try:
+            names = sorted(n for n in os.listdir(folder or ".") if n.lower().startswith(_PACKAGES))
+        except OSError:
+            names = ["?"]
+        listings.append([folder, names])
+    return {
+        "python": sys.version,
+        "executable": sys.executable,
+        "path": listings,
+        "variables": environment.tool_variables(),
+        # A relative path in a variable counts from here.
+        "cwd": os.getcwd() if _has_relative(environment.tool_variables()) else "",
+        "machine": os.uname().machine,
+    }
+
+
+def boot() -> str:
+    """A name for this boot of this machine; equal names mean the same CPU. Empty if there is none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
+def folder_of(build_dir: str) -> str:
+    """Where a build folder's receipts lie."""
+    return os.path.join(build_dir, ".gpubuild", "receipts")
+
+
+def path_for(request: Request) -> str:
+    """The file of a request's receipt."""
+    name = f"{crc32(json.dumps(request).encode()):08x}"  # two requests of one name take turns
+    return os.path.join(folder_of(request[1]), name)
+
+
+def dumps(check: dict[str, Any], show: dict[str, Any]) -> bytes:
+    """The bytes of a receipt file."""
+    body = "\n".join(json.dumps(part, separators=(",", ":")) for part in (check, show)).encode()
+    return f"{_FORMAT} {crc32(body):08x}\n".encode() + body
+
+
+def write(path: str, data: bytes) -> None:
+    """Replace a receipt file. Raises ``OSError``."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "wb") as stream:
+        stream.write(data)
+    os.replace(temporary, path)
+
+
+def pack_files(known: dict[str, Known]) -> dict[str, Any]:
+    """The files of a receipt, by folder: names, four lists of stat data, digests end to end."""
+    folders: dict[str, Any] = {}
+    for path in sorted(known):
+        (size, mtime, ctime, inode), _, digest = known[path]
+        folder, _, name = path.rpartition("/")
+        entry = folders.setdefault(f"{folder}/", [[], [], [], [], [], []])
+        for column, value in zip(entry, (name, size, mtime, ctime, inode, digest or _NO_DIGEST), strict=True):
+            column.append(value)
+    for entry in folders.values():
+        entry[5] = "".join(entry[5])
+    return folders
+
+
+class Receipt:
+    """A receipt that was read; see :func:`read`."""
+
+    def __init__(self, check: dict[str, Any], show: bytes) -> None:
+        self._check = check
+        self._show = show
+
+    @property
+    def steps(self) -> int:
+        """How many steps the build has."""
+        count: int = self._check["steps"]
+        return count
+
+    @property
+    def programs(self) -> list[list[str]]:
+        """Name and executable of every program that was asked for."""
+        programs: list[list[str]] = self._check["programs"]
+        return programs
+
+    @property
+    def warnings(self) -> list[str]:
+        """What steps said when they ran; shown at every build."""
+        warnings: list[str] = self._check["warnings"]
+        return warnings
+
+    def show(self) -> dict[str, Any]:
+        """What a report needs: the key ``steps`` has id, kind, module, target and outputs of each."""
+        document: dict[str, Any] = json.loads(self._show)
+        return document
+
+    def proves(self, request: Request) -> bool:
+        """Whether ``request`` has nothing to do; a receipt that had to read files is renewed."""
+        check = self._check
+        if check["request"] != request or check["scene"] != scene():
+            return False
+        if check["boot"] and check["boot"] != boot():
+            return False
+        if any(os.path.exists(path) for path in check["absent"]):
+            return False
+        doubtful = set(check["doubtful"])
+        doubtful.update(_changed(check["files"]))
+        if not doubtful:
+            return True
+        return self._read_again(doubtful)
+
+    def _read_again(self, doubtful: set[str]) -> bool:
+        """Whether files whose stat data prove nothing have the content they had."""
+        known = _unpack(self._check["files"])
+        executables = set(self._check["executables"])
+        still_doubtful = []
+        for path in doubtful:
+            digest = known[path][2]
+            if not digest:  # known by its stat data alone
+                return False
+            found = _digest_again(path)
+            if found is None or found[2] != digest:
+                return False
+            if path in executables and not os.stat(path).st_mode & 0o100:
+                return False
+            known[path] = found
+            if not is_settled(found[0], found[1]):
+                still_doubtful.append(path)
+        self._check["files"] = pack_files(known)
+        self._check["doubtful"] = sorted(still_doubtful)
+        try:  # noqa: SIM105 - contextlib is not imported yet
+            write(path_for(self._check["request"]), dumps(self._check, json.loads(self._show)))
+        except OSError:
+            pass  # then the next check reads the files again
+        return True
+
+
+def read(path: str) -> Receipt | None:
+    """The receipt in a file; ``None`` when there is none or it is damaged."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+    except OSError:
+        return None
+    head, _, body = data.partition(b"\n")
+    if head != f"{_FORMAT} {crc32(body):08x}".encode():
+        return None
+    check, _, show = body.partition(b"\n")
+    return Receipt(json.loads(check), show)
+
+
+def _changed(folders: dict[str, Any]) -> Iterable[str]:
+    """Files whose stat data are not those noted. One system call for each file and little more."""
+    stat = os.stat
+    for folder, (names, sizes, mtimes, ctimes, inodes, _) in folders.items():
+        for name, size, mtime, ctime, inode in zip(names, sizes, mtimes, ctimes, inodes, strict=True):
+            try:
+                found = stat(folder + name)
+            except OSError:
+                yield folder + name
+                continue
+            if (
+                found.st_mtime_ns != mtime
+                or found.st_size != size
+                or found.st_ctime_ns != ctime
+                or found.st_ino != inode
+            ):
+                yield folder + name
+
+
+def _unpack(folders: dict[str, Any]) -> dict[str, Known]:
+    known: dict[str, Known] = {}
+    for folder, (names, sizes, mtimes, ctimes, inodes, digests) in folders.items():
+        rows = zip(names, sizes, mtimes, ctimes, inodes, strict=True)
+        for number, (name, size, mtime, ctime, inode) in enumerate(rows):
+            digest = digests[64 * number : 64 * number + 64]
+            known[folder + name] = ((size, mtime, ctime, inode), 0, "" if digest == _NO_DIGEST else digest)
+    return known
+
+
+def _digest_again(path: str) -> Known | None:
+    """Read a file; ``None`` when that is not possible or it changes meanwhile."""
+    import hashlib
+
+    try:
+        at = time.time_ns()
+        before = stat_of(path)
+        with open(path, "rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if stat_of(path) != before:
+            return None
+    except OSError:
+        return None
+    return before, at, digest
+
+
+def _has_relative(variables: dict[str, str]) -> bool:
+    return any(name != "PATH" and not value.startswith("/") for name, value in variables.items())
