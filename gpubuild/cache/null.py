@@ -18,6 +18,11 @@ class NullStore:
         return None
 
     @property
+    def directory(self) -> Path | None:
+        """None."""
+        return None
+
+    @property
     def has_remote(self) -> bool:
         """See ``Store``."""
         return False

@@ -35,6 +35,11 @@ class Store(Protocol):
         ...
 
     @property
+    def directory(self) -> Path | None:
+        """The folder it keeps its files in, if it has one."""
+        ...
+
+    @property
     def has_remote(self) -> bool:
         """Whether look-ups may ask another machine, so that :meth:`anticipate` pays."""
         ...

@@ -46,6 +46,11 @@ class TieredStore:
         return (*self._local.warnings, *self._remote.warnings, *([unsent] if self._unsent else []))
 
     @property
+    def directory(self) -> Path:
+        """See ``Store``."""
+        return self._local.directory
+
+    @property
     def has_remote(self) -> bool:
         """See ``Store``: while the server answers."""
         return self._remote.readable

@@ -1,55 +1,180 @@
-"""``gpubuild cache``: look at the cache, or empty it."""
+"""``gpubuild cache``: look at the cache, check it, shrink it, carry it elsewhere, empty it."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from gpubuild.cache.protocol import Store
 from gpubuild.cli.console import Console
 from gpubuild.cli.document import dump
 from gpubuild.cli.project import load
+from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import CacheConfig
+
+if TYPE_CHECKING:
+    from gpubuild.cache.disk import DiskStore
+    from gpubuild.cache.history import Group
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def stats(options: argparse.Namespace) -> int:
-    """``cache stats``: count and measure."""
+    """``cache stats``: count and measure, and how the last builds were served."""
+    from gpubuild.cache.history import BuildEntry, list_projects, read_history
+
     console: Console = options.console
-    store = _open(options)
-    try:
-        found = store.stats()
-        _warn(console, store)
-    finally:
-        store.close()
+    store, config = _open(options)
+    found = store.stats()
+    _close(console, store)
+    builds: list[BuildEntry] = [
+        entry
+        for project in list_projects(config.directory)
+        for entry in read_history(config.directory, project)
+    ]
+    builds.sort(key=lambda entry: entry.when)
+    groups = _totals([group for entry in builds for group in entry.groups])
     if options.json:
-        console.print(dump({"schema": 1, **asdict(found)}))
+        console.print(
+            dump(
+                {
+                    "schema": 1,
+                    **asdict(found),
+                    "max_size_bytes": config.max_size_bytes,
+                    "builds": [{"when": b.when, "hit_rate": round(b.rate, 4)} for b in builds],
+                    "groups": [asdict(group) for group in groups],
+                }
+            )
+        )
         return 0
+    limit = f" of {size_text(config.max_size_bytes)}" if config.max_size_bytes else ""
     console.print(f"cache        {found.directory}")
     console.print(f"results      {found.records}")
     console.print(f"blobs        {found.blobs}")
-    console.print(f"size         {size_text(found.size_bytes)}")
+    console.print(f"size         {size_text(found.size_bytes)}{limit}")
     console.print(f"reclaimable  {size_text(found.reclaimable_bytes)}")
     if found.quarantined:
         console.print(f"set aside    {found.quarantined} damaged")
+    if builds:
+        rates = " ".join(f"{entry.rate:.0%}" for entry in builds[-10:])
+        console.print(f"hit rate     {rates} (last {len(builds[-10:])} builds that asked the cache)")
+        console.print()
+        for line in _table(groups):
+            console.print(line)
     return 0
 
 
 def clear(options: argparse.Namespace) -> int:
     """``cache clear``: delete everything stored; the folder itself stays."""
     console: Console = options.console
-    store = _open(options)
-    try:
-        directory = store.stats().directory
-        freed = store.clear()
-        _warn(console, store)
-    finally:
-        store.close()
+    store, config = _open(options)
+    freed = store.clear()
+    _close(console, store)
     if options.json:
-        console.print(dump({"schema": 1, "directory": directory, "freed_bytes": freed}))
+        console.print(dump({"schema": 1, "directory": str(config.directory), "freed_bytes": freed}))
     elif not console.quiet:
-        console.print(f"{directory}: {size_text(freed)} freed")
+        console.print(f"{config.directory}: {size_text(freed)} freed")
     return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """``cache verify``: check everything; exit code 1 when something was damaged."""
+    from gpubuild.cache import upkeep
+
+    console: Console = options.console
+    store, config = _open(options)
+    found = upkeep.verify(store, workers=len(os.sched_getaffinity(0)))
+    _close(console, store)
+    if options.json:
+        console.print(
+            dump({"schema": 1, "directory": str(config.directory), "ok": found.ok, **asdict(found)})
+        )
+        return 0 if found.ok else EXIT_STEP_FAILED
+    for digest in found.damaged:
+        console.print(f"damaged, set aside  {digest}")
+    for digest in found.unreadable:
+        console.print(f"cannot be read      {digest}")
+    dropped = f"; {found.incomplete} incomplete results dropped" if found.incomplete else ""
+    bad = len(found.damaged) + len(found.unreadable)
+    console.print(
+        f"{config.directory}: {found.records} results, {found.blobs} blobs, {size_text(found.size_bytes)}: "
+        + (f"{bad} bad{dropped}" if bad else f"all good{dropped}")
+    )
+    return 0 if found.ok else EXIT_STEP_FAILED
+
+
+def gc(options: argparse.Namespace) -> int:
+    """``cache gc``: delete what was used longest ago."""
+    from gpubuild.cache import upkeep
+
+    console: Console = options.console
+    size = None if options.max_size is None else parse_size(options.max_size)
+    age = None if options.max_age is None else parse_age(options.max_age)
+    if options.background:
+        with suppress(OSError):
+            os.nice(19)
+    store, config = _open(options)
+    if size is None and config.max_size_bytes:
+        size = config.max_size_bytes
+    done = upkeep.collect(store, max_size_bytes=size, max_age_seconds=age)
+    _close(console, store)
+    if options.json:
+        console.print(dump({"schema": 1, "directory": str(config.directory), **asdict(done)}))
+    elif done.busy:
+        console.print(f"{config.directory}: another process is at it")
+    elif not console.quiet:
+        console.print(
+            f"{config.directory}: {size_text(done.freed_bytes)} freed, {done.records} results dropped, "
+            f"{size_text(done.kept_bytes)} kept"
+        )
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """``cache export``: what the last builds used, or everything, in one file."""
+    from gpubuild.cache.archive import export_archive, last_keys
+
+    console: Console = options.console
+    store, config = _open(options)
+    try:
+        keys = None if options.all else last_keys(config.directory, options.builds)
+        done = export_archive(store, options.archive, keys)
+    finally:
+        _close(console, store)
+    if options.json:
+        console.print(dump({"schema": 1, "file": str(options.archive), **asdict(done)}))
+    elif not console.quiet:
+        console.print(f"{options.archive}: {done.records} results, {size_text(done.size_bytes)}")
+    if not done.records:
+        console.warning(
+            f"there is nothing to export from {config.directory}: build first, with this cache, or use --all"
+        )
+    return 0
+
+
+def import_(options: argparse.Namespace) -> int:
+    """``cache import``: exit code 1 when not everything in the file could be taken."""
+    from gpubuild.cache.archive import DEFAULT_LIMIT_BYTES, import_archive
+
+    console: Console = options.console
+    limit = DEFAULT_LIMIT_BYTES if options.max_size is None else parse_size(options.max_size)
+    store, config = _open(options)
+    try:
+        done = import_archive(store, options.archive, limit_bytes=limit)
+    finally:
+        _close(console, store)
+    if options.json:
+        console.print(dump({"schema": 1, "directory": str(config.directory), **asdict(done)}))
+    elif not console.quiet:
+        console.print(f"{config.directory}: {done.records} results, {size_text(done.size_bytes)} new")
+    for problem in done.problems:
+        console.warning(f"{options.archive}: {problem}")
+    return EXIT_STEP_FAILED if done.problems else 0
 
 
 def size_text(size_bytes: int) -> str:
@@ -62,15 +187,70 @@ def size_text(size_bytes: int) -> str:
     raise AssertionError
 
 
-def _open(options: argparse.Namespace) -> Store:
-    from gpubuild.cache.opening import open_store
+def parse_size(text: str) -> int:
+    """Bytes of ``2GiB``, ``500 M`` or ``1000000``. Raises ``UsageError``."""
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([KMGT]?)(?:i?B)?", text)
+    if not found:
+        raise UsageError(f"{text!r} is not a size", hint="write bytes or something like 2GiB")
+    return int(float(found[1]) * _UNITS[found[2]]) if "." in found[1] else int(found[1]) * _UNITS[found[2]]
+
+
+def parse_age(text: str) -> float:
+    """Seconds of ``14d``, ``12h``, ``30m``. Raises ``UsageError``."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
+    if not found:
+        raise UsageError(f"{text!r} is not a length of time", hint="write something like 14d, 12h or 30m")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _open(options: argparse.Namespace) -> tuple[DiskStore, CacheConfig]:
+    from gpubuild.cache.disk import DiskStore
 
     given: Path | None = options.cache_dir.absolute() if options.cache_dir else options.settings.cache_dir
     # A folder that was named needs no project file to be looked at.
     config = CacheConfig(directory=given) if given else replace(load(options).cache, remote=None)
-    return open_store(config)
+    return DiskStore(config.directory), config
 
 
-def _warn(console: Console, store: Store) -> None:
+def _close(console: Console, store: DiskStore) -> None:
+    store.close()
     for warning in store.warnings:
         console.warning(warning)
+
+
+def _totals(groups: list[Group]) -> list[Group]:
+    """One row for each kind and target, counts added up."""
+    rows: dict[tuple[str, str], Group] = {}
+    for group in groups:
+        row = rows.get((group.kind, group.target))
+        rows[group.kind, group.target] = (
+            group
+            if row is None
+            else replace(
+                row,
+                **{name: getattr(row, name) + getattr(group, name) for name in _COUNTS},
+            )
+        )
+    return [rows[key] for key in sorted(rows)]
+
+
+_COUNTS = ("up_to_date", "hit_local", "hit_remote", "ran", "uncacheable")
+
+
+def _table(groups: list[Group]) -> list[str]:
+    rows: list[tuple[Any, ...]] = [("kind", "target", "hit rate", "hits", "remote", "up to date", "ran")]
+    for group in groups:
+        steps = group.served + group.ran
+        rate = f"{group.served / steps:.0%}" if steps else "uncacheable"
+        ran = group.ran or group.uncacheable
+        rows.append(
+            (group.kind, group.target or "-", rate, group.hit_local, group.hit_remote, group.up_to_date, ran)
+        )
+    widths = [max(len(str(row[n])) for row in rows) for n in range(len(rows[0]))]
+    return [
+        "  ".join(
+            str(cell).ljust(width) if n < 2 else str(cell).rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

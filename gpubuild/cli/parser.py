@@ -182,13 +182,34 @@ def _init(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
-    parent = _command(commands, "cache", "look at the cache, or empty it", handler="")
+    parent = _command(commands, "cache", "look after the cache", handler="")
     actions = parent.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
-    for name, text in (("stats", "count and measure what is stored"), ("clear", "delete everything stored")):
-        parser = _command(actions, name, text, handler=f"gpubuild.cli.cache:{name}")
+
+    def add(name: str, text: str) -> Parser:
+        parser = _command(
+            actions, name, text, handler=f"gpubuild.cli.cache:{name.replace('import', 'import_')}"
+        )
         parser.add_argument("-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE")
         parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
         _add_json(parser)
+        return parser
+
+    add("stats", "count what is stored, and how often it served the last builds")
+    add("clear", "delete everything stored")
+    add("verify", "check every stored byte; what is damaged is set aside")
+    gc = add("gc", "delete what was not used for longest, while builds may go on")
+    gc.add_argument("--max-size", metavar="SIZE", help="keep at most this, such as 2GiB (default: max_size)")
+    gc.add_argument("--max-age", metavar="TIME", help="keep only what was used within, such as 14d or 12h")
+    gc.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
+    export = add("export", "write results into one file, to be imported elsewhere")
+    export.add_argument("archive", type=Path, metavar="OUT", help="the file to write; gzip if it ends in gz")
+    export.add_argument(
+        "--builds", type=_jobs, default=1, metavar="N", help="of the last N builds (default: 1)"
+    )
+    export.add_argument("--all", action="store_true", help="everything stored")
+    importer = add("import", "add the results in an exported file, every byte checked")
+    importer.add_argument("archive", type=Path, metavar="IN")
+    importer.add_argument("--max-size", metavar="SIZE", help="refuse to unpack more (default: 20GiB)")
 
 
 def _add_project(parser: Parser) -> None:

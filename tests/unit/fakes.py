@@ -77,6 +77,10 @@ class MemoryStore:
         return result
 
     @property
+    def directory(self) -> Path | None:
+        return None
+
+    @property
     def has_remote(self) -> bool:
         return False
 
@@ -155,6 +159,10 @@ class FaultyStore:
 
     def lookup(self, key: Digest) -> ActionResult | None:
         return None if self._fails("lookup") else self._inner.lookup(key)
+
+    @property
+    def directory(self) -> Path | None:
+        return None
 
     @property
     def has_remote(self) -> bool:
