@@ -213,7 +213,8 @@ def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest
         real_fsync(handle)
 
     def replace(source: str, target: str) -> None:
-        events.append("rename")
+        if Path(target).is_relative_to(tmp_path):  # Python's own libraries rename files, too
+            events.append("rename")
         real_replace(source, target)
 
     def write(index: WritableIndex, key: str, value: bytes) -> None:
