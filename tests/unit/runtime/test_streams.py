@@ -1,0 +1,245 @@
+"""Streams of the CPU device: order, concurrency, the end of a program; from C and through the mgpu* ABI."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from unit.runtime.programs import RUNTIME, Runtime
+
+STRESS = Path(__file__).with_name("stress_streams.c")
+PARTS = [RUNTIME / "message.c", RUNTIME / "env.c"]
+FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{RUNTIME}", "-pthread"]
+
+
+def stress(folder: Path, *flags: str, stream_flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Build the stress program and run it; skips when the C compiler has no such sanitizer."""
+    stream, program = folder / "cpu_stream.o", folder / "stress"
+    commands = [
+        ["cc", *FLAGS, *flags, *stream_flags, "-c", RUNTIME / "cpu_stream.c", "-o", stream],
+        ["cc", *FLAGS, *flags, STRESS, *PARTS, stream, "-o", program],
+    ]
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode and "san" in done.stderr and flags[:1] != ("-DNO_RUNNERS",):
+            pytest.skip("no such sanitizer here")
+        assert done.returncode == 0, done.stderr
+    return subprocess.run([program, "8", "1000"], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("sanitizer", ["", "thread", "address,undefined"])
+def test_streams_keep_their_order_under_stress(tmp_path: Path, sanitizer: str) -> None:
+    done = stress(tmp_path, *([f"-fsanitize={sanitizer}"] if sanitizer else []))
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
+def test_without_any_thread_who_waits_does_the_work(tmp_path: Path) -> None:
+    done = stress(tmp_path, "-DNO_RUNNERS", stream_flags=("-Dpthread_create=no_thread",))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
+# slow(ptr x): sleeps a while, then x[0] += 1; meet(ptr x): x[0] += 1, then waits until it is 2; fail().
+IMAGE = r"""
+#include "cpu_image.h"
+typedef void run(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic);
+static void slow(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
+    (void)first; (void)last; (void)shared; (void)dynamic;
+    volatile int32_t *x = *(int32_t **)l->params[0];
+    for (volatile int i = 0; i < 20000000; i++) {}
+    x[0] += 1;
+}
+static void meet(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
+    (void)first; (void)last; (void)shared; (void)dynamic;
+    int32_t *x = *(int32_t **)l->params[0];
+    __atomic_fetch_add(x, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(x, __ATOMIC_SEQ_CST) < 2) {}
+}
+gb_cpu_image gpubuild_cpu_image;
+static void fail(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
+    (void)first; (void)last; (void)shared; (void)dynamic;
+    gb_cpu_item item = {.kernel = l->kernel};
+    gpubuild_cpu_image.services->assert_fail(&item, "as it must", "k.c", 1, "fail");
+}
+static const uint64_t bytes[] = {8};
+static const gb_cpu_kernel kernels[] = {
+    {.name = "slow", .run = slow, .param_count = 1, .param_bytes = bytes},
+    {.name = "meet", .run = meet, .param_count = 1, .param_bytes = bytes},
+    {.name = "fail", .run = fail, .param_count = 0, .param_bytes = bytes},
+};
+gb_cpu_image gpubuild_cpu_image = {
+    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m",
+    .kernels = kernels, .kernel_count = 3,
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("streams")
+    (folder / "image.c").write_text(IMAGE)
+    flags = ["-O2", "-fPIC", "-shared", "-nostdlib", f"-I{RUNTIME}"]
+    subprocess.run(["cc", *flags, "image.c", "-o", "image.so"], check=True, cwd=folder)
+    return (folder / "image.so").read_bytes()
+
+
+BEGIN = """
+    module = load(0)
+    slow, meet, fail = (mgpuModuleGetFunction(module, n) for n in (b'slow', b'meet', b'fail'))
+    x = (c_int32 * 100000)()
+    a, b, event = mgpuStreamCreate(), mgpuStreamCreate(), mgpuEventCreate()
+    def start(kernel, stream):
+        pointer = c_void_p(addressof(x))
+        launch(kernel, stream=stream, params=[pointer] if kernel != fail else [])
+        pointer.value = 0
+"""
+
+
+def run(runtime: Runtime, image: bytes, script: str, **variables: str) -> bytes:
+    done = runtime.run(BEGIN + script, image, device="cpu", **variables).ok()
+    assert done.err == ""
+    return done.out
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "5"])
+@pytest.mark.parametrize("other", ["b", "None"])
+def test_kernels_of_two_streams_may_wait_for_each_other(
+    runtime: Runtime, image: bytes, threads: str, other: str
+) -> None:
+    script = f"""
+    start(meet, a)
+    start(meet, {other})
+    mgpuStreamSynchronize(a)
+    mgpuStreamSynchronize({other})
+    print(x[0], flush=True)
+    """
+    assert run(runtime, image, script, GPUBUILD_CPU_THREADS=threads) == b"2\n"
+
+
+def test_the_host_goes_on_while_a_kernel_runs(runtime: Runtime, image: bytes) -> None:
+    """The kernel ends only when the host has seen it begin and answered."""
+    script = """
+    start(meet, a)
+    while x[0] != 1: pass
+    x[0] = 2
+    mgpuStreamSynchronize(a)
+    print('done', flush=True)
+    """
+    assert run(runtime, image, script) == b"done\n"
+
+
+def test_a_stream_is_in_order(runtime: Runtime, image: bytes) -> None:
+    script = """
+    y = (c_int32 * 100000)()
+    start(slow, a)
+    mgpuMemcpy(addressof(y), addressof(x), 400000, a)
+    mgpuMemset32(addressof(x), 7, 100000, a)
+    start(slow, a)
+    mgpuMemset16(addressof(x) + 4, 0x0101, 2, a)
+    mgpuStreamSynchronize(a)
+    print(y[0], y[1], x[0], x[1], x[2], flush=True)
+    """
+    assert run(runtime, image, script) == b"1 0 8 16843009 7\n"
+
+
+def test_events_order_streams(runtime: Runtime, image: bytes) -> None:
+    script = """
+    start(slow, a)
+    mgpuEventRecord(event, a)
+    mgpuStreamWaitEvent(b, event)
+    mgpuEventRecord(event, b)         # now stands for b, and so for a
+    mgpuStreamDestroy(a)
+    y = c_int32()
+    mgpuMemcpy(addressof(y), addressof(x), 4, b)
+    mgpuEventSynchronize(event)
+    print(x[0], flush=True)
+    mgpuEventDestroy(event)
+    mgpuStreamSynchronize(b)
+    print(y.value, flush=True)
+    """
+    assert run(runtime, image, script) == b"1\n1\n"
+
+
+def test_freeing_without_a_stream_waits_for_every_kernel(runtime: Runtime, image: bytes) -> None:
+    script = """
+    start(slow, a)
+    start(slow, b)
+    mgpuMemFree(mgpuMemAlloc(8, None, 0), None)
+    print(x[0], flush=True)
+    """
+    # Both add at about the same time, without atomics: one of them may be lost.
+    assert run(runtime, image, script) in (b"1\n", b"2\n")
+
+
+def test_unloading_waits_for_kernels(runtime: Runtime, image: bytes) -> None:
+    script = """
+    start(slow, a)
+    mgpuModuleUnload(module)
+    print(x[0], flush=True)
+    """
+    assert run(runtime, image, script) == b"1\n"
+
+
+def test_a_failure_beside_the_host_ends_the_program(runtime: Runtime, image: bytes) -> None:
+    script = """
+    start(fail, a)
+    while True: pass
+    """
+    done = runtime.run(BEGIN + script, image, device="cpu")
+    assert done.code == 1
+    assert "assertion failed: as it must" in done.err
+    assert "kernel: fail" in done.err
+
+
+@pytest.mark.parametrize("call", ["mgpuEventRecord(None, a)", "mgpuStreamWaitEvent(a, None)"])
+def test_no_event(runtime: Runtime, image: bytes, call: str) -> None:
+    done = runtime.run(BEGIN + "\n    " + call, image, device="cpu")
+    assert done.code == 1
+    assert "the event is NULL" in done.err
+
+
+def test_a_child_of_fork_has_streams_of_its_own(runtime: Runtime, image: bytes) -> None:
+    script = """
+    start(meet, a)
+    while x[0] != 1: pass
+    child = os.fork()
+    if child == 0:
+        mgpuStreamSynchronize(a)      # what the parent had to do is not this process's
+        x[0] = 0
+        start(slow, a)
+        mgpuStreamSynchronize(a)
+        os._exit(x[0])
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), x[0], flush=True)
+    x[0] = 2
+    mgpuStreamSynchronize(a)
+    """
+    assert run(runtime, image, script) == b"1 1\n"
+
+
+def test_host_threads_and_streams(runtime: Runtime, image: bytes) -> None:
+    script = """
+    import threading
+    totals = []
+    def in_default_stream():
+        mine = (c_int32 * 1)(5)
+        for _ in range(300):
+            launch(meet, stream=None, params=[c_void_p(addressof(mine))])
+        mgpuStreamSynchronize(None)
+        totals.append((mine[0], 9))
+    def in_own_stream():
+        mine = (c_int32 * 2)(5, 0)
+        s = mgpuStreamCreate()
+        for _ in range(300):
+            launch(meet, stream=s, params=[c_void_p(addressof(mine))])
+            mgpuMemset32(addressof(mine) + 4, 9, 1, s)
+        mgpuStreamSynchronize(s)
+        mgpuStreamDestroy(s)
+        totals.append((mine[0], mine[1]))
+    threads = [threading.Thread(target=t) for t in (in_own_stream, in_default_stream) * 4]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    print(set(totals), len(totals), flush=True)
+    """
+    assert run(runtime, image, script) == b"{(305, 9)} 8\n"
