@@ -226,6 +226,6 @@ def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(WritableIndex, "write", write)
     store = DiskStore(tmp_path / "cache")
     assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
-    store.close()
     # Content, then name, then the folders of the names, then the record.
     assert events == ["sync tmp", "rename"] * 2 + ["sync cas"] * 3 + ["record"]
+    store.close()
