@@ -6,16 +6,16 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from concurrent.futures import wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.cache.opening import open_store
 from gpubuild.cache.protocol import Store
-from gpubuild.errors import GpubuildError, InterruptedBuildError, StepError
-from gpubuild.events import BuildWarning, Listener, PlanGrew, Silent, StepFinished, StepStarted
+from gpubuild.errors import GpubuildError, InterruptedBuildError
+from gpubuild.events import BuildWarning, Listener, Silent, StepFinished
 from gpubuild.execute.lazy import LazyExecutor
 from gpubuild.execute.local import LocalExecutor
 from gpubuild.execute.protocol import Executor
@@ -25,19 +25,19 @@ from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner
 from gpubuild.graph.scan import ScannedSource, parse_index
 from gpubuild.lock import build_lock
-from gpubuild.model.digest import Digest
-from gpubuild.model.job import JobResult
 from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
-from gpubuild.model.target import Kind, cpu_triple
+from gpubuild.model.target import cpu_triple
+from gpubuild.native import resolve_native
 from gpubuild.proof import Witness
 from gpubuild.quote import quote_sources
 from gpubuild.receipt import request_of
-from gpubuild.runner import Prepared, StepRunner
-from gpubuild.settings import Settings, python_command
+from gpubuild.runner import StepRunner
+from gpubuild.schedule import Schedule, collect
+from gpubuild.settings import Settings
 from gpubuild.state import BuildState
-from gpubuild.toolchain.detach import start_detached
+from gpubuild.toolchain.detach import collect_later
 from gpubuild.toolchain.find import Toolchain
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
@@ -142,7 +142,6 @@ class Builder:
             only_targets=frozenset(options.targets),
         )
         self._reports: dict[str, StepReport] = {}
-        self._anticipated: set[str] = set()
         self._lock = threading.Lock()
 
     def build(self) -> BuildReport:
@@ -230,7 +229,7 @@ class Builder:
         if report is None:
             wait([future])
             with self._lock:
-                report = self._collect(prepared, future, workdir)
+                report = collect(self._runner, prepared, future, workdir)
         with self._lock:
             self._note(report)
         return report
@@ -252,147 +251,27 @@ class Builder:
         return self._planner.full_plan(programs, scans)
 
     def _run(self, plan: Plan, *, dry_run: bool | None = None) -> None:
-        """Run all steps of ``plan`` that were not reported yet, producers first."""
-        # The scan phase runs even in a dry run: without it there is no plan to show.
-        scan_only = all(s.kind in (StepKind.OUTLINE, StepKind.PREPROCESS) for s in plan.steps.values())
-        dry = self._options.dry_run and not scan_only if dry_run is None else dry_run
-        self._listener.on_event(PlanGrew(total=len(plan.steps)))
-        waiting = {s: plan.needs(s) - self._reports.keys() for s in plan.steps if s not in self._reports}
-        ready = [s for s, needs in waiting.items() if not needs]
-        running: dict[Future[JobResult], tuple[Prepared, Path]] = {}
-        busy: dict[Digest, list[str]] = {}  # keys under way, and steps that want the same result
-        stopping = False
-
-        def done(report: StepReport) -> None:
-            nonlocal stopping
-            self._note(report)
-            failed = report.status in (Status.FAILED, Status.SKIPPED)
-            stopping |= failed and not self._options.keep_going
-            for follower in plan.feeds(report.id):
-                if follower not in waiting or follower in self._reports:
-                    continue
-                if failed:
-                    self._skip(plan, follower, f"{report.id} failed")
-                waiting[follower].discard(report.id)
-                if not waiting[follower] and follower not in self._reports:
-                    ready.append(follower)
-
-        while ready or running:
-            ready.sort(key=lambda s: (-plan.rank(s), s))
-            if self._store.has_remote and not dry:
-                self._anticipate(plan.steps[s] for s in ready)
-            while ready and not stopping and len(running) < self._executor.workers + 1:
-                step = plan.steps[ready.pop(0)]
-                if step.id in self._reports:
-                    continue
-                if dry:
-                    done(self._dry(plan, step))
-                    continue
-                report = self._begin(step, running, busy)
-                if report is not None:
-                    done(report)
-            if stopping and not running:
-                break
-            if not running:
-                continue
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                prepared, workdir = running.pop(future)
-                ready.extend(busy.pop(prepared.key, ()))
-                done(self._collect(prepared, future, workdir))
-        for step_id in waiting:
-            if step_id not in self._reports:
-                self._note(self._skipped(plan.steps[step_id], "the build stopped after a failure"))
-
-    def _begin(
-        self,
-        step: Step,
-        running: dict[Future[JobResult], tuple[Prepared, Path]],
-        busy: dict[Digest, list[str]],
-    ) -> StepReport | None:
-        started = time.monotonic()
-        try:
-            prepared = self._runner.prepare(step)
-            if prepared.key in busy:
-                busy[prepared.key].append(step.id)
-                return None
-            report = self._runner.settle(prepared)
-            if report is not None:
-                return report
-            future, workdir = self._runner.start(prepared)
-        except GpubuildError as error:
-            return self._runner.fail(step, error, started=started, workdir=None)
-        running[future] = (prepared, workdir)
-        busy[prepared.key] = []
-        self._listener.on_event(StepStarted(id=step.id))
-        return None
+        Schedule(
+            plan,
+            runner=self._runner,
+            executor=self._executor,
+            store=self._store,
+            listener=self._listener,
+            reports=self._reports,
+            note=self._note,
+            keep_going=self._options.keep_going,
+            dry_run=self._options.dry_run if dry_run is None else dry_run,
+        ).run()
 
     def _note_use(self, plan: Plan) -> CacheUse | None:
         """Add this build to the cache's history, if it asked the cache for anything."""
-        directory = self._store.directory
         reports = self._reports.values()
-        if self._options.dry_run or directory is None or all(r.status is Status.UP_TO_DATE for r in reports):
+        if self._options.dry_run or all(r.status is Status.UP_TO_DATE for r in reports):
             return None
         from gpubuild.cache.history import record_build
 
-        def parts_of(step_id: str) -> Mapping[str, str] | None:
-            record = self._state.record(step_id)
-            return record.parts if record else None
-
-        return record_build(directory, self._project.programs, plan.steps, reports, parts_of)
-
-    def _anticipate(self, steps: Iterable[Step]) -> None:
-        """Tell a store that has to ask other machines what is about to be looked up."""
-        for step in steps:
-            if step.id not in self._anticipated:
-                self._anticipated.add(step.id)
-                with suppress(GpubuildError):  # told when the step's turn comes
-                    key = self._runner.wanted_key(step)
-                    self._store.anticipate([key] if key else [])
-
-    def _collect(self, prepared: Prepared, future: Future[JobResult], workdir: Path | None) -> StepReport:
-        assert workdir is not None  # noqa: S101 - a running step has one
-        try:
-            return self._runner.finish(prepared, future.result(), workdir)
-        except GpubuildError as error:
-            return self._runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
-        except OSError as error:
-            failure = StepError(
-                f"cannot write to the build folder: {error.strerror}: {error.filename}",
-                stage="store outputs",
-                hint="free some space or choose another folder with --build-dir",
-            )
-            return self._runner.fail(prepared.step, failure, started=prepared.started, workdir=workdir)
-
-    def _dry(self, plan: Plan, step: Step) -> StepReport:
-        blocked = [n for n in plan.needs(step.id) if self._reports[n].status is Status.WOULD_RUN]
-        if blocked:
-            return replace(self._skipped(step, f"needs {blocked[0]}"), status=Status.WOULD_RUN)
-        try:
-            return self._runner.would_run(self._runner.prepare(step))
-        except GpubuildError as error:
-            return replace(self._skipped(step, error.message), status=Status.FAILED, error=error)
-
-    def _skip(self, plan: Plan, step_id: str, reason: str) -> None:
-        """Report a step that lost an input, and everything after it; remove what is now outdated."""
-        if step_id in self._reports:
-            return
-        step = plan.steps[step_id]
-        self._runner.remove_outputs(step)
-        self._note(self._skipped(step, reason))
-        for follower in sorted(plan.feeds(step_id)):
-            self._skip(plan, follower, reason)
-
-    def _skipped(self, step: Step, reason: str) -> StepReport:
-        return StepReport(
-            id=step.id,
-            kind=step.kind,
-            program=step.program,
-            module=step.module,
-            target=step.target,
-            status=Status.SKIPPED,
-            reason=reason,
-        )
+        folder = self._store.directory
+        return record_build(folder, self._project.programs, plan.steps, reports, self._state.record)
 
     def _note(self, report: StepReport) -> None:
         quote_sources(report.error, self._layout.root)
@@ -411,26 +290,3 @@ class Builder:
                     "the next build looks at everything again"
                 )
             )
-
-
-def collect_later(directory: Path, size_bytes: int) -> None:
-    """Have another process collect garbage in the cache ``directory``: this one has a user waiting."""
-    gc = ("cache", "gc", "--background", "--cache-dir", str(directory), "--max-size", str(size_bytes))
-    with suppress(OSError):
-        start_detached((*python_command(), *gc))
-
-
-def resolve_native(project: Project) -> Project:
-    """Replace ``chip: native`` by this machine's CPU, so that it becomes part of the key."""
-    if not any(t.kind is Kind.CPU and t.chip == "native" for t in project.targets.values()):
-        return project
-    from gpubuild.engine.llvm import host_cpu
-
-    name, features = host_cpu()
-    targets = {
-        key: replace(t, chip=name, features=",".join(f for f in (features, t.features) if f))
-        if t.kind is Kind.CPU and t.chip == "native"
-        else t
-        for key, t in project.targets.items()
-    }
-    return replace(project, targets=targets)

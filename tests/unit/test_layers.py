@@ -28,13 +28,15 @@ LAYER = {
     "quote": 4,
     "state": 4,
     "execute": 5,
+    "native": 5,
     "runner": 6,
     "proof": 6,
-    "build": 7,
-    "cli": 8,
-    "scons": 8,
-    "__main__": 9,
-    "__init__": 9,  # SCons finds its tool here
+    "schedule": 7,
+    "build": 8,
+    "cli": 9,
+    "scons": 9,
+    "__main__": 10,
+    "__init__": 10,  # SCons finds its tool here
 }
 
 # Each heavy third-party package belongs to one of ours, and is imported inside functions only.

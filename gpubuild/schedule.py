@@ -1,0 +1,185 @@
+"""Schedule: runs the steps of a plan side by side, producers first, and reports each of them."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, MutableMapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from gpubuild.cache.protocol import Store
+from gpubuild.errors import GpubuildError, StepError
+from gpubuild.events import Listener, PlanGrew, StepStarted
+from gpubuild.execute.protocol import Executor
+from gpubuild.graph.plan import Plan
+from gpubuild.model.digest import Digest
+from gpubuild.model.job import JobResult
+from gpubuild.model.result import Status, StepReport
+from gpubuild.model.step import Step, StepKind
+from gpubuild.runner import Prepared, StepRunner
+
+
+class Schedule:
+    """One walk over ``plan``. ``reports`` has the steps that were reported before; ``note`` adds one."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        runner: StepRunner,
+        executor: Executor,
+        store: Store,
+        listener: Listener,
+        reports: MutableMapping[str, StepReport],
+        note: Callable[[StepReport], None],
+        keep_going: bool,
+        dry_run: bool,
+    ) -> None:
+        self._plan = plan
+        self._runner = runner
+        self._executor = executor
+        self._store = store
+        self._listener = listener
+        self._reports = reports
+        self._note = note
+        self._keep_going = keep_going
+        # The scan phase runs even in a dry run: without it there is no plan to show.
+        scan_only = all(s.kind in (StepKind.OUTLINE, StepKind.PREPROCESS) for s in plan.steps.values())
+        self._dry_run = dry_run and not scan_only
+        self._stopping = False
+        self._anticipated: set[str] = set()
+        self._waiting: dict[str, set[str]] = {}  # steps, and what they still need
+        self._ready: list[tuple[int, str]] = []  # a heap: the longest way to the end comes first
+        self._running: dict[Future[JobResult], tuple[Prepared, Path]] = {}
+        self._busy: dict[Digest, list[str]] = {}  # keys under way, and steps that want the same result
+
+    def run(self) -> None:
+        """Run all steps that were not reported yet."""
+        plan, reports = self._plan, self._reports
+        self._listener.on_event(PlanGrew(total=len(plan.steps)))
+        self._waiting = {s: plan.needs(s) - reports.keys() for s in plan.steps if s not in reports}
+        for step_id, needs in self._waiting.items():
+            if not needs:
+                self._push(step_id)
+        while self._ready or self._running:
+            if self._store.has_remote and not self._dry_run:
+                self._anticipate()
+            while self._ready and not self._stopping and len(self._running) < self._executor.workers + 1:
+                self._start(plan.steps[heapq.heappop(self._ready)[1]])
+            if self._stopping and not self._running:
+                break
+            if not self._running:
+                continue
+            finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                prepared, workdir = self._running.pop(future)
+                for step_id in self._busy.pop(prepared.key, ()):
+                    self._push(step_id)
+                self._done(collect(self._runner, prepared, future, workdir))
+        for step_id in self._waiting:
+            if step_id not in reports:
+                self._note(skipped(plan.steps[step_id], "the build stopped after a failure"))
+
+    def _push(self, step_id: str) -> None:
+        heapq.heappush(self._ready, (-self._plan.rank(step_id), step_id))
+
+    def _start(self, step: Step) -> None:
+        if step.id in self._reports:
+            return
+        report = self._dry(step) if self._dry_run else self._begin(step)
+        if report is not None:
+            self._done(report)
+
+    def _begin(self, step: Step) -> StepReport | None:
+        """Bring a step up to date, or hand it to a worker; ``None``: its report comes later."""
+        started = time.monotonic()
+        try:
+            prepared = self._runner.prepare(step)
+            if prepared.key in self._busy:
+                self._busy[prepared.key].append(step.id)
+                return None
+            report = self._runner.settle(prepared)
+            if report is not None:
+                return report
+            future, workdir = self._runner.start(prepared)
+        except GpubuildError as error:
+            return self._runner.fail(step, error, started=started, workdir=None)
+        self._running[future] = (prepared, workdir)
+        self._busy[prepared.key] = []
+        self._listener.on_event(StepStarted(id=step.id))
+        return None
+
+    def _anticipate(self) -> None:
+        """Tell a store that has to ask other machines what is about to be looked up."""
+        for _, step_id in self._ready:
+            if step_id not in self._anticipated:
+                self._anticipated.add(step_id)
+                with suppress(GpubuildError):  # told when the step's turn comes
+                    key = self._runner.wanted_key(self._plan.steps[step_id])
+                    self._store.anticipate([key] if key else [])
+
+    def _dry(self, step: Step) -> StepReport:
+        blocked = [n for n in self._plan.needs(step.id) if self._reports[n].status is Status.WOULD_RUN]
+        if blocked:
+            return replace(skipped(step, f"needs {min(blocked)}"), status=Status.WOULD_RUN)
+        try:
+            return self._runner.would_run(self._runner.prepare(step))
+        except GpubuildError as error:
+            return replace(skipped(step, error.message), status=Status.FAILED, error=error)
+
+    def _done(self, report: StepReport) -> None:
+        self._note(report)
+        failed = report.status in (Status.FAILED, Status.SKIPPED)
+        self._stopping |= failed and not self._keep_going
+        for follower in self._plan.feeds(report.id):
+            if follower not in self._waiting or follower in self._reports:
+                continue
+            if failed:
+                self._skip(follower, f"{report.id} failed")
+            self._waiting[follower].discard(report.id)
+            if not self._waiting[follower] and follower not in self._reports:
+                self._push(follower)
+
+    def _skip(self, step_id: str, reason: str) -> None:
+        """Report a step that lost an input, and everything after it; remove what is now outdated."""
+        if step_id in self._reports:
+            return
+        step = self._plan.steps[step_id]
+        self._runner.remove_outputs(step)
+        self._note(skipped(step, reason))
+        for follower in sorted(self._plan.feeds(step_id)):
+            self._skip(follower, reason)
+
+
+def collect(
+    runner: StepRunner, prepared: Prepared, future: Future[JobResult], workdir: Path | None
+) -> StepReport:
+    """The report of a step whose worker has ended in whatever way."""
+    assert workdir is not None  # noqa: S101 - a running step has one
+    try:
+        return runner.finish(prepared, future.result(), workdir)
+    except GpubuildError as error:
+        return runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
+    except OSError as error:
+        failure = StepError(
+            f"cannot write to the build folder: {error.strerror}: {error.filename}",
+            stage="store outputs",
+            hint="free some space or choose another folder with --build-dir",
+        )
+        return runner.fail(prepared.step, failure, started=prepared.started, workdir=workdir)
+
+
+def skipped(step: Step, reason: str) -> StepReport:
+    """The report of a step that was not tried."""
+    return StepReport(
+        id=step.id,
+        kind=step.kind,
+        program=step.program,
+        module=step.module,
+        target=step.target,
+        status=Status.SKIPPED,
+        reason=reason,
+    )
