@@ -2,8 +2,7 @@
 
     CACHEDIR.TAG  lock  index/cache.db  cas/ab/<sha256>  tmp/  quarantine/  history/  size
 
-Whatever happens to that folder, a build goes on: look-ups miss, results are not stored, and each
-cause is told once.
+Whatever happens to it, a build goes on: look-ups miss, results are not stored, each cause is told once.
 """
 
 from __future__ import annotations
@@ -212,7 +211,7 @@ class DiskStore:
         return {key: result for key in self._list_keys() if (result := self._read_record(key)) is not None}
 
     def cancel(self) -> None:
-        """See ``Store``. Nothing is waited for."""
+        """See ``Store``."""
 
     def close(self) -> None:
         """See ``Store``. Closing twice is harmless."""

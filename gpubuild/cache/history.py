@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gpubuild.cache.locking import locked
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
@@ -27,6 +27,7 @@ MAX_BUILDS_WITH_KEYS = 3
 MAX_PROJECTS = 64
 MAX_HISTORY_BYTES = 64 << 20
 _FOLDER = "history"
+_SOURCES = "the sources changed"
 _SERVED = frozenset({Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE})
 
 
@@ -68,22 +69,33 @@ class BuildEntry:
         return sum(group.served for group in self.groups) / steps if steps else 1.0
 
 
+class Keyed(Protocol):
+    """What a build remembers of a step; ``parts`` is what its key was made of."""
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """By the names that explanations use."""
+        ...
+
+
 def record_build(
-    cache: Path,
+    cache: Path | None,
     programs: Iterable[str],
     steps: Mapping[str, Step],
     reports: Iterable[StepReport],
-    parts_of: Callable[[str], Mapping[str, str] | None],
+    record_of: Callable[[str], Keyed | None],
 ) -> CacheUse | None:
     """Add a build to the history in the folder ``cache`` and compare it with the one before.
 
     ``programs`` are all those of the project, by which it is known wherever it is checked out;
-    ``parts_of`` tells what a step's key was made of. ``None`` when nothing had to be looked up.
+    ``record_of`` tells what a step's key was made of. ``None`` when nothing had to be looked up.
     """
+    if cache is None:
+        return None
     reports = [report for report in reports if report.id in steps]
     if not any(report.status in (Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE) for report in reports):
         return None
-    entry = _entry(steps, reports, parts_of)
+    entry = _entry(steps, reports, record_of)
     project = project_id(programs)
     before: BuildEntry | None = None
     with suppress(OSError):
@@ -100,7 +112,8 @@ def record_build(
         served=served,
         steps=served + sum(group.ran for group in entry.groups),
         previous_rate=before.rate if before else None,
-        cause=_cause(before, entry, missed) if before else "",
+        cause=(cause := _cause(before, entry, missed) if before else ""),
+        expected=cause == _SOURCES,
     )
 
 
@@ -169,7 +182,7 @@ def decode_history(data: bytes | str) -> list[BuildEntry]:
 def _entry(
     steps: Mapping[str, Step],
     reports: Iterable[StepReport],
-    parts_of: Callable[[str], Mapping[str, str] | None],
+    record_of: Callable[[str], Keyed | None],
 ) -> BuildEntry:
     counts: dict[tuple[str, str], dict[str, int]] = {}
     tools: dict[str, str] = {}
@@ -182,7 +195,8 @@ def _entry(
             column = "uncacheable"
         group = counts.setdefault((report.kind.value, report.target), {})
         group[column] = group.get(column, 0) + 1
-        for name, value in (parts_of(report.id) or {}).items():
+        record = record_of(report.id)
+        for name, value in record.parts.items() if record else ():
             what, _, rest = name.partition(" ")
             if what == "tool":
                 tools[rest] = value
@@ -210,7 +224,7 @@ def _cause(before: BuildEntry, now: BuildEntry, missed: set[Digest]) -> str:
     if lost := missed & set(before.keys):
         found.append(f"{len(lost)} results of the last build are no longer in the cache")
     if not found and missed:
-        found.append("the sources changed")
+        found.append(_SOURCES)
     return ", ".join(found[:4])
 
 

@@ -50,6 +50,8 @@ def execute(options: argparse.Namespace) -> int:
         console.print(dump(build_document(report, names, shown)))
     elif not console.quiet:
         console.print(_closing(report, dry_run=options.dry_run))
+        if report.cache is not None and report.cache.note:
+            console.print(report.cache.note)
     return exit_code(report)
 
 

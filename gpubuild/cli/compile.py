@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpubuild.build import Builder, BuildOptions, open_builder, resolve_native
+from gpubuild.build import Builder, BuildOptions, open_builder
 from gpubuild.cli.console import Console
 from gpubuild.cli.project import shown
 from gpubuild.errors import ConfigError, StepError, UsageError
@@ -28,6 +28,7 @@ from gpubuild.graph.scan import ScannedSource, parse_index
 from gpubuild.model.project import ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
+from gpubuild.native import resolve_native
 
 PROGRAM = "kernels"  # the made-up program's name; it is in no output
 _OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}

@@ -10,7 +10,8 @@ from gpubuild.errors import GpubuildError
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import StepKind
 
-_NOTABLE_DROP = 0.2  # of the hit rate; an edit of one file in a small project is no news
+_NOTABLE_DROP = 0.2  # of the hit rate
+_MANY_STEPS = 20  # to run because of an edit; fewer are what whoever edits expects
 
 
 class Status(StrEnum):
@@ -48,13 +49,14 @@ class CacheUse:
     """How many of the cacheable steps were ``served`` without running, and how it was last time.
 
     ``previous_rate`` (0 to 1) is of the project's last build that had to look anything up;
-    ``cause`` says what is different.
+    ``cause`` says what is different; ``expected``: nothing but the sources.
     """
 
     served: int
     steps: int
     previous_rate: float | None = None
     cause: str = ""
+    expected: bool = False
 
     @property
     def rate(self) -> float:
@@ -65,6 +67,8 @@ class CacheUse:
     def note(self) -> str:
         """A remark when much less was served than last time, else empty."""
         if self.previous_rate is None or self.previous_rate - self.rate < _NOTABLE_DROP:
+            return ""
+        if self.expected and self.steps - self.served < _MANY_STEPS:
             return ""
         return f"hit rate {self.rate:.0%}, last build {self.previous_rate:.0%}: {self.cause}"
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from gpubuild.settings import closed_environment
+from gpubuild.settings import closed_environment, python_command
+
+
+def collect_later(directory: Path, size_bytes: int) -> None:
+    """Have another process collect garbage in the cache ``directory``: a build has a user waiting."""
+    gc = ("cache", "gc", "--background", "--cache-dir", str(directory), "--max-size", str(size_bytes))
+    with suppress(OSError):
+        start_detached((*python_command(), *gc))
 
 
 def start_detached(command: Sequence[str]) -> None:
