@@ -5,6 +5,7 @@ What is imported here costs every command its time, `build` with nothing to do m
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gpubuild.settings import Settings
 
 _ISSUES = "the project's issue tracker"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,13 +49,15 @@ def _nothing_to_do(arguments: list[str]) -> bool:
         sys.stdout.write(texts[0])
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
+    except OSError:
+        return False  # the long way meets it again, and says what it is
     return True
 
 
 def _command(arguments: list[str]) -> int:
     from gpubuild.cli.console import Console
-    from gpubuild.errors import EXIT_INTERRUPTED, GpubuildError
+    from gpubuild.errors import EXIT_INTERRUPTED, EXIT_STEP_FAILED, GpubuildError
     from gpubuild.settings import Settings
 
     settings = Settings.from_environ()
@@ -68,11 +72,17 @@ def _command(arguments: list[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader went away (`gpubuild … | head`): there is no one left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         return 128 + signal.SIGPIPE
     except GpubuildError as error:
         console.error(error)
         return error.exit_code
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            return _internal(error, settings, console)
+        console.note(f"error: cannot write {error.filename or 'what was to be printed'}: {error.strerror}")
+        _abandon_stdout()
+        return EXIT_STEP_FAILED
     except Exception as error:
         return _internal(error, settings, console)
     finally:
@@ -89,6 +99,11 @@ def _run(arguments: list[str], settings: Settings) -> int:
     options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
     code: int = options.command(options)
     return code
+
+
+def _abandon_stdout() -> None:
+    """Let what is still in the buffer go nowhere: the interpreter would stumble over it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _settle_streams() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
 
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 STAGE_FILE = "stage"  # in the workdir: the stage under way, read by the parent after a crash
 
 
@@ -93,6 +95,13 @@ class StepIO:
         self._written[name] = self._out / name
         return self._written[name]
 
+    def tool_out(self, name: str) -> str:
+        """Like :meth:`out_path`, as a tool that runs in :attr:`scratch` names the file.
+
+        Without the folders above: ld.lld puts random digits for each ``%`` in them.
+        """
+        return f"../{self.out_path(name).relative_to(self._job.workdir)}"
+
     def tool(self, name: str) -> tuple[str, ...]:
         """The start of the command line of tool ``name``. Raises ``ToolNotFoundError``."""
         if name not in self._job.tools:
@@ -126,7 +135,9 @@ class StepIO:
         except GpubuildError:
             raise
         except Exception as error:
-            raise StepError(f"{type(error).__name__}: {error}", stage=name) from error
+            failure = no_room(error) or StepError(f"{type(error).__name__}: {error}")
+            failure.stage = name
+            raise failure from error
         finally:
             self._stages.append(StageTime(stage=name, seconds=time.monotonic() - start))
 
@@ -159,3 +170,13 @@ class StepIO:
             ),
             stages=tuple(self._stages),
         )
+
+
+def no_room(error: BaseException) -> StepError | None:
+    """The error to show when ``error`` says that the disk takes no more, else ``None``."""
+    if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+        return None
+    return StepError(
+        f"cannot write to the build folder: {error.strerror}",
+        hint="free some space or choose another folder with --build-dir",
+    )

@@ -80,7 +80,7 @@ def assemble(build: DeviceBuild) -> None:
     command = [*io.tool("ptxas"), f"-arch={params.chip}", f"-O{params.opt_level}", "-v"]
     if params.debug:
         command.append("-lineinfo")  # -g would switch optimisation off
-    done = run_tool([*command, _PTX_FILE, "-o", io.out_path("object")], cwd=io.scratch)
+    done = run_tool([*command, _PTX_FILE, "-o", io.tool_out("object")], cwd=io.scratch)
     try:
         done.check(f"assembling @{params.module} for {params.chip}")
     except StepError as error:

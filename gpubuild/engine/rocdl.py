@@ -90,7 +90,7 @@ def link_code_object(build: DeviceBuild) -> None:
     """Stage: ld.lld makes the loadable code object."""
     io = build.io
     command = [*io.tool("ld.lld"), "-shared", "--no-undefined", _OBJECT_FILE]
-    run_tool([*command, "-o", io.out_path("object")], cwd=io.scratch).check(
+    run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch).check(
         f"linking @{build.params.module} for {build.params.chip}"
     )
 

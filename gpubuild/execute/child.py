@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from gpubuild.engine.io import no_room
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.execute.messages import Answer
 from gpubuild.model.job import Job, JobResult
@@ -59,7 +60,7 @@ def _answer(job: Job, run: Callable[[Job], JobResult]) -> Answer:
     except GpubuildError as error:
         return error
     except BaseException as error:  # SystemExit too: a job has no business exiting
-        return StepError(
+        return no_room(error) or StepError(
             f"internal error: {type(error).__name__}: {error}",
             output=traceback.format_exc(),
             hint="this is a bug in gpubuild; please report it with the output above",

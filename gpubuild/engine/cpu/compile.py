@@ -188,7 +188,7 @@ def emit(build: CpuBuild) -> None:
 def link(build: CpuBuild) -> None:
     """Stage: ld.lld makes the shared object, which finds the C library's symbols when it is loaded."""
     io = build.io
-    command: list[str | Path] = [
+    command = [
         *io.tool("ld.lld"),
         "-shared",
         "--build-id=none",
@@ -202,7 +202,7 @@ def link(build: CpuBuild) -> None:
         "noexecstack",
         _OBJECT_FILE,
         "-o",
-        io.out_path("object"),
+        io.tool_out("object"),
     ]
     done = run_tool(command, cwd=io.scratch)
     done.check(f"linking @{build.params.module} for {build.params.chip}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -120,3 +121,28 @@ def test_any_encoding_will_do(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "internal error" not in done.stderr
+
+
+def test_a_full_disk_is_not_called_our_mistake(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpubuild", "cache", "stats", "--cache-dir", tmp_path],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot write what was to be printed: No space left on device\n"
+
+
+def test_a_full_disk_names_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "build/x")
+
+    monkeypatch.setattr(module, "_run", run)
+    monkeypatch.setattr(module, "_abandon_stdout", lambda: None)
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().err == "error: cannot write build/x: No space left on device\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -38,6 +39,10 @@ def run(job: Job) -> JobResult:
     with io.stage(f"stage of {job.step_id}"):
         WHAT[job.step_id](job, io)
     return io.finish()
+
+
+def fill_the_disk(job: Job, io: StepIO) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")
 
 
 def nothing() -> None:
@@ -127,6 +132,7 @@ WHAT: dict[str, Callable[[Job, StepIO], object]] = {
     "slow": lambda job, io: (time.sleep(0.4), io.write("out", b"slow")),
     "hold": lambda job, io: (io.write("out", b""), wait_for(job.workdir / "go")),
     "fail": lambda job, io: (_ for _ in ()).throw(StepError("no", hint="hint", output="output")),
+    "fill the disk": fill_the_disk,
     "exit": lambda job, io: sys.exit(0),
     "exit 0 at once": lambda job, io: os._exit(0),
     "exit 7 at once": lambda job, io: os._exit(7),

@@ -169,6 +169,12 @@ def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
     assert "report" in error.hint
 
 
+def test_a_full_disk_is_no_internal_error(executor: LocalExecutor, tmp_path: Path) -> None:
+    error = error_of(executor, make_job(tmp_path / "w", "fill the disk"))
+    assert error.message == "cannot write to the build folder: No space left on device"
+    assert "--build-dir" in error.hint and not error.output
+
+
 def test_a_job_that_calls_exit_has_failed(executor: LocalExecutor, tmp_path: Path) -> None:
     assert "SystemExit" in error_of(executor, make_job(tmp_path / "w", "exit")).message
 

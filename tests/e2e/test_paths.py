@@ -1,0 +1,31 @@
+"""Projects in folders with names that mean something to shells, linkers, URLs and YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from e2e.command import gpubuild, run_on_cpu, saxpy_project
+
+NAME = 'it\'s 100% "ü" $HOME #1 %41 a&b;c'
+
+
+def test_a_build_and_its_program_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    project = saxpy_project(tmp_path / NAME)
+    built = gpubuild("build", "--json", "--build-dir", "out %2F ü", cwd=project)
+    assert built.code == 0, built.err
+    assert [p["executable"] for p in built.document["programs"]] == ["out %2F ü/saxpy/saxpy"]
+    ran = run_on_cpu(project / "out %2F ü/saxpy/saxpy")
+    assert ran.code == 0
+    assert ran.out == (Path(__file__).parents[2] / "examples/saxpy/expected.txt").read_text()
+
+
+def test_a_source_of_any_name(tmp_path: Path) -> None:
+    project = saxpy_project(tmp_path)
+    (project / "saxpy.mlir").rename(project / f"{NAME}.mlir")
+    text = (project / "targets.yaml").read_text()
+    (project / "targets.yaml").write_text(
+        text.replace("saxpy.mlir", "'" + NAME.replace("'", "''") + ".mlir'")
+    )
+    built = gpubuild("build", "-t", "cpu", cwd=project)
+    assert built.code == 0, built.err
+    assert run_on_cpu(project / "build/saxpy/saxpy").code == 0
