@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
@@ -124,10 +124,8 @@ class Raw:
                     body += chunk
                 raw.requests.append(text)
                 raw.bodies.append(body)
-                try:
+                with suppress(OSError):  # the client has had enough
                     answer(raw, text, self.request)
-                except OSError:
-                    pass  # the client has had enough
 
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = True
@@ -149,4 +147,7 @@ class Raw:
 
 def reply(body: bytes, status: str = "200 OK", headers: str = "") -> bytes:
     """An ordinary answer."""
-    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n{headers}\r\n".encode() + body
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n{headers}\r\n".encode()
+        + body
+    )

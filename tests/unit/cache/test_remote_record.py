@@ -58,7 +58,9 @@ def test_a_record_of_another_key(record: RemoteRecord) -> None:
         decode_remote(digest_bytes(b"other"), encode_remote(KEY, record))
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>sign in</html>", b"null", b"[]", b"{}", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>sign in</html>", b"null", b"[]", b"{}", b"\xff", b"[" * 100_000]
+)
 def test_what_is_no_record(body: bytes) -> None:
     with pytest.raises(RecordError):
         decode_remote(KEY, body)

@@ -111,7 +111,9 @@ def test_a_full_cache_is_told_when_a_build_ends(tmp_path: Path) -> None:
     assert calls == []
     build(3)
     assert calls == [(tmp_path / "cache", 225)]
-    reader = DiskStore(tmp_path / "cache", max_size_bytes=250, on_full=lambda *_: pytest.fail("stored nothing"))
+    reader = DiskStore(
+        tmp_path / "cache", max_size_bytes=250, on_full=lambda *_: pytest.fail("stored nothing")
+    )
     assert reader.lookup(digest_bytes(bytes([1])))
     reader.close()
 
