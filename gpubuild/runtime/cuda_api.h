@@ -94,6 +94,13 @@ _Static_assert(sizeof(struct gb_cu_launch_config) == 56, "layout of CUlaunchConf
     X(copy, cuMemcpyAsync, (gb_cu_address to, gb_cu_address from, size_t, void *stream))                      \
     X(set_32, cuMemsetD32Async, (gb_cu_address, unsigned, size_t count, void *stream))                        \
     X(set_16, cuMemsetD16Async, (gb_cu_address, unsigned short, size_t count, void *stream))                  \
+    X(set_8, cuMemsetD8Async, (gb_cu_address, unsigned char, size_t count, void *stream))                     \
+    X(set_2d_32, cuMemsetD2D32Async,                                                                          \
+      (gb_cu_address, size_t pitch, unsigned, size_t width, size_t height, void *stream))                     \
+    X(set_2d_16, cuMemsetD2D16Async,                                                                          \
+      (gb_cu_address, size_t pitch, unsigned short, size_t width, size_t height, void *stream))               \
+    X(set_2d_8, cuMemsetD2D8Async,                                                                            \
+      (gb_cu_address, size_t pitch, unsigned char, size_t width, size_t height, void *stream))                \
     X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned flags))                                  \
     X(host_unregister, cuMemHostUnregister, (void *))
 

@@ -57,12 +57,18 @@ struct gb_device_calls {
                           const struct gb_where *);
     void (*memory_set_16)(struct gb_device *, void *to, uint16_t value, size_t count, void *stream,
                           const struct gb_where *);
+    /* `count` copies of an element of any size, which is read before the call returns. */
+    void (*memory_fill)(struct gb_device *, void *to, const void *element, size_t element_bytes, size_t count,
+                        void *stream, const struct gb_where *);
     void (*host_register)(struct gb_device *, void *address, size_t bytes, const struct gb_where *);
     void (*host_unregister)(struct gb_device *, void *address, const struct gb_where *);
 
     /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no such thing. */
     void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
 };
+
+/* strided.c: the smallest of 1, 2 and 4 bytes that the element is, once or over and over; 0: of none. */
+size_t gb_fill_unit(const void *element, size_t element_bytes);
 
 /* Open the device of a back end, or return NULL and put the reason into *why (free() it).
  * Nothing is loaded or initialised before the first of these calls. */

@@ -242,6 +242,31 @@ static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value
                   count * sizeof value);
 }
 
+struct fill_work {
+    struct gb_cpu_work work;
+    char *to;
+    size_t count;
+    size_t element_bytes;
+    char element[];
+};
+
+static void run_fill(struct gb_cpu_work *work) {
+    const struct fill_work *self = (const struct fill_work *)work;
+    for (size_t i = 0; i < self->count; i++) {
+        memcpy(self->to + i * self->element_bytes, self->element, self->element_bytes);
+    }
+}
+
+static void cpu_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
+                            size_t count, void *stream, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    struct fill_work *self = gb_allocate(sizeof *self + element_bytes);
+    *self = (struct fill_work){.work = {.run = run_fill}, .to = to, .count = count, .element_bytes = element_bytes};
+    memcpy(self->element, element, element_bytes);
+    gb_cpu_stream_submit(stream, &self->work);
+}
+
 static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
     (void)device;
     (void)address;
@@ -274,6 +299,7 @@ static const struct gb_device_calls calls = {
     .memory_copy = cpu_memory_copy,
     .memory_set_32 = cpu_memory_set_32,
     .memory_set_16 = cpu_memory_set_16,
+    .memory_fill = cpu_memory_fill,
     .host_register = cpu_host_register,
     .host_unregister = cpu_host_unregister,
     .tensor_map_encode = NULL,

@@ -285,6 +285,38 @@ static void cuda_memory_set_16(struct gb_device *device, void *to, uint16_t valu
     IN_CONTEXT(device, where, "cuMemsetD16Async", gb_cuda.set_16(address_of(to), value, count, stream));
 }
 
+/* Whole elements where the driver has them; else each part of the elements by a fill with gaps. */
+static void cuda_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
+                             size_t count, void *stream, const struct gb_where *where) {
+    size_t unit = gb_fill_unit(element, element_bytes);
+    size_t bytes = element_bytes;
+    if (unit != 0) {
+        count *= element_bytes / unit;
+        bytes = unit;
+    } else {
+        unit = element_bytes % 4 == 0 ? 4 : element_bytes % 2 == 0 ? 2 : 1;
+    }
+    for (size_t at = 0; at < bytes; at += unit) {
+        uint32_t value = 0;
+        memcpy(&value, (const char *)element + at, unit);
+        gb_cu_address part = address_of(to) + at;
+        if (unit == bytes) {
+            IN_CONTEXT(device, where, unit == 4 ? "cuMemsetD32Async" : unit == 2 ? "cuMemsetD16Async" : "cuMemsetD8Async",
+                       unit == 4   ? gb_cuda.set_32(part, value, count, stream)
+                       : unit == 2 ? gb_cuda.set_16(part, (unsigned short)value, count, stream)
+                                   : gb_cuda.set_8(part, (unsigned char)value, count, stream));
+        } else {
+            IN_CONTEXT(device, where,
+                       unit == 4   ? "cuMemsetD2D32Async"
+                       : unit == 2 ? "cuMemsetD2D16Async"
+                                   : "cuMemsetD2D8Async",
+                       unit == 4   ? gb_cuda.set_2d_32(part, bytes, value, 1, count, stream)
+                       : unit == 2 ? gb_cuda.set_2d_16(part, bytes, (unsigned short)value, 1, count, stream)
+                                   : gb_cuda.set_2d_8(part, bytes, (unsigned char)value, 1, count, stream));
+        }
+    }
+}
+
 static void cuda_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
     IN_CONTEXT(device, where, "cuMemHostRegister", gb_cuda.host_register(address, bytes, CU_HOST_REGISTER_FLAGS));
 }
@@ -324,6 +356,7 @@ const struct gb_device_calls gb_cuda_calls = {
     .memory_copy = cuda_memory_copy,
     .memory_set_32 = cuda_memory_set_32,
     .memory_set_16 = cuda_memory_set_16,
+    .memory_fill = cuda_memory_fill,
     .host_register = cuda_host_register,
     .host_unregister = cuda_host_unregister,
     .tensor_map_encode = cuda_tensor_map_encode,

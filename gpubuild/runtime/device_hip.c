@@ -193,6 +193,28 @@ static void hip_memory_set_16(struct gb_device *device, void *to, uint16_t value
     ON_DEVICE(device, where, "hipMemsetD16Async", hip.set_16(to, value, count, stream));
 }
 
+/* HIP's fills with gaps are of bytes. */
+static void hip_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
+                            size_t count, void *stream, const struct gb_where *where) {
+    const unsigned char *bytes = element;
+    size_t unit = gb_fill_unit(element, element_bytes);
+    size_t units = unit != 0 ? count * (element_bytes / unit) : 0;
+    uint32_t value = 0;
+    memcpy(&value, element, unit);
+    if (unit == 4) {
+        hip_memory_set_32(device, to, value, units, stream, where);
+    } else if (unit == 2) {
+        hip_memory_set_16(device, to, (uint16_t)value, units, stream, where);
+    } else if (unit == 1) {
+        ON_DEVICE(device, where, "hipMemsetD8Async", hip.set_8(to, bytes[0], units, stream));
+    } else {
+        for (size_t at = 0; at < element_bytes; at++) {
+            ON_DEVICE(device, where, "hipMemset2DAsync",
+                      hip.set_2d_8((char *)to + at, element_bytes, bytes[at], 1, count, stream));
+        }
+    }
+}
+
 static void hip_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
     ON_DEVICE(device, where, "hipHostRegister", hip.host_register(address, bytes, HIP_HOST_REGISTER_FLAGS));
 }
@@ -220,6 +242,7 @@ static const struct gb_device_calls calls = {
     .memory_copy = hip_memory_copy,
     .memory_set_32 = hip_memory_set_32,
     .memory_set_16 = hip_memory_set_16,
+    .memory_fill = hip_memory_fill,
     .host_register = hip_host_register,
     .host_unregister = hip_host_unregister,
     .tensor_map_encode = NULL,

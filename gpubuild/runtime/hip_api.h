@@ -48,6 +48,8 @@ enum { HIP_PROPERTIES_BYTES = 8192, HIP_PROPERTIES_CHIP_AT = 1160, HIP_PROPERTIE
     X(copy, hipMemcpyAsync, (void *to, const void *from, size_t, int kind, void *stream))                     \
     X(set_32, hipMemsetD32Async, (void *, int, size_t count, void *stream))                                   \
     X(set_16, hipMemsetD16Async, (void *, unsigned short, size_t count, void *stream))                        \
+    X(set_8, hipMemsetD8Async, (void *, unsigned char, size_t count, void *stream))                           \
+    X(set_2d_8, hipMemset2DAsync, (void *, size_t pitch, int value, size_t width, size_t height, void *stream)) \
     X(host_register, hipHostRegister, (void *, size_t, unsigned flags))                                       \
     X(host_unregister, hipHostUnregister, (void *))
 

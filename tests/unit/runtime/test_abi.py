@@ -57,6 +57,7 @@ def test_only_known_prefixes_are_exported(runtime: Runtime) -> None:
     """A static archive shares its name space with the program."""
     known = (
         "mgpu",
+        "gpubuild",
         "gb_",
         "__trunc",
         "print",

@@ -194,6 +194,7 @@ def test_launches_from_many_threads(runtime: Runtime, images: list[bytes]) -> No
         threads = [threading.Thread(target=work, args=(512 * i,)) for i in range(8)]
         [t.start() for t in threads]
         [t.join() for t in threads]
+        mgpuStreamSynchronize(None)
         print(set(data), flush=True)
     """
     assert runtime.run(script, images[0]).ok().out == b"{30.0}\n"

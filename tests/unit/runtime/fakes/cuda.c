@@ -245,6 +245,35 @@ int cuMemsetD16Async(uint64_t address, unsigned short value, size_t count, void 
     }
     return 0;
 }
+static void set_parts(uint64_t address, size_t pitch, const void *value, size_t bytes, size_t height) {
+    for (size_t i = 0; i < height; i++) {
+        memcpy((char *)(uintptr_t)address + pitch * i, value, bytes);
+    }
+}
+int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream) {
+    record("cuMemsetD8Async ctx=%s 0x%x %zu stream=%p", context(), value, count, stream);
+    IN_CONTEXT("cuMemsetD8Async");
+    set_parts(address, 1, &value, 1, count);
+    return 0;
+}
+int cuMemsetD2D32Async(uint64_t address, size_t pitch, unsigned value, size_t width, size_t height, void *stream) {
+    record("cuMemsetD2D32Async ctx=%s 0x%x %zu %zux%zu stream=%p", context(), value, pitch, width, height, stream);
+    IN_CONTEXT("cuMemsetD2D32Async");
+    set_parts(address, pitch, &value, 4, height);
+    return 0;
+}
+int cuMemsetD2D16Async(uint64_t address, size_t pitch, unsigned short value, size_t width, size_t height, void *stream) {
+    record("cuMemsetD2D16Async ctx=%s 0x%x %zu %zux%zu stream=%p", context(), value, pitch, width, height, stream);
+    IN_CONTEXT("cuMemsetD2D16Async");
+    set_parts(address, pitch, &value, 2, height);
+    return 0;
+}
+int cuMemsetD2D8Async(uint64_t address, size_t pitch, unsigned char value, size_t width, size_t height, void *stream) {
+    record("cuMemsetD2D8Async ctx=%s 0x%x %zu %zux%zu stream=%p", context(), value, pitch, width, height, stream);
+    IN_CONTEXT("cuMemsetD2D8Async");
+    set_parts(address, pitch, &value, 1, height);
+    return 0;
+}
 int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
     (void)address;
     record("cuMemHostRegister ctx=%s %zu flags=%u", context(), bytes, flags);

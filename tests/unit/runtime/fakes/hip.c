@@ -150,6 +150,20 @@ int hipMemsetD16Async(void *address, unsigned short value, size_t count, void *s
     }
     return 0;
 }
+int hipMemsetD8Async(void *address, unsigned char value, size_t count, void *stream) {
+    record("hipMemsetD8Async dev=%d 0x%x %zu stream=%p", current, value, count, stream);
+    FAIL_IF_ORDERED("hipMemsetD8Async");
+    memset(address, value, count);
+    return 0;
+}
+int hipMemset2DAsync(void *address, size_t pitch, int value, size_t width, size_t height, void *stream) {
+    record("hipMemset2DAsync dev=%d 0x%x %zu %zux%zu stream=%p", current, (unsigned)value, pitch, width, height, stream);
+    FAIL_IF_ORDERED("hipMemset2DAsync");
+    for (size_t i = 0; i < height; i++) {
+        memset((char *)address + i * pitch, value, width);
+    }
+    return 0;
+}
 int hipHostRegister(void *address, size_t bytes, unsigned flags) {
     (void)address;
     record("hipHostRegister dev=%d %zu flags=%u", current, bytes, flags);
