@@ -1,0 +1,431 @@
+"""Receipts: the quick answer is right whenever it is given. Each test is a way to get it wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.fakes import FakeExecutor, MemoryStore, finish_job
+from unit.projects import make_program, make_project
+from unit.test_build import FakeTools, fake_engine
+
+from gpubuild import receipt
+from gpubuild.build import Builder, BuildOptions
+from gpubuild.errors import InterruptedBuildError
+from gpubuild.events import Silent
+from gpubuild.graph.layout import Layout
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.job import Job, JobResult
+from gpubuild.model.project import Project
+from gpubuild.model.result import BuildReport
+from gpubuild.model.step import StepKind
+from gpubuild.proof import Witness
+
+TICK = 0.04  # seconds; more than a tick of any clock these tests meet
+
+
+class KnownTools(FakeTools):
+    """Tools that are the files of a folder; ``optional`` is looked for there, too."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        folder.mkdir()
+        (folder / "ptxas").write_bytes(b"one")
+
+    def evidence(self) -> tuple[set[Path], set[Path]]:
+        return {self.folder / "ptxas"}, {self.folder / "optional"}
+
+
+class World:
+    """A project that is built by a fake engine and asked about by receipts."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.tools = KnownTools(root / "tools")
+        self.store = MemoryStore()
+        self.engine = self.run
+        self.during = lambda: None
+        self.warnings: tuple[str, ...] = ()
+        (root / "inc").mkdir()
+        for name, text in {"app.mlir": "k one\n", "main.c": "int main;", "inc/x.h": "1"}.items():
+            (root / name).write_text(text)
+        (root / "targets.yaml").write_text("version: 1")
+        time.sleep(TICK)
+
+    def run(self, job: Job) -> JobResult:
+        self.during()
+        done = fake_engine(job)
+        if job.kind is StepKind.PREPROCESS:
+            header = self.root / "inc/x.h"
+            text = (self.root / "main.c").read_bytes() + header.read_bytes()
+            done = finish_job(job, {"text": text, "deps": b"[]"})
+            found = ((str(header), digest_bytes(header.read_bytes())),)
+            done = replace(done, result=replace(done.result, discovered=found, warnings=self.warnings))
+        return done
+
+    @property
+    def project(self) -> Project:
+        return make_project(self.root, make_program(self.root, "app", "app.mlir", "main.c"))
+
+    def build(self, *, targets: tuple[str, ...] = ()) -> BuildReport:
+        config = self.root / "targets.yaml"
+        at = time.time_ns()
+        known = (receipt.stat_of(config), at, digest_bytes(config.read_bytes()))
+        builder = Builder(
+            project=self.project,
+            options=BuildOptions(build_dir=self.root / "build", targets=targets),
+            layout=Layout(root=self.root, build_dir=self.root / "build"),
+            listener=Silent(),
+            toolchain=self.tools,  # type: ignore[arg-type]
+            store=self.store,
+            executor=FakeExecutor(self.engine, workers=2),
+            witness=Witness((str(config), known)),
+        )
+        report = builder.build()
+        time.sleep(TICK)
+        return report
+
+    def good_build(self) -> None:
+        """Build, and see that the receipt is there to be proven wrong."""
+        self.build()
+        assert self.proven()
+
+    def request(self, *targets: str) -> receipt.Request:
+        return receipt.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), [], targets)
+
+    def receipt(self, *targets: str) -> receipt.Receipt | None:
+        return receipt.read(receipt.path_for(self.request(*targets)))
+
+    def proven(self, *targets: str) -> bool:
+        found = self.receipt(*targets)
+        return found is not None and found.proves(self.request(*targets))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(receipt, "RACY_NS", int(TICK * 1e9 / 2))
+    return World(tmp_path)
+
+
+def keep_times(path: Path, change: bytes) -> None:
+    """Write ``change`` in place, with the old modification time."""
+    old = path.stat()
+    path.write_bytes(change)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+
+def test_a_finished_build_is_proven(world: World) -> None:
+    assert not world.proven()
+    report = world.build()
+    assert world.proven()
+    found = world.receipt()
+    assert found is not None
+    assert found.steps == len(report.steps)
+    assert found.programs == [["app", str(world.root / "build/app/app")]]
+    assert [s[0] for s in found.show()["steps"]] == [s.id for s in report.steps]
+
+
+def test_another_request_is_not(world: World) -> None:
+    world.build()
+    assert not world.proven("cpu")
+    found = world.receipt()
+    assert found is not None
+    assert not found.proves(world.request("cpu"))
+    world.build(targets=("cpu",))
+    assert world.proven("cpu")
+
+
+@pytest.mark.parametrize("name", ["targets.yaml", "app.mlir", "main.c", "inc/x.h"])
+def test_an_edited_input(world: World, name: str) -> None:
+    world.good_build()
+    path = world.root / name
+    keep_times(path, path.read_bytes().swapcase() + b" ")
+    assert not world.proven()
+
+
+@pytest.mark.parametrize("name", ["targets.yaml", "app.mlir", "inc/x.h"])
+def test_an_input_edited_to_the_same_size_with_its_time_kept(world: World, name: str) -> None:
+    world.good_build()
+    path = world.root / name
+    data = path.read_bytes()
+    keep_times(path, bytes([data[0] ^ 1]) + data[1:])
+    assert not world.proven()
+
+
+@pytest.mark.parametrize("name", ["targets.yaml", "app.mlir", "main.c", "inc/x.h"])
+def test_an_input_edited_within_the_same_tick(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Stat data are as they were: only reading tells, so fresh files must be read."""
+    monkeypatch.setattr(receipt, "RACY_NS", 3_600_000_000_000)
+    monkeypatch.setattr(world.tools, "evidence", lambda: (set(), set()))
+    world.project  # noqa: B018
+    world.build()
+    assert world.proven()
+    path = world.root / name
+    data = path.read_bytes()
+    path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    found = world.receipt()
+    assert found is not None
+    known = receipt._unpack(found._check["files"])
+    known[str(path)] = (receipt.stat_of(path), 0, known[str(path)][2])
+    found._check["files"] = receipt.pack_files(known)
+    assert not found.proves(world.request())
+
+
+def test_a_file_from_the_future_is_read_every_time(world: World) -> None:
+    tomorrow = time.time_ns() + 24 * 3600 * 10**9
+    os.utime(world.root / "app.mlir", ns=(tomorrow, tomorrow))
+    world.build()
+    for _ in range(2):
+        found = world.receipt()
+        assert found is not None
+        assert str(world.root / "app.mlir") in found._check["doubtful"]
+        assert found.proves(world.request())
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_clock_set_wrong_for_a_whole_build(
+    world: World, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    right = time.time_ns
+    with monkeypatch.context() as wrong:
+        wrong.setattr(time, "time_ns", lambda: right() + hours * 3600 * 10**9)
+        world.build()
+    world.proven()
+    (world.root / "app.mlir").write_text("k two\n")
+    assert not world.proven()
+    world.build()
+    assert world.proven()
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_clock_set_during_a_build(world: World, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    right = time.time_ns
+
+    def jump() -> None:
+        monkeypatch.setattr(time, "time_ns", lambda: right() + hours * 3600 * 10**9)
+
+    world.during = jump
+    world.build()
+    assert world.receipt() is None
+
+
+def test_touched_files_are_read_once(world: World) -> None:
+    world.build()
+    os.utime(world.root / "app.mlir")
+    os.utime(world.root / "build/app/app")
+    time.sleep(TICK)
+    found = world.receipt()
+    assert found is not None
+    assert len(list(receipt._changed(found._check["files"]))) == 2
+    assert found.proves(world.request())
+    renewed = world.receipt()
+    assert renewed is not None
+    assert not list(receipt._changed(renewed._check["files"]))
+    assert not renewed._check["doubtful"]
+    assert renewed.show() == found.show()
+
+
+@pytest.mark.parametrize("damage", ["delete", "edit", "same size", "replace", "chmod", "folder"])
+@pytest.mark.parametrize("name", ["app/app", "app/k.sm_60.cubin", ".gpubuild/sources/app.mlir/index.json"])
+def test_a_damaged_output(world: World, name: str, damage: str) -> None:
+    world.good_build()
+    path = world.root / "build" / name
+    data = path.read_bytes()
+    match damage:
+        case "delete":
+            path.unlink()
+        case "edit":
+            path.write_bytes(data + b"x")
+        case "same size":
+            keep_times(path, bytes([data[0] ^ 1]) + data[1:])
+        case "replace":
+            other = path.with_name("other")
+            other.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+            shutil.copystat(path, other)
+            other.replace(path)
+        case "chmod":
+            if name != "app/app":
+                return
+            path.chmod(0o644)
+        case "folder":
+            path.unlink()
+            path.mkdir()
+            assert not world.proven()
+            path.rmdir()
+    assert not world.proven()
+    world.build()
+    assert path.read_bytes() == data
+    assert world.proven()
+
+
+def test_a_tool_swapped_with_its_time_kept(world: World) -> None:
+    world.good_build()
+    keep_times(world.root / "tools/ptxas", b"two")
+    assert not world.proven()
+
+
+def test_a_tool_that_is_gone(world: World) -> None:
+    world.good_build()
+    (world.root / "tools/ptxas").unlink()
+    assert not world.proven()
+
+
+def test_an_optional_tool_that_appears(world: World) -> None:
+    world.good_build()
+    (world.root / "tools/optional").write_bytes(b"here")
+    assert not world.proven()
+
+
+def test_a_tool_swapped_while_building(world: World) -> None:
+    """The fingerprint was taken of the old one, the receipt would have described the new one."""
+    world.during = lambda: keep_times(world.root / "tools/ptxas", b"two")
+    world.build()
+    assert world.receipt() is None
+
+
+def test_a_tool_removed_while_building(world: World) -> None:
+    world.during = lambda: (world.root / "tools/ptxas").unlink(missing_ok=True)
+    world.build()
+    assert world.receipt() is None
+
+
+def test_an_input_edited_while_building(world: World) -> None:
+    """Some step may have read the old file and a later one the new: nothing is certain."""
+    original = world.run
+
+    def edit_then_run(job: Job) -> JobResult:
+        done = original(job)
+        if job.kind is StepKind.OUTLINE:
+            (world.root / "app.mlir").write_text("k two\n")
+        return done
+
+    world.engine = edit_then_run
+    world.build()
+    assert not world.proven()
+
+
+@pytest.mark.parametrize("variable", ["PATH", "GPUBUILD_CC", "GPUBUILD_PTXAS", "ROCM_PATH"])
+def test_a_variable_that_chooses_tools(world: World, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    world.build()
+    monkeypatch.setenv("GPUBUILD_JOBS", "7")
+    assert world.proven()
+    monkeypatch.setenv(variable, "/elsewhere")
+    assert not world.proven()
+
+
+def test_a_relative_path_in_a_variable_counts_from_the_current_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUBUILD_CC", "bin/cc")
+    world.build()
+    assert world.proven()
+    monkeypatch.chdir(world.root)
+    assert not world.proven()
+
+
+def test_a_package_that_appears_on_the_path_of_python(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = world.root / "packages"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    world.build()
+    (folder / "other.py").touch()
+    assert world.proven()
+    (folder / "mlir").mkdir()
+    assert not world.proven()
+
+
+def test_the_machines_own_cpu_holds_until_it_is_started_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receipt, "boot", lambda: "one")
+    monkeypatch.setattr(Witness, "__init__", _native(Witness.__init__))
+    world.build()
+    assert world.proven()
+    monkeypatch.setattr(receipt, "boot", lambda: "two")
+    assert not world.proven()
+
+
+def _native(init):
+    def make(self, config):
+        init(self, config)
+        self.note_native()
+
+    return make
+
+
+def test_an_interrupted_build_in_between(world: World) -> None:
+    world.good_build()
+    (world.root / "app.mlir").write_text("k two\n")
+    original = world.engine
+
+    def interrupted(job: Job) -> JobResult:
+        if job.kind is StepKind.LINK:
+            raise KeyboardInterrupt
+        return original(job)
+
+    world.engine = interrupted
+    with pytest.raises(InterruptedBuildError):
+        world.build()
+    assert not world.proven()
+    (world.root / "app.mlir").write_text("k one\n")  # as the receipt knew it; the outputs are not
+    assert not world.proven()
+
+
+def test_a_failed_build_leaves_no_receipt(world: World) -> None:
+    (world.root / "app.mlir").write_text("syntax error\n")
+    world.build()
+    assert world.receipt() is None
+
+
+def test_a_truncated_or_damaged_receipt_proves_nothing(world: World) -> None:
+    world.good_build()
+    path = Path(receipt.path_for(world.request()))
+    for whole in (receipt.dumps({"steps": 1}, {"steps": [["app/link"]]}), path.read_bytes()):
+        for position in range(0, len(whole), max(len(whole) // 100, 1)):
+            path.write_bytes(whole[:position])
+            assert receipt.read(str(path)) is None
+            path.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
+            assert receipt.read(str(path)) is None
+
+
+def test_a_receipt_does_not_outlive_a_change_of_the_others(world: World) -> None:
+    world.build()
+    world.build(targets=("cpu",))
+    (world.root / "app.mlir").write_text("k two\n")
+    time.sleep(TICK)
+    world.build()
+    assert [p.name for p in Path(receipt.folder_of(str(world.root / "build"))).iterdir()] == [
+        Path(receipt.path_for(world.request())).name
+    ]
+
+
+def test_warnings_are_kept(world: World) -> None:
+    world.warnings = ("main.c is odd",)
+    world.build()
+    found = world.receipt()
+    assert found is not None
+    assert found.warnings == ["main.c is odd"]
+
+
+def test_a_folder_that_cannot_be_written_costs_time_only(world: World) -> None:
+    world.build()
+    folder = Path(receipt.folder_of(str(world.root / "build")))
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    assert world.build().ok
+    assert not world.proven()
+
+
+def test_every_path_survives(tmp_path: Path) -> None:
+    odd = {f"{tmp_path}/{name}": ((1, 2, 3, 4), 5, "") for name in ("a b", "ü", "n\nl", "\udc80", '"')}
+    packed = json.loads(json.dumps(receipt.pack_files(odd)))
+    assert set(receipt._unpack(packed)) == set(odd)
