@@ -242,6 +242,8 @@ def _digest_again(path: str) -> Known | None:
     import hashlib
 
     try:
+        if not os.path.isfile(path):  # opening a pipe would wait for a writer
+            return None
         at = time.time_ns()
         before = stat_of(path)
         with open(path, "rb") as stream:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpubuild.settings import Settings
 
 _ISSUES = "the project's issue tracker"
+_INTERRUPTED = 130  # errors.EXIT_INTERRUPTED, which costs an import
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
@@ -32,8 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"gpubuild {__version__}")
         return 0
-    if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
-        return 0
+    try:
+        if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
+            return 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return _command(arguments)
 
 
@@ -93,12 +97,25 @@ def _command(arguments: list[str]) -> int:
 def _run(arguments: list[str], settings: Settings) -> int:
     from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
+    from gpubuild.errors import GpubuildError, InterruptedBuildError
 
-    options = parse(arguments)
-    options.settings = settings
-    options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
-    code: int = options.command(options)
-    return code
+    building = False
+    try:
+        options = parse(arguments)
+        options.settings = settings
+        options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
+        building = arguments[:1] == ["build"]
+        code: int = options.command(options)
+        return code
+    except InterruptedBuildError:
+        raise
+    except GpubuildError as error:
+        # A build tells of its own errors: its document has more to say.
+        if "--json" in arguments and not building:
+            from gpubuild.cli.document import describe, dump
+
+            print(dump({"schema": 1, "error": describe(error)}))
+        raise
 
 
 def _abandon_stdout() -> None:

@@ -35,6 +35,9 @@ def existing_file(root: Path, node: Node, problems: Problems, *, what: str) -> P
         if path.is_dir():
             problems.add(node.place, f"{what} {node.describe()} is a folder, not a file")
             return None
+        if path.exists():
+            problems.add(node.place, f"{what} {node.describe()} is neither a file nor a folder")
+            return None
     except OSError as error:
         problems.add(node.place, f"{what} {node.describe()} cannot be read: {error.strerror}")
         return None

@@ -69,11 +69,19 @@ class StepIO:
         return data
 
     def text(self, name: str) -> str:
-        """Like :meth:`read`, decoded as UTF-8. Raises ``StepError`` for other encodings."""
+        """Like :meth:`read`, decoded as UTF-8, without the mark that some editors put in front.
+
+        Raises ``StepError`` for other encodings.
+        """
+        data = self.read(name)
         try:
-            return self.read(name).decode()
+            return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise StepError(f"{self.path(name)} is not UTF-8: {error}") from error
+            line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
+            raise StepError(
+                f"{self.path(name).name} is not UTF-8 text: line {line} has the byte 0x{byte:02x}",
+                hint="save it as UTF-8",
+            ) from error
 
     def copy_in(self, name: str, filename: str) -> Path:
         """Copy input ``name``, verified, to ``scratch/filename`` for a tool, and return that path.

@@ -10,6 +10,9 @@ from urllib.parse import quote
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind
 
+_LONGEST_NAME = 100  # module and target together, with suffixes, stay below the usual 255 bytes
+_KEPT_OF_LONG_NAME = 80
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
@@ -96,6 +99,12 @@ class Layout:
 
 
 def file_name(name: str) -> str:
-    """``name`` as one path component: letters, digits, ``_-~`` and inner dots stay, others are %XX."""
+    """``name`` as one path component: letters, digits, ``_-~`` and inner dots stay, others are %XX.
+
+    Names too long for a file system are cut, and told apart by a digest.
+    """
     escaped = quote(name, safe="")
+    if len(escaped) > _LONGEST_NAME:
+        # `%-` is no escape, so no shorter name comes out like this.
+        escaped = f"{escaped[:_KEPT_OF_LONG_NAME]}%-{digest_bytes(name.encode())[:16]}"
     return "%2E" + escaped[1:] if escaped.startswith(".") else escaped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,15 @@ def test_missing_source(project: Path) -> None:
     assert outcome.code == 2
     assert "targets.yaml:5:15: error:" in outcome.err
     assert "saxpi.mlir" in outcome.err
+
+
+def test_a_source_that_became_a_pipe(project: Path) -> None:
+    assert gpubuild("build", "-t", "cpu", cwd=project).code == 0
+    (project / "saxpy.mlir").unlink()
+    os.mkfifo(project / "saxpy.mlir")
+    outcome = gpubuild("build", "-t", "cpu", cwd=project)  # does not wait for a writer
+    assert outcome.code == 2
+    assert "source 'saxpy.mlir' is neither a file nor a folder" in outcome.err
 
 
 def test_truncated_yaml(project: Path) -> None:

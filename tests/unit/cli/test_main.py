@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from gpubuild import __version__
 from gpubuild.cli import main as module
 from gpubuild.cli.main import main
-from gpubuild.errors import InterruptedBuildError, StepError, UsageError
+from gpubuild.errors import EXIT_INTERRUPTED, InterruptedBuildError, StepError, UsageError
 
 
 def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
@@ -146,3 +147,23 @@ def test_a_full_disk_names_the_file(
     monkeypatch.setattr(module, "_abandon_stdout", lambda: None)
     assert main(["doctor"]) == 1
     assert capsys.readouterr().err == "error: cannot write build/x: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["inspect", "/nonexistent", "--json"], ["build", "-jx", "--json"], ["doctor", "--json", "--no"]],
+)
+def test_errors_are_one_json_document_too(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    error = json.loads(shown.out)["error"]
+    assert error["exit_code"] == 2
+    assert error["message"] in shown.err
+
+
+def test_ctrl_c_while_looking_whether_there_is_anything_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_nothing_to_do", interrupted)
+    assert main(["build"]) == EXIT_INTERRUPTED

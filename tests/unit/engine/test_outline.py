@@ -249,5 +249,10 @@ def test_source_that_is_not_utf8(tmp_path: Path) -> None:
     from gpubuild.model.params import OutlineParams
     from gpubuild.model.step import StepKind
 
-    error = failing_step(tmp_path, StepKind.OUTLINE, OutlineParams(), {"source": b"\xff"}, ())
-    assert "not UTF-8" in error.message
+    error = failing_step(tmp_path, StepKind.OUTLINE, OutlineParams(), {"source": b"// ok\n// \xff\n"}, ())
+    assert error.message == "in.source is not UTF-8 text: line 2 has the byte 0xff"
+    assert error.hint
+
+
+def test_a_byte_order_mark_is_no_mistake() -> None:
+    assert outline_source("\ufeff// nothing\n")["index.json"]

@@ -12,6 +12,7 @@ from gpubuild.graph.plan import Plan
 from gpubuild.graph.scan import parse_index
 from gpubuild.model.params import RuntimeParams
 from gpubuild.model.step import Input, Output, Step, StepKind
+from gpubuild.model.target import Kind
 
 
 def step(name: str, *needs: str, writes: str = "") -> Step:
@@ -53,6 +54,15 @@ def test_odd_names_become_one_safe_path_component(name: str) -> None:
     assert safe not in (".", "..")
     assert not safe.startswith(".")
     assert safe.isascii()
+
+
+def test_long_names_fit_and_stay_apart() -> None:
+    names = ["n" * 500, "n" * 501, "ü" * 300, "n" * 100, "n" * 101]
+    safe = {file_name(name) for name in names}
+    assert len(safe) == len(names)
+    assert max(map(len, safe)) <= 100
+    layout = Layout(root=Path("/p"), build_dir=Path("/p/build"))
+    assert len(layout.object_file("p", "n" * 500, "t" * 500, Kind.NVVM, "object").name) < 255
 
 
 def test_file_names_are_injective() -> None:
