@@ -132,7 +132,12 @@ class Builder:
         self._work = WorkArea(layout.private / "work")
         self._state = BuildState(layout.state_file)
         self._runner = StepRunner(
-            toolchain=toolchain, store=store, executor=executor, state=self._state, work=self._work
+            toolchain=toolchain,
+            store=store,
+            executor=executor,
+            state=self._state,
+            work=self._work,
+            root=layout.root,
         )
         self._planner = Planner(
             project=project,

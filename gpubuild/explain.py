@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 
 from gpubuild.model.action import Action
+from gpubuild.model.params import BundleParams, HostParams
+from gpubuild.model.step import Step, StepKind
+from gpubuild.textdiff import Summary, describe_difference
+
+_SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """What digests stand for: tool versions by fingerprint, summaries of module texts by digest."""
+
+    version: Callable[[str], str]  # "" when not known
+    summary: Callable[[str], Summary | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One part of a step's key, then and now; empty where it was or is no part."""
+
+    name: str
+    before: str
+    now: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether it differs."""
+        return self.before != self.now
 
 
 def key_parts(action: Action) -> dict[str, str]:
@@ -19,27 +46,107 @@ def key_parts(action: Action) -> dict[str, str]:
     return parts
 
 
-def why_changed(before: Mapping[str, str] | None, now: Mapping[str, str]) -> str:
-    """One line for the difference of two :func:`key_parts`."""
+def why_changed(
+    step: Step, before: Mapping[str, str] | None, now: Mapping[str, str], words: Vocabulary
+) -> str:
+    """One line for the difference of two :func:`key_parts` of ``step``, as it is now."""
     if before is None:
         return "first build"
-    changes = []
-    for name in sorted(before.keys() | now.keys()):
-        old, new = before.get(name), now.get(name)
-        if old == new:
-            continue
-        if name.startswith("option "):
-            changes.append(f"{name} changed: {_short(old)} → {_short(new)}")
-        elif old is None:
-            changes.append(f"{name} is new")
-        elif new is None:
-            changes.append(f"{name} is gone")
-        else:
-            changes.append(f"{name} changed")
+    changes: dict[str, None] = {}  # in order, each once: an object comes with its info
+    for name in (*now, *(n for n in before if n not in now)):
+        old, new = before.get(name, ""), now.get(name, "")
+        if old != new:
+            kind, _, rest = name.partition(" ")
+            if kind == "option":
+                changes[f"{name} changed: {_difference(old, new)}"] = None
+            elif kind == "tool":
+                changes[_tool(rest, old, new, words)] = None
+            elif kind == "input":
+                changes[_input(step, rest, old, new, words)] = None
+            else:
+                changes["gpubuild makes keys in another way now"] = None
     return "; ".join(changes) or "unchanged"
 
 
-def _short(text: str | None) -> str:
-    if text is None:
-        return "(none)"
-    return text if len(text) <= 60 else text[:57] + "..."
+def rows(
+    before: Mapping[str, str] | None, now: Mapping[str, str], version: Callable[[str], str]
+) -> tuple[Row, ...]:
+    """Both sides of the key, part by part, with versions beside fingerprints."""
+
+    def text(name: str, value: str) -> str:
+        if name.startswith("tool ") and len(value) == 64:
+            return f"{version(value)} ({value[:12]})".lstrip()
+        return value[:12] if name.startswith("input ") else value
+
+    old = before or {}
+    names = (*now, *(n for n in old if n not in now))
+    return tuple(Row(name=n, before=text(n, old.get(n, "")), now=text(n, now.get(n, ""))) for n in names)
+
+
+def _tool(name: str, old: str, new: str, words: Vocabulary) -> str:
+    if not old or old == "absent":
+        return f"{name} was found" if new != "absent" else f"{name} is looked for now"
+    if not new or new == "absent":
+        return f"{name} is gone"
+    was, is_now = words.version(old), words.version(new)
+    if was and is_now and was != is_now:
+        return f"{name} changed: {was} → {is_now}"
+    return f"{name} changed" + (f" (still {is_now}, another content)" if is_now else "")
+
+
+def _input(step: Step, role: str, old: str, new: str, words: Vocabulary) -> str:
+    what = _subject(step, role)
+    if not old:
+        return f"{what} is new"
+    if not new:
+        return f"{what} is gone"
+    was, is_now = words.summary(old), words.summary(new)
+    if was is None or is_now is None:
+        return f"{what} changed"
+    return f"{what} changed: {describe_difference(was, is_now)}"
+
+
+def _subject(step: Step, role: str) -> str:
+    """What a person calls an input."""
+    name, _, digits = role.rpartition(".")
+    number = int(digits) if name and digits.isdigit() else -1
+    item = next((i for i in step.inputs if i.name == role), None)
+    if role == "source":
+        return step.id.partition("/")[2].partition("#")[0]
+    if step.kind is StepKind.COMPILE and role == "module":
+        return f"gpu.module @{step.module}"
+    if name == "lib":
+        return f"device library {item.path.name}" if item else "a device library"
+    if role == "host":
+        return "host code"
+    if role == "text":
+        return f"what the preprocessor makes of {step.id.partition('/')[2]}"
+    if isinstance(step.params, BundleParams) and name in ("object", "info", "asm"):
+        known = 0 <= number < len(step.params.objects)
+        return f"the object for {step.params.objects[number].target}" if known else "an object"
+    if isinstance(step.params, HostParams) and name == "binary":
+        known = 0 <= number < len(step.params.modules)
+        return f"the binary of @{step.params.modules[number]}" if known else "a binary"
+    if step.kind is StepKind.LINK:
+        if role == "runtime":
+            return "the runtime library"
+        if item is None:
+            return "an object"
+        return f"the object of {item.producer}" if item.producer else item.path.name
+    return item.path.name if item else f"input {role}"
+
+
+def _difference(old: str, new: str) -> str:
+    """``old → new``; of long texts only where they differ."""
+    if len(old) <= _SHOWN_CHARACTERS and len(new) <= _SHOWN_CHARACTERS:
+        return f"{old or '(none)'} → {new or '(none)'}"
+    shortest = min(len(old), len(new))
+    start = next((n for n in range(shortest) if old[n] != new[n]), shortest)
+    end = next((n for n in range(shortest - start) if old[-1 - n] != new[-1 - n]), shortest - start)
+    start = max(start - _SHOWN_CHARACTERS // 3, 0)
+    return f"{_part(old, start, len(old) - end)} → {_part(new, start, len(new) - end)}"
+
+
+def _part(text: str, start: int, end: int) -> str:
+    end = min(max(end, start), start + _SHOWN_CHARACTERS)
+    return "…" * (start > 0) + text[start:end] + "…" * (end < len(text))

@@ -20,7 +20,7 @@ from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
-from gpubuild.explain import key_parts, why_changed
+from gpubuild.explain import Vocabulary, key_parts, why_changed
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
@@ -45,6 +45,7 @@ class Prepared:
     inputs: tuple[JobInput, ...]
     tools: Mapping[str, Tool]
     why: str  # what differs from the last time it was brought up to date
+    versions: Mapping[str, str]  # of tools by fingerprint
     started: float  # time.monotonic()
 
 
@@ -52,13 +53,22 @@ class StepRunner:
     """See the module. ``work`` gives out private folders on the build folder's file system."""
 
     def __init__(
-        self, *, toolchain: Toolchain, store: Store, executor: Executor, state: BuildState, work: WorkArea
+        self,
+        *,
+        toolchain: Toolchain,
+        store: Store,
+        executor: Executor,
+        state: BuildState,
+        work: WorkArea,
+        root: Path = Path("/"),
     ) -> None:
         self._toolchain = toolchain
         self._store = store
         self._executor = executor
         self._state = state
         self._work = work
+        self._root = root  # messages name files relative to it
+        self._spoiled: set[Digest] = set()  # keys whose entry in the cache turned out to be damaged
         self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
 
     def prepare(self, step: Step) -> Prepared:
@@ -85,16 +95,43 @@ class StepRunner:
             ),
         )
         parts = key_parts(action)
+        key = action_key(action)
         record = self._state.record(step.id)
+        versions = {tool.fingerprint: tool.version for tool in tools.values()}
+        why = "unchanged"
+        if record is None or record.key != key:
+            why = self._why(step, record, parts, versions)
         return Prepared(
             step=step,
-            key=action_key(action),
+            key=key,
             parts=parts,
             inputs=tuple(JobInput(name=i.name, path=i.path, digest=digest) for i, digest in inputs),
             tools=tools,
-            why=why_changed(record.parts if record else None, parts),
+            why=why,
+            versions=versions,
             started=started,
         )
+
+    def _why(
+        self,
+        step: Step,
+        record: StepRecord | None,
+        parts: Mapping[str, str],
+        versions: Mapping[str, str],
+    ) -> str:
+        if record is None:
+            return "first build"
+        self._note_texts(step, parts)
+        words = Vocabulary(
+            version=lambda f: versions.get(f, "") or self._state.version(f), summary=self._state.summary
+        )
+        return why_changed(step, record.parts, parts, words)
+
+    def _note_texts(self, step: Step, parts: Mapping[str, str]) -> None:
+        """Have summaries of the module texts that the step reads, to tell later what changed."""
+        for item in step.inputs:
+            if item.name in ("module", "host"):
+                self._state.note_text(parts[f"input {item.name}"], item.path)
 
     def settle(self, prepared: Prepared) -> StepReport | None:
         """Bring the step up to date without running it, or return ``None``: it must run."""
@@ -111,11 +148,16 @@ class StepRunner:
         if key in self._made:
             other, result = self._made[key]
             if self._copy_outputs(other, step, result):
-                self._remember(prepared, result)
-                return self._report(prepared, Status.UP_TO_DATE, result, f"same as {other.id}")
+                reason = f"{reason}; same as {other.id}"
+                self._remember(prepared, result, reason)
+                return self._report(prepared, Status.UP_TO_DATE, result, reason)
+        warnings = self._store.warnings
         cached = self._store.lookup(key)
-        if cached is not None and self._fetch(step, key, cached):
-            self._remember(prepared, cached)
+        fetched = cached is not None and self._fetch(step, key, cached)
+        if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
+            self._spoiled.add(key)
+        if cached is not None and fetched:
+            self._remember(prepared, cached, reason)
             status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
             return self._report(prepared, status, cached, reason)
         return None
@@ -165,7 +207,9 @@ class StepRunner:
         why = prepared.why
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
-            why = self._stale_output(step, record.result) or "not in the cache"
+            why = self._stale_output(step, record.result) or "it is not in the cache"
+        if prepared.key in self._spoiled:
+            why += "; its entry in the cache was corrupt: set aside"
         if step.dynamic_dir is not None:
             shutil.rmtree(step.dynamic_dir, ignore_errors=True)
         for blob in result.blobs:
@@ -179,7 +223,7 @@ class StepRunner:
         if step.cacheable:
             files = {b.name: step.output_path(b.name) for b in result.blobs}
             self._store.publish(prepared.key, result, files)
-        self._remember(prepared, result)
+        self._remember(prepared, result, why)
         return self._report(prepared, Status.RAN, result, why)
 
     def fail(self, step: Step, error: GpubuildError, *, started: float, workdir: Path | None) -> StepReport:
@@ -215,11 +259,19 @@ class StepRunner:
             path.unlink(missing_ok=True)
             self._state.files.forget(path)
 
-    def _remember(self, prepared: Prepared, result: ActionResult) -> None:
-        self._made[prepared.key] = (prepared.step, result)
-        self._state.remember(
-            prepared.step.id, StepRecord(key=prepared.key, parts=prepared.parts, result=result)
-        )
+    def _remember(self, prepared: Prepared, result: ActionResult, why: str) -> None:
+        step, parts = prepared.step, prepared.parts
+        self._made[prepared.key] = (step, result)
+        self._note_texts(step, parts)
+        for fingerprint, version in prepared.versions.items():
+            self._state.note_version(fingerprint, version)
+        old = self._state.record(step.id)
+        before: Mapping[str, str] = {}
+        if old is not None:
+            names = parts.keys() | old.parts.keys()
+            before = {n: old.parts.get(n, "") for n in names if parts.get(n, "") != old.parts.get(n, "")}
+        record = StepRecord(key=prepared.key, parts=parts, result=result, why=why, before=before)
+        self._state.remember(step.id, record)
 
     def _stale_output(self, step: Step, result: ActionResult) -> str:
         """Why the outputs on disk are not ``result``, or an empty string."""
@@ -227,15 +279,19 @@ class StepRunner:
             path = step.output_path(blob.name)
             digest = self._state.files.digest(path)
             if digest is None:
-                return f"{path.name} was missing"
+                return f"output {path.name} had been deleted"
             if digest != blob.digest:
-                return f"{path.name} had been changed"
+                return f"output {path.name} had been edited"
             if blob.executable and not path.stat().st_mode & 0o100:
-                return f"{path.name} was not executable"
+                return f"output {path.name} was not executable any more"
         for text, digest in result.discovered:
-            if self._state.files.digest(Path(text)) != digest:
-                return f"{text} changed"
+            found = self._state.files.digest(Path(text))
+            if found != digest:
+                return f"header {self._shown(Path(text))} {'changed' if found else 'is gone'}"
         return ""
+
+    def _shown(self, path: Path) -> str:
+        return str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
 
     def _fetch(self, step: Step, key: Digest, result: ActionResult) -> bool:
         names = {b.name for b in result.blobs}

@@ -10,15 +10,17 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpubuild.model.digest import Digest, digest_file, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.receipt import Known, is_settled, stat_of
+from gpubuild.textdiff import Summary, summarize
 
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,10 @@ class StepRecord:
     key: Digest
     parts: Mapping[str, str]  # "input module" → digest, "tool ptxas" → fingerprint, "option chip" → value
     result: ActionResult
+    # For explanations only: why it was looked at when it last changed, and the parts that differed
+    # then as they were before ("" for what was no part).
+    why: str = ""
+    before: Mapping[str, str] = field(default_factory=dict)
 
 
 class FileDigests:
@@ -98,6 +104,8 @@ class BuildState:
         self._path = path
         self.files = FileDigests()
         self._steps: dict[str, StepRecord] = {}
+        self._versions: dict[str, str] = {}
+        self._summaries: dict[str, Summary] = {}
         self._load()
 
     def record(self, step_id: str) -> StepRecord | None:
@@ -112,10 +120,32 @@ class BuildState:
         """Drop what is known of a step."""
         self._steps.pop(step_id, None)
 
+    def version(self, fingerprint: str) -> str:
+        """The version of the tool that had ``fingerprint`` in some build; empty when not known."""
+        return self._versions.get(fingerprint, "")
+
+    def note_version(self, fingerprint: str, version: str) -> None:
+        """Remember what a tool calls itself."""
+        self._versions[fingerprint] = version
+
+    def summary(self, digest: str) -> Summary | None:
+        """The summary of the module text that has ``digest``, if it was noted."""
+        return self._summaries.get(digest)
+
+    def note_text(self, digest: str, path: Path) -> None:
+        """Remember a summary of the module text in ``path``; one that cannot be read has none."""
+        if digest not in self._summaries:
+            with suppress(OSError, UnicodeDecodeError):
+                self._summaries[digest] = summarize(path.read_text())
+
     def save(self) -> None:
         """Write the file atomically. Raises ``OSError``."""
+        alive = {value for record in self._steps.values() for value in record.parts.values()}
+        alive.update(value for record in self._steps.values() for value in record.before.values())
         document = {
             "schema": _SCHEMA,
+            "versions": {f: v for f, v in self._versions.items() if f in alive},
+            "summaries": {d: s for d, s in self._summaries.items() if d in alive},
             "files": self.files.dump(),
             "steps": {step_id: _record_to_json(r) for step_id, r in self._steps.items()},
         }
@@ -127,6 +157,8 @@ class BuildState:
     def _load(self) -> None:
         files = FileDigests()
         steps = {}
+        versions: dict[str, str] = {}
+        summaries: dict[str, Summary] = {}
         try:
             document = json.loads(self._path.read_bytes())
             if document["schema"] != _SCHEMA:
@@ -134,10 +166,16 @@ class BuildState:
             files.load(document["files"])
             for step_id, data in document["steps"].items():
                 steps[step_id] = _record_from_json(data)
+            for fingerprint, version in document["versions"].items():
+                versions[str(fingerprint)] = str(version)
+            for digest, functions in document["summaries"].items():
+                summaries[digest] = {str(f): [int(n) for n in ns] for f, ns in functions.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return  # absent, truncated or foreign: everything is looked at afresh
         self.files = files
         self._steps = steps
+        self._versions = versions
+        self._summaries = summaries
 
 
 def _record_to_json(record: StepRecord) -> dict[str, Any]:
@@ -148,6 +186,8 @@ def _record_to_json(record: StepRecord) -> dict[str, Any]:
         "discovered": [list(d) for d in record.result.discovered],
         "warnings": list(record.result.warnings),
         "seconds": record.result.seconds,
+        "why": record.why,
+        "before": dict(record.before),
     }
 
 
@@ -165,6 +205,8 @@ def _record_from_json(data: Mapping[str, Any]) -> StepRecord:
             warnings=tuple(str(w) for w in data["warnings"]),
             seconds=float(data["seconds"]),
         ),
+        why=str(data["why"]),
+        before={str(k): str(v) for k, v in data["before"].items()},
     )
 
 

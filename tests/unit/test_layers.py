@@ -16,6 +16,7 @@ LAYER = {
     "receipt": 2,
     "settings": 2,
     "events": 2,
+    "textdiff": 1,
     "explain": 2,
     "config": 3,
     "graph": 3,
