@@ -256,9 +256,12 @@ def _chunks(response: http.client.HTTPResponse, size_bytes: int = _CHUNK_BYTES) 
 
 
 def _redirect(source: SplitResult, response: http.client.HTTPResponse) -> SplitResult:
-    target = urlsplit(urljoin(source.geturl(), response.getheader("Location", "")))
+    try:
+        target = urlsplit(urljoin(source.geturl(), response.getheader("Location", "")))
+    except ValueError:
+        raise RemoteError("it redirects to something that is not an address") from None
     if target.scheme not in _PORTS or not target.hostname or target.username is not None:
-        raise RemoteError("it redirects to something that is not a web address")
+        raise RemoteError("it redirects to something that is not an address")
     if source.scheme == "https" and target.scheme != "https":
         raise RemoteError("it redirects to an unencrypted address")
     return target

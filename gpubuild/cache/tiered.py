@@ -38,6 +38,7 @@ class TieredStore:
         self._distrusted: set[Digest] = set()  # keys whose remote result turned out to be unusable
         self._places: dict[Digest, Stored] = {}  # of blobs that records from afar named
         self._unsent = 0
+        self._cancelled = False
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -121,14 +122,15 @@ class TieredStore:
         return self._local.clear()
 
     def cancel(self) -> None:
-        """See ``Store``: uploads that have not begun are dropped."""
+        """See ``Store``: uploads are dropped."""
+        self._cancelled = True
         self._remote.leave_alone()
 
     def close(self) -> None:
         """See ``Store``. Waits for uploads while the server takes them."""
         try:
             self._downloads.close()
-            left = self._uploads.drain(self._limits.drain)
+            left = self._uploads.drain(0.0 if self._cancelled else self._limits.drain)
             if self._remote.writable:
                 self._unsent += left
         finally:
