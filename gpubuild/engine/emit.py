@@ -14,6 +14,12 @@ class Emitter:
         self._anchor = anchor
         self._point = ir.InsertionPoint(anchor)
 
+    def inside(self, block: ir.Block) -> Emitter:
+        """An emitter at the end of ``block``, with the same location."""
+        other = Emitter(self._anchor)
+        other._point = ir.InsertionPoint(block)
+        return other
+
     def op(
         self,
         name: str,

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from gpubuild.engine import exchange
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
-from gpubuild.engine.subgroup_reduce import expand_subgroup_reduce
+from gpubuild.engine.subgroup_reduce import expand_subgroup_reduce, workgroup_position, workgroup_size
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.target import Kind
 
@@ -26,7 +27,10 @@ _FOREIGN_DIALECTS = {
 # LLVM wants library calls for these, which devices do not have, and aborts. The bindings have no class
 # for them.
 _WIDE_FLOATS = frozenset({"f80", "f128"})
-_LANE_EXCHANGES = frozenset({"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce"})
+_WORD_BITS = 32
+_LANE_EXCHANGES = frozenset(
+    {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
+)
 _UNSUPPORTED_ON_AMD = {
     "gpu.printf": "printing from a kernel is not supported on AMD GPUs",
     "cf.assert": "assertions in a kernel are not supported on AMD GPUs",
@@ -129,20 +133,13 @@ def _subgroup_size(op: ir.Operation, machine: Machine) -> None:
 def _subgroup_id(op: ir.Operation, machine: Machine) -> None:
     """Position of the work-item in its workgroup, x fastest, by the size of a subgroup."""
     emit = Emitter(op)
-    size_x, size_y = emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y")
-    rows = emit.binary("arith.muli", emit.dimension("thread_id", "z"), size_y)
-    rows = emit.binary("arith.addi", rows, emit.dimension("thread_id", "y"))
-    linear = emit.binary("arith.muli", rows, size_x)
-    linear = emit.binary("arith.addi", linear, emit.dimension("thread_id", "x"))
-    emit.replace(emit.binary("arith.divui", linear, emit.constant(machine.subgroup_size)))
+    emit.replace(emit.binary("arith.divui", workgroup_position(emit), emit.constant(machine.subgroup_size)))
 
 
 def _num_subgroups(op: ir.Operation, machine: Machine) -> None:
     """Size of the workgroup over the size of a subgroup, rounded up."""
     emit = Emitter(op)
-    total = emit.binary("arith.muli", emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y"))
-    total = emit.binary("arith.muli", total, emit.dimension("block_dim", "z"))
-    total = emit.binary("arith.addi", total, emit.constant(machine.subgroup_size - 1))
+    total = emit.binary("arith.addi", workgroup_size(emit), emit.constant(machine.subgroup_size - 1))
     emit.replace(emit.binary("arith.divui", total, emit.constant(machine.subgroup_size)))
 
 
@@ -150,25 +147,45 @@ def _subgroup_reduce(op: ir.Operation, machine: Machine) -> None:
     expand_subgroup_reduce(op, machine.subgroup_size)
 
 
+def _shuffle(op: ir.Operation, machine: Machine) -> None:
+    exchange.expand_shuffle(op, machine.kind, machine.subgroup_size)
+
+
 def _rotate(op: ir.Operation, machine: Machine) -> None:
-    """``gpu.rotate`` as a shuffle: each work-item reads ``offset`` further, around in its ``width``."""
-    offset, width = op.attributes["offset"].value, op.attributes["width"].value
-    i32 = ir.IntegerType.get_signless(32)
+    exchange.expand_rotate(op, machine.kind, machine.subgroup_size)
+
+
+def _subgroup_broadcast(op: ir.Operation, machine: Machine) -> None:
+    exchange.expand_broadcast(op, machine.kind, machine.subgroup_size)
+
+
+def _all_reduce(op: ir.Operation, _: Machine) -> None:
+    """Reduce narrow values as 32-bit ones: upstream exchanges nothing narrower."""
+    kind = op.operands[0].type
+    bits = _width(kind) if _is_float(kind) else ir.IntegerType(kind).width
+    if bits >= _WORD_BITS:
+        return
+    wide = ir.F32Type.get() if _is_float(kind) else ir.IntegerType.get_signless(_WORD_BITS)
+    name = str(op.attributes["op"]) if "op" in op.attributes else ""
+    widen = "arith.extf" if _is_float(kind) else "arith.extsi" if "si>" in name else "arith.extui"
+    narrow = "arith.truncf" if _is_float(kind) else "arith.trunci"
     emit = Emitter(op)
-    lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
-    lane = emit.op("arith.index_cast", [lane], [i32]).results[0]
-    further = emit.binary("arith.addi", lane, emit.constant(offset, i32))
-    inside = emit.binary("arith.andi", further, emit.constant(width - 1, i32))
-    group = emit.binary("arith.andi", lane, emit.constant(-width, i32))
-    shuffle = emit.op(
-        "gpu.shuffle",
-        [op.operands[0], emit.binary("arith.ori", group, inside), emit.constant(machine.subgroup_size, i32)],
-        [op.results[0].type, op.results[1].type],
-        {"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>")},
-    )
-    for old, new in zip(op.results, shuffle.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    value = emit.op(widen, [op.operands[0]], [wide]).results[0]
+    attributes = {key: op.attributes[key] for key in op.attributes}
+    reduced = emit.op("gpu.all_reduce", [value], [wide], attributes, regions=1)
+    if op.regions[0].blocks:
+        block = op.regions[0].blocks[0]
+        block.append_to(reduced.regions[0])
+        inside = Emitter(block.operations[0].operation)
+        for argument in block.arguments:
+            seen = inside.op(narrow, [argument], [kind])
+            argument.replace_all_uses_except(seen.results[0], seen)
+            argument.set_type(wide)
+        end = block.operations[len(block.operations) - 1].operation
+        closing = Emitter(end)
+        closing.op("gpu.yield", [closing.op(widen, [end.operands[0]], [wide]).results[0]], [])
+        end.erase()
+    emit.replace(emit.op(narrow, [reduced.results[0]], [kind]).results[0])
 
 
 def _atomic_region(op: ir.Operation, _: Machine | None = None) -> None:
@@ -236,7 +253,10 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "gpu.subgroup_id": _subgroup_id,
     "gpu.num_subgroups": _num_subgroups,
     "gpu.subgroup_reduce": _subgroup_reduce,
+    "gpu.shuffle": _shuffle,
     "gpu.rotate": _rotate,
+    "gpu.subgroup_broadcast": _subgroup_broadcast,
+    "gpu.all_reduce": _all_reduce,
     "memref.generic_atomic_rmw": _atomic_region,
     "memref.store": _store_bool,
     "memref.load": _load_bool,

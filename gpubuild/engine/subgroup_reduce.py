@@ -1,9 +1,16 @@
-"""Subgroup reduction as butterfly shuffles: ``gpu.subgroup_reduce`` has no lowering upstream."""
+"""Subgroup reduction as reads of other lanes: ``gpu.subgroup_reduce`` has no lowering upstream.
+
+The last subgroup of a workgroup need not be full (with 64 lanes it often is not), and reading a lane
+that is not there is undefined. A tree towards the first lane of each cluster, which skips what is
+absent, is right for any number of lanes. Where the workgroup is known to fill its subgroups, a
+butterfly does with one exchange less.
+"""
 
 from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine import exchange
 from gpubuild.engine.emit import Emitter
 
 _COMBINE = {
@@ -21,31 +28,27 @@ _COMBINE = {
     "minimumf": ("", "arith.minimumf"),
     "maximumf": ("", "arith.maximumf"),
 }
+_I32_BITS = 32
 
 
 def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int) -> None:
-    """Replace ``op``: after step k every work-item holds the result over 2^k of them.
-
-    A cluster of ``size`` work-items lies ``stride`` apart. Vectors are reduced element by element,
-    since a shuffle moves 32 or 64 bits.
-    """
+    """Replace ``op``. A cluster of ``size`` lanes lies ``stride`` apart; vectors go by element."""
     attributes = op.attributes
     name = str(attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
-    clustered = "cluster_size" in attributes
-    size = attributes["cluster_size"].value if clustered else subgroup_size
+    size = attributes["cluster_size"].value if "cluster_size" in attributes else subgroup_size
     stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
     emit = Emitter(op)
     value = op.operands[0]
-    distances = tuple(stride << step for step in range(size.bit_length() - 1))
+    reduction = _Reduction(emit, name, size, stride, subgroup_size, full=_fills_subgroups(op, subgroup_size))
     if not isinstance(value.type, ir.VectorType):
-        emit.replace(_reduce(emit, value, name, distances, subgroup_size))
+        emit.replace(reduction.reduce(value))
         return
     vector = ir.VectorType(value.type)
     result = value
     for index in range(vector.shape[0]):
         position = {"static_position": ir.DenseI64ArrayAttr.get([index])}
         element = emit.op("vector.extract", [value], [vector.element_type], position).results[0]
-        element = _reduce(emit, element, name, distances, subgroup_size)
+        element = reduction.reduce(element)
         result = emit.op("vector.insert", [element, result], [vector], position).results[0]
     emit.replace(result)
 
@@ -55,35 +58,89 @@ def combine_op(name: str, kind: ir.Type) -> str:
     return _COMBINE[name][1 if isinstance(kind, ir.FloatType) else 0]
 
 
-def _reduce(emit: Emitter, value: ir.Value, name: str, distances: tuple[int, ...], width: int) -> ir.Value:
-    combine = combine_op(name, value.type)
-    for distance in distances:
-        value = emit.binary(combine, value, _shuffled(emit, value, distance, width))
-    return value
+def workgroup_position(emit: Emitter) -> ir.Value:
+    """The work-item's number in its workgroup, x fastest."""
+    size_x, size_y = emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y")
+    rows = emit.binary("arith.muli", emit.dimension("thread_id", "z"), size_y)
+    rows = emit.binary("arith.addi", rows, emit.dimension("thread_id", "y"))
+    linear = emit.binary("arith.muli", rows, size_x)
+    return emit.binary("arith.addi", linear, emit.dimension("thread_id", "x"))
 
 
-def _shuffled(emit: Emitter, value: ir.Value, distance: int, width: int) -> ir.Value:
-    """``value`` of the work-item whose number differs in bit ``distance``."""
-    i32 = ir.IntegerType.get_signless(32)
-    kind = value.type
-    is_float = isinstance(kind, ir.FloatType)
-    bits = ir.FloatType(kind).width if is_float else ir.IntegerType(kind).width
-    carrier = value
-    if bits < 32:
-        narrow = ir.IntegerType.get_signless(bits)
-        if is_float:
-            carrier = emit.op("arith.bitcast", [carrier], [narrow]).results[0]
-        carrier = emit.op("arith.extui", [carrier], [i32]).results[0]
-    shuffle = emit.op(
-        "gpu.shuffle",
-        [carrier, emit.constant(distance, i32), emit.constant(width, i32)],
-        [carrier.type, ir.IntegerType.get_signless(1)],
-        {"mode": ir.Attribute.parse("#gpu<shuffle_mode xor>")},
-    )
-    moved = shuffle.results[0]
-    if bits < 32:
-        narrow = ir.IntegerType.get_signless(bits)
-        moved = emit.op("arith.trunci", [moved], [narrow]).results[0]
-        if is_float:
-            moved = emit.op("arith.bitcast", [moved], [kind]).results[0]
-    return moved
+def workgroup_size(emit: Emitter) -> ir.Value:
+    """How many work-items a workgroup has."""
+    total = emit.binary("arith.muli", emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y"))
+    return emit.binary("arith.muli", total, emit.dimension("block_dim", "z"))
+
+
+def _fills_subgroups(op: ir.Operation, subgroup_size: int) -> bool:
+    """Whether the kernel around ``op`` is written for workgroups of whole subgroups."""
+    parent = op.parent
+    while parent is not None:
+        for name in ("known_block_size", "gpu.known_block_size"):
+            if name in parent.operation.attributes:
+                items = 1
+                for extent in parent.operation.attributes[name]:
+                    items *= int(extent)
+                return items % subgroup_size == 0
+        parent = parent.operation.parent
+    return False
+
+
+class _Reduction:
+    def __init__(
+        self, emit: Emitter, name: str, size: int, stride: int, subgroup_size: int, *, full: bool
+    ) -> None:
+        self._emit = emit
+        self._name = name
+        self._steps = [stride << k for k in range(size.bit_length() - 1)]
+        self._full = full
+        self._width = self._constant(subgroup_size)
+        if full:
+            return
+        self._lane = exchange.lane_number(emit)
+        place = emit.binary("arith.divui", self._lane, self._constant(stride))
+        place = emit.binary("arith.remui", place, self._constant(size))
+        offset = emit.binary("arith.muli", place, self._constant(stride))
+        self._first = emit.binary("arith.subi", self._lane, offset)
+        self._end = emit.binary("arith.addi", self._first, self._constant(size * stride))
+        self._present = self._lanes_present()
+
+    def reduce(self, value: ir.Value) -> ir.Value:
+        """The reduction of the lane's cluster, in every lane."""
+        combine = combine_op(self._name, value.type)
+        if self._full:
+            for distance in self._steps:
+                other = self._read(value, self._constant(distance), mode="xor")
+                value = self._emit.binary(combine, value, other)
+            return value
+        for distance in reversed(self._steps):
+            value = self._take(value, combine, distance)
+        return self._read(value, self._first) if self._steps else value
+
+    def _take(self, value: ir.Value, combine: str, distance: int) -> ir.Value:
+        """Combine with the lane ``distance`` further, where the cluster has one."""
+        emit = self._emit
+        source = emit.binary("arith.addi", self._lane, self._constant(distance))
+        inside = exchange.below(emit, source, self._end)
+        there = emit.binary("arith.andi", inside, exchange.below(emit, source, self._present))
+        source = emit.op("arith.select", [there, source, self._lane], [source.type]).results[0]
+        both = emit.binary(combine, value, self._read(value, source))
+        return emit.op("arith.select", [there, both, value], [value.type]).results[0]
+
+    def _read(self, value: ir.Value, source: ir.Value, *, mode: str = "idx") -> ir.Value:
+        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+            return exchange.read_lane(at, word, source, self._width, mode=mode)
+
+        return exchange.move(self._emit, value, read)[0]
+
+    def _lanes_present(self) -> ir.Value:
+        """How many lanes this subgroup has, from its first one on (more than its size if it is full)."""
+        emit = self._emit
+        i32 = ir.IntegerType.get_signless(_I32_BITS)
+        rest = emit.binary("arith.subi", workgroup_size(emit), workgroup_position(emit))
+        rest = emit.op("arith.index_cast", [rest], [i32]).results[0]
+        return emit.binary("arith.addi", rest, self._lane)
+
+    def _constant(self, value: int) -> ir.Value:
+        return self._emit.constant(value, ir.IntegerType.get_signless(_I32_BITS))

@@ -15,7 +15,6 @@ from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.image import Kernel, image_text
 from gpubuild.engine.cpu.state import ModuleState, written_ops
-from gpubuild.engine.cpu.subgroup_reduce import expand_subgroup_reductions
 from gpubuild.engine.device import user_libraries
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.info import KernelInfo, info_json
@@ -101,7 +100,6 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             machine = rewrite.Machine(
                 kind=Kind.CPU, subgroup_size=layout.SUBGROUP, fast_math=params.fast_math, name=target
             )
-            expand_subgroup_reductions(module.operation)
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, PASSES, source=source)

@@ -4,7 +4,7 @@
 // RUN: gfx1100 asm
 
 gpu.module @k {
-  gpu.func @sum(%x: f32, %m: memref<?xf32>) kernel {
+  gpu.func @sum(%x: f32, %m: memref<?xf32>) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
     %s = gpu.subgroup_reduce add %x : (f32) -> f32
     %g = gpu.subgroup_id : index
     memref.store %s, %m[%g] : memref<?xf32>
