@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine import mlir, token_flow
+from gpubuild.engine import host_memory, mlir, token_flow
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.token_flow import TOKEN_TYPE, is_token
 
@@ -25,6 +25,8 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
 
     Raises ``StepError`` for tokens that upstream would lower to wrong code (see token_flow).
     """
+    host_memory.check(module, source)
+    host_memory.use_default_space(module)
     for function in list(module.body.operations):
         if function.operation.name == "func.func":
             ops = _async_ops(function.operation)
@@ -34,6 +36,8 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     for op in _async_ops(module.operation):
         _normalize_op(op)
     token_flow.fork(module)
+    host_memory.call_runtime(module)
+    token_flow.release(module)
 
 
 def _async_ops(root: ir.Operation) -> list[ir.Operation]:

@@ -24,8 +24,6 @@ PASSES = (
 # Why upstream's conversion leaves an op alone, where its name does not tell.
 _HINTS = {
     "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
-    "gpu.memcpy": "both memrefs must be contiguous: copy a strided view with memref.copy first",
-    "gpu.memset": "elements must be 16 or 32 bits wide",
     "gpu.printf": "only kernels can use it; host code calls printf of the C library",
     "async.execute": "the async dialect has no runtime here: use gpu.wait and gpu tokens",
 }

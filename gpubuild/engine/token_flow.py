@@ -8,7 +8,7 @@ destroy streams twice or take them for events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
@@ -16,6 +16,7 @@ from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.errors import Diagnostic, StepError
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
+RELEASE = "gpubuildStreamRelease"  # runtime/strided.c
 _LOOPS = frozenset({"affine.for", "affine.parallel", "scf.for", "scf.forall", "scf.parallel", "scf.while"})
 
 
@@ -45,7 +46,7 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
 def fork(module: ir.Module) -> None:
     """Give every consumer of a token but the last a stream of its own, which waits for the token."""
     seen: list[ir.Value] = []
-    consumers = [op for op in _users(module) if not _joins(op)]
+    consumers = [op for op in _users(module) if not is_join(op)]
     for op in reversed(consumers):
         for number in reversed(range(len(op.operands))):
             token = op.operands[number]
@@ -71,9 +72,67 @@ def _users(module: ir.Module) -> Iterator[ir.Operation]:
     yield from found
 
 
-def _joins(op: ir.Operation) -> bool:
+def is_join(op: ir.Operation) -> bool:
     """`gpu.wait async` begins a stream that waits for others and leaves those as they are."""
     return bool(op.name == "gpu.wait" and len(op.results) > 0)
+
+
+def release(module: ir.Module) -> None:
+    """Destroy the streams of chains that no host code waits for, in place: upstream leaves them behind.
+
+    A stream that is destroyed still does what it has to do. Runs after :func:`fork`.
+    """
+    ends = [token for token in _tokens(module) if not any(_goes_on(use.owner) for use in token.uses)]
+    for token in ends:
+        last = _last_use(token)
+        with ir.InsertionPoint.after(last), last.location:
+            callee = {"callee": ir.FlatSymbolRefAttr.get(RELEASE)}
+            ir.Operation.create("func.call", operands=[token], attributes=callee)
+    if ends:
+        declare(module, RELEASE, [ir.Type.parse(TOKEN_TYPE)])
+
+
+def declare(module: ir.Module, name: str, operands: Sequence[ir.Type]) -> None:
+    """Declare a function of the runtime without results; tokens become streams in a call of it."""
+    with ir.InsertionPoint(module.body), module.operation.location:
+        attributes = {
+            "sym_name": ir.StringAttr.get(name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(operands), [])),
+            "sym_visibility": ir.StringAttr.get("private"),
+        }
+        ir.Operation.create("func.func", attributes=attributes, regions=1)
+
+
+def _tokens(module: ir.Module) -> list[ir.Value]:
+    found: list[ir.Value] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith(("gpu.", "nvgpu.")):
+            found.extend(result for result in op.results if is_token(result))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _goes_on(op: ir.Operation) -> bool:
+    return not is_join(op) and op.name != "func.call"
+
+
+def _last_use(token: ir.Value) -> ir.Operation:
+    """The last op of the token's block that uses it, itself or somewhere inside; else who made it."""
+    block = token.owner.operation.block
+    last = token.owner.operation
+    inside = set()
+    for use in token.uses:
+        op = use.owner.operation
+        while op.block != block:
+            op = op.parent.operation
+        inside.add(op)
+    for op in block.operations:
+        if op.operation in inside:
+            last = op.operation
+    return last
 
 
 def _refusal(op: ir.Operation) -> str:

@@ -311,7 +311,6 @@ def test_tokens_that_upstream_would_mistake_are_refused(tmp_path: Path, lines: s
 @pytest.mark.parametrize(
     ("lines", "hint"),
     [
-        ("%d = gpu.alloc (%n) : memref<?xf64>\n gpu.memset %d, %x : memref<?xf64>, f64", "16 or 32 bits"),
         ('gpu.printf "hi"', "only kernels"),
         ("%t = async.execute { async.yield }\n async.await %t : !async.token", "gpu tokens"),
         ("%d = gpu.alloc (%n) : memref<?xf32, #gpu.address_space<global>>", "left out"),

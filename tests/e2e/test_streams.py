@@ -1,0 +1,336 @@
+"""Streams, tokens and memory operations of host code, built with the real tools and run on the CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import Outcome, gpubuild
+
+PRINTS = """
+  func.func private @printI64(i64)
+  func.func private @printNewline()
+  func.func @show(%v: i64) {
+    call @printI64(%v) : (i64) -> ()
+    call @printNewline() : () -> ()
+    return
+  }
+"""
+
+# Each kernel counts itself, then waits for the others: alone, none of them ends.
+MEET = """
+module attributes {gpu.container_module} {
+  gpu.module @k {
+    gpu.func @meet(%m: memref<1xi32>, %n: i32) kernel {
+      %c0 = arith.constant 0 : index
+      %zero = arith.constant 0 : i32
+      %one = arith.constant 1 : i32
+      %old = memref.atomic_rmw addi %one, %m[%c0] : (i32, memref<1xi32>) -> i32
+      scf.while : () -> () {
+        %seen = memref.atomic_rmw addi %zero, %m[%c0] : (i32, memref<1xi32>) -> i32
+        %few = arith.cmpi slt, %seen, %n : i32
+        scf.condition(%few)
+      } do {
+        scf.yield
+      }
+      gpu.return
+    }
+  }
+  func.func @main() {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0 : i32
+    %n = arith.constant 3 : i32
+    %m = gpu.alloc host_shared () : memref<1xi32>
+    memref.store %zero, %m[%c0] : memref<1xi32>
+    %a = gpu.launch_func async @k::@meet blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)
+      args(%m : memref<1xi32>, %n : i32)
+    %b = gpu.launch_func async @k::@meet blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)
+      args(%m : memref<1xi32>, %n : i32)
+    %t = gpu.wait async
+    %c = gpu.launch_func async [%t] @k::@meet blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)
+      args(%m : memref<1xi32>, %n : i32)
+    gpu.wait [%a, %b, %c]
+    %v = memref.load %m[%c0] : memref<1xi32>
+    %w = arith.extsi %v : i32 to i64
+    call @show(%w) : (i64) -> ()
+    return
+  }
+PRINTS}
+"""
+
+# Two fills in streams of their own, both joined by a sum, which a copy and the host wait for.
+DIAMOND = """
+module attributes {gpu.container_module} {
+  gpu.module @k {
+    gpu.func @slow_fill(%m: memref<1000xi64>, %v: i64) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %n = arith.constant 20000 : index
+      %w = arith.constant 1000 : index
+      scf.for %i = %c0 to %n step %c1 {
+        %j = arith.remui %i, %w : index
+        memref.store %v, %m[%j] : memref<1000xi64>
+      }
+      gpu.return
+    }
+    gpu.func @add(%a: memref<1000xi64>, %b: memref<1000xi64>) kernel {
+      %i = gpu.global_id x
+      %x = memref.load %a[%i] : memref<1000xi64>
+      %y = memref.load %b[%i] : memref<1000xi64>
+      %s = arith.addi %x, %y : i64
+      memref.store %s, %a[%i] : memref<1000xi64>
+      gpu.return
+    }
+  }
+  func.func @main() {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c10 = arith.constant 10 : index
+    %c100 = arith.constant 100 : index
+    %last = arith.constant 999 : index
+    %four = arith.constant 4 : i64
+    %seven = arith.constant 7 : i64
+    %h = memref.alloc() : memref<1000xi64>
+    scf.for %round = %c0 to %c100 step %c1 {
+      %t0 = gpu.wait async
+      %a, %t1 = gpu.alloc async [%t0] () : memref<1000xi64>
+      %b, %t2 = gpu.alloc async [%t0] () : memref<1000xi64>
+      %t3 = gpu.launch_func async [%t1] @k::@slow_fill blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)
+        args(%a : memref<1000xi64>, %four : i64)
+      %t4 = gpu.launch_func async [%t2] @k::@slow_fill blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)
+        args(%b : memref<1000xi64>, %seven : i64)
+      %t5 = gpu.wait async [%t3, %t4]
+      %t6 = gpu.launch_func async [%t5] @k::@add blocks in (%c10, %c1, %c1) threads in (%c100, %c1, %c1)
+        args(%a : memref<1000xi64>, %b : memref<1000xi64>)
+      %t7 = gpu.memcpy async [%t6] %h, %a : memref<1000xi64>, memref<1000xi64>
+      %t8 = gpu.dealloc async [%t7] %a : memref<1000xi64>
+      %t9 = gpu.dealloc async [%t7] %b : memref<1000xi64>
+      gpu.wait [%t8, %t9]
+      %x = memref.load %h[%c0] : memref<1000xi64>
+      %y = memref.load %h[%last] : memref<1000xi64>
+      %s = arith.addi %x, %y : i64
+      %twentytwo = arith.constant 22 : i64
+      %right = arith.cmpi eq, %s, %twentytwo : i64
+      cf.assert %right, "out of order"
+    }
+    %x = memref.load %h[%c0] : memref<1000xi64>
+    call @show(%x) : (i64) -> ()
+    return
+  }
+PRINTS}
+"""
+
+# Nobody waits for the kernel, which is under way when main returns.
+PENDING = """
+module attributes {gpu.container_module} {
+  gpu.module @k {
+    gpu.func @late(%n: index) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %one = arith.constant 1 : i64
+      %m = memref.alloca() : memref<1xi64>
+      memref.store %one, %m[%c0] : memref<1xi64>
+      scf.for %i = %c0 to %n step %c1 {
+        %x = memref.load %m[%c0] : memref<1xi64>
+        %y = arith.muli %x, %x : i64
+        %z = arith.addi %y, %one : i64
+        memref.store %z, %m[%c0] : memref<1xi64>
+      }
+      %r = memref.load %m[%c0] : memref<1xi64>
+      %zero = arith.constant 0 : i64
+      %all = arith.cmpi ne, %r, %zero : i64
+      gpu.printf "late %d\\0A", %all : i1
+      gpu.return
+    }
+  }
+  func.func @main() {
+    %c1 = arith.constant 1 : index
+    %n = arith.constant 30000000 : index
+    %t = gpu.launch_func async @k::@late blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1) args(%n : index)
+    return
+  }
+}
+"""
+
+
+def fills() -> tuple[str, str]:
+    """A program that fills memory of every width, and what it prints."""
+    lines, expected = [], []
+    values = {"i8": -3, "i16": 300, "i32": 70000, "i64": 1 << 40, "index": 5, "i1": 1}
+    for kind, value in values.items():
+        literal = "true" if kind == "i1" else f"{value} : {kind}"
+        cast = {"i64": "", "index": "arith.index_cast", "i1": "arith.extui"}.get(kind, "arith.extsi")
+        name = f"%{kind}"
+        memref = f"memref<13x{kind}>"
+        lines.append(f"""
+    {name}_v = arith.constant {literal}
+    {name}_h = memref.alloc() : {memref}
+    {name}_d = gpu.alloc () : {memref}
+    gpu.memset {name}_d, {name}_v : {memref}, {kind}
+    gpu.memcpy {name}_h, {name}_d : {memref}, {memref}
+    gpu.dealloc {name}_d : {memref}
+    {name}_x = memref.load {name}_h[%c12] : {memref}""")
+        if cast:
+            lines.append(f"    {name}_w = {cast} {name}_x : {kind} to i64")
+        lines.append(f"    call @show({name}_{'w' if cast else 'x'}) : (i64) -> ()")
+        expected.append(str(value))
+    text = (
+        "module attributes {gpu.container_module} {\n  func.func @main() {\n"
+        "    %c12 = arith.constant 12 : index\n" + "\n".join(lines) + "\n    return\n  }\nPRINTS}\n"
+    )
+    return text, "\n".join(expected) + "\n"
+
+
+# A 2 x 3 tile at (1, 2) of a 4 x 8 matrix: set, and copied there and back.
+TILES = """
+module attributes {gpu.container_module} {
+  func.func private @printMemrefI32(memref<*xi32>) attributes {llvm.emit_c_interface}
+  func.func @main() {
+    %seven = arith.constant 7 : i32
+    %one = arith.constant 1 : i32
+    %m = gpu.alloc host_shared () : memref<4x8xi32>
+    gpu.memset %m, %one : memref<4x8xi32>, i32
+    %tile = memref.subview %m[1, 2] [2, 3] [1, 1]
+      : memref<4x8xi32> to memref<2x3xi32, strided<[8, 1], offset: 10>>
+    gpu.memset %tile, %seven : memref<2x3xi32, strided<[8, 1], offset: 10>>, i32
+    %h = memref.alloc() : memref<2x3xi32>
+    gpu.memcpy %h, %tile : memref<2x3xi32>, memref<2x3xi32, strided<[8, 1], offset: 10>>
+    %column = memref.subview %m[0, 7] [4, 1] [1, 1]
+      : memref<4x8xi32> to memref<4xi32, strided<[8], offset: 7>>
+    %row = memref.subview %m[1, 1] [1, 4] [1, 1] : memref<4x8xi32> to memref<4xi32, strided<[1], offset: 9>>
+    %t0 = gpu.wait async
+    %t1 = gpu.memcpy async [%t0] %column, %row
+      : memref<4xi32, strided<[8], offset: 7>>, memref<4xi32, strided<[1], offset: 9>>
+    gpu.wait [%t1]
+    %um = memref.cast %m : memref<4x8xi32> to memref<*xi32>
+    %uh = memref.cast %h : memref<2x3xi32> to memref<*xi32>
+    call @printMemrefI32(%um) : (memref<*xi32>) -> ()
+    call @printMemrefI32(%uh) : (memref<*xi32>) -> ()
+    gpu.dealloc %m : memref<4x8xi32>
+    return
+  }
+}
+"""
+MATRIX = "[[1,1,1,1,1,1,1,1],[1,1,7,7,7,1,1,7],[1,1,7,7,7,1,1,7],[1,1,1,1,1,1,1,7]]"
+TILE = "[[7,7,7],[7,7,7]]"
+
+FILLS, FILLED = fills()
+
+# Several host threads launch kernels of two modules, each on memory of its own.
+ADD = """
+module attributes {gpu.container_module} {
+  gpu.module @MODULE {
+    gpu.func @add(%m: memref<?xi64>, %v: i64) kernel {
+      %i = gpu.global_id x
+      %x = memref.load %m[%i] : memref<?xi64>
+      %y = arith.addi %x, %v : i64
+      memref.store %y, %m[%i] : memref<?xi64>
+      gpu.return
+    }
+  }
+  func.func @FUNCTION(%m: memref<?xi64>, %v: i64) attributes {llvm.emit_c_interface} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %n = memref.dim %m, %c0 : memref<?xi64>
+    %blocks = arith.ceildivui %n, %c16 : index
+    %t0 = gpu.wait async
+    %d, %t1 = gpu.alloc async [%t0] (%n) : memref<?xi64>
+    %t2 = gpu.memcpy async [%t1] %d, %m : memref<?xi64>, memref<?xi64>
+    %t3 = gpu.launch_func async [%t2] @MODULE::@add blocks in (%blocks, %c1, %c1) threads in (%c16, %c1, %c1)
+      args(%d : memref<?xi64>, %v : i64)
+    %t4 = gpu.memcpy async [%t3] %m, %d : memref<?xi64>, memref<?xi64>
+    %t5 = gpu.dealloc async [%t4] %d : memref<?xi64>
+    gpu.wait [%t5]
+    return
+  }
+}
+"""
+THREADS = r"""
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+struct memref { int64_t *base, *data, offset, size, stride; };
+void _mlir_ciface_add_one(struct memref *, int64_t), _mlir_ciface_add_two(struct memref *, int64_t);
+enum { THREADS = 6, N = 4096, ROUNDS = 25 };
+static int64_t data[THREADS][N];
+static void *work(void *row) {
+    struct memref m = {row, row, 0, N, 1};
+    for (int i = 0; i < ROUNDS; i++) {
+        _mlir_ciface_add_one(&m, 1);
+        _mlir_ciface_add_two(&m, 100);
+    }
+    return NULL;
+}
+int main(void) {
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, data[i]);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    long wrong = 0;
+    for (int i = 0; i < THREADS; i++)
+        for (int j = 0; j < N; j++) wrong += data[i][j] != 101 * ROUNDS;
+    printf("%ld wrong\n", wrong);
+    return wrong != 0;
+}
+"""
+PROGRAMS = {"meet": MEET, "diamond": DIAMOND, "pending": PENDING, "fills": FILLS, "tiles": TILES}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("streams")
+    yaml = ["version: 1", "targets: {sm_80: {}, gfx90a: {}, cpu: {}}", "programs:"]
+    for name, text in PROGRAMS.items():
+        (folder / f"{name}.mlir").write_text(text.replace("PRINTS", PRINTS))
+        # Printing from kernels is not to be had on AMD GPUs.
+        only = ", targets: [sm_80, cpu]" if "gpu.printf" in text else ""
+        yaml.append(f"  {name}: {{sources: [{name}.mlir]{only}}}")
+    for number in ("one", "two"):
+        text = ADD.replace("MODULE", f"k_{number}").replace("FUNCTION", f"add_{number}")
+        (folder / f"{number}.mlir").write_text(text)
+    (folder / "threads.c").write_text(THREADS)
+    yaml.append("  threads: {sources: [one.mlir, two.mlir, threads.c], link: {libraries: [pthread]}}")
+    (folder / "targets.yaml").write_text("\n".join(yaml) + "\n")
+    outcome = gpubuild("build", cwd=folder)
+    assert outcome.code == 0, outcome.err + outcome.out
+    return folder / "build"
+
+
+def run(built: Path, name: str, threads: str = "") -> Outcome:
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": threads}
+    done = subprocess.run(
+        [built / name / name], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", ""])
+def test_kernels_of_several_streams_run_at_the_same_time(built: Path, threads: str) -> None:
+    assert run(built, "meet", threads).out == "3\n"
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_streams_that_part_and_meet(built: Path, threads: str) -> None:
+    assert run(built, "diamond", threads).out == "11\n"
+
+
+def test_work_that_nobody_waits_for_is_done_before_the_program_ends(built: Path) -> None:
+    assert run(built, "pending").out == "late 1\n"
+
+
+def test_fills_of_every_width(built: Path) -> None:
+    assert run(built, "fills").out == FILLED
+
+
+def test_copies_and_fills_of_tiles(built: Path) -> None:
+    """Upstream would copy and set the first 6 elements of the matrix."""
+    printed = "".join(line for line in run(built, "tiles").out.splitlines() if "base@" not in line)
+    assert "".join(printed.split()) == MATRIX + TILE
+
+
+def test_host_threads_that_launch_kernels_of_two_modules(built: Path) -> None:
+    assert run(built, "threads", "3").out == "0 wrong\n"
