@@ -49,6 +49,7 @@ static struct {
     pthread_cond_t finished;
     struct job *jobs;
     unsigned threads; /* of the pool, that is without those that launch */
+    unsigned active;  /* threads at work, of the pool or not */
     bool started;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER};
 
@@ -141,7 +142,11 @@ static void take_part(struct job *job) {
 
 /* ---- the pool ---- */
 
+/* With several launches under way, each has the thread it came from: the pool only fills up what is left. */
 static struct job *joinable_job(void) {
+    if (pool.active > pool.threads) {
+        return NULL;
+    }
     for (struct job *job = pool.jobs; job != NULL; job = job->later) {
         if (job->ever_joined + 1 < job->max_threads && atomic_load(&job->next) < job->tasks) {
             return job;
@@ -159,11 +164,13 @@ static void *pool_thread(void *unused) {
             pthread_cond_wait(&pool.work, &pool.lock);
             continue;
         }
+        pool.active++;
         job->joined++;
         job->ever_joined++;
         pthread_mutex_unlock(&pool.lock);
         take_part(job);
         pthread_mutex_lock(&pool.lock);
+        pool.active--;
         if (--job->joined == 0) {
             pthread_cond_broadcast(&pool.finished);
         }
@@ -190,7 +197,7 @@ static void forget_pool(void) {
     pthread_cond_init(&pool.work, NULL);
     pthread_cond_init(&pool.finished, NULL);
     pool.jobs = NULL;
-    pool.threads = 0;
+    pool.threads = pool.active = 0;
     pool.started = false;
 }
 
@@ -229,6 +236,7 @@ static void run_job(struct job *job) {
     if (job->chunk == 0) {
         job->chunk = 1;
     }
+    pool.active++;
     bool alone = threads == 1 || job->tasks == 1;
     if (!alone) {
         job->later = pool.jobs;
@@ -237,15 +245,16 @@ static void run_job(struct job *job) {
     }
     pthread_mutex_unlock(&pool.lock);
     take_part(job);
-    if (alone) {
-        return;
-    }
     pthread_mutex_lock(&pool.lock);
+    pool.active--;
     for (struct job **link = &pool.jobs; *link != NULL; link = &(*link)->later) {
         if (*link == job) {
             *link = job->later;
             break;
         }
+    }
+    if (joinable_job() != NULL) {
+        pthread_cond_broadcast(&pool.work); /* for the threads that this one left no room for */
     }
     while (job->joined > 0) {
         pthread_cond_wait(&pool.finished, &pool.lock);
