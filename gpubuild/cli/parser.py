@@ -40,6 +40,13 @@ examples:
   GPUBUILD_DEVICE=cpu gpubuild run --all
                                     every program, each checked against the expected.txt beside its source
 """
+_EXPLAIN_EPILOG = """\
+examples:
+  gpubuild explain saxpy/link
+  gpubuild explain saxpy/saxpy_kernels/sm_90
+                                    short for saxpy/compile/saxpy_kernels/sm_90
+  gpubuild build -n --explain       the ids of all steps, and what would be done
+"""
 _COMPILE_EPILOG = """\
 examples:
   gpubuild compile k.mlir -t sm_90 --emit asm -o -
@@ -97,7 +104,7 @@ def make_parser() -> Parser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for add in (_build, _run, _compile, _inspect, _doctor, _clean, _init, _cache):
+    for add in (_build, _run, _compile, _explain, _inspect, _doctor, _clean, _init, _cache):
         add(commands)
     return parser
 
@@ -156,6 +163,21 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     parser.add_argument("--passes", metavar="PIPELINE", help="replace our pass pipeline for the kernels")
     parser.add_argument("--source-passes", metavar="PIPELINE", help="run on the file before it is split")
+
+
+def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = _command(
+        commands, "explain", "show what a step depends on, now and last time, and why it last ran",
+        epilog=_EXPLAIN_EPILOG,
+    )  # fmt: skip
+    parser.add_argument("step", metavar="STEP", help="a step's id, or enough of its parts")
+    _add_project(parser)
+    parser.add_argument(
+        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
+        help="as given to build; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="also list what has not changed")
+    _add_json(parser)
 
 
 def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:

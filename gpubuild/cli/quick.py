@@ -85,13 +85,13 @@ def parse(arguments: list[str]) -> Options | None:
             what = _VALUES[name]
             if not separator:
                 value = next(rest, "")
-            if not value or value.startswith("-"):
+            if not value or value.startswith("-") or what in values:
                 return None
             if what == "targets":
                 options.targets.append(value)
             else:
                 values[what] = value
-        elif argument.startswith("-j"):
+        elif argument.startswith("-j") and "jobs" not in values:
             values["jobs"] = argument[2:]
         elif argument.startswith("-") or not argument:
             return None
@@ -168,7 +168,7 @@ def _document(found: receipt.Receipt, seconds: float) -> str:
         f'{{\n  "schema": 1,\n  "programs": [\n{programs}\n  ],\n  "steps": [\n'
         + ",\n".join(steps)
         + f'\n  ],\n  "summary": {{\n    "ok": true,\n    "steps": {found.steps},\n{counts}'
-        f'    "seconds": {round(seconds, 3)},\n    "warnings": []\n  }}\n}}\n'
+        f'    "seconds": {round(seconds, 3)},\n    "warnings": [],\n    "cache": null\n  }}\n}}\n'
     )
 
 

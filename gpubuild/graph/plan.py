@@ -70,6 +70,14 @@ class Plan:
 
         return list(nx.lexicographical_topological_sort(self._graph))
 
+    def order_before(self, step_id: str) -> list[str]:
+        """What must be done before ``step_id`` can start, producers first; deterministic."""
+        import networkx as nx
+
+        return list(
+            nx.lexicographical_topological_sort(self._graph.subgraph(nx.ancestors(self._graph, step_id)))
+        )
+
     def needs(self, step_id: str) -> set[str]:
         """Steps whose outputs ``step_id`` reads."""
         return set(self._graph.predecessors(step_id))

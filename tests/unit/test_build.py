@@ -31,12 +31,18 @@ class FakeTools:
 
     def __init__(self) -> None:
         self.fingerprints: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
         self.absent: set[str] = set()
 
     def find(self, name: str) -> Tool | None:
         if name in self.absent:
             return None
-        return Tool(name=name, command=(name,), version="1", fingerprint=self.fingerprints.get(name, "f"))
+        return Tool(
+            name=name,
+            command=(name,),
+            version=self.versions.get(name, "1"),
+            fingerprint=self.fingerprints.get(name, name),
+        )
 
     def require(self, name: str) -> Tool:
         tool = self.find(name)
@@ -105,23 +111,26 @@ class World:
         self.project = make_project(self.root, *self.project.programs.values(), targets=targets)
 
     def build(self, project: Project | None = None, **options: object) -> BuildReport:
+        builder = self.builder(project, **options)
+        try:
+            return builder.build()
+        finally:
+            self.jobs = self.executor.jobs
+
+    def builder(self, project: Project | None = None, **options: object) -> Builder:
         build_dir = options.pop("build_dir", self.root / "build")
         assert isinstance(build_dir, Path)
-        executor = FakeExecutor(self.engine, workers=2)
+        self.executor = FakeExecutor(self.engine, workers=2)
         self.events = Events()
-        builder = Builder(
+        return Builder(
             project=project or self.project,
             options=BuildOptions(build_dir=build_dir, **options),  # type: ignore[arg-type]
             layout=Layout(root=self.root, build_dir=build_dir),
             listener=self.events,
             toolchain=self.tools,  # type: ignore[arg-type]
             store=self.store,
-            executor=executor,
+            executor=self.executor,
         )
-        try:
-            return builder.build()
-        finally:
-            self.jobs = executor.jobs
 
     def ran(self) -> set[str]:
         return {j.step_id for j in self.jobs}

@@ -1,0 +1,106 @@
+"""``gpubuild explain STEP``: what the step's key is made of, now and last time, and why it last ran."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+from gpubuild.cli.console import Console, paint
+from gpubuild.cli.document import dump
+from gpubuild.cli.project import build_folder, load
+from gpubuild.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpubuild.build import Explanation
+
+_LISTED = 8  # candidates named when a short form fits several steps
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command. Compiles nothing; sources that changed are scanned, since that makes the plan."""
+    from gpubuild.build import BuildOptions, open_builder
+
+    console: Console = options.console
+    project = load(options)
+    request = BuildOptions(
+        build_dir=build_folder(options, project.root), targets=tuple(dict.fromkeys(options.targets))
+    )
+    with open_builder(project, options.settings, request, threads=False) as builder:
+        plan = builder.scan()
+        found = builder.explain(plan, plan.steps[find_step(options.step, plan.steps)])
+    console.print(
+        dump(to_json(found)) if options.json else render(found, color=console.color_out, all_rows=options.all)
+    )
+    return 0
+
+
+def find_step(name: str, known: Collection[str]) -> str:
+    """The id that ``name`` is, or is short for: some of its parts, in order.
+
+    ``app/k/sm_90`` stands for ``app/compile/k/sm_90``. Raises ``UsageError`` for none or several.
+    """
+    if name in known:
+        return name
+    parts = [part.removeprefix("@") for part in name.split("/")]
+    fitting = [step for step in known if _is_within(parts, step.split("/"))]
+    # `saxpy/k` would fit each of its compile steps: what ends with the last part fits better.
+    closest = [step for step in fitting if step.split("/")[-1] == parts[-1]] or fitting
+    if len(closest) == 1:
+        return closest[0]
+    if closest:
+        listed = ", ".join(closest[:_LISTED]) + ", …" * (len(closest) > _LISTED)
+        raise UsageError(f"{name} could be {len(closest)} steps: {listed}", hint="give more of the step's id")
+    near = difflib.get_close_matches(name, known, 1, cutoff=0.4)
+    raise UsageError(
+        f"there is no step {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+        hint="`gpubuild build -n --explain` lists all steps",
+    )
+
+
+def render(found: Explanation, *, color: bool, all_rows: bool) -> str:
+    """A headline and a table; unchanged rows only with ``all_rows`` or when nothing changed."""
+    lines = [f"{paint(found.step, 'bold', on=color)}: {found.state}"]
+    if found.why:
+        lines.append(f"  last brought up to date because: {found.why}")
+    listed = [row for row in found.rows if row.changed or all_rows]
+    if not listed:
+        listed = list(found.rows)
+    cells = [("", "last time", "now"), *((row.name, row.before, row.now) for row in listed)]
+    widths = [max(len(row[column]) for row in cells) for column in range(2)]
+    changed = {row.name for row in found.rows if row.changed}
+    for name, before, now in cells:
+        mark = "*" if name in changed else " "
+        line = f"{mark} {name:{widths[0]}}  {before:{widths[1]}}  {now}".rstrip()
+        lines.append(paint(line, "yellow", on=color) if name in changed else line)
+    hidden = len(found.rows) - len(listed)
+    if hidden:
+        lines.append(f"  ({hidden} more are the same; --all lists them)")
+    return "\n".join(lines)
+
+
+def to_json(found: Explanation) -> dict[str, Any]:
+    """For scripts."""
+    return {
+        "schema": 1,
+        "step": found.step,
+        "status": found.status.value,
+        "state": found.state,
+        "why": found.why,
+        "parts": [
+            {
+                "name": row.name,
+                "before": row.before or None,
+                "now": row.now or None,
+                "changed": row.changed,
+            }
+            for row in found.rows
+        ],
+    }
+
+
+def _is_within(wanted: Iterable[str], parts: Iterable[str]) -> bool:
+    """Whether ``wanted`` is a subsequence of ``parts``."""
+    rest = iter(parts)
+    return all(any(part == other for other in rest) for part in wanted)

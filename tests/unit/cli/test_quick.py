@@ -1,0 +1,109 @@
+"""The quick answer to ``build``: it must read arguments as the whole parser does, or not at all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpubuild import receipt
+from gpubuild.cli import quick
+from gpubuild.cli.document import build_document, dump
+from gpubuild.cli.parser import parse
+from gpubuild.errors import UsageError
+from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.step import StepKind
+
+PIECES = (
+    ["app"], ["b"], ["-q"], ["-v"], ["-k"], ["--keep-going"], ["--json"], ["--explain"], ["--no-cache"],
+    ["-j", "4"], ["-j4"], ["-j", "0"], ["-j0"], ["-jx"], ["--jobs=3"], ["--jobs", "-1"], ["-j"],
+    ["-t", "cpu"], ["-t", "sm_90"], ["--target=cpu"], ["-t"], ["-tcpu"],
+    ["-f", "x/targets.yaml"], ["--file=y.yaml"], ["-f="], ["--file="], ["-f", ""],
+    ["--build-dir", "out"], ["--build-dir=out"], ["--cache-dir", "c"],
+    ["-n"], ["--trace", "t.json"], ["--", "x"], ["--nonsense"], ["--jso"], ["-kq"], ["-h"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_arguments_mean_what_the_parser_says(count: int) -> None:
+    understood = 0
+    for pieces in itertools.product(PIECES, repeat=count):
+        arguments = [argument for piece in pieces for argument in piece]
+        found = quick.parse(arguments)
+        if found is None:
+            continue
+        understood += 1
+        try:
+            options = parse(["build", *arguments])
+        except UsageError as error:
+            raise AssertionError(f"{arguments}: the parser says: {error}") from error
+        assert found.programs == options.programs, arguments
+        assert found.targets == options.targets, arguments
+        assert Path(found.file) == options.file, arguments
+        assert (Path(found.build_dir) if found.build_dir else None) == options.build_dir, arguments
+        flags = {
+            f for f in ("quiet", "verbose", "keep_going", "explain", "json", "no_cache") if vars(options)[f]
+        }
+        assert found.flags == flags, arguments
+        assert not options.dry_run
+        assert options.trace is None
+    assert understood >= 15**count / 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-n"],
+        ["--trace", "x"],
+        ["app", "app"],
+        ["-t", "a", "-t", "a"],
+        ["--build-dir", "a/../b"],
+        ["-j", "0"],
+    ],
+)
+def test_the_unusual_is_left_to_the_whole_command(arguments: list[str]) -> None:
+    assert quick.parse(arguments) is None
+
+
+def test_the_document_is_that_of_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    step = StepReport(
+        id='a/"ü"', kind=StepKind.LINK, program="a", module="", target="", status=Status.UP_TO_DATE,
+        outputs=(tmp_path / "build/a", Path("/elsewhere/b")),
+    )  # fmt: skip
+    other = StepReport(
+        id="a/compile", kind=StepKind.COMPILE, program="a", module="m", target="t", status=Status.UP_TO_DATE,
+        outputs=(tmp_path / "build/m",),
+    )  # fmt: skip
+    report = BuildReport(steps=(step, other), executables={"a": tmp_path / "build/a"}, seconds=0.0)
+    show = {
+        "steps": [[s.id, s.kind.value, s.module, s.target, list(map(str, s.outputs))] for s in report.steps]
+    }
+    found = receipt.Receipt(
+        {"steps": 2, "programs": [["a", str(tmp_path / "build/a")]], "warnings": []},
+        json.dumps(show).encode(),
+    )
+
+    def shown(path: Path) -> str:
+        return quick.shown(str(path))
+
+    assert quick._document(found, 0.0) == dump(build_document(report, ["a"], shown)) + "\n"
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys; from gpubuild.cli import main, quick; quick.answer(['app']);"
+        "print(*sorted(m.partition('.')[0] for m in sys.modules))"
+    )
+    path = f"import sys; sys.path.insert(0, {str(Path(quick.__file__).parents[2])!r})"
+    command = [sys.executable, "-I", "-S", "-c", f"{path}; {code}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    heavy = {
+        "networkx", "diskcache", "sqlite3", "mlir", "llvmlite", "rich", "yaml", "argparse", "dataclasses",
+        "pathlib", "subprocess", "threading", "inspect", "concurrent", "shutil",
+    }  # fmt: skip
+    assert not heavy & set(done.stdout.split())

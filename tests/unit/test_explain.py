@@ -1,0 +1,191 @@
+"""Reasons: in words that name what a person changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.projects import TARGETS, make_program
+from unit.test_build import World
+
+from gpubuild.build import Explanation
+from gpubuild.cli.explain import find_step, render, to_json
+from gpubuild.errors import UsageError
+from gpubuild.explain import Row, Vocabulary, why_changed
+from gpubuild.model.result import Status
+from gpubuild.model.step import Step
+
+WORDS = Vocabulary(version=lambda _: "", summary=lambda _: None)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def reasons(world: World) -> dict[str, str]:
+    return {s.id: s.reason for s in world.build().steps if s.reason}
+
+
+def test_a_host_edit(world: World) -> None:
+    world.build()
+    (world.root / "main.c").write_text("int main = 1;")
+    assert reasons(world) == {
+        "preprocess/main.c": "main.c changed",
+        "cc/main.c": "what the preprocessor makes of main.c changed",
+        "app/link": "the object of cc/main.c changed",
+    }
+
+
+def test_a_kernel_edit(world: World) -> None:
+    world.build()
+    (world.root / "app.mlir").write_text("k two\n")
+    found = reasons(world)
+    assert found["outline/app.mlir"] == "app.mlir changed"
+    assert found["app/compile/k/cpu"].startswith("gpu.module @k changed: ")
+    assert found["app/bundle/k"] == "; ".join(f"the object for {t} changed" for t in TARGETS)
+    assert found["app/host"] == "the binary of @k changed"
+    assert found["app/link"] == "the object of app/host changed"
+
+
+def test_a_new_target_and_a_dropped_one(world: World) -> None:
+    few = make_program(world.root, "app", "app.mlir", "main.c", targets=("sm_60", "sm_90"))
+    world.programs(few)
+    world.build()
+    world.programs(replace(few, targets=("sm_60", "sm_90", "cpu")))
+    found = reasons(world)
+    assert found["app/compile/k/cpu"] == "first build"
+    assert found["app/bundle/k"].startswith("the object for cpu is new; option objects changed: ")
+    world.programs(few)
+    assert reasons(world)["app/bundle/k"].startswith("option objects changed")
+
+
+def test_a_new_version_of_a_tool(world: World) -> None:
+    world.build()
+    world.tools.fingerprints["ptxas"] = "new"
+    world.tools.versions = {"ptxas": "2"}
+    assert reasons(world)["app/compile/k/sm_60"] == "ptxas changed: 1 → 2"
+    world.tools.fingerprints["ptxas"] = "newer"
+    assert reasons(world)["app/compile/k/sm_60"] == "ptxas changed (still 2, another content)"
+
+
+def test_an_optional_tool_comes_and_goes(world: World) -> None:
+    world.tools.absent.add("rocm-device-libs")
+    world.build()
+    world.tools.absent.clear()
+    assert reasons(world)["app/compile/k/gfx90a"] == "rocm-device-libs was found"
+    world.tools.absent.add("rocm-device-libs")
+    assert reasons(world)["app/compile/k/gfx90a"] == "rocm-device-libs is gone"
+
+
+@pytest.mark.parametrize(("damage", "words"), [("delete", "had been deleted"), ("edit", "had been edited")])
+def test_an_output_that_was_meddled_with(world: World, damage: str, words: str) -> None:
+    world.build()
+    path = world.root / "build/app/k.cpu.so"
+    if damage == "delete":
+        path.unlink()
+    else:
+        path.write_bytes(b"x")
+    assert reasons(world) == {"app/compile/k/cpu": f"output k.cpu.so {words}"}
+
+
+def test_what_changed_last_time_is_remembered(world: World) -> None:
+    world.build()
+    world.change_target("sm_90", opt_level=1)
+    world.build()
+    found = explanation(world, "app/compile/k/sm_90")
+    assert found.status is Status.UP_TO_DATE
+    assert found.why == "option opt_level changed: 3 → 1"
+    assert [r for r in found.rows if r.changed] == [Row(name="option opt_level", before="3", now="1")]
+    world.change_target("sm_90", opt_level=2)
+    found = explanation(world, "app/compile/k/sm_90")
+    assert found.status is Status.WOULD_RUN
+    assert found.state == "would be looked at again: option opt_level changed: 1 → 2"
+    assert [r for r in found.rows if r.changed] == [Row(name="option opt_level", before="1", now="2")]
+    assert "app/compile/k/sm_90 comes first" in explanation(world, "app/link").state
+
+
+def test_a_step_that_was_never_built(world: World) -> None:
+    found = explanation(world, "app/compile/k/cpu")
+    assert found.state == "would be looked at again: first build"
+    assert all(not row.before for row in found.rows)
+    assert "comes first" in explanation(world, "app/link").state
+
+
+def explanation(world: World, step_id: str) -> Explanation:
+    builder = world.builder()
+    plan = builder.scan()
+    return builder.explain(plan, plan.steps[step_id])
+
+
+def test_unnumbered_and_unknown_inputs_have_names_too() -> None:
+    from gpubuild.model.params import LinkParams, RuntimeParams
+    from gpubuild.model.step import Input, StepKind
+
+    link = Step(
+        id="app/link", kind=StepKind.LINK, params=LinkParams(),
+        inputs=(Input(name="archive.0", path=Path("/p/libz.a")), Input(name="runtime", path=Path("/rt.a"))),
+    )  # fmt: skip
+    now = {"input archive.0": "b" * 64, "input runtime": "b" * 64}
+    old = {"input archive.0": "a" * 64, "input runtime": "a" * 64, "input object.3": "c" * 64}
+    assert why_changed(link, old, now, WORDS) == (
+        "libz.a changed; the runtime library changed; an object is gone"
+    )
+    runtime = Step(
+        id="runtime", kind=StepKind.RUNTIME, params=RuntimeParams(),
+        inputs=(Input(name="cpu_team.c", path=Path("/x/cpu_team.c")),),
+    )  # fmt: skip
+    assert why_changed(runtime, {"input cpu_team.c": "a"}, {"input cpu_team.c": "b"}, WORDS) == (
+        "cpu_team.c changed"
+    )
+
+
+def test_long_options_are_cut_to_what_differs() -> None:
+    step = Step(id="x", kind="link", params=None, inputs=())  # type: ignore[arg-type]
+    old, new = "a" * 200 + "1" + "b" * 200, "a" * 200 + "2" + "b" * 200
+    text = why_changed(step, {"option passes": old}, {"option passes": new}, WORDS)
+    assert "1…" in text
+    assert "2…" in text
+    assert len(text) < 200
+
+
+IDS = [
+    "outline/k.mlir", "app/compile/k/cpu", "app/compile/k/sm_90", "app/bundle/k", "app/link", "b/link",
+    "b/compile/k/sm_90",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("app/link", "app/link"),
+        ("app/k/sm_90", "app/compile/k/sm_90"),
+        ("app/@k/sm_90", "app/compile/k/sm_90"),
+        ("k/cpu", "app/compile/k/cpu"),
+        ("app/k", "app/bundle/k"),
+        ("k.mlir", "outline/k.mlir"),
+    ],
+)
+def test_short_forms(name: str, step: str) -> None:
+    assert find_step(name, IDS) == step
+
+
+def test_short_forms_that_fit_several_or_none() -> None:
+    with pytest.raises(UsageError, match="could be 2 steps: app/link, b/link"):
+        find_step("link", IDS)
+    with pytest.raises(UsageError, match="did you mean 'app/compile/k/sm_90'"):
+        find_step("app/compile/k/sm_99", IDS)
+
+
+def test_the_table_shows_what_changed() -> None:
+    found = Explanation(
+        step="app/link", status=Status.WOULD_RUN, state="would be looked at again", why="first build",
+        rows=(Row(name="option a", before="1", now="2"), Row(name="option b", before="x", now="x")),
+    )  # fmt: skip
+    text = render(found, color=False, all_rows=False)
+    assert "* option a  1          2" in text.splitlines()
+    assert "option b" not in text
+    assert "1 more are the same" in text
+    assert "option b" in render(found, color=False, all_rows=True)
+    assert to_json(found)["parts"][0] == {"name": "option a", "before": "1", "now": "2", "changed": True}
