@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import importlib.util
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.toolchain.memo import Memo
@@ -44,35 +47,48 @@ def find_distribution(
         return None
     record = Path(str(found.locate_file(f"{_normal(name)}-{found.version}.dist-info/RECORD")))
     memo.seen.update((record, record.with_name("METADATA"), root / package))
-    if many_files and record.is_file():
-        known = memo.fact("distribution", record)
-        if isinstance(known, str):
-            return Distribution(name=name, version=found.version, root=root, fingerprint=known)
-    fingerprint = _fingerprint(name, found, root, package, memo)
-    if many_files and record.is_file():
-        memo.learn("distribution", record, fingerprint)
-    return Distribution(name=name, version=found.version, root=root, fingerprint=fingerprint)
+    if not (many_files and record.is_file()):
+        fingerprint = _fingerprint(name, found, root, package, memo, memo.seen)
+        return Distribution(name=name, version=found.version, root=root, fingerprint=fingerprint)
+    known = memo.fact("distribution", record)
+    if not isinstance(known, str):
+        # Files that are not looked at again are no evidence either: they stay out of `seen`.
+        known = _fingerprint(name, found, root, package, Memo(None), None)
+        memo.learn("distribution", record, known)
+    return Distribution(name=name, version=found.version, root=root, fingerprint=known)
 
 
-def _fingerprint(name: str, found: metadata.Distribution, root: Path, package: str, memo: Memo) -> str:
-    entries: list[tuple[str, str]] = []
-    for file in sorted(found.files or (), key=str):
-        if _varies(file):
-            continue
-        path = root / file
-        memo.seen.add(path)
+def _fingerprint(
+    name: str, found: metadata.Distribution, root: Path, package: str, memo: Memo, seen: set[Path] | None
+) -> str:
+    # Plain text instead of Path objects: ziglang's 20,000 files take 0.1 s instead of 0.5.
+    entries: list[str] = []
+    folder = f"{root}{os.sep}"
+    for file, recorded, size in sorted(_recorded(found)):
+        path = folder + file
+        if seen is not None:
+            seen.add(Path(path))
         try:
-            size = path.stat().st_size
-            if file.hash is not None and file.hash.mode == "sha256" and file.size == size:
-                digest = file.hash.value
-            else:
-                digest = memo.digest(path)
+            intact = recorded and size == os.stat(path).st_size  # noqa: PTH116
+            digest = recorded if intact else memo.digest(Path(path))
         except OSError:
             digest = "missing"
-        entries.append((file.as_posix(), digest))
+        entries += (file, digest)
     if not entries:  # no RECORD: an editable or distribution-made installation
-        entries = [(path.relative_to(root).as_posix(), memo.digest(path)) for path in _walk(root / package)]
-    return digest_bytes(encode((name, found.version, tuple(entries))))
+        for file_path in _walk(root / package):
+            entries += (file_path.relative_to(root).as_posix(), memo.digest(file_path))
+    # No file name has a NUL, so that names and digests cannot run together.
+    return digest_bytes(encode((name, found.version, "\0".join(entries))))
+
+
+def _recorded(found: metadata.Distribution) -> Iterator[tuple[str, str, int]]:
+    """Files of the installer's record: path below the root, SHA-256 as recorded or "", size in bytes."""
+    for row in csv.reader((found.read_text("RECORD") or "").splitlines()):
+        if not row or _varies(row[0]):
+            continue
+        algorithm, _, digest = row[1].partition("=") if len(row) > 1 else ("", "", "")
+        size = int(row[2]) if len(row) > 2 and row[2].isdigit() else -1
+        yield row[0], digest if algorithm == "sha256" else "", size
 
 
 def hidden_by(package: str, expected: Path) -> Path | None:
@@ -104,9 +120,9 @@ def _normal(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _varies(file: PurePosixPath) -> bool:
-    top = file.parts[0]
-    return "__pycache__" in file.parts or top.endswith(".dist-info") or top in ("..", "/")
+def _varies(file: str) -> bool:
+    top, *rest = file.split("/")
+    return "__pycache__" in rest or top.endswith(".dist-info") or top in ("", "..", "__pycache__")
 
 
 def _walk(folder: Path) -> list[Path]:

@@ -76,6 +76,36 @@ def test_metadata_left_without_the_package_counts_as_missing(
     assert find_distribution("gpubuild-probe", Memo(None), package="thing") is None
 
 
+def test_many_files_are_digested_once_and_are_no_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    memo = Memo(None)
+    first = find_distribution("gpubuild-probe", memo, package="thing", many_files=True)
+    (tmp_path / "thing" / "a.py").write_bytes(b"patched")
+    assert find_distribution("gpubuild-probe", memo, package="thing", many_files=True) == first
+    assert tmp_path / "thing" / "a.py" not in memo.seen
+    record = tmp_path / "gpubuild_probe-1.0.dist-info" / "RECORD"
+    assert record in memo.seen
+    record.write_text(record.read_text() + "thing/b.py,,\n")
+    again = find_distribution("gpubuild-probe", memo, package="thing", many_files=True)
+    assert again is not None
+    assert first is not None
+    assert again.fingerprint != first.fingerprint
+
+
+def test_names_and_digests_do_not_run_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    info = tmp_path / "gpubuild_probe-1.0.dist-info"
+    (tmp_path / "thing" / "a.pysha").write_bytes(b"x")
+    found = []
+    for names in (("thing/a.py", "thing/a.pysha"), ("thing/a.pysha", "thing/a.py"), ("thing/a.py",)):
+        (info / "RECORD").write_text("".join(f'"{name}",,\n' for name in names))
+        found.append(fingerprint(tmp_path, monkeypatch))
+    assert found[0] == found[1] != found[2]
+
+
 def package(folder: Path, *names: str) -> Path:
     folder.mkdir(parents=True)
     for name in names:
