@@ -109,6 +109,20 @@ def exchanges_lanes(kind: Kind, chip: str) -> bool:
     return kind is not Kind.ROCDL or gfx_version(chip)[0] >= _SWIZZLES_SINCE
 
 
+def has_clusters(kind: Kind, chip: str) -> bool:
+    """Whether workgroups form clusters: NVIDIA chips from sm_90 on, and CPUs."""
+    return kind is Kind.CPU or (kind is Kind.NVVM and _sm_number(chip) >= _CLUSTERS_SINCE)
+
+
+def multiplies_matrices(kind: Kind, chip: str) -> bool:
+    """Whether an NVIDIA chip has the units of ``gpu.subgroup_mma_compute``."""
+    return kind is Kind.NVVM and _sm_number(chip) >= _MATRIX_UNITS_SINCE
+
+
+def _sm_number(chip: str) -> int:
+    return int(re.sub(r"\D", "", chip) or 0)
+
+
 def gfx_version(chip: str) -> tuple[int, int, int]:
     """Major, minor and stepping of an AMD chip; a generic one stands for the first it covers."""
     if generic := re.fullmatch(r"gfx(\d+)(?:-(\d+))?-generic", chip):
@@ -117,6 +131,7 @@ def gfx_version(chip: str) -> tuple[int, int, int]:
     return int(digits[:-2]), int(digits[-2], 16), int(digits[-1], 16)
 
 
+_CLUSTERS_SINCE, _MATRIX_UNITS_SINCE = 90, 70
 _VENDOR = {Kind.NVVM: "NVIDIA", Kind.ROCDL: "AMD", Kind.CPU: "CPU"}
 
 

@@ -24,7 +24,7 @@ Read = Callable[[Emitter, ir.Value], tuple[ir.Value, ir.Value]]  # an i32 → an
 
 def expand_shuffle(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
     """``gpu.shuffle``: valid where both this lane and the one it reads are among the first ``width``."""
-    mode = _last_word(op.attributes["mode"])
+    mode = last_word(op.attributes["mode"])
     value, offset, width = op.operands
     emit = Emitter(op)
     lane = lane_number(emit)
@@ -213,6 +213,6 @@ def _exchange(
     op.erase()
 
 
-def _last_word(attribute: ir.Attribute) -> str:
+def last_word(attribute: ir.Attribute) -> str:
     """``xor`` of ``#gpu<shuffle_mode xor>``."""
     return str(attribute).rpartition(" ")[2].removesuffix(">")

@@ -18,7 +18,7 @@ from gpubuild.model.target import Kind
 
 # Shared by both kinds; vectors go before the gpu conversions, which do not know them.
 _COMMON_PASSES = (
-    "convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,convert-vector-to-scf,"
+    "convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,convert-vector-to-scf,"
     "convert-scf-to-cf,expand-strided-metadata,lower-affine,arith-expand{include-bf16=false}"
 )
 _FINAL_PASSES = (
@@ -114,7 +114,7 @@ def _rocdl_pipeline(params: CompileParams) -> str:
     chip = f"gfx{major}{minor:x}{stepping:x}"
     return (
         f"builtin.module(rocdl-attach-target{{chip={chip} O={params.opt_level}}},"
-        f"convert-math-to-rocdl{{chipset={chip}}},"
+        f"gpu.module(convert-complex-to-standard),convert-math-to-rocdl{{chipset={chip}}},"
         f"gpu.module({_COMMON_PASSES},convert-amdgpu-to-rocdl{{chipset={chip}}},convert-vector-to-llvm,"
         f"convert-index-to-llvm,convert-gpu-to-rocdl{{chipset={chip} runtime=HIP}},{_FINAL_PASSES}))"
     )
@@ -125,6 +125,8 @@ def _machine(params: CompileParams) -> rewrite.Machine:
         kind=params.kind,
         subgroup_size=chips.subgroup_size(params.kind, params.chip, params.features),
         exchanges_lanes=chips.exchanges_lanes(params.kind, params.chip),
+        clusters=chips.has_clusters(params.kind, params.chip),
+        multiplies_matrices=chips.multiplies_matrices(params.kind, params.chip),
         fast_math=params.fast_math,
         name=params.target or params.chip,
     )

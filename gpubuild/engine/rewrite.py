@@ -6,12 +6,13 @@ by :func:`prepare` with a message that points at the op.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import exchange
+from gpubuild.engine import exchange, expand
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.subgroup_reduce import expand_subgroup_reduce, workgroup_position, workgroup_size
@@ -28,9 +29,14 @@ _FOREIGN_DIALECTS = {
 # for them.
 _WIDE_FLOATS = frozenset({"f80", "f128"})
 _WORD_BITS = 32
+_CLUSTER_OPS = frozenset(
+    {"gpu.cluster_id", "gpu.cluster_dim", "gpu.cluster_block_id", "gpu.cluster_dim_blocks"}
+)
 _LANE_EXCHANGES = frozenset(
     {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
 )
+_MATRIX_ELEMENT = re.compile(r"x([a-z]+\d+)")
+_MATRIX_FUNCTIONS = frozenset({"addf", "mulf", "divf", "maxf", "minf", "subf", "negatef"})
 _UNSUPPORTED_ON_AMD = {
     "gpu.printf": "printing from a kernel is not supported on AMD GPUs",
     "cf.assert": "assertions in a kernel are not supported on AMD GPUs",
@@ -44,6 +50,8 @@ class Machine:
     kind: Kind
     subgroup_size: int
     exchanges_lanes: bool = True  # work-items of a subgroup can read each other's registers
+    clusters: bool = True  # of workgroups
+    multiplies_matrices: bool = True  # has units for gpu.subgroup_mma_compute
     fast_math: bool = False
     name: str = ""
 
@@ -118,9 +126,29 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
         return _UNSUPPORTED_ON_AMD[op.name]
     if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
         return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
+    if op.name.startswith("gpu.subgroup_mma_") and (reason := _matrix_refusal(op, machine)):
+        return reason
+    if op.name in _CLUSTER_OPS and not machine.clusters:
+        return f"'{op.name}' needs clusters of workgroups, which this chip does not have"
+    if op.name == "gpu.warp_execute_on_lane_0" and (len(op.operands) > 1 or len(op.results)):
+        return "'gpu.warp_execute_on_lane_0' that takes or gives values must be distributed first"
     if any(type(r.type) is ir.Type and str(r.type) in _WIDE_FLOATS for r in op.results):
         return f"'{op.name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
     return _narrow_memory(op)
+
+
+def _matrix_refusal(op: ir.Operation, machine: Machine) -> str:
+    if machine.kind is Kind.ROCDL:
+        return f"'{op.name}' is not supported on AMD GPUs; write the matrix operation in the amdgpu dialect"
+    if machine.kind is Kind.CPU:
+        return f"'{op.name}' is not supported on CPUs"
+    if not machine.multiplies_matrices:
+        return f"'{op.name}' needs matrix units, which NVIDIA chips have from sm_70 on"
+    if op.name == "gpu.subgroup_mma_elementwise":
+        function = exchange.last_word(op.attributes["opType"])
+        if function not in _MATRIX_FUNCTIONS:
+            return f"'{op.name} {function}' is not supported"
+    return ""
 
 
 def _subgroup_size(op: ir.Operation, machine: Machine) -> None:
@@ -188,6 +216,40 @@ def _all_reduce(op: ir.Operation, _: Machine) -> None:
     emit.replace(emit.op(narrow, [reduced.results[0]], [kind]).results[0])
 
 
+def _execute_on_first_lane(op: ir.Operation, _: Machine) -> None:
+    """``gpu.warp_execute_on_lane_0`` without values going in or out is a branch."""
+    emit = Emitter(op)
+    i1, zero = ir.IntegerType.get_signless(1), emit.constant(0)
+    equal = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)}
+    first = emit.op("arith.cmpi", [op.operands[0], zero], [i1], equal).results[0]
+    branch = emit.op("scf.if", [first], [], regions=2)
+    block = op.regions[0].blocks[0]
+    block.append_to(branch.regions[0])
+    end = block.operations[len(block.operations) - 1].operation
+    Emitter(end).op("scf.yield", [], [])
+    end.erase()
+    op.erase()
+
+
+def _matrix_elementwise(op: ir.Operation, _: Machine) -> None:
+    """Subtraction and negation of matrices, which upstream's conversion aborts on, by way of ``· -1``."""
+    name = exchange.last_word(op.attributes["opType"])
+    if name not in {"subf", "negatef"}:
+        return
+    emit = Emitter(op)
+    kind = op.results[0].type
+    element = ir.Type.parse(_MATRIX_ELEMENT.findall(str(kind))[0])
+    scalar = emit.op("arith.constant", [], [element], {"value": ir.FloatAttr.get(element, -1.0)})
+    minus = emit.op("gpu.subgroup_mma_constant_matrix", [scalar.results[0]], [kind])
+
+    def combine(function: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        attributes = {"opType": ir.Attribute.parse(f"#gpu<mma_element_wise {function}>")}
+        return emit.op("gpu.subgroup_mma_elementwise", [left, right], [kind], attributes).results[0]
+
+    negated = combine("mulf", op.operands[len(op.operands) - 1], minus.results[0])
+    emit.replace(negated if name == "negatef" else combine("addf", op.operands[0], negated))
+
+
 def _atomic_region(op: ir.Operation, _: Machine | None = None) -> None:
     """Make ``memref.generic_atomic_rmw`` on floats work on integers of the same width.
 
@@ -243,6 +305,12 @@ def _load_bool(op: ir.Operation, _: Machine | None = None) -> None:
     emit.replace(emit.op("arith.trunci", [wide], [op.results[0].type]).results[0])
 
 
+def _atomic(op: ir.Operation, _: Machine) -> None:
+    loop = expand.expand_atomic_product(op)
+    if loop is not None:
+        _atomic_region(loop)
+
+
 _MEMORY_REWRITES: dict[str, Callable[[ir.Operation], None]] = {
     "memref.generic_atomic_rmw": _atomic_region,
     "memref.store": _store_bool,
@@ -257,9 +325,16 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "gpu.rotate": _rotate,
     "gpu.subgroup_broadcast": _subgroup_broadcast,
     "gpu.all_reduce": _all_reduce,
+    "gpu.warp_execute_on_lane_0": _execute_on_first_lane,
+    "gpu.subgroup_mma_elementwise": _matrix_elementwise,
     "memref.generic_atomic_rmw": _atomic_region,
+    "memref.atomic_rmw": _atomic,
+    "memref.copy": lambda op, _: expand.expand_copy(op),
     "memref.store": _store_bool,
     "memref.load": _load_bool,
+    "math.clampf": lambda op, _: expand.expand_clamp(op),
+    "math.isnormal": lambda op, _: expand.expand_is_normal(op),
+    "math.ipowi": lambda op, _: expand.expand_integer_power(op),
 }
 
 

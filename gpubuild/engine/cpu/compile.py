@@ -27,7 +27,7 @@ from gpubuild.toolchain.run import run_tool
 
 # As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
 PASSES = (
-    "builtin.module(gpu.module(convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,"
+    "builtin.module(gpu.module(convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,"
     "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,lower-affine,"
     "arith-expand{include-bf16=false},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
     "convert-gpu-to-nvvm,convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"

@@ -1,0 +1,148 @@
+"""Expansions of arith-like ops that no device has a library function or an instruction for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlir import ir
+
+from gpubuild.engine.emit import Emitter
+
+_EQ, _SLT, _ULT = 0, 2, 6  # arith.cmpi predicates
+_PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
+_EXPONENT_BITS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}  # mantissa, exponent
+
+
+def expand_clamp(op: ir.Operation) -> None:
+    """``math.clampf``: the larger of value and minimum, then the smaller of that and the maximum."""
+    emit = Emitter(op)
+    value, low, high = op.operands
+    emit.replace(emit.binary("arith.minimumf", emit.binary("arith.maximumf", value, low), high))
+
+
+def expand_is_normal(op: ir.Operation) -> None:
+    """``math.isnormal``: the exponent is neither the one of subnormals nor that of infinity."""
+    emit = Emitter(op)
+    kind = op.operands[0].type
+    mantissa, exponent = _EXPONENT_BITS[str(_element(kind))]
+    integer = _like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
+    bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
+    step = 1 << mantissa
+    largest = ((1 << exponent) - 1) << mantissa
+    bits = emit.binary("arith.andi", bits, splat(emit, largest, integer))
+    above = emit.binary("arith.subi", bits, splat(emit, step, integer))
+    emit.replace(_compare(emit, _ULT, above, splat(emit, largest - step, integer)))
+
+
+def expand_integer_power(op: ir.Operation) -> None:
+    """``math.ipowi`` by squaring. Negative exponents give 1 / x^n rounded to zero."""
+    emit = Emitter(op)
+    base, exponent = op.operands
+    kind = base.type
+    one, zero = splat(emit, 1, kind), splat(emit, 0, kind)
+    bits = ir.IntegerType(_element(kind)).width
+    result = _loop(
+        emit,
+        emit.constant(bits),
+        [one, base, exponent],
+        lambda at, carried: _square_step(at, carried, zero, one),
+    )[0]
+    odd = _compare(emit, _EQ, emit.binary("arith.andi", exponent, one), one)
+    minus = splat(emit, -1, kind)
+    of_minus = emit.op("arith.select", [odd, minus, one], [kind]).results[0]
+    inverse = emit.op("arith.select", [_compare(emit, _EQ, base, minus), of_minus, zero], [kind]).results[0]
+    inverse = emit.op("arith.select", [_compare(emit, _EQ, base, one), one, inverse], [kind]).results[0]
+    negative = _compare(emit, _SLT, exponent, zero)
+    emit.replace(emit.op("arith.select", [negative, inverse, result], [kind]).results[0])
+
+
+def _square_step(at: Emitter, carried: list[ir.Value], zero: ir.Value, one: ir.Value) -> list[ir.Value]:
+    result, factor, rest = carried
+    kind = result.type
+    none = _compare(at, _EQ, at.binary("arith.andi", rest, one), zero)
+    more = at.binary("arith.muli", result, factor)
+    result = at.op("arith.select", [none, result, more], [kind]).results[0]
+    return [result, at.binary("arith.muli", factor, factor), at.binary("arith.shrui", rest, one)]
+
+
+def expand_copy(op: ir.Operation) -> None:
+    """``memref.copy`` of views with gaps as a loop nest: upstream calls a host function for them."""
+    source, target = op.operands
+    shaped = [ir.MemRefType(v.type) for v in (source, target)]
+    if all(m.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(m.rank)) for m in shaped):
+        return
+    emit = Emitter(op)
+    _copy_axis(emit, source, target, [])
+    op.erase()
+
+
+def _copy_axis(emit: Emitter, source: ir.Value, target: ir.Value, indices: list[ir.Value]) -> None:
+    shaped = ir.MemRefType(source.type)
+    if len(indices) == shaped.rank:
+        value = emit.op("memref.load", [source, *indices], [shaped.element_type]).results[0]
+        emit.op("memref.store", [value, target, *indices], [])
+        return
+    axis = emit.constant(len(indices))
+    extent = emit.op("memref.dim", [source, axis], [ir.IndexType.get()]).results[0]
+    loop = emit.op("scf.for", [emit.constant(0), extent, emit.constant(1)], [], regions=1)
+    body = loop.regions[0].blocks.append(ir.IndexType.get())
+    inside = emit.inside(body)
+    _copy_axis(inside, source, target, [*indices, body.arguments[0]])
+    inside.op("scf.yield", [], [])
+
+
+def expand_atomic_product(op: ir.Operation) -> ir.Operation | None:
+    """``memref.atomic_rmw`` of a product as a compare-and-exchange loop; the op that makes the loop."""
+    function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
+    if function is None:
+        return None
+    emit = Emitter(op)
+    value, memory, *indices = list(op.operands)
+    atomic = emit.op("memref.generic_atomic_rmw", [memory, *indices], [value.type], regions=1)
+    body = atomic.regions[0].blocks.append(value.type)
+    inside = emit.inside(body)
+    inside.op("memref.atomic_yield", [inside.binary(function, body.arguments[0], value)], [])
+    emit.replace(atomic.results[0])
+    return atomic
+
+
+def _loop(
+    emit: Emitter,
+    count: ir.Value,
+    start: list[ir.Value],
+    step: Callable[[Emitter, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """An ``scf.for`` of ``count`` turns that carries values."""
+    kinds = [v.type for v in start]
+    loop = emit.op("scf.for", [emit.constant(0), count, emit.constant(1), *start], kinds, regions=1)
+    body = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)
+    inside = emit.inside(body)
+    inside.op("scf.yield", step(inside, list(body.arguments)[1:]), [])
+    return list(loop.results)
+
+
+def splat(emit: Emitter, value: int, kind: ir.Type) -> ir.Value:
+    """An integer constant of ``kind``, which may be a vector."""
+    if not isinstance(kind, ir.VectorType):
+        return emit.constant(value, kind)
+    element = ir.IntegerAttr.get(ir.VectorType(kind).element_type, value)
+    attribute = ir.DenseElementsAttr.get_splat(kind, element)
+    return emit.op("arith.constant", [], [kind], {"value": attribute}).results[0]
+
+
+def _compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
+    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
+    kind = _like(left.type, ir.IntegerType.get_signless(1))
+    return emit.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
+
+
+def _element(kind: ir.Type) -> ir.Type:
+    return ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+
+
+def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
+    """``element``, as a vector when ``kind`` is one."""
+    if not isinstance(kind, ir.VectorType):
+        return element
+    vector = ir.VectorType(kind)
+    return ir.VectorType.get(vector.shape, element)
