@@ -70,6 +70,14 @@ def _compile(params: CompileParams, io: StepIO) -> None:
             cpu.run(params, io)
 
 
+def wants_preload(job: Job) -> bool:
+    """Whether a job of this kind is faster after :func:`preload`, which takes a quarter of a second.
+
+    Steps that only start a compiler are not; where nothing else runs it would be most of their time.
+    """
+    return not isinstance(job.params, PreprocessParams | CcParams | RuntimeParams | LinkParams)
+
+
 def preload() -> None:
     """Import what steps need, once, before workers fork. Creates no MLIR context.
 

@@ -42,9 +42,15 @@ class _Running:
     timed_out: bool = False
 
 
-def run_forker(
-    channel: Channel, workers: int, run: Callable[[Job], JobResult], preload: Callable[[], None]
-) -> NoReturn:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preload:
+    """``load`` makes what jobs need part of the forker, before the first job that ``wanted`` it."""
+
+    load: Callable[[], None]
+    wanted: Callable[[Job], bool]
+
+
+def run_forker(channel: Channel, workers: int, run: Callable[[Job], JobResult], preload: Preload) -> NoReturn:
     """Serve ``channel`` until its end, then kill every descendant and exit. Runs right after a fork."""
     status = 1
     try:
@@ -64,13 +70,13 @@ class Forker:
         channel: Channel,
         workers: int,
         run: Callable[[Job], JobResult],
-        preload: Callable[[], None],
+        preload: Preload,
         parent: int,
     ) -> None:
         self._channel = channel
         self._workers = workers
         self._run = run
-        self._preload: Callable[[], None] | None = preload
+        self._preload: Preload | None = preload
         self._parent = parent
         self._queue: deque[RunJob] = deque()
         self._running: dict[int, _Running] = {}  # by the read end of the pipe
@@ -121,9 +127,9 @@ class Forker:
         return max(0.0, min(_POLL_SECONDS, soonest - time.monotonic()))
 
     def _start(self, message: RunJob) -> None:
-        if self._preload is not None:
+        if self._preload is not None and self._preload.wanted(message.job):
             preload, self._preload = self._preload, None
-            _attempt(preload)
+            _attempt(preload.load)
             gc.collect()
             gc.freeze()  # children then share these pages instead of copying them
         read, write = os.pipe()

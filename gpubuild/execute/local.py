@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
 from gpubuild.execute.channel import Channel, channel_pair
 from gpubuild.execute.crash import crash_error
-from gpubuild.execute.forker import run_forker
+from gpubuild.execute.forker import Preload, run_forker
 from gpubuild.execute.messages import JobEnded, JobStarted, RunJob
 from gpubuild.model.job import Job, JobResult
 
@@ -35,6 +35,12 @@ def _preload() -> None:
     preload()
 
 
+def _wants_preload(job: Job) -> bool:
+    from gpubuild.engine.table import wants_preload
+
+    return wants_preload(job)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Pending:
     job: Job
@@ -49,7 +55,7 @@ class LocalExecutor:
     is killed fails alone. When the process that made it ends in any way, every job and every tool
     that a job started is killed. After :meth:`cancel` or :meth:`close` nothing can be submitted.
 
-    ``run`` and ``preload`` are the engine's; tests give their own.
+    ``run``, ``preload`` and ``wants_preload`` are the engine's; tests give their own.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class LocalExecutor:
         *,
         run: Callable[[Job], JobResult] = _run_job,
         preload: Callable[[], None] = _preload,
+        wants_preload: Callable[[Job], bool] = _wants_preload,
     ) -> None:
         if workers < 1:
             raise ValueError(f"at least one worker is needed, not {workers}")
@@ -74,7 +81,9 @@ class LocalExecutor:
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
-        self._forker = _fork_forker(self._channel, theirs, workers, run, preload)
+        self._forker = _fork_forker(
+            self._channel, theirs, workers, run, Preload(load=preload, wanted=wants_preload)
+        )
         self._reader = threading.Thread(target=self._read, name="gpubuild-executor", daemon=True)
         self._reader.start()
 
@@ -194,7 +203,7 @@ def _fork_forker(
     theirs: Channel,
     workers: int,
     run: Callable[[Job], JobResult],
-    preload: Callable[[], None],
+    preload: Preload,
 ) -> int:
     pid = os.fork()
     if pid == 0:

@@ -217,6 +217,10 @@ def test_many_jobs_through_few_workers(executor: LocalExecutor, tmp_path: Path) 
     assert {future.result(PATIENCE).step_id for future in futures} == {"quick"}
 
 
+def always(job: Job) -> bool:
+    return True
+
+
 def test_the_engine_is_loaded_once_and_before_the_fork(tmp_path: Path) -> None:
     def preload() -> None:
         with (tmp_path / "loaded").open("a") as stream:
@@ -225,18 +229,30 @@ def test_the_engine_is_loaded_once_and_before_the_fork(tmp_path: Path) -> None:
     def parent(job: Job) -> JobResult:
         raise StepError(str(os.getppid()))
 
-    executor = LocalExecutor(1, run=parent, preload=preload)
+    executor = LocalExecutor(1, run=parent, preload=preload, wants_preload=always)
     assert not (tmp_path / "loaded").exists(), "a build that runs nothing loads nothing"
     found = {error_of(executor, make_job(tmp_path / str(n), "x")).message for n in range(3)}
     executor.close()
     assert (tmp_path / "loaded").read_text().split() == list(found)
 
 
+def test_the_engine_is_loaded_only_for_jobs_that_want_it(tmp_path: Path) -> None:
+    def preload() -> None:
+        (tmp_path / "loaded").touch()
+
+    executor = LocalExecutor(1, run=run, preload=preload, wants_preload=lambda job: job.step_id == "slow")
+    assert executor.submit(make_job(tmp_path / "a", "quick")).result(PATIENCE)
+    assert not (tmp_path / "loaded").exists()
+    assert executor.submit(make_job(tmp_path / "b", "slow")).result(PATIENCE)
+    executor.close()
+    assert (tmp_path / "loaded").exists()
+
+
 def test_an_engine_that_cannot_be_loaded(tmp_path: Path) -> None:
     def preload() -> None:
         raise ImportError("no mlir")
 
-    executor = LocalExecutor(1, run=run, preload=preload)
+    executor = LocalExecutor(1, run=run, preload=preload, wants_preload=always)
     assert executor.submit(make_job(tmp_path / "w", "quick")).result(PATIENCE)
     executor.close()
 
@@ -248,7 +264,7 @@ def test_a_machine_out_of_processes(tmp_path: Path) -> None:
 
         os.fork = fork  # in the forker only
 
-    executor = LocalExecutor(1, run=run, preload=preload)
+    executor = LocalExecutor(1, run=run, preload=preload, wants_preload=always)
     error = error_of(executor, make_job(tmp_path / "w", "quick"))
     executor.close()
     assert "Resource temporarily unavailable" in error.message and "-j" in error.hint
