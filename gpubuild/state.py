@@ -144,6 +144,7 @@ class BuildState:
         alive.update(value for record in self._steps.values() for value in record.before.values())
         document = {
             "schema": _SCHEMA,
+            "place": str(self._path),
             "versions": {f: v for f, v in self._versions.items() if f in alive},
             "summaries": {d: s for d, s in self._summaries.items() if d in alive},
             "files": self.files.dump(),
@@ -164,8 +165,12 @@ class BuildState:
             if document["schema"] != _SCHEMA:
                 return
             files.load(document["files"])
+            # In a copied or moved build folder the headers that a step had read are another checkout's.
+            moved = document["place"] != str(self._path)
             for step_id, data in document["steps"].items():
-                steps[step_id] = _record_from_json(data)
+                record = _record_from_json(data)
+                if not (moved and record.result.discovered):
+                    steps[step_id] = record
             for fingerprint, version in document["versions"].items():
                 versions[str(fingerprint)] = str(version)
             for digest, functions in document["summaries"].items():

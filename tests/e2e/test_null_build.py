@@ -1,0 +1,189 @@
+"""A build with nothing to do, by the real command: quick, silent about nothing, never wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.command import ROOT, Outcome, gpubuild
+
+HEADER = '#define TEXT "one"\n'
+MAIN = '#include <stdio.h>\n#include "inc/text.h"\nint main(void) { puts(TEXT); return 0; }\n'
+YAML = """\
+version: 1
+targets: {cpu: {}}
+programs:
+  hello: {sources: [main.c]}
+  other: {sources: [other.c]}
+"""
+HEAVY = ("yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "dataclasses", "argparse")
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project built by copies of real tools, old enough for its stat data to be trusted."""
+    project = tmp_path_factory.mktemp("null") / "project"
+    (project / "inc").mkdir(parents=True)
+    (project / "inc/text.h").write_text(HEADER)
+    (project / "main.c").write_text(MAIN)
+    (project / "other.c").write_text("int main(void) { return 0; }\n")
+    (project / "targets.yaml").write_text(YAML)
+    assert gpubuild("build", cwd=project).code == 0
+    time.sleep(2.1)
+    assert gpubuild("build", cwd=project).code == 0
+    assert was_quick(project)
+    return project
+
+
+def was_quick(project: Path, *arguments: str, env: dict[str, str] | None = None) -> bool:
+    """Build once more: whether that was answered without the whole command."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | (env or {})
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gpubuild", "build", *arguments],
+        cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    if "yaml" in imported:
+        return False
+    assert not imported & set(HEAVY)
+    return True
+
+
+def without_seconds(document: dict[str, Any]) -> dict[str, Any]:
+    for entry in (document["summary"], *document["steps"]):
+        entry.pop("seconds")
+    return document
+
+
+def whole(project: Path, *arguments: str) -> Outcome:
+    shutil.rmtree(project / "build/.gpubuild/receipts")
+    return gpubuild("build", *arguments, cwd=project)
+
+
+def test_the_document_is_the_same(settled: Path) -> None:
+    expected = whole(settled, "--json").document
+    quick = gpubuild("build", "--json", cwd=settled)
+    assert was_quick(settled, "--json")
+    assert without_seconds(quick.document) == without_seconds(expected)
+    assert json.dumps(quick.document) == json.dumps(json.loads(quick.out))
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--explain",), ("-v",), ("-q",), ("-k", "-j3"), ("-q", "--explain")]
+)
+def test_the_text_is_the_same(settled: Path, arguments: tuple[str, ...]) -> None:
+    def lines(outcome: Outcome) -> list[str]:
+        assert outcome.code == 0
+        assert not outcome.err
+        return sorted(line.partition(" in 0.")[0] for line in outcome.out.splitlines())
+
+    expected = whole(settled, *arguments)
+    assert was_quick(settled, *arguments)
+    assert lines(gpubuild("build", *arguments, cwd=settled)) == lines(expected)
+
+
+def test_colour_is_the_same(settled: Path) -> None:
+    def colored() -> Outcome:
+        return gpubuild("build", "--explain", cwd=settled, env={"FORCE_COLOR": "1"})
+
+    shutil.rmtree(settled / "build/.gpubuild/receipts")
+    expected = colored().out
+    assert "\x1b[2mup-to-date\x1b[0m  " in expected
+    assert {*colored().out.splitlines()[:-1]} == {*expected.splitlines()[:-1]}
+
+
+def test_each_request_has_its_own_answer(settled: Path) -> None:
+    assert gpubuild("build", "hello", cwd=settled).code == 0
+    assert was_quick(settled, "hello")
+    assert was_quick(settled)
+    assert "no program 'helo'" in gpubuild("build", "helo", cwd=settled).err
+    assert was_quick(settled, "-f", str(settled / "targets.yaml"))
+
+
+@pytest.fixture
+def project(settled: Path, tmp_path: Path) -> Path:
+    """A copy, built and settled."""
+    copy = Path(shutil.copytree(settled, tmp_path / "copy", symlinks=True))
+    assert not was_quick(copy)  # absolute paths are part of what is proven
+    return copy
+
+
+@pytest.mark.parametrize("name", ["main.c", "inc/text.h", "targets.yaml", "other.c"])
+def test_an_edit_is_seen(project: Path, name: str) -> None:
+    path = project / name
+    old = path.stat()
+    text = path.read_text()
+    edited = text.replace("one", "two") if "one" in text else text.replace("  ", "   ") + " \n"
+    path.write_text(edited)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert not was_quick(project)
+    said = subprocess.run([project / "build/hello/hello"], capture_output=True, text=True, check=True).stdout
+    assert said == ("two\n" if name == "inc/text.h" else "one\n")
+
+
+def test_a_deleted_source_of_another_program_is_an_error_as_ever(project: Path) -> None:
+    gpubuild("build", "hello", cwd=project)
+    (project / "other.c").unlink()
+    assert gpubuild("build", "hello", cwd=project).code == 2
+
+
+def test_another_compiler_is_seen(project: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    assert compiler
+    outcome = gpubuild("build", "--json", cwd=project, env={"GPUBUILD_CC": str(Path(compiler).resolve())})
+    assert outcome.code == 0
+    assert outcome.document["summary"]["steps"] > 0
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    assert not was_quick(project, env={"PATH": f"{folder}:{os.environ['PATH']}"})
+
+
+def test_deleted_outputs_come_back(project: Path) -> None:
+    executable = project / "build/hello/hello"
+    data = executable.read_bytes()
+    executable.unlink()
+    outcome = gpubuild("build", "--json", cwd=project)
+    assert [(s["id"], s["reason"]) for s in outcome.document["steps"] if s["status"] != "up-to-date"] == [
+        ("hello/link", "output hello had been deleted")
+    ]
+    assert executable.read_bytes() == data
+
+
+def test_explain_names_the_header(project: Path) -> None:
+    (project / "inc/text.h").write_text(HEADER.replace("one", "three"))
+    reasons = {s["id"]: s["reason"] for s in gpubuild("build", "--json", cwd=project).document["steps"]}
+    assert reasons["preprocess/main.c"] == "header inc/text.h changed"
+    assert reasons["hello/link"] == "the object of cc/main.c changed"
+    outcome = gpubuild("explain", "hello/link", "--json", cwd=project)
+    assert outcome.document["why"] == "the object of cc/main.c changed"
+    assert [p["name"] for p in outcome.document["parts"] if p["changed"]] == ["input object.0"]
+    text = gpubuild("explain", "link", cwd=project)
+    assert text.code == 2
+    assert "hello/link, other/link" in text.err
+
+
+def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:
+    generator = ROOT / "bench/generate.py"
+    if not generator.exists():
+        pytest.skip("bench/ is not installed")
+    done = subprocess.run(
+        [sys.executable, generator, tmp_path / "p", "--files", "2", "--modules", "1", "--targets", "1"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    steps = int(done.stdout.split()[-2])
+    outcome = gpubuild("build", "--json", cwd=tmp_path / "p")
+    assert outcome.code == 0, outcome.err
+    assert outcome.document["summary"]["steps"] == steps
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
+    run = subprocess.run(
+        [tmp_path / "p/build/app/app"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "2\n"  # 0.5 + 1.5

@@ -1,0 +1,154 @@
+"""The build state: what is believed of files, what survives saving, and what damage does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from gpubuild import receipt
+from gpubuild.model.digest import Digest, digest_bytes
+from gpubuild.model.step import ActionResult, Blob
+from gpubuild.state import BuildState, FileDigests, StepRecord
+
+TICK = 0.04
+
+
+@pytest.fixture(autouse=True)
+def short_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipt, "RACY_NS", int(TICK * 1e9 / 2))
+
+
+def settled_file(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    time.sleep(TICK)
+    return path
+
+
+def next_process(files: FileDigests) -> FileDigests:
+    later = FileDigests()
+    later.load(files.dump())
+    return later
+
+
+def test_a_settled_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = settled_file(tmp_path / "a", b"one")
+    files = FileDigests()
+    assert files.digest(path) == digest_bytes(b"one")
+    later = next_process(files)
+    monkeypatch.setattr("gpubuild.state.digest_file", lambda _: pytest.fail("read again"))
+    assert later.digest(path) == digest_bytes(b"one")
+
+
+def test_a_fresh_file_is_read_again_by_the_next_process(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    files = FileDigests()
+    files.digest(path)
+    entry = files.known(path)
+    assert entry is not None
+    path.write_bytes(b"two")
+    dump = {str(path): [list(receipt.stat_of(path)), entry[1], entry[2]]}  # as if within one tick
+    later = FileDigests()
+    later.load(dump)
+    assert later.digest(path) == digest_bytes(b"two")
+
+
+def test_an_old_time_of_modification_proves_nothing_when_the_change_time_is_new(tmp_path: Path) -> None:
+    """``cp -p``, ``tar x`` and the like set old times on files they have just written."""
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    os.utime(path, ns=(0, 0))
+    files = FileDigests()
+    files.digest(path)
+    entry = files.known(path)
+    assert entry is not None
+    assert not receipt.is_settled(entry[0], entry[1])
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_clock_that_was_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    right = time.time_ns
+    path = settled_file(tmp_path / "a", b"one")
+    with monkeypatch.context() as wrong:
+        wrong.setattr(time, "time_ns", lambda: right() + hours * 3600 * 10**9)
+        files = FileDigests()
+        files.digest(path)
+    path.write_bytes(b"two")
+    assert next_process(files).digest(path) == digest_bytes(b"two")
+
+
+def test_what_cannot_be_read_has_no_digest(tmp_path: Path) -> None:
+    files = FileDigests()
+    assert files.digest(tmp_path / "absent") is None
+    assert files.digest(tmp_path) is None
+    files.note(tmp_path / "absent", digest_bytes(b""))
+    assert files.known(tmp_path / "absent") is None
+
+
+def record(*, discovered: tuple[tuple[str, Digest], ...] = ()) -> StepRecord:
+    return StepRecord(
+        key=digest_bytes(b"key"),
+        parts={"tool ptxas": "f" * 64, "input module": digest_bytes(b"m"), "option x": "1"},
+        result=ActionResult(
+            blobs=(Blob(name="object", digest=digest_bytes(b"o"), size_bytes=1, executable=True),),
+            discovered=discovered,
+            warnings=("odd",),
+            seconds=1.5,
+        ),
+        why="option x changed: 0 → 1",
+        before={"option x": "0"},
+    )
+
+
+def filled(path: Path) -> BuildState:
+    state = BuildState(path)
+    state.remember("a", record())
+    state.note_version("f" * 64, "12.9")
+    state.note_version("e" * 64, "no step has it any more")
+    text = path.with_name("m.mlir")
+    text.write_text("module {\n  gpu.func @k() {\n    gpu.return\n  }\n}\n")
+    state.note_text(digest_bytes(b"m"), text)
+    state.note_text(digest_bytes(b"x"), text)
+    state.note_text(digest_bytes(b"y"), path.with_name("absent"))
+    state.save()
+    return state
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    state = filled(tmp_path / "state.json")
+    again = BuildState(tmp_path / "state.json")
+    assert again.record("a") == state.record("a") == record()
+    assert again.version("f" * 64) == "12.9"
+    assert again.version("e" * 64) == ""
+    assert again.summary(digest_bytes(b"m")) == state.summary(digest_bytes(b"m"))
+    assert again.summary(digest_bytes(b"m"))
+    assert again.summary(digest_bytes(b"x")) is None
+
+
+def test_truncation_at_every_byte_loses_everything_and_breaks_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    filled(path)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        assert BuildState(path).record("a") is None
+    path.write_bytes(whole)
+    assert BuildState(path).record("a") == record()
+
+
+def test_a_copied_state_does_not_watch_the_headers_of_the_original(tmp_path: Path) -> None:
+    header = settled_file(tmp_path / "x.h", b"1")
+    first, second = tmp_path / "one", tmp_path / "two"
+    first.mkdir()
+    state = BuildState(first / "state.json")
+    state.remember("preprocess/main.c", record(discovered=((str(header), digest_bytes(b"1")),)))
+    state.remember("a", record())
+    state.save()
+    shutil.copytree(first, second)
+    assert BuildState(first / "state.json").record("preprocess/main.c") is not None
+    assert BuildState(second / "state.json").record("preprocess/main.c") is None
+    assert BuildState(second / "state.json").record("a") is not None
