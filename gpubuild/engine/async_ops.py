@@ -17,7 +17,20 @@ from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.token_flow import TOKEN_TYPE, is_token
 
 _ASYNC_OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.launch_func", "gpu.memcpy", "gpu.memset"})
+_REGION_PASSES = "builtin.module(async-to-async-runtime,async-runtime-ref-counting)"
 _SEGMENTS = "operandSegmentSizes"
+
+
+def lower_regions(module: ir.Module, source: SourceText | None = None) -> bool:
+    """Make functions of the regions of the async dialect, in place; returns whether there are any.
+
+    Each becomes a task of the runtime's (``runtime/async_runtime.c``). Done first, so that gpu
+    operations in them are those of ordinary functions.
+    """
+    found = _uses_async_dialect(module.operation)
+    if found:
+        mlir.run_passes(module, _REGION_PASSES, source=source)
+    return found
 
 
 def normalize(module: ir.Module, source: SourceText | None = None) -> None:
@@ -30,7 +43,9 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     for function in list(module.body.operations):
         if function.operation.name == "func.func":
             ops = _async_ops(function.operation)
-            if ops and not any(_is_async(op) for op in ops):
+            # A task may be suspended where upstream would wait for what it has begun.
+            tasks = _uses_async_dialect(function.operation)
+            if ops and not tasks and not any(_is_async(op) for op in ops):
                 mlir.run_passes(function, "func.func(gpu-async-region)", source=source)
     token_flow.check(module, source)
     for op in _async_ops(module.operation):
@@ -38,6 +53,18 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     token_flow.fork(module)
     host_memory.call_runtime(module)
     token_flow.release(module)
+
+
+def _uses_async_dialect(root: ir.Operation) -> bool:
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        found = found or op.name.startswith("async.")
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    return found
 
 
 def _async_ops(root: ir.Operation) -> list[ir.Operation]:

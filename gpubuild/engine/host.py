@@ -25,8 +25,8 @@ PASSES = (
 _HINTS = {
     "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
     "gpu.printf": "only kernels can use it; host code calls printf of the C library",
-    "async.execute": "the async dialect has no runtime here: use gpu.wait and gpu tokens",
 }
+_TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 
 
@@ -85,8 +85,11 @@ def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = 
     """Lower a host module to the LLVM dialect in place, by ``passes`` instead of ours if given."""
     entry_point.give_main_an_exit_code(module)
     if not passes:
+        tasks = async_ops.lower_regions(module, source)
         rewrite.prepare_host(module, source=source)
         async_ops.normalize(module, source)
+        if tasks:
+            mlir.run_passes(module, _TASK_PASSES, source=source)
     mlir.run_passes(module, passes or PASSES, source=source)
 
 

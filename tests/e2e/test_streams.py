@@ -276,7 +276,80 @@ int main(void) {
     return wrong != 0;
 }
 """
-PROGRAMS = {"meet": MEET, "diamond": DIAMOND, "pending": PENDING, "fills": FILLS, "tiles": TILES}
+
+# Upstream's integration test of the async dialect: a fork and a join of tasks that use the device; then more.
+ASYNC = """
+func.func private @printMemrefI32(memref<*xi32>) attributes {llvm.emit_c_interface}
+func.func @main() {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %count = arith.constant 2 : index
+  %h0 = memref.alloc(%count) : memref<?xi32>
+  %h0_unranked = memref.cast %h0 : memref<?xi32> to memref<*xi32>
+  gpu.host_register %h0_unranked : memref<*xi32>
+  %v0 = arith.constant 42 : i32
+  memref.store %v0, %h0[%c0] : memref<?xi32>
+  memref.store %v0, %h0[%c1] : memref<?xi32>
+  %t0, %f0 = async.execute () -> !async.value<memref<?xi32>> {
+    %b0 = gpu.alloc(%count) : memref<?xi32>
+    gpu.memcpy %b0, %h0 : memref<?xi32>, memref<?xi32>
+    async.yield %b0 : memref<?xi32>
+  }
+  %t1, %f1 = async.execute [%t0] (%f0 as %b0 : !async.value<memref<?xi32>>) -> !async.value<memref<?xi32>> {
+    %b1 = gpu.alloc(%count) : memref<?xi32>
+    gpu.memcpy %b1, %b0 : memref<?xi32>, memref<?xi32>
+    async.yield %b1 : memref<?xi32>
+  }
+  %t2, %f2 = async.execute [%t0] (%f0 as %b0 : !async.value<memref<?xi32>>) -> !async.value<memref<?xi32>> {
+    %b2 = gpu.alloc(%count) : memref<?xi32>
+    gpu.memcpy %b2, %b0 : memref<?xi32>, memref<?xi32>
+    async.yield %b2 : memref<?xi32>
+  }
+  %t3 = async.execute [%t1, %t2] (
+    %f1 as %b1 : !async.value<memref<?xi32>>, %f2 as %b2 : !async.value<memref<?xi32>>
+  ) {
+    gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
+               threads(%tx, %ty, %tz) in (%sx = %count, %sy = %c1, %sz = %c1) {
+      %v1 = memref.load %b1[%tx] : memref<?xi32>
+      %v2 = memref.load %b2[%tx] : memref<?xi32>
+      %sum = arith.addi %v1, %v2 : i32
+      memref.store %sum, %h0[%tx] : memref<?xi32>
+      gpu.terminator
+    }
+    async.yield
+  }
+  async.await %t3 : !async.token
+  call @printMemrefI32(%h0_unranked) : (memref<*xi32>) -> ()
+
+  // 300 tasks that add one, in a group; each waits for one of its own.
+  %n = arith.constant 300 : index
+  %one = arith.constant 1 : i32
+  %group = async.create_group %n : !async.group
+  scf.for %i = %c0 to %n step %c1 {
+    %outer = async.execute {
+      %inner = async.execute {
+        %old = memref.atomic_rmw addi %one, %h0[%c1] : (i32, memref<?xi32>) -> i32
+        async.yield
+      }
+      async.await %inner : !async.token
+      %old = memref.atomic_rmw addi %one, %h0[%c0] : (i32, memref<?xi32>) -> i32
+      async.yield
+    }
+    %rank = async.add_to_group %outer, %group : !async.token
+  }
+  async.await_all %group
+  call @printMemrefI32(%h0_unranked) : (memref<*xi32>) -> ()
+  return
+}
+"""
+PROGRAMS = {
+    "meet": MEET,
+    "diamond": DIAMOND,
+    "pending": PENDING,
+    "fills": FILLS,
+    "tiles": TILES,
+    "tasks": ASYNC,
+}
 
 
 @pytest.fixture(scope="module")
@@ -334,3 +407,9 @@ def test_copies_and_fills_of_tiles(built: Path) -> None:
 
 def test_host_threads_that_launch_kernels_of_two_modules(built: Path) -> None:
     assert run(built, "threads", "3").out == "0 wrong\n"
+
+
+@pytest.mark.parametrize("threads", ["1", ""])
+def test_tasks_of_the_async_dialect(built: Path, threads: str) -> None:
+    printed = run(built, "tasks", threads).out.splitlines()
+    assert [line.replace(" ", "") for line in printed if "base@" not in line] == ["[84,84]", "[384,384]"]

@@ -312,7 +312,6 @@ def test_tokens_that_upstream_would_mistake_are_refused(tmp_path: Path, lines: s
     ("lines", "hint"),
     [
         ('gpu.printf "hi"', "only kernels"),
-        ("%t = async.execute { async.yield }\n async.await %t : !async.token", "gpu tokens"),
         ("%d = gpu.alloc (%n) : memref<?xf32, #gpu.address_space<global>>", "left out"),
     ],
 )
@@ -398,3 +397,16 @@ def test_a_missing_placeholder_is_an_error(tmp_path: Path) -> None:
         tmp_path, StepKind.HOST, params(), {"host": "module {}", "binary.0": bundled(tmp_path)}, OUTPUTS
     )
     assert "no place for the binary of gpu.module @saxpy_kernels" in error.message
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_only_programs_with_tasks_mention_their_runtime(tmp_path: Path, opt_level: int) -> None:
+    given = HostParams(modules=(), offload=Offload.DISPATCH, opt_level=opt_level)
+    plain = lowered(tmp_path / "a", "func.func @f() { return }", given).text("llvm")
+    assert "mlirAsyncRuntime" not in plain
+    text = "func.func @f() { %t = async.execute { async.yield }\n async.await %t : !async.token\n return }"
+    ran = lowered(tmp_path / "b", text, given)
+    found = symbols(tmp_path, ran.outputs["object"])
+    assert "mlirAsyncRuntimeAwaitToken" in found
+    assert not [name for name in found if "coro" in name]
+    assert "coro.begin" in ran.text("llvm")

@@ -11,6 +11,7 @@ from unit.runtime.programs import Runtime
 
 # Sorting, random numbers and sparse tensors of c_runner_utils belong to upstream's sparse tests.
 LEFT_OUT = (
+    "__mlir_execution_engine",
     "Sparse",
     "sparse",
     "LexInsert",
@@ -35,7 +36,9 @@ def functions(library: Path) -> set[str]:
         }
 
 
-@pytest.mark.parametrize("name", ["cuda_runtime", "runner_utils", "c_runner_utils", "float16_utils"])
+@pytest.mark.parametrize(
+    "name", ["cuda_runtime", "runner_utils", "c_runner_utils", "float16_utils", "async_runtime"]
+)
 def test_symbols(runtime: Runtime, name: str) -> None:
     spec = importlib.util.find_spec("mlir")
     folders = [Path(p) / "lib" for p in (spec.submodule_search_locations or [])] if spec else []
