@@ -10,6 +10,8 @@ from pathlib import Path
 
 from gpubuild import environment
 
+NO_USER_CACHE = Path("/nonexistent")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -34,7 +36,7 @@ class Settings:
     remote_password: str = field(default="", repr=False)  # GPUBUILD_REMOTE_PASSWORD
     netrc: Path | None = None  # NETRC, else ~/.netrc
     search_path: tuple[Path, ...] = ()  # PATH, for the system C compiler only
-    user_cache: Path = Path("/nonexistent")  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
+    user_cache: Path = NO_USER_CACHE  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
     color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
     debug: bool = False  # GPUBUILD_DEBUG: tracebacks of internal errors
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.model.digest import digest_bytes, encode
-from gpubuild.settings import Settings
+from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.toolchain import rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
@@ -98,11 +98,15 @@ class ToolRow:
 
 
 class Toolchain:
-    """Finds tools, each once. ``memo`` is a file that keeps digests between processes."""
+    """Finds tools, each once. ``memo`` is a file that keeps digests between processes.
+
+    Together with it, a file in the user's cache folder keeps them for other projects.
+    """
 
     def __init__(self, settings: Settings, memo: Path | None = None) -> None:
         self._settings = settings
-        self._memo = Memo(memo)
+        shared = settings.user_cache / "tools.json" if settings.user_cache != NO_USER_CACHE else None
+        self._memo = Memo(memo, shared if memo is not None else None)
         self._found: dict[str, Tool | None] = {}
         self._problems: dict[str, str] = {}
         self._distributions: dict[str, Distribution | None] = {}

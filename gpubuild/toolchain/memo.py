@@ -7,10 +7,13 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from gpubuild.model.digest import digest_file
 
 _SCHEMA = 1
+_MOST_SHARED = 4000
+_Value = TypeVar("_Value")
 
 
 class Memo:
@@ -19,16 +22,24 @@ class Memo:
     An entry counts while path, size, modification and change time and inode are the same. The
     change time cannot be set by a program, so a file swapped with its old modification time is
     seen. A memo that cannot be read, or is not what we write, is an empty one.
+
+    ``shared`` is a second file, for all projects of a user: a new checkout starts with what others
+    have learnt. Processes that write it at once may lose each other's entries, which costs time.
+    A file that somebody else could have written does not count: without HOME it lies in /tmp.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, shared: Path | None = None) -> None:
         self._path = path
+        self._shared = shared
         self._digests: dict[str, str] = {}
         self._facts: dict[str, object] = {}
         self._changed = False
         self.seen: set[Path] = set()  # every file that was asked about, there or not
-        if path is not None:
-            self._load(path)
+        for file in (shared, path):
+            if file is not None:
+                digests, facts = _load(file)
+                self._digests.update(digests)
+                self._facts.update(facts)
 
     def digest(self, path: Path) -> str:
         """SHA-256 of the file's content. Raises ``OSError`` when it cannot be read."""
@@ -51,33 +62,54 @@ class Memo:
 
     def save(self) -> None:
         """Write what is new; a memo that cannot be written costs time later, and nothing else."""
-        if self._path is None or not self._changed:
+        if not self._changed:
             return
-        document = {"schema": _SCHEMA, "digests": self._digests, "facts": self._facts}
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=".tools-")
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                    json.dump(document, stream, indent=0, sort_keys=True)
-                Path(name).replace(self._path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
-            self._changed = False
+        self._changed = False
+        if self._path is not None:
+            _write(self._path, self._digests, self._facts)
+        if self._shared is not None:
+            digests, facts = _load(self._shared)
+            _write(self._shared, _newest(digests | self._digests), _newest(facts | self._facts))
 
-    def _load(self, path: Path) -> None:
+
+def _load(path: Path) -> tuple[dict[str, str], dict[str, object]]:
+    """Digests and facts of a memo file; none when it is not one of this user's alone."""
+    try:
+        with path.open("rb") as stream:
+            stat = os.fstat(stream.fileno())
+            if stat.st_uid != os.geteuid() or stat.st_mode & 0o022:
+                return {}, {}
+            document = json.loads(stream.read())
+    except (OSError, ValueError, RecursionError):
+        return {}, {}
+    if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
+        return {}, {}
+    digests, facts = document.get("digests"), document.get("facts")
+    if not isinstance(digests, dict) or not all(
+        isinstance(v, str) and len(v) == 64 for v in digests.values()
+    ):
+        digests = {}
+    return digests, facts if isinstance(facts, dict) else {}
+
+
+def _write(path: Path, digests: dict[str, str], facts: dict[str, object]) -> None:
+    document = {"schema": _SCHEMA, "digests": digests, "facts": facts}
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".tools-")
         try:
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return
-        if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
-            return
-        digests, facts = document.get("digests"), document.get("facts")
-        if isinstance(digests, dict) and all(isinstance(v, str) and len(v) == 64 for v in digests.values()):
-            self._digests = digests
-        if isinstance(facts, dict):
-            self._facts = facts
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                json.dump(document, stream, indent=0)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def _newest(entries: dict[str, _Value]) -> dict[str, _Value]:
+    """The last entry of every file, and of those not too many: installations come and go."""
+    last = {key.rsplit("|", 4)[0]: key for key in entries}
+    return {key: entries[key] for key in list(last.values())[-_MOST_SHARED:]}
 
 
 def _identity(path: Path) -> str:

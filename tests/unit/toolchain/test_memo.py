@@ -77,3 +77,53 @@ def test_a_memo_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     memo = Memo(tmp_path / "file" / "memo.json")
     memo.digest(tmp_path / "file")
     memo.save()
+
+
+def test_a_new_checkout_knows_what_another_has_learnt(tmp_path: Path) -> None:
+    file, shared = tmp_path / "tool", tmp_path / "user" / "memo.json"
+    file.write_bytes(b"one")
+    first = Memo(tmp_path / "a" / "memo.json", shared)
+    first.learn("version", file, "1.2")
+    first.digest(file)
+    first.save()
+    assert Memo(tmp_path / "b" / "memo.json", shared).fact("version", file) == "1.2"
+    file.write_bytes(b"two")
+    second = Memo(tmp_path / "b" / "memo.json", shared)
+    assert second.fact("version", file) is None
+    assert second.digest(file) == digest_bytes(b"two")
+
+
+def test_the_shared_memo_keeps_the_entries_of_others_and_the_newest_of_a_file(tmp_path: Path) -> None:
+    one, two, shared = tmp_path / "one", tmp_path / "two", tmp_path / "memo.json"
+    for file in (one, two):
+        file.write_bytes(b"x")
+    first, second = Memo(None, shared), Memo(None, shared)
+    first.digest(one)
+    first.save()
+    second.digest(two)
+    second.save()
+    one.write_bytes(b"changed")
+    third = Memo(None, shared)
+    third.digest(one)
+    third.save()
+    known = json.loads(shared.read_text())["digests"]
+    assert sorted(Path(key.split("|")[0]).name for key in known) == ["one", "two"]
+    assert digest_bytes(b"changed") in known.values()
+
+
+def test_a_memo_that_others_may_write_is_an_empty_one(tmp_path: Path) -> None:
+    file, path = saved(tmp_path)
+    assert Memo(path).fact("version", file) == "1.2"
+    path.chmod(0o620)
+    assert Memo(path).fact("version", file) is None
+
+
+def test_a_damaged_shared_memo_is_an_empty_one_and_is_replaced(tmp_path: Path) -> None:
+    file, own = saved(tmp_path)
+    shared = tmp_path / "shared.json"
+    shared.write_bytes(b"{")
+    memo = Memo(own, shared)
+    assert memo.fact("version", file) == "1.2"
+    memo.learn("version", file, "1.3")
+    memo.save()
+    assert Memo(None, shared).fact("version", file) == "1.3"
