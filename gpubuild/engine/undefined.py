@@ -44,10 +44,6 @@ def hint(symbols: list[str]) -> str:
                 f"define {symbol} in a C source, or, if @{name} is MLIR, "
                 f"give it the attribute llvm.emit_c_interface"
             )
-        if symbol.startswith("mlirAsyncRuntime"):
-            return (
-                "the async dialect needs a runtime that gpubuild does not have: use gpu.wait and gpu tokens"
-            )
     return (
         "did you forget a source under sources:, or a library under link: {libraries: […]}? "
         "A function that C calls from MLIR must be public there and may need llvm.emit_c_interface"

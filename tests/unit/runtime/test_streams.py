@@ -8,36 +8,41 @@ from pathlib import Path
 import pytest
 from unit.runtime.programs import RUNTIME, Runtime
 
-STRESS = Path(__file__).with_name("stress_streams.c")
-PARTS = [RUNTIME / "message.c", RUNTIME / "env.c"]
+HERE = Path(__file__).parent
+PARTS = [RUNTIME / name for name in ("async_runtime.c", "message.c", "env.c")]
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{RUNTIME}", "-pthread"]
 
 
-def stress(folder: Path, *flags: str, stream_flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Build the stress program and run it; skips when the C compiler has no such sanitizer."""
-    stream, program = folder / "cpu_stream.o", folder / "stress"
-    commands = [
-        ["cc", *FLAGS, *flags, *stream_flags, "-c", RUNTIME / "cpu_stream.c", "-o", stream],
-        ["cc", *FLAGS, *flags, STRESS, *PARTS, stream, "-o", program],
-    ]
-    for command in commands:
+def stress(
+    folder: Path, program: str, sanitizer: str = "", *flags: str, stream_flags: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Build a stress program and run it; skips when the C compiler has no such sanitizer."""
+    sources = [HERE / program, *PARTS]
+    options = [*FLAGS, *flags, *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
+    for command in (
+        ["cc", *options, *stream_flags, "-c", RUNTIME / "cpu_stream.c", "-o", folder / "cpu_stream.o"],
+        ["cc", *options, *sources, folder / "cpu_stream.o", "-o", folder / "stress"],
+    ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode and "san" in done.stderr and flags[:1] != ("-DNO_RUNNERS",):
+        if done.returncode and sanitizer and "san" in done.stderr:
             pytest.skip("no such sanitizer here")
         assert done.returncode == 0, done.stderr
-    return subprocess.run([program, "8", "1000"], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([folder / "stress"], capture_output=True, text=True, timeout=120, check=False)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
+    return done
 
 
 @pytest.mark.parametrize("sanitizer", ["", "thread", "address,undefined"])
-def test_streams_keep_their_order_under_stress(tmp_path: Path, sanitizer: str) -> None:
-    done = stress(tmp_path, *([f"-fsanitize={sanitizer}"] if sanitizer else []))
-    if "unexpected memory mapping" in done.stderr:
-        pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
+@pytest.mark.parametrize("program", ["stress_streams.c", "stress_tasks.c"])
+def test_stress(tmp_path: Path, program: str, sanitizer: str) -> None:
+    done = stress(tmp_path, program, sanitizer)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
 def test_without_any_thread_who_waits_does_the_work(tmp_path: Path) -> None:
-    done = stress(tmp_path, "-DNO_RUNNERS", stream_flags=("-Dpthread_create=no_thread",))
+    none = ("-Dpthread_create=no_thread",)
+    done = stress(tmp_path, "stress_streams.c", "", "-DNO_RUNNERS", stream_flags=none)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
