@@ -1,44 +1,10 @@
-/* cpu_stream.c: streams of the CPU device.
- *
- * A stream that has something to do is served by one thread at a time: a runner, or a host thread that
- * waits for the stream anyway. There are as many runners as streams with work that can be done now, so a
- * kernel may wait for another stream's. A stream that waits for an event takes up no thread.
+/* cpu_stream.c: what the program does with streams and events of the CPU device.
  *
  * An event is a stream and a number of pieces of work; it has happened when the stream has done as many.
- * One lock guards everything here; it is never held while work is done.
  */
-#define _POSIX_C_SOURCE 200809L
-#include "cpu_stream.h"
+#include "cpu_runner.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-
-enum {
-    MAX_RUNNERS = 128, /* as many kernels run at once on GPUs; more streams take turns */
-    STACK_BYTES = 8 << 20
-};
-
-enum state {
-    IDLE,    /* nothing to do */
-    READY,   /* in the list of streams that wait for a runner */
-    SERVED,  /* some thread is at it */
-    BLOCKED, /* its first piece of work awaits another stream, in whose `blocked` it is */
-};
-
-struct gb_cpu_stream {
-    enum state state;
-    unsigned references; /* of the program's handle, of events, of work that awaits it, and of each waiting thread */
-    struct gb_cpu_work *first;
-    struct gb_cpu_work **end;
-    uint64_t submitted;
-    uint64_t completed;
-    uint64_t wake_at; /* what the first of the threads asleep on `moved` waits for `completed` to be */
-    pthread_cond_t moved;
-    struct gb_cpu_stream *blocked; /* streams that await this one */
-    struct gb_cpu_stream *next;    /* in the list of READY streams, or in another's `blocked` */
-    struct gb_cpu_stream *newer;   /* in the list of busy streams, that is not IDLE */
-    struct gb_cpu_stream *older;
-};
 
 struct gb_cpu_event {
     struct gb_cpu_stream *stream; /* NULL: never recorded */
@@ -48,241 +14,12 @@ struct gb_cpu_event {
 static struct gb_cpu_stream default_stream = {
     .references = 1, .wake_at = UINT64_MAX, .end = &default_stream.first, .moved = PTHREAD_COND_INITIALIZER};
 
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t work;
-    struct gb_cpu_stream *first; /* READY ones */
-    struct gb_cpu_stream **end;
-    unsigned ready;
-    unsigned runners;
-    unsigned free; /* runners that are about to look into the list */
-    struct gb_cpu_stream *busy;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .end = &all.first};
-
-/* ---- life of a stream; the lock is held from here on ---- */
-
-static void release(struct gb_cpu_stream *stream) {
-    if (--stream->references == 0) {
-        pthread_cond_destroy(&stream->moved);
-        free(stream);
-    }
-}
-
-static void set_busy(struct gb_cpu_stream *stream) {
-    stream->references++;
-    stream->newer = NULL;
-    stream->older = all.busy;
-    if (all.busy != NULL) {
-        all.busy->newer = stream;
-    }
-    all.busy = stream;
-}
-
-static void set_idle(struct gb_cpu_stream *stream) {
-    stream->state = IDLE;
-    *(stream->newer != NULL ? &stream->newer->older : &all.busy) = stream->older;
-    if (stream->older != NULL) {
-        stream->older->newer = stream->newer;
-    }
-    release(stream);
-}
-
-static void wake_sleepers(struct gb_cpu_stream *stream) {
-    if (stream->wake_at != UINT64_MAX) {
-        stream->wake_at = UINT64_MAX; /* who is not served yet says so again */
-        pthread_cond_broadcast(&stream->moved);
-    }
-}
-
-/* ---- runners ---- */
-
-static void *run_streams(void *unused);
-
-static bool start_runner(void) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES); /* some C libraries give much less */
-    bool started = pthread_create(&thread, &attributes, run_streams, NULL) == 0;
-    pthread_attr_destroy(&attributes);
-    if (started) {
-        all.runners++;
-        all.free++;
-    }
-    return started;
-}
-
-static void set_ready(struct gb_cpu_stream *stream) {
-    stream->state = READY;
-    stream->next = NULL;
-    *all.end = stream;
-    all.end = &stream->next;
-    all.ready++;
-    if (all.ready <= all.free) {
-        pthread_cond_signal(&all.work);
-    } else if (all.runners >= MAX_RUNNERS || !start_runner()) {
-        wake_sleepers(stream); /* it is up to them, or to the runner that is free next */
-    }
-}
-
-static void leave_ready(struct gb_cpu_stream *stream) {
-    struct gb_cpu_stream **link = &all.first;
-    while (*link != stream) {
-        link = &(*link)->next;
-    }
-    *link = stream->next;
-    if (all.end == &stream->next) {
-        all.end = link;
-    }
-    all.ready--;
-}
-
-static void unblock(struct gb_cpu_stream *awaited) {
-    struct gb_cpu_stream **link = &awaited->blocked;
-    while (*link != NULL) {
-        struct gb_cpu_stream *stream = *link;
-        if (stream->first->count <= awaited->completed) {
-            *link = stream->next;
-            set_ready(stream);
-        } else {
-            link = &stream->next;
-        }
-    }
-}
-
-/* Whether the stream's first piece of work must wait; then it is BLOCKED. */
-static bool must_wait(struct gb_cpu_stream *stream) {
-    struct gb_cpu_stream *awaited = stream->first->awaited;
-    if (awaited == NULL || awaited->completed >= stream->first->count) {
-        return false;
-    }
-    stream->state = BLOCKED;
-    stream->next = awaited->blocked;
-    awaited->blocked = stream;
-    wake_sleepers(stream);
-    return true;
-}
-
-/* Do a READY stream's work until it has done `count` pieces, has none left or must wait. */
-static void serve(struct gb_cpu_stream *stream, uint64_t count) {
-    leave_ready(stream);
-    stream->state = SERVED;
-    while (stream->first != NULL && stream->completed < count) {
-        if (must_wait(stream)) {
-            return;
-        }
-        struct gb_cpu_work *work = stream->first;
-        if (work->run != NULL) {
-            pthread_mutex_unlock(&all.lock);
-            work->run(work);
-            pthread_mutex_lock(&all.lock);
-        }
-        stream->first = work->next;
-        if (stream->first == NULL) {
-            stream->end = &stream->first;
-        }
-        if (work->awaited != NULL) {
-            release(work->awaited);
-        }
-        free(work);
-        stream->completed++;
-        if (stream->completed >= stream->wake_at) {
-            wake_sleepers(stream);
-        }
-        unblock(stream);
-    }
-    if (stream->first != NULL) {
-        set_ready(stream);
-    } else {
-        set_idle(stream);
-    }
-}
-
-static void *run_streams(void *unused) {
-    (void)unused;
-    pthread_mutex_lock(&all.lock);
-    for (;;) {
-        while (all.first == NULL) {
-            pthread_cond_wait(&all.work, &all.lock);
-        }
-        all.free--;
-        serve(all.first, UINT64_MAX);
-        all.free++;
-    }
-    return NULL;
-}
-
-/* Return when the stream has done `count` pieces of work. Whatever that depends on and nobody has begun is
- * done here: waking another thread for it would take longer. */
-static void await(struct gb_cpu_stream *stream, uint64_t count) {
-    stream->references++;
-    while (stream->completed < count) {
-        struct gb_cpu_stream *next = stream;
-        uint64_t wanted = count;
-        while (next->state == BLOCKED) {
-            wanted = next->first->count;
-            next = next->first->awaited;
-        }
-        next->references++;
-        if (next->state == READY) {
-            serve(next, wanted);
-        } else {
-            if (wanted < next->wake_at) {
-                next->wake_at = wanted;
-            }
-            pthread_cond_wait(&next->moved, &all.lock);
-        }
-        release(next);
-    }
-    release(stream);
-}
-
-/* ---- fork ---- */
-
-static void before_fork(void) {
-    pthread_mutex_lock(&all.lock);
-}
-
-static void after_fork_in_parent(void) {
-    pthread_mutex_unlock(&all.lock);
-}
-
-/* A child has none of the threads: what they had to do stays undone there, as with a GPU's. */
-static void after_fork_in_child(void) {
-    pthread_mutex_init(&all.lock, NULL);
-    pthread_cond_init(&all.work, NULL);
-    for (struct gb_cpu_stream *stream = all.busy; stream != NULL; stream = stream->older) {
-        stream->state = IDLE;
-        stream->first = NULL;
-        stream->end = &stream->first;
-        stream->completed = stream->submitted;
-        stream->wake_at = UINT64_MAX;
-        stream->blocked = NULL;
-        pthread_cond_init(&stream->moved, NULL);
-    }
-    all.busy = NULL;
-    all.first = NULL;
-    all.end = &all.first;
-    all.ready = all.runners = all.free = 0;
-}
-
-static void initialize(void) {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
-/* ---- calls ---- */
-
 static struct gb_cpu_stream *locked(struct gb_cpu_stream *stream) {
-    pthread_mutex_lock(&all.lock);
+    gb_cpu_lock();
     return stream != NULL ? stream : &default_stream;
 }
 
-static void unlock(void) {
-    pthread_mutex_unlock(&all.lock);
-}
-
-struct gb_cpu_stream *gb_cpu_stream_create(void) {
+static struct gb_cpu_stream *new_stream(void) {
     struct gb_cpu_stream *stream = gb_allocate(sizeof *stream);
     stream->references = 1;
     stream->end = &stream->first;
@@ -291,10 +28,14 @@ struct gb_cpu_stream *gb_cpu_stream_create(void) {
     return stream;
 }
 
+struct gb_cpu_stream *gb_cpu_stream_create(void) {
+    return new_stream();
+}
+
 void gb_cpu_stream_destroy(struct gb_cpu_stream *stream) {
     if (stream != NULL) {
-        release(locked(stream));
-        unlock();
+        gb_cpu_release(locked(stream));
+        gb_cpu_unlock();
     }
 }
 
@@ -303,50 +44,67 @@ static void submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work) {
     *stream->end = work;
     stream->end = &work->next;
     stream->submitted++;
-    if (stream->state == IDLE) {
-        set_busy(stream);
-        set_ready(stream);
+    gb_cpu_wake(stream);
+}
+
+static void submit_wait(struct gb_cpu_stream *stream, struct gb_cpu_stream *awaited, uint64_t count) {
+    if (awaited->completed < count) {
+        struct gb_cpu_work *work = gb_allocate(sizeof *work);
+        work->awaited = awaited;
+        work->count = count;
+        awaited->references++;
+        submit(stream, work);
     }
 }
 
 void gb_cpu_stream_submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, initialize);
     work->awaited = NULL;
     submit(locked(stream), work);
-    unlock();
+    gb_cpu_unlock();
+}
+
+static void wait_for_all(struct gb_cpu_stream *last) {
+    for (struct gb_cpu_stream *stream = gb_cpu_newest_busy(); stream != NULL; stream = stream->older) {
+        if (stream != last) {
+            submit_wait(last, stream, stream->submitted);
+        }
+    }
+}
+
+void gb_cpu_submit_last(struct gb_cpu_work *work) {
+    gb_cpu_lock();
+    if (gb_cpu_newest_busy() == NULL) {
+        gb_cpu_unlock();
+        work->run(work);
+        free(work);
+        return;
+    }
+    struct gb_cpu_stream *last = new_stream();
+    wait_for_all(last);
+    submit(last, work);
+    gb_cpu_release(last);
+    gb_cpu_unlock();
 }
 
 bool gb_cpu_stream_is_idle(struct gb_cpu_stream *stream) {
-    bool idle = locked(stream)->state == IDLE;
-    unlock();
+    bool idle = locked(stream)->state == GB_IDLE;
+    gb_cpu_unlock();
     return idle;
 }
 
 void gb_cpu_stream_synchronize(struct gb_cpu_stream *stream) {
     stream = locked(stream);
-    await(stream, stream->submitted);
-    unlock();
+    gb_cpu_await(stream, stream->submitted);
+    gb_cpu_unlock();
 }
 
 void gb_cpu_streams_drain(void) {
-    (void)locked(NULL);
-    size_t count = 0;
-    for (struct gb_cpu_stream *stream = all.busy; stream != NULL; stream = stream->older) {
-        count++;
-    }
-    struct gb_cpu_event *ends = gb_allocate(count * sizeof *ends);
-    count = 0;
-    for (struct gb_cpu_stream *stream = all.busy; stream != NULL; stream = stream->older) {
-        stream->references++;
-        ends[count++] = (struct gb_cpu_event){.stream = stream, .count = stream->submitted};
-    }
-    for (size_t i = 0; i < count; i++) {
-        await(ends[i].stream, ends[i].count);
-        release(ends[i].stream);
-    }
-    unlock();
-    free(ends);
+    gb_cpu_lock();
+    struct gb_cpu_stream *last = new_stream();
+    wait_for_all(last);
+    gb_cpu_await(last, last->submitted);
+    gb_cpu_release(last);
+    gb_cpu_unlock();
 }
 
 struct gb_cpu_event *gb_cpu_event_create(void) {
@@ -355,16 +113,16 @@ struct gb_cpu_event *gb_cpu_event_create(void) {
 
 static void forget(struct gb_cpu_event *event) {
     if (event->stream != NULL) {
-        release(event->stream);
+        gb_cpu_release(event->stream);
         event->stream = NULL;
     }
 }
 
 void gb_cpu_event_destroy(struct gb_cpu_event *event) {
     if (event != NULL) {
-        (void)locked(NULL);
+        gb_cpu_lock();
         forget(event);
-        unlock();
+        gb_cpu_unlock();
         free(event);
     }
 }
@@ -375,26 +133,21 @@ void gb_cpu_event_record(struct gb_cpu_event *event, struct gb_cpu_stream *strea
     forget(event);
     event->stream = stream;
     event->count = stream->submitted;
-    unlock();
+    gb_cpu_unlock();
 }
 
 void gb_cpu_event_synchronize(struct gb_cpu_event *event) {
-    (void)locked(NULL);
+    gb_cpu_lock();
     if (event->stream != NULL) {
-        await(event->stream, event->count);
+        gb_cpu_await(event->stream, event->count);
     }
-    unlock();
+    gb_cpu_unlock();
 }
 
 void gb_cpu_stream_wait(struct gb_cpu_stream *stream, struct gb_cpu_event *event) {
     stream = locked(stream);
-    struct gb_cpu_stream *awaited = event->stream;
-    if (awaited != NULL && awaited != stream && awaited->completed < event->count) {
-        struct gb_cpu_work *work = gb_allocate(sizeof *work);
-        work->awaited = awaited;
-        work->count = event->count;
-        awaited->references++;
-        submit(stream, work);
+    if (event->stream != NULL && event->stream != stream) {
+        submit_wait(stream, event->stream, event->count);
     }
-    unlock();
+    gb_cpu_unlock();
 }

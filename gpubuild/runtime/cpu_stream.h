@@ -24,6 +24,8 @@ void gb_cpu_stream_destroy(struct gb_cpu_stream *stream);
 
 /* Do `work` after all that was submitted to the stream before, and return at once. */
 void gb_cpu_stream_submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work);
+/* Do `work` once all is done that was submitted so far, to whatever stream, and return at once. */
+void gb_cpu_submit_last(struct gb_cpu_work *work);
 /* Whether all that was submitted is done. */
 bool gb_cpu_stream_is_idle(struct gb_cpu_stream *stream);
 /* Return when all that was submitted so far is done; the caller may do a part of it. */

@@ -208,14 +208,14 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     return address;
 }
 
-/* Without a stream the caller may mean, as drivers do, that nothing on the device uses the memory any more. */
+/* Drivers wait for all that may use the memory, on any stream. Here nobody waits, and it is freed after that. */
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)device;
+    (void)stream;
     (void)where;
-    if (stream == NULL) {
-        gb_cpu_streams_drain();
-    }
-    submit_memory(stream, (struct memory_work){.work = {.run = run_free}, .to = address}, 0);
+    struct memory_work *self = gb_allocate(sizeof *self);
+    *self = (struct memory_work){.work = {.run = run_free}, .to = address};
+    gb_cpu_submit_last(&self->work);
 }
 
 static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,

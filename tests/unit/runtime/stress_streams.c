@@ -109,7 +109,7 @@ static void *use_default_stream(void *rounds) {
 }
 
 #ifdef NO_RUNNERS
-/* Stands in for pthread_create in cpu_stream.c: a process that may not have more threads. */
+/* Stands in for pthread_create in cpu_runner.c: a process that may not have more threads. */
 int no_thread(void) {
     return 11; /* EAGAIN */
 }
