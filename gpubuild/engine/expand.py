@@ -34,6 +34,26 @@ def expand_is_normal(op: ir.Operation) -> None:
     emit.replace(_compare(emit, _ULT, above, splat(emit, largest - step, integer)))
 
 
+def expand_is_infinite(op: ir.Operation) -> None:
+    """``math.isinf``: all bits of the exponent, and none of the mantissa."""
+    emit = Emitter(op)
+    kind = op.operands[0].type
+    mantissa, exponent = _EXPONENT_BITS[str(_element(kind))]
+    integer = _like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
+    bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
+    bits = emit.binary("arith.andi", bits, splat(emit, (1 << (mantissa + exponent)) - 1, integer))
+    emit.replace(_compare(emit, _EQ, bits, splat(emit, ((1 << exponent) - 1) << mantissa, integer)))
+
+
+def expand_sincos(op: ir.Operation) -> None:
+    """``math.sincos`` as sine and cosine."""
+    emit = Emitter(op)
+    flags = {"fastmath": op.attributes["fastmath"]} if "fastmath" in op.attributes else {}
+    for name, result in zip(("math.sin", "math.cos"), op.results, strict=True):
+        result.replace_all_uses_with(emit.op(name, [op.operands[0]], [result.type], flags).results[0])
+    op.erase()
+
+
 def expand_integer_power(op: ir.Operation) -> None:
     """``math.ipowi`` by squaring. Negative exponents give 1 / x^n rounded to zero."""
     emit = Emitter(op)

@@ -15,6 +15,7 @@ from mlir import ir
 from gpubuild.engine import exchange, expand
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.patterns import apply_patterns
 from gpubuild.engine.subgroup_reduce import expand_subgroup_reduce, workgroup_position, workgroup_size
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.target import Kind
@@ -83,6 +84,7 @@ def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = 
         )
     for rewrite, op in work:
         rewrite(op, machine)
+    apply_patterns(module)
 
 
 def prepare_host(module: ir.Module, *, source: SourceText | None = None) -> None:
@@ -305,6 +307,17 @@ def _load_bool(op: ir.Operation, _: Machine | None = None) -> None:
     emit.replace(emit.op("arith.trunci", [wide], [op.results[0].type]).results[0])
 
 
+def _is_infinite(op: ir.Operation, machine: Machine) -> None:
+    if machine.kind is Kind.ROCDL:  # upstream lowers it elsewhere
+        expand.expand_is_infinite(op)
+
+
+def _sine_and_cosine(op: ir.Operation, machine: Machine) -> None:
+    """In two calls for AMD: the instruction upstream comes to is coarse, and missing for f64."""
+    if machine.kind is Kind.ROCDL:
+        expand.expand_sincos(op)
+
+
 def _atomic(op: ir.Operation, _: Machine) -> None:
     loop = expand.expand_atomic_product(op)
     if loop is not None:
@@ -333,6 +346,8 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "memref.store": _store_bool,
     "memref.load": _load_bool,
     "math.clampf": lambda op, _: expand.expand_clamp(op),
+    "math.isinf": _is_infinite,
+    "math.sincos": _sine_and_cosine,
     "math.isnormal": lambda op, _: expand.expand_is_normal(op),
     "math.ipowi": lambda op, _: expand.expand_integer_power(op),
 }

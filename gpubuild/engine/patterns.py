@@ -1,0 +1,38 @@
+"""Patterns: upstream's own rewrites that no pass of mlir-opt runs inside a gpu.module."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+# Ops that need them → patterns of the transform dialect.
+_PATTERNS = {
+    "vector.multi_reduction": 'lower_multi_reduction lowering_strategy = "innerreduction"',
+    "vector.scan": "lower_scan",
+}
+
+
+def apply_patterns(module: ir.Module) -> None:
+    """Lower what only patterns lower. Nothing is loaded when there is no such op."""
+    found: dict[str, None] = {}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _PATTERNS:
+            found[op.name] = None
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if not found:
+        return
+    from mlir.dialects.transform import interpreter
+
+    wanted = "\n".join(f"transform.apply_patterns.vector.{_PATTERNS[name]}" for name in found)
+    script = ir.Module.parse(f"""
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @main(%module: !transform.any_op) {{
+    transform.apply_patterns to %module {{
+      {wanted}
+    }} : !transform.any_op
+    transform.yield
+  }}
+}}""")
+    interpreter.apply_named_sequence(module, script.body.operations[0], script)

@@ -1,0 +1,60 @@
+"""Compile programs for a target in a child process, and run them on the CPU device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from e2e import cpu_harness
+from op_coverage.program import CPU, Program, ulps
+from unit.engine.device_steps import compile_module, in_child
+
+
+def compile_for(target: str, text: str, folder: Path, **options) -> Path | None:
+    """Compile ``text``; for CPUs the folder of the outputs. Raises ``StepError``, or on a crash."""
+    if target == CPU:
+        return in_child(cpu_harness.compile_module, text, folder, **options)
+    compile_module(text, target, **options)
+    return None
+
+
+def chip_of(program: Program, target: str) -> str:
+    """The chip that stands for ``target``: some programs need its architecture-specific form."""
+    return program.chips.get(target, target)
+
+
+def run(program: Program, module: cpu_harness.Module, *, fibers: bool = False) -> dict[str, np.ndarray]:
+    """Launch; the arrays afterwards."""
+    args = {
+        name: np.ascontiguousarray(value).copy() if isinstance(value, np.ndarray) else value
+        for name, value in program.args.items()
+    }
+    module.launch(
+        program.name,
+        program.grid,
+        program.block,
+        *args.values(),
+        dynamic=program.dynamic_bytes,
+        cluster=program.cluster,
+        fibers=fibers,
+    )
+    return {name: value for name, value in args.items() if name in program.expect}
+
+
+def check(program: Program, got: dict[str, np.ndarray]) -> None:
+    """Raise ``AssertionError`` when the result is not what NumPy computed."""
+    for name, want in program.expect.items():
+        if program.tolerance_ulp:
+            assert got[name].dtype.kind in "fc", name
+            if got[name].dtype.kind == "c":
+                scale = np.spacing(np.maximum(np.abs(want), 1e-30).astype(got[name].real.dtype))
+                far = np.abs(got[name] - want) / scale
+            else:
+                far = ulps(got[name], want)
+            worst = int(np.argmax(far))
+            assert far[worst] <= program.tolerance_ulp, (
+                f"{program.name}: {name}[{worst}] = {got[name].flat[worst]}, "
+                f"NumPy says {want.flat[worst]} ({far[worst]:.1f} ulp)"
+            )
+        else:
+            np.testing.assert_array_equal(got[name], want.astype(got[name].dtype), err_msg=program.name)

@@ -1,0 +1,65 @@
+"""Table: all programs by dialect, and docs/coverage.md made of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from op_coverage import arith_ops, control_ops, gpu_ops, math_ops, memory_ops, subgroup_ops, vector_ops
+from op_coverage.program import CPU, TARGETS, Program
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
+GROUPS: dict[str, list[Program]] = {
+    "gpu": gpu_ops.PROGRAMS,
+    "gpu: subgroups": subgroup_ops.PROGRAMS,
+    "arith": arith_ops.PROGRAMS,
+    "math": math_ops.PROGRAMS,
+    "memref": memory_ops.PROGRAMS,
+    "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS,
+    "vector, linalg": vector_ops.PROGRAMS,
+}
+_INTRODUCTION = """# What compiles and runs where
+
+Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
+Each row is one kernel. **yes** under a GPU: compiled and assembled for that chip. **right** under the
+CPU: run there, in both tiers, and compared with NumPy (± the error allowed, in units in the last
+place). No program of this table has run on a GPU, since none was at hand. A number refers to the
+reason below the table; the error message says the same, and a test compares the two.
+"""
+
+
+def render() -> str:
+    """The document."""
+    reasons: dict[str, int] = {}
+    parts = [_INTRODUCTION]
+    for group, programs in GROUPS.items():
+        parts.append(f"## {group}\n")
+        parts.append("| op | " + " | ".join(TARGETS) + " | ran on a GPU |")
+        parts.append("|---|" + "---|" * (len(TARGETS) + 1))
+        for program in programs:
+            cells = [_cell(program, target, reasons) for target in TARGETS]
+            parts.append(
+                f"| {program.op.replace('|', chr(92) + '|')} | {' | '.join(cells)} | no GPU at hand |"
+            )
+        parts.append("")
+    parts.append("## Reasons\n")
+    parts += [f"{number}. {reason}" for reason, number in reasons.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
+    if target in program.refused:
+        return f"no ({reasons.setdefault(program.refused[target], len(reasons) + 1)})"
+    if target != CPU:
+        chip = program.chips.get(target)
+        return f"yes ({chip})" if chip else "yes"
+    if not program.runs:
+        return "compiles"
+    return f"right ± {program.tolerance_ulp:g}" if program.tolerance_ulp else "right"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(render())
