@@ -142,7 +142,7 @@ class Builder:
         self._store = store
         self._executor = executor
         self._work = WorkArea(layout.private / "work")
-        self._state = BuildState(layout.state_file)
+        self._state = BuildState(layout.state_file, layout.root)
         self._runner = StepRunner(
             toolchain=toolchain,
             store=store,

@@ -98,10 +98,15 @@ class FileDigests:
 
 
 class BuildState:
-    """Step records and file digests of one build folder."""
+    """Step records and file digests of one build folder.
 
-    def __init__(self, path: Path) -> None:
+    ``root`` is the project's folder (default: the file's). Files in it that steps had read are remembered relative to it:
+    in a copied project, build folder and all, the copies count.
+    """
+
+    def __init__(self, path: Path, root: Path | None = None) -> None:
         self._path = path
+        self._root = root or path.parent
         self.files = FileDigests()
         self._steps: dict[str, StepRecord] = {}
         self._versions: dict[str, str] = {}
@@ -144,11 +149,11 @@ class BuildState:
         alive.update(value for record in self._steps.values() for value in record.before.values())
         document = {
             "schema": _SCHEMA,
-            "place": str(self._path),
+            "root": str(self._root),
             "versions": {f: v for f, v in self._versions.items() if f in alive},
             "summaries": {d: s for d, s in self._summaries.items() if d in alive},
             "files": self.files.dump(),
-            "steps": {step_id: _record_to_json(r) for step_id, r in self._steps.items()},
+            "steps": {step_id: _record_to_json(r, self._root) for step_id, r in self._steps.items()},
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
@@ -165,11 +170,10 @@ class BuildState:
             if document["schema"] != _SCHEMA:
                 return
             files.load(document["files"])
-            # In a copied or moved build folder the headers that a step had read are another checkout's.
-            moved = document["place"] != str(self._path)
+            old_root = Path(document["root"])
             for step_id, data in document["steps"].items():
-                record = _record_from_json(data)
-                if not (moved and record.result.discovered):
+                record = _record_from_json(data, self._root)
+                if not _lost_its_headers(record, old_root, self._root):
                     steps[step_id] = record
             for fingerprint, version in document["versions"].items():
                 versions[str(fingerprint)] = str(version)
@@ -183,12 +187,21 @@ class BuildState:
         self._summaries = summaries
 
 
-def _record_to_json(record: StepRecord) -> dict[str, Any]:
+def _lost_its_headers(record: StepRecord, old_root: Path, root: Path) -> bool:
+    """Whether the step read files beside the project, which has moved away from them."""
+    if root == old_root:
+        return False
+    outside = (Path(p) for p, _ in record.result.discovered if not Path(p).is_relative_to(root))
+    # What has no folder in common with the project is the system's, found by its absolute path.
+    return any(path.parts[:2] == old_root.parts[:2] for path in outside)
+
+
+def _record_to_json(record: StepRecord, root: Path) -> dict[str, Any]:
     return {
         "key": record.key,
         "parts": dict(record.parts),
         "blobs": [[b.name, b.digest, b.size_bytes, b.executable] for b in record.result.blobs],
-        "discovered": [list(d) for d in record.result.discovered],
+        "discovered": [[_relative(path, root), d] for path, d in record.result.discovered],
         "warnings": list(record.result.warnings),
         "seconds": record.result.seconds,
         "why": record.why,
@@ -196,7 +209,11 @@ def _record_to_json(record: StepRecord) -> dict[str, Any]:
     }
 
 
-def _record_from_json(data: Mapping[str, Any]) -> StepRecord:
+def _relative(path: str, root: Path) -> str:
+    return str(Path(path).relative_to(root)) if Path(path).is_relative_to(root) else path
+
+
+def _record_from_json(data: Mapping[str, Any], root: Path) -> StepRecord:
     blobs = tuple(
         Blob(name=str(n), digest=_digest(d), size_bytes=int(s), executable=bool(x))
         for n, d, s, x in data["blobs"]
@@ -206,7 +223,7 @@ def _record_from_json(data: Mapping[str, Any]) -> StepRecord:
         parts={str(k): str(v) for k, v in data["parts"].items()},
         result=ActionResult(
             blobs=blobs,
-            discovered=tuple((str(p), _digest(d)) for p, d in data["discovered"]),
+            discovered=tuple((str(root / p), _digest(d)) for p, d in data["discovered"]),
             warnings=tuple(str(w) for w in data["warnings"]),
             seconds=float(data["seconds"]),
         ),

@@ -105,7 +105,7 @@ def record(*, discovered: tuple[tuple[str, Digest], ...] = ()) -> StepRecord:
 
 
 def filled(path: Path) -> BuildState:
-    state = BuildState(path)
+    state = BuildState(path, path.parent)
     state.remember("a", record())
     state.note_version("f" * 64, "12.9")
     state.note_version("e" * 64, "no step has it any more")
@@ -120,7 +120,7 @@ def filled(path: Path) -> BuildState:
 
 def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     state = filled(tmp_path / "state.json")
-    again = BuildState(tmp_path / "state.json")
+    again = BuildState(tmp_path / "state.json", tmp_path)
     assert again.record("a") == state.record("a") == record()
     assert again.version("f" * 64) == "12.9"
     assert again.version("e" * 64) == ""
@@ -135,20 +135,30 @@ def test_truncation_at_every_byte_loses_everything_and_breaks_nothing(tmp_path: 
     whole = path.read_bytes()
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
-        assert BuildState(path).record("a") is None
+        assert BuildState(path, tmp_path).record("a") is None
     path.write_bytes(whole)
-    assert BuildState(path).record("a") == record()
+    assert BuildState(path, tmp_path).record("a") == record()
 
 
-def test_a_copied_state_does_not_watch_the_headers_of_the_original(tmp_path: Path) -> None:
-    header = settled_file(tmp_path / "x.h", b"1")
+@pytest.mark.parametrize(
+    ("header", "kept"),
+    [("one/inc/x.h", True), ("beside.h", False), ("/usr/include/stdio.h", True)],
+)
+def test_a_copied_project_watches_its_own_headers(tmp_path: Path, header: str, kept: bool) -> None:
     first, second = tmp_path / "one", tmp_path / "two"
     first.mkdir()
-    state = BuildState(first / "state.json")
-    state.remember("preprocess/main.c", record(discovered=((str(header), digest_bytes(b"1")),)))
+    state = BuildState(first / "state.json", first)
+    found = (str(tmp_path / header), digest_bytes(b"1"))
+    state.remember("preprocess/main.c", record(discovered=(found,)))
     state.remember("a", record())
     state.save()
+    same = BuildState(first / "state.json", first).record("preprocess/main.c")
+    assert same is not None
+    assert same.result.discovered == (found,)
     shutil.copytree(first, second)
-    assert BuildState(first / "state.json").record("preprocess/main.c") is not None
-    assert BuildState(second / "state.json").record("preprocess/main.c") is None
-    assert BuildState(second / "state.json").record("a") is not None
+    moved = BuildState(second / "state.json", second)
+    assert moved.record("a") is not None
+    there = moved.record("preprocess/main.c")
+    assert (there is not None) == kept
+    if there is not None:
+        assert there.result.discovered[0][0] == str(tmp_path / header.replace("one/", "two/"))
