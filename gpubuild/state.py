@@ -100,8 +100,8 @@ class FileDigests:
 class BuildState:
     """Step records and file digests of one build folder.
 
-    ``root`` is the project's folder (default: the file's). Files in it that steps had read are remembered relative to it:
-    in a copied project, build folder and all, the copies count.
+    ``root`` is the project's folder (default: the file's). Files in it that steps had read are
+    remembered relative to it: in a copied project, build folder and all, the copies count.
     """
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
