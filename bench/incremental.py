@@ -309,7 +309,7 @@ def main() -> None:
             for number in range(rounds):
                 contest.round(number)
             if nginx_program():
-                contest.remote(min(rounds, 3))
+                contest.remote(min(rounds, options.cold_rounds))
             found[shape] = contest.found
         print(scenario_table(shape, found[shape], PEERS), file=sys.stderr, flush=True)
     plans = {shape: planned(shape) for shape in PLANNED}

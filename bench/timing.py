@@ -80,5 +80,7 @@ def peak_mb() -> float:
 
 
 def machine() -> str:
-    """What the figures depend on, for the head of a result."""
-    return f"{len(os.sched_getaffinity(0))} CPUs, Python {platform.python_version()}, {platform.machine()}"
+    """What the figures depend on, for the head of a result; a load above the CPUs means other work."""
+    cpus = len(os.sched_getaffinity(0))
+    load = os.getloadavg()[1]
+    return f"{cpus} CPUs, Python {platform.python_version()}, {platform.machine()}, load average {load:.1f}"
