@@ -17,7 +17,7 @@ from gpubuild.errors import Diagnostic, StepError
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
 RELEASE = "gpubuildStreamRelease"  # runtime/strided.c
-_LOOPS = frozenset({"affine.for", "affine.parallel", "scf.for", "scf.forall", "scf.parallel", "scf.while"})
+JOIN = "gpubuildStreamJoin"
 
 
 def is_token(value: ir.Value) -> bool:
@@ -26,7 +26,7 @@ def is_token(value: ir.Value) -> bool:
 
 
 def check(module: ir.Module, source: SourceText | None = None) -> None:
-    """Raise ``StepError`` for tokens that pass through control flow, calls or into a loop."""
+    """Raise ``StepError`` for tokens that pass through control flow or calls."""
     lines = source or SourceText()
     found: list[Diagnostic] = []
     for op in _users(module):
@@ -44,9 +44,19 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
 
 
 def fork(module: ir.Module) -> None:
-    """Give every consumer of a token but the last a stream of its own, which waits for the token."""
+    """Give every consumer of a token but the last a stream of its own, which waits for the token.
+
+    A token that is used in a region inside its block gives all its consumers such streams: which of
+    them run, and how often, is not known here.
+    """
+    far = [token for token in _tokens(module) if _is_used_inside(token)]
+    for token in far:
+        for use in list({use.owner.operation: None for use in token.uses}):
+            _join_anew(use, token)
+    if far:
+        declare(module, JOIN, [ir.Type.parse(TOKEN_TYPE)] * 2)
     seen: list[ir.Value] = []
-    consumers = [op for op in _users(module) if not is_join(op)]
+    consumers = [op for op in _users(module) if _goes_on(op)]
     for op in reversed(consumers):
         for number in reversed(range(len(op.operands))):
             token = op.operands[number]
@@ -58,6 +68,30 @@ def fork(module: ir.Module) -> None:
             with ir.InsertionPoint(op), op.location:
                 wait = ir.Operation.create("gpu.wait", results=[ir.Type.parse(TOKEN_TYPE)], operands=[token])
             op.operands[number] = wait.results[0]
+
+
+def _is_used_inside(token: ir.Value) -> bool:
+    home = token.owner.operation.block
+    return any(use.owner.operation.block != home for use in token.uses)
+
+
+def _join_anew(op: ir.Operation, token: ir.Value) -> None:
+    """Let ``op`` depend on a stream that waits for the token's, by a call of the runtime."""
+    kind = ir.Type.parse(TOKEN_TYPE)
+    # A join makes a new stream itself. One made before it would not do: upstream records the event
+    # that the join waits for where that stream is made.
+    others = [o for o in op.operands if o != token] if is_join(op) else []
+    with ir.InsertionPoint(op), op.location:
+        stream = ir.Operation.create("gpu.wait", results=[kind], operands=others).results[0]
+        callee = {"callee": ir.FlatSymbolRefAttr.get(JOIN)}
+        ir.Operation.create("func.call", operands=[stream, token], attributes=callee)
+    if is_join(op):
+        op.results[0].replace_all_uses_with(stream)
+        op.erase()
+        return
+    for number, operand in enumerate(op.operands):
+        if operand == token:
+            op.operands[number] = stream
 
 
 def _users(module: ir.Module) -> Iterator[ir.Operation]:
@@ -85,6 +119,8 @@ def release(module: ir.Module) -> None:
     ends = [token for token in _tokens(module) if not any(_goes_on(use.owner) for use in token.uses)]
     for token in ends:
         last = _last_use(token)
+        if last is None:
+            continue
         with ir.InsertionPoint.after(last), last.location:
             callee = {"callee": ir.FlatSymbolRefAttr.get(RELEASE)}
             ir.Operation.create("func.call", operands=[token], attributes=callee)
@@ -119,15 +155,20 @@ def _goes_on(op: ir.Operation) -> bool:
     return not is_join(op) and op.name != "func.call"
 
 
-def _last_use(token: ir.Value) -> ir.Operation:
-    """The last op of the token's block that uses it, itself or somewhere inside; else who made it."""
+def _last_use(token: ir.Value) -> ir.Operation | None:
+    """The last op of the token's block that uses it, itself or somewhere inside; else who made it.
+
+    None when another block uses it: where its last use is then depends on the way through the blocks.
+    """
     block = token.owner.operation.block
     last = token.owner.operation
     inside = set()
     for use in token.uses:
         op = use.owner.operation
-        while op.block != block:
+        while op.name != "func.func" and op.block != block:
             op = op.parent.operation
+        if op.name == "func.func":
+            return None
         inside.add(op)
     for op in block.operations:
         if op.operation in inside:
@@ -138,22 +179,6 @@ def _last_use(token: ir.Value) -> ir.Operation:
 def _refusal(op: ir.Operation) -> str:
     if op.name.partition(".")[0] not in ("gpu", "async", "nvgpu"):
         return f"a gpu token is passed to '{op.name}'"
-    for token in op.operands:
-        if not is_token(token):
-            continue
-        maker = token.owner
-        if isinstance(maker, ir.Block):
-            return f"'{op.name}' depends on a token that comes from outside its block"
-        if _loop_between(op, maker):
-            return f"'{op.name}' is in a loop and depends on a token from before it"
+    if any(is_token(o) and isinstance(o.owner, ir.Block) for o in op.operands):
+        return f"'{op.name}' depends on a token that comes from outside its block"
     return ""
-
-
-def _loop_between(op: ir.Operation, maker: ir.Operation) -> bool:
-    home = maker.operation.parent
-    above = op.operation.parent
-    while above is not None and above != home:
-        if above.name in _LOOPS:
-            return True
-        above = above.operation.parent
-    return False

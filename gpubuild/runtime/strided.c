@@ -11,6 +11,7 @@ void gpubuildMemcpy(char *to, char *from, const int64_t *extents, int64_t rank, 
 void gpubuildMemset(char *to, const void *element, const int64_t *extents, int64_t rank, int64_t element_bytes,
                     void *stream);
 void gpubuildStreamRelease(void *stream);
+void gpubuildStreamJoin(void *stream, void *awaited);
 
 /* One copy (`from` is not NULL) or fill. Strides are in elements. */
 struct task {
@@ -110,4 +111,15 @@ void gpubuildStreamRelease(void *stream) {
     const struct gb_where where = {.device = device->name, .call = "gpubuildStreamRelease"};
     gb_trace("stream %p released", stream);
     device->calls->stream_destroy(device, stream, &where);
+}
+
+/* What follows in `stream` happens after what `awaited` has to do now. */
+void gpubuildStreamJoin(void *stream, void *awaited) {
+    struct gb_device *device = gb_device_current();
+    const struct gb_where where = {.device = device->name, .call = "gpubuildStreamJoin"};
+    gb_trace("stream %p waits for stream %p", stream, awaited);
+    void *event = device->calls->event_create(device, &where);
+    device->calls->event_record(device, event, awaited, &where);
+    device->calls->stream_wait_event(device, stream, event, &where);
+    device->calls->event_destroy(device, event, &where);
 }

@@ -342,6 +342,43 @@ func.func @main() {
   return
 }
 """
+# Each round copies what a stream from before the loop has filled, in a stream of its own; some wait twice.
+LOOPS = """
+module attributes {gpu.container_module} {
+  func.func @main() {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %n = arith.constant 50 : index
+    %last = arith.constant 99999 : index
+    %v = arith.constant 3 : i64
+    %zero = arith.constant 0 : i64
+    %h = memref.alloc() : memref<100000xi64>
+    %t0 = gpu.wait async
+    %d, %t1 = gpu.alloc async [%t0] () : memref<100000xi64>
+    %t2 = gpu.memset async [%t1] %d, %v : memref<100000xi64>, i64
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> i64 {
+      %t3 = gpu.memcpy async [%t2] %h, %d : memref<100000xi64>, memref<100000xi64>
+      %r = arith.remui %i, %c2 : index
+      %odd = arith.cmpi eq, %r, %c1 : index
+      scf.if %odd {
+        gpu.wait [%t2, %t3]
+      } else {
+        %t4 = gpu.wait async [%t2, %t3]
+        gpu.wait [%t4]
+      }
+      %x = memref.load %h[%last] : memref<100000xi64>
+      memref.store %zero, %h[%last] : memref<100000xi64>
+      %next = arith.addi %acc, %x : i64
+      scf.yield %next : i64
+    }
+    %t5 = gpu.dealloc async [%t2] %d : memref<100000xi64>
+    gpu.wait [%t5]
+    call @show(%sum) : (i64) -> ()
+    return
+  }
+PRINTS}
+"""
 PROGRAMS = {
     "meet": MEET,
     "diamond": DIAMOND,
@@ -349,6 +386,7 @@ PROGRAMS = {
     "fills": FILLS,
     "tiles": TILES,
     "tasks": ASYNC,
+    "loops": LOOPS,
 }
 
 
@@ -413,3 +451,23 @@ def test_host_threads_that_launch_kernels_of_two_modules(built: Path) -> None:
 def test_tasks_of_the_async_dialect(built: Path, threads: str) -> None:
     printed = run(built, "tasks", threads).out.splitlines()
     assert [line.replace(" ", "") for line in printed if "base@" not in line] == ["[84,84]", "[384,384]"]
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_tokens_from_before_a_loop(built: Path, threads: str) -> None:
+    assert run(built, "loops", threads).out == "150\n"
+
+
+def test_every_stream_and_event_is_destroyed(built: Path) -> None:
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "GPUBUILD_TRACE": "1"}
+    for name in ("loops", "diamond", "tiles", "fills", "tasks"):
+        done = subprocess.run(
+            [built / name / name], env=environment, capture_output=True, text=True, timeout=120, check=True
+        )
+        lines = done.stderr.splitlines()
+        for noun in ("stream", "event"):
+            made = [line for line in lines if f" {noun} " in line and line.endswith(" created")]
+            ended = [
+                line for line in lines if f" {noun} " in line and line.endswith(("destroyed", "released"))
+            ]
+            assert (name, len(made)) == (name, len(ended))

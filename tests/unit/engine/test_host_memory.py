@@ -108,6 +108,11 @@ COPY = "%{} = gpu.memcpy async [%{}] %d, %d : memref<?xf64>, memref<?xf64>"
         "%a = gpu.wait async\n" + COPY.format("b", "a") + "\n" + COPY.format("c", "a") + "\n gpu.wait [%b]",
         "%a = gpu.wait async\n %b = gpu.memset async [%a] %d, %v : memref<?xf64>, f64",
         "%a = gpu.wait async\n scf.if %p { %b = gpu.wait async [%a]\n gpu.wait [%b] }",
+        "%a = gpu.wait async\n scf.if %p { gpu.wait [%a] }",
+        "%a = gpu.wait async\n scf.if %p { gpu.wait [%a] } else { gpu.wait [%a] }\n gpu.wait [%a]",
+        "%a = gpu.wait async\n gpu.wait [%a]\n scf.if %p {\n" + COPY.format("b", "a") + "\n gpu.wait [%b] }",
+        "%a = gpu.wait async\n scf.for %i = %n to %n step %n {\n" + COPY.format("b", "a") + "}",
+        "%a = gpu.wait async\n scf.for %i = %n to %n step %n { %b = gpu.wait async [%a]\n gpu.wait [%b] }",
         "%a = gpu.wait async\n" + COPY.format("b", "a") + "\n %c = gpu.wait async [%a]\n gpu.wait [%b, %c]",
     ],
 )  # fmt: skip
@@ -120,6 +125,33 @@ def test_every_stream_is_destroyed_once(lines: str) -> None:
         end = re.search(rf"@(?:mgpuStreamDestroy|gpubuildStreamRelease)\({stream}\)", text)
         assert end is not None
         assert f"{stream})" not in text[end.end() :].split("llvm.func @")[0]
+
+
+def test_a_join_in_a_loop_waits_for_what_the_token_stands_for() -> None:
+    lines = """%a = gpu.wait async
+    %b = gpu.wait async
+    scf.for %i = %n to %n step %n {
+      %c = gpu.wait async [%a, %b]
+      gpu.wait [%c]
+    }
+    gpu.wait [%b]"""
+    text = lowered(lines, "%n: index")
+    [(stream, awaited)] = set(re.findall(r"@gpubuildStreamJoin\((%\d+), (%\d+)\)", text)[:1])
+    assert stream != awaited
+    loop = text.split("^bb2:")[1].split("^bb3:")[0]
+    assert loop.count("gpubuildStreamJoin") == 2
+    # Events of upstream's would be recorded once and destroyed in every round.
+    assert "mgpuEventDestroy" not in loop
+
+
+def test_tokens_in_other_blocks() -> None:
+    lines = """%a = gpu.wait async
+    cf.cond_br %p, ^one, ^two
+    ^one: gpu.wait [%a]
+    cf.br ^two
+    ^two: gpu.wait [%a]"""
+    found = calls(lowered(lines, "%p: i1"))
+    assert found.count("gpubuildStreamJoin") == found.count("mgpuStreamSynchronize") == 2
 
 
 # ---- memory spaces ----
