@@ -152,3 +152,136 @@ def test_damaged_outputs_are_restored(project: Path, name: str, damage: str) -> 
     assert which(statuses, "ran") == set()
     assert len(which(statuses, "hit-local")) == 1
     assert path.read_bytes() == content
+
+
+def test_moving_a_source_compiles_nothing(project: Path) -> None:
+    (project / "kernels").mkdir()
+    (project / "saxpy.mlir").rename(project / "kernels" / "axpy.mlir")
+    (project / "targets.yaml").write_text(SAXPY.replace("saxpy.mlir", "kernels/axpy.mlir"))
+    assert which(build(project), "ran", "hit-local") == {"outline/kernels/axpy.mlir"}
+
+
+def test_order_and_spelling_of_the_project_file_rebuild_nothing(project: Path) -> None:
+    (project / "targets.yaml").write_text(
+        """\
+# the same in other words
+programs:
+  saxpy:
+    targets: [sm_60, sm_90, gfx90a, cpu]
+    sources:
+      - saxpy.mlir
+      - main.c
+targets:
+  cpu: {kind: cpu}
+  gfx90a: {chip: gfx90a}
+  sm_90: {fast_math: false, opt_level: 3}
+  sm_60: {}
+version: 1
+"""
+    )
+    assert set(build(project).values()) == {"up-to-date"}
+
+
+def test_renaming_a_program_compiles_nothing(project: Path) -> None:
+    (project / "targets.yaml").write_text(SAXPY.replace("  saxpy:", "  axpy:"))
+    assert which(build(project), "ran") == set()
+    assert run_on_cpu(project / "build/axpy/axpy").code == 0
+
+
+def test_renaming_a_target_compiles_nothing(project: Path) -> None:
+    (project / "targets.yaml").write_text(SAXPY.replace("sm_90: {}", "hopper: {chip: sm_90}"))
+    statuses = build(project)
+    assert not {s for s in which(statuses, "ran") if "/compile/" in s}
+    assert "saxpy/compile/saxpy_kernels/hopper" in which(statuses, "hit-local")
+
+
+def test_taking_a_target_away_and_back_compiles_nothing(project: Path) -> None:
+    (project / "targets.yaml").write_text(SAXPY.replace("sm_60: {}, ", ""))
+    assert not {s for s in which(build(project), "ran", "hit-local") if "/compile/" in s}
+    (project / "targets.yaml").write_text(SAXPY)
+    assert which(build(project), "ran") == set()
+
+
+def test_host_code_in_mlir_compiles_no_device_code(project: Path) -> None:
+    source = project / "saxpy.mlir"
+    source.write_text(source.read_text().replace("arith.constant 256 : index", "arith.constant 128 : index"))
+    outcome = gpubuild("build", "--json", cwd=project)
+    assert which(outcome.statuses(), "ran") == {"outline/saxpy.mlir", "saxpy/host", "saxpy/link"}
+    reasons = {s["id"]: s["reason"] for s in outcome.document["steps"]}
+    assert reasons["saxpy/host"].startswith("host code changed: @saxpy, ")
+    assert run_on_cpu(project / "build/saxpy/saxpy").code == 0
+
+
+def test_one_module_of_two(tmp_path: Path) -> None:
+    """An edit of one kernel leaves the other module of the same file alone."""
+    project = saxpy_project(tmp_path / "p", SAXPY.replace("sm_60: {}, sm_90: {}, ", ""))
+    source = project / "saxpy.mlir"
+    text = source.read_text()
+    start, end = text.index("  gpu.module"), text.index("  // Called from")
+    module = text[start:end]
+    source.write_text(text[:start] + module + module.replace("@saxpy", "@other") + text[end:])
+    build(project)
+    source.write_text(source.read_text().replace("arith.mulf", "arith.divf", 1))
+    outcome = gpubuild("build", "--json", cwd=project)
+    assert which(outcome.statuses(), "ran") == {
+        "outline/saxpy.mlir", "saxpy/host", "saxpy/link", "saxpy/bundle/saxpy_kernels",
+        *(f"saxpy/compile/saxpy_kernels/{t}" for t in ("gfx90a", "cpu")),
+    }  # fmt: skip
+    reasons = {s["id"]: s["reason"] for s in outcome.document["steps"]}
+    assert reasons["saxpy/compile/saxpy_kernels/cpu"] == (
+        "gpu.module @saxpy_kernels changed: @saxpy, 1 op differs"
+    )
+
+
+def test_a_target_that_is_not_selected_does_not_reach_the_link(tmp_path: Path) -> None:
+    """With ``select_object`` the host object holds one target's code: others are cut off there."""
+    yaml = (
+        "version: 1\ntargets: {sm_60: {}, sm_90: {}}\nprograms:\n"
+        "  saxpy: {sources: [saxpy.mlir, main.c], offload: select_object, select: sm_60}\n"
+    )
+    project = saxpy_project(tmp_path / "p", yaml)
+    build(project)
+    (project / "targets.yaml").write_text(yaml.replace("sm_90: {}", "sm_90: {opt_level: 0}"))
+    ran = which(build(project), "ran")
+    assert "saxpy/compile/saxpy_kernels/sm_90" in ran
+    assert "saxpy/compile/saxpy_kernels/sm_60" not in ran
+    assert "saxpy/link" not in ran
+
+
+def test_a_swapped_tool_rebuilds_its_targets_only(project: Path, tmp_path: Path) -> None:
+    """Another ptxas, with its size and modification time kept: the fingerprint is of content."""
+    from gpubuild.settings import Settings
+    from gpubuild.toolchain.find import Toolchain
+
+    found = Toolchain(Settings()).require("ptxas").path
+    ptxas = tmp_path / "ptxas"
+    shutil.copy2(found, ptxas)
+    env = {"GPUBUILD_PTXAS": str(ptxas)}
+    assert gpubuild("build", "--json", cwd=project, env=env).code == 0
+    old = ptxas.stat()
+    with ptxas.open("r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        last = stream.read(1)
+        stream.seek(-1, os.SEEK_END)
+        stream.write(bytes([last[0] ^ 1]))  # the tail of the section table: nothing that is executed
+    os.utime(ptxas, ns=(old.st_atime_ns, old.st_mtime_ns))
+    outcome = gpubuild("build", "--json", cwd=project, env=env)
+    compiles = {s for s in which(outcome.statuses(), "ran") if "/compile/" in s}
+    assert compiles == {"saxpy/compile/saxpy_kernels/sm_60", "saxpy/compile/saxpy_kernels/sm_90"}
+    reasons = {s["id"]: s["reason"] for s in outcome.document["steps"]}
+    assert reasons["saxpy/compile/saxpy_kernels/sm_60"].startswith("ptxas changed (still ")
+
+
+def test_a_corrupt_cache_entry_is_named(project: Path) -> None:
+    objects = sorted((project / "cache/cas").glob("*/*"), key=lambda p: p.stat().st_size)
+    for blob in objects:
+        blob.chmod(0o600)
+        data = blob.read_bytes()
+        blob.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if data else b"x")
+    shutil.rmtree(project / "build")
+    outcome = gpubuild("build", "--json", cwd=project)
+    assert outcome.code == 0
+    ran = [s for s in outcome.document["steps"] if s["status"] == "ran" and s["kind"] != "preprocess"]
+    assert ran
+    assert {s["reason"] for s in ran} == {"first build; its entry in the cache was corrupt: set aside"}
+    assert run_on_cpu(project / "build/saxpy/saxpy").code == 0
