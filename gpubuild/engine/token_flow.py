@@ -2,8 +2,9 @@
 
 An operation with one dependency goes on in that dependency's stream, and waiting for a token on the
 host destroys its stream. Both are right only when every token is consumed once, in the block that
-runs once per token. What could be made right is; the rest is refused, because upstream would
-destroy streams twice or take them for events.
+makes it. Other consumers inside that block, loops and branches included, get streams of their own;
+tokens that are passed on as arguments or results are refused, because upstream would take them for
+events.
 """
 
 from __future__ import annotations
