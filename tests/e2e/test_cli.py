@@ -76,9 +76,9 @@ def test_json_is_all_there_is_on_stdout(project: Path) -> None:
     assert outcome.document["programs"] == [{"name": "scale", "executable": "build/scale/scale"}]
     ran = {s["id"]: s["reason"] for s in outcome.document["steps"] if s["status"] == "ran"}
     assert ran == {
-        "preprocess/main.c": "input source changed",
-        "cc/main.c": "input text changed",
-        "scale/link": "input object.1 changed",
+        "preprocess/main.c": "main.c changed",
+        "cc/main.c": "what the preprocessor makes of main.c changed",
+        "scale/link": "the object of cc/main.c changed",
     }
 
 

@@ -219,13 +219,14 @@ def test_wrong_names_are_usage_errors() -> None:
 
 def test_failures_point_into_the_users_file() -> None:
     source = "// a comment\n" + kernel(
-        "%q = math.ipowi %n, %n : i32\n%w = arith.index_cast %q : i32 to index\n" + STORE.replace("%i", "%w")
+        "%t = tensor.splat %x : tensor<4xf32>\n%e = tensor.extract %t[%i] : tensor<4xf32>\n"
+        "memref.store %e, %a[%i] : memref<?xf32>"
     )
     written = outline_source(source, name="dir/k.mlir")
     with pytest.raises(StepError) as caught:
         compile_module(written["module.0.mlir"], "sm_60", located=written["located.0.mlir"], target="mine")
     assert caught.value.stage == "lower"
-    assert caught.value.message == "target mine cannot lower math.ipowi"
+    assert caught.value.message == "target mine cannot lower tensor.extract, tensor.splat"
     assert caught.value.diagnostics[0].location == Location(file="dir/k.mlir", line=5, column=6)
 
 
