@@ -54,6 +54,10 @@ class Emitter:
         attribute = ir.Attribute.parse(f"#gpu<dim {axis}>")
         return self.op(f"gpu.{name}", [], [ir.IndexType.get()], {"dimension": attribute}).results[0]
 
+    def copy(self, op: ir.Operation) -> ir.Operation:
+        """A copy of ``op`` with all inside it, which keeps its location and its operands."""
+        return op.clone(self._point).operation
+
     def cast(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         """A cast that must fold away when both types are lowered."""
         return self.op("builtin.unrealized_conversion_cast", [value], [kind]).results[0]

@@ -8,12 +8,12 @@ from gpubuild.inspection.elf import DamagedError, Elf
 from gpubuild.inspection.inspection import Kernel
 
 SYMBOL = "gpubuild_cpu_image"
-ABI = 1
-TIERS = ("loop", "fibers")
+ABI = 2
+TIERS = ("loop", "fibers", "fission")
 
 _MAGIC = 0x55504342
 _IMAGE = struct.Struct("<IIQQQQ")  # magic, abi, services, module, kernels, kernel count
-_KERNEL = struct.Struct("<QQQIIQQQ3II")  # name, run, item, tier, flags, shared bytes, …, max items
+_KERNEL = struct.Struct("<QQQIIQQQ3IIQ")  # name, run, item, tier, flags, shared bytes, …, slot bytes
 _MOST_KERNELS = 1 << 16
 
 

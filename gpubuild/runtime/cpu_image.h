@@ -10,7 +10,7 @@
 #include "gpubuild_rt.h"
 
 #define GB_CPU_IMAGE_MAGIC 0x55504342u /* "BCPU" */
-#define GB_CPU_IMAGE_ABI 1u            /* raise when anything below changes */
+#define GB_CPU_IMAGE_ABI 2u            /* raise when anything below changes */
 #define GB_CPU_IMAGE_SYMBOL "gpubuild_cpu_image"
 
 #define GB_CPU_MAX_BLOCK 1024u /* work-items in a workgroup, as on GPUs */
@@ -33,6 +33,7 @@ typedef struct gb_cpu_item {
     uint32_t dynamic_bytes;
     uint32_t reserved;
     const gb_cpu_kernel *kernel;
+    char *slots; /* fission tier: values of work-items that outlive a barrier, 64-byte aligned */
 } gb_cpu_item;
 
 /* What is the same for all workgroups of a launch. */
@@ -45,20 +46,20 @@ typedef struct gb_cpu_launch_info {
     const gb_cpu_kernel *kernel;
 } gb_cpu_launch_info;
 
-/* Loop tier: runs the workgroups [first, last), linear ids with x fastest. */
+/* Loop and fission tiers: runs the workgroups [first, last), linear ids with x fastest. */
 typedef void gb_cpu_run(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last,
-                        char *shared, char *dynamic);
+                        char *shared, char *dynamic, char *slots);
 /* Fibers tier: runs one work-item, which may be suspended in a service. */
 typedef void gb_cpu_run_item(void **params, gb_cpu_item *item);
 
-enum gb_cpu_tier { GB_CPU_TIER_LOOP = 0, GB_CPU_TIER_FIBERS = 1 };
+enum gb_cpu_tier { GB_CPU_TIER_LOOP = 0, GB_CPU_TIER_FIBERS = 1, GB_CPU_TIER_FISSION = 2 };
 
 /* Flags of a kernel. */
 #define GB_CPU_KERNEL_CLUSTER_BARRIER 1u /* the workgroups of a cluster must run together */
 
 struct gb_cpu_kernel {
     const char *name;
-    gb_cpu_run *run; /* NULL unless the tier is LOOP */
+    gb_cpu_run *run; /* NULL when the tier is FIBERS */
     gb_cpu_run_item *item;
     uint32_t tier;
     uint32_t flags;
@@ -67,6 +68,7 @@ struct gb_cpu_kernel {
     const uint64_t *param_bytes;
     uint32_t required_block[3]; /* known_block_size; 0, 0, 0 when any will do */
     uint32_t max_items;         /* bound on work-items in a workgroup; 0 when none was given */
+    uint64_t slot_bytes;        /* what `run` needs as slots, for the largest workgroup */
 };
 
 /* What a subgroup operation computes once all its lanes have arrived. */

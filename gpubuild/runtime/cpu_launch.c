@@ -29,6 +29,7 @@ struct job {
     bool fibers;
     size_t stride; /* bytes from one workgroup's memory to the next */
     size_t shared_bytes;
+    size_t slot_bytes; /* behind the memory of the one workgroup that runs at a time */
     unsigned max_threads;
     atomic_uint_fast64_t next;
     unsigned joined; /* pool threads at work on it; guarded by pool.lock */
@@ -109,10 +110,10 @@ static void cluster_blocks(const gb_cpu_launch_info *info, uint64_t task, uint64
 }
 
 static void run_tasks(struct job *job, struct worker *worker, uint64_t first, uint64_t last) {
-    char *shared = workgroup_memory(worker, job->stride * job->task_blocks);
+    char *shared = workgroup_memory(worker, job->stride * job->task_blocks + job->slot_bytes);
     char *dynamic = shared + job->shared_bytes;
     if (!job->fibers) {
-        job->info.kernel->run(&job->info, first, last, shared, dynamic);
+        job->info.kernel->run(&job->info, first, last, shared, dynamic, shared + job->stride);
         return;
     }
     if (worker->team == NULL) {
@@ -340,6 +341,7 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
         .task_blocks = together ? cluster_size : 1,
         .fibers = kernel->run == NULL,
         .shared_bytes = shared_bytes,
+        .slot_bytes = kernel->run == NULL ? 0 : kernel->slot_bytes,
         .stride = shared_bytes + rounded(dynamic_bytes) + ALIGNMENT,
     };
     run_job(&job);

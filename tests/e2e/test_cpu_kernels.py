@@ -1,4 +1,4 @@
-"""Kernels on the CPU device, compiled and run for real, in both tiers and with several thread counts."""
+"""Kernels on the CPU device, compiled and run for real, in every tier and with several thread counts."""
 
 from __future__ import annotations
 
@@ -284,8 +284,13 @@ def test_tiers_are_what_the_kernels_need(kernels):
     tiers = {k["name"]: (k["tier"], k["tier_reason"]) for k in kernels.info["kernels"]}
     assert tiers["vecadd"] == ("loop", None)
     assert tiers["atomics"][0] == "loop"
-    assert tiers["matmul"] == ("fibers", "gpu.barrier")
-    assert tiers["calls"] == ("fibers", "calls @swap, which has gpu.barrier")
+    assert tiers["matmul"] == ("fission", "gpu.barrier")
+    assert tiers["reverse"] == ("fission", "gpu.barrier")
+    assert tiers["diverge"] == ("fibers", "gpu.barrier; no fission: private memory")
+    assert tiers["calls"] == (
+        "fibers",
+        "calls @swap, which has gpu.barrier; no fission: a call of @swap, which waits",
+    )
 
 
 @pytest.mark.parametrize("fibers", [False, True])

@@ -69,6 +69,10 @@ class Builder:
         """Load a value of ``kind`` that lies ``bytes_`` behind ``pointer``."""
         return self.value("llvm.load", kind, self.offset(pointer, bytes_), ordering="0 : i64")
 
+    def store(self, value: ir.Value, pointer: ir.Value, bytes_: int) -> None:
+        """Store ``value`` where it lies ``bytes_`` behind ``pointer``."""
+        self.op("llvm.store", [], [value, self.offset(pointer, bytes_)], ordering="0 : i64")
+
     def service(
         self, index: int, result: str, arguments: Sequence[ir.Value], *, variadic: str = ""
     ) -> ir.Operation:

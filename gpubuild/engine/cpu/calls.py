@@ -64,6 +64,16 @@ def _pass_item(op: ir.Operation, callee: str, function: FunctionState) -> None:
     replace(op, call.results[0] if len(op.results) else None)
 
 
+def _place_item(op: ir.Operation, function: FunctionState) -> None:
+    """The work-item's record says who runs: fissioned code keeps that in registers otherwise."""
+    build = Builder(op)
+    for axis, value in enumerate(list(op.operands)[:3]):
+        build.store(build.value("llvm.trunc", "i32", value), function.item, layout.ITEM_THREAD_ID + 4 * axis)
+    linear = build.value("llvm.trunc", "i32", op.operands[3])
+    build.store(linear, function.item, layout.ITEM_LINEAR_ID)
+    replace(op)
+
+
 def _print(op: ir.Operation, function: FunctionState) -> None:
     """``vprintf(format, packed)`` becomes a variadic call: the layout of ``packed`` is known here."""
     form, packed = list(op.operands)
@@ -127,4 +137,5 @@ def _assert(op: ir.Operation, function: FunctionState) -> None:
 _DEVICE_FUNCTIONS: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
     "vprintf": _print,
     "__assertfail": _assert,
+    layout.PLACE_ITEM: _place_item,
 }

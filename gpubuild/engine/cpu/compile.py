@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from llvmlite import binding
+from mlir import ir
 
 from gpubuild.engine import libdevice, llvm, mlir, rewrite
 from gpubuild.engine.chips import NATIVE, check_chip
 from gpubuild.engine.cpu import half, layout, mathlib
 from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
+from gpubuild.engine.cpu.fission import Fissions, fission_kernels
 from gpubuild.engine.cpu.image import Kernel, image_text
 from gpubuild.engine.cpu.state import ModuleState, written_ops
 from gpubuild.engine.device import user_libraries
@@ -25,10 +27,15 @@ from gpubuild.model.params import CompileParams
 from gpubuild.model.target import Kind
 from gpubuild.toolchain.run import run_tool
 
+# Up to structured loops, where fission works.
+LOOP_PASSES = (
+    "builtin.module(gpu.module(convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,"
+    "scf-forall-to-for,lower-affine))"
+)
+VECTOR_PASSES = "builtin.module(gpu.module(convert-vector-to-scf))"  # makes private memory
 # As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
 PASSES = (
-    "builtin.module(gpu.module(convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,"
-    "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,lower-affine,"
+    "builtin.module(gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine,"
     "arith-expand{include-bf16=false},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
     "convert-gpu-to-nvvm,convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts))"
@@ -92,6 +99,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
     target = params.target or params.chip
     with mlir.context():
         source = SourceText(text, f"@{params.module} (canonical text)")
+        fissions = Fissions()
         module = mlir.parse(text)
         names = written_ops(module.operation)
         if params.passes:
@@ -102,13 +110,17 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             )
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
+            mlir.run_passes(module, LOOP_PASSES, source=source)
+            fissions = _fission(module)
+            mlir.run_passes(module, VECTOR_PASSES, source=source)
+            hoist_allocations(module.operation)
             mlir.run_passes(module, PASSES, source=source)
         found = mlir.gpu_modules(module)
         if len(found) != 1:
             raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
         call_libraries_directly(found[0])
         mlir.check_translatable(found[0], target=target, source=source)
-        state = ModuleState(source=source, target=target, op_names=names)
+        state = ModuleState(source=source, target=target, op_names=names, fissions=fissions)
         facts = contextualize(
             found[0], state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
         )
@@ -120,6 +132,11 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         if params.debug:
             mlir.run_passes(module, _DEBUG_PASSES, source=source)
         return mlir.translate(mlir.gpu_modules(module)[0], target=target, source=source), facts
+
+
+def _fission(module: ir.Module) -> Fissions:
+    found = mlir.gpu_modules(module)
+    return fission_kernels(found[0]) if len(found) == 1 else Fissions()
 
 
 def link_image(build: CpuBuild) -> None:

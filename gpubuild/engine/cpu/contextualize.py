@@ -23,9 +23,10 @@ from gpubuild.engine.cpu.waiting import rewrite_waiting
 from gpubuild.errors import StepError
 
 _SHARED_SPACE = 3
+_ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
 _PROBE_STACK = '[["probe-stack", "inline-asm"]]'
 _DROPPED = ("nvvm.", "gpu.")  # attributes that mean something to GPUs only
-_DEVICE_FUNCTIONS = frozenset({"vprintf", "__assertfail"})
+_DEVICE_FUNCTIONS = frozenset({"vprintf", "__assertfail", layout.PLACE_ITEM})
 _SCALAR_BYTES = {
     "i1": 1,
     "i8": 1,
@@ -48,8 +49,10 @@ class KernelFacts:
     name: str
     tier: TierChoice
     shared_bytes: int
+    slot_bytes: int
     required_block: tuple[int, int, int]
     max_items: int
+    workgroup: str | None  # the function that runs a whole workgroup, in the fission tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +75,18 @@ def contextualize(
     _place_shared(module, state)
     functions = [op.operation for op in body if op.operation.name == "llvm.func" and _has_body(op.operation)]
     state.defined = {f.attributes["sym_name"].value for f in functions}
+    workgroup_functions = {f.function for f in state.fissions.done.values()}
     kernels = []
     for function in functions:
         name = function.attributes["sym_name"].value
-        if "nvvm.kernel" in function.attributes or "gpu.kernel" in function.attributes:
+        is_kernel = "nvvm.kernel" in function.attributes or "gpu.kernel" in function.attributes
+        if is_kernel and name not in workgroup_functions:
             kernels.append((name, _block_sizes(function)))
         _rewrite_function(function, name, state)
         if probe_stack:
             function.attributes["passthrough"] = ir.Attribute.parse(_PROBE_STACK)
-    tiers = choose_tiers(state.facts.values())
+    fissions = state.fissions
+    tiers = choose_tiers(state.facts.values(), fissions.done, fissions.refused)
     _clean_up(module, state)
     _declare_image(body)
     drop_address_spaces(module)
@@ -92,8 +98,10 @@ def contextualize(
                 name=name,
                 tier=tiers[name],
                 shared_bytes=state.shared_bytes,
+                slot_bytes=state.slot_bytes.get(name, 0),
                 required_block=required,
                 max_items=most,
+                workgroup=fissions.done[name].function if name in fissions.done else None,
             )
             for name, (required, most) in kernels
         ),
@@ -103,21 +111,50 @@ def contextualize(
 
 def _place_shared(module: ir.Operation, state: ModuleState) -> None:
     """Give every workgroup variable a place. All kernels of a module share one plan."""
-    offset = 0
+    sizes: dict[str, int] = {}
     for op in module.regions[0].blocks[0]:
         variable = op.operation
-        if variable.name != "llvm.mlir.global" or variable.attributes["addr_space"].value != _SHARED_SPACE:
-            continue
-        name = variable.attributes["sym_name"].value
-        size = size_in_bytes(str(variable.attributes["global_type"].value))
+        if variable.name == "llvm.mlir.global" and variable.attributes["addr_space"].value == _SHARED_SPACE:
+            name = variable.attributes["sym_name"].value
+            sizes[name] = size_in_bytes(str(variable.attributes["global_type"].value))
+    for kernel, fission in state.fissions.done.items():
+        _place_slots(kernel, [(name, sizes.pop(name)) for name in fission.slots if name in sizes], state)
+    twins = _twins(state)
+    offset = 0
+    for name, size in sizes.items():
         if size == 0:
-            state.shared[name] = SharedVariable(offset_bytes=None)
-            continue
-        alignment = layout.SHARED_ALIGNMENT
-        offset = (offset + alignment - 1) // alignment * alignment
-        state.shared[name] = SharedVariable(offset_bytes=offset)
-        offset += size
+            state.shared[name] = SharedVariable(offset_bytes=0, base=layout.ITEM_DYNAMIC)
+        elif _twin(name, twins) not in sizes:
+            offset = _aligned(offset)
+            state.shared[name] = SharedVariable(offset_bytes=offset)
+            offset += size
+    for name in sizes.keys() - state.shared.keys():
+        state.shared[name] = state.shared[_twin(name, twins)]
     state.shared_bytes = offset
+
+
+def _aligned(offset: int) -> int:
+    return (offset + layout.SHARED_ALIGNMENT - 1) // layout.SHARED_ALIGNMENT * layout.SHARED_ALIGNMENT
+
+
+def _place_slots(kernel: str, variables: list[tuple[str, int]], state: ModuleState) -> None:
+    """Slots of different kernels may overlap: a thread runs one at a time."""
+    offset = 0
+    for name, size in variables:
+        state.shared[name] = SharedVariable(offset_bytes=offset, base=layout.ITEM_SLOTS)
+        # Slots that are a multiple of a page apart would fight for the same cache sets.
+        offset = _aligned(offset + size + layout.SHARED_ALIGNMENT)
+    state.slot_bytes[kernel] = offset
+
+
+def _twins(state: ModuleState) -> dict[str, str]:
+    """Prefix of the workgroup variables of a workgroup function → that of its kernel's, which it shares."""
+    return {_ATTRIBUTION.format(f.function): _ATTRIBUTION.format(k) for k, f in state.fissions.done.items()}
+
+
+def _twin(name: str, twins: dict[str, str]) -> str:
+    prefix, _, number = name.rpartition("_")
+    return f"{twins[prefix]}_{number}" if prefix in twins else ""
 
 
 def size_in_bytes(text: str) -> int:
@@ -227,10 +264,7 @@ def _rewrite_address(op: ir.Operation, function: FunctionState) -> None:
     if variable is None:
         return
     build = Builder(op)
-    if variable.offset_bytes is None:
-        base = build.load(function.item, layout.ITEM_DYNAMIC, "!llvm.ptr")
-    else:
-        base = build.offset(build.load(function.item, layout.ITEM_SHARED, "!llvm.ptr"), variable.offset_bytes)
+    base = build.offset(build.load(function.item, variable.base, "!llvm.ptr"), variable.offset_bytes)
     replace(op, build.value("llvm.addrspacecast", op.results[0].type, base))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpubuild.engine.cpu import layout
@@ -28,8 +28,10 @@ def image_text(module: str, kernels: Sequence[Kernel], sites: Sequence[str], *, 
         parameters = ", ".join([*kernel.parameters, "ptr"])
         text.add(f"declare void @{quoted(kernel.facts.name)}({parameters})")
         text.add(_item_entry(number, kernel, text))
-        if kernel.facts.tier.tier is Tier.LOOP:
-            text.add(_loop_entry(number, kernel, text))
+        if kernel.facts.workgroup:
+            text.add(f"declare void @{quoted(kernel.facts.workgroup)}({parameters})")
+        if kernel.facts.tier.tier is not Tier.FIBERS:
+            text.add(_run_entry(number, kernel, text))
     records = ", ".join(_record(number, kernel, text) for number, kernel in enumerate(kernels))
     text.add(f"@gpubuild.kernels = internal constant [{len(kernels)} x {_RECORD}] [{records}]")
     names = ", ".join(f"ptr {text.string(site)}" for site in sites)
@@ -42,7 +44,7 @@ def image_text(module: str, kernels: Sequence[Kernel], sites: Sequence[str], *, 
     return text.finish()
 
 
-_RECORD = "{ ptr, ptr, ptr, i32, i32, i64, i64, ptr, [3 x i32], i32 }"
+_RECORD = "{ ptr, ptr, ptr, i32, i32, i64, i64, ptr, [3 x i32], i32, i64 }"
 
 
 def quoted(name: str) -> str:
@@ -135,9 +137,9 @@ def _load(kind: str, offset: int, name: str, *, bounded: bool = False) -> str:
     )
 
 
-def _loop_entry(number: int, kernel: Kernel, text: _Text) -> str:
-    """The loop nest over workgroups and work-items. The work-item is a local that LLVM dissolves."""
-    scope, place = text.scope(f"gpubuild loop {kernel.facts.name}")
+def _run_entry(number: int, kernel: Kernel, text: _Text) -> str:
+    """The loop over workgroups. The work-item is a local that LLVM dissolves."""
+    scope, place = text.scope(f"gpubuild run {kernel.facts.name}")
     loads, arguments = _parameters(kernel, "%params")
     head = f"  %item = alloca [{layout.ITEM_BYTES} x i8], align 16\n"
     extents = {}
@@ -160,13 +162,14 @@ def _loop_entry(number: int, kernel: Kernel, text: _Text) -> str:
     head += _store("ptr", "%kernel", layout.ITEM_KERNEL, "kernel")
     head += _store("ptr", "%shared", layout.ITEM_SHARED, "shared")
     head += _store("ptr", "%dynamic", layout.ITEM_DYNAMIC, "dynamic")
+    head += _store("ptr", "%slots", layout.ITEM_SLOTS, "slots")
     blocks = "".join(
         _store("i32", f"%b{a}", layout.ITEM_BLOCK_ID + 4 * i, f"b{a}") for i, a in enumerate(_AXES)
     )
-    ids = {a: _store("i32", f"%t{a}", layout.ITEM_THREAD_ID + 4 * i, f"t{a}") for i, a in enumerate(_AXES)}
-    linear = _store("i32", "%linear", layout.ITEM_LINEAR_ID, "linear")
+    call = f"call void @{quoted(_function(kernel))}({arguments}) alwaysinline{place}"
+    work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
     return f"""define internal void @gpubuild.run.{number}(ptr noalias %launch, i64 %first, i64 %last, \
-ptr noalias %shared, ptr noalias %dynamic){scope} {{
+ptr noalias %shared, ptr noalias %dynamic, ptr noalias %slots){scope} {{
 entry:
 {head}{loads}  %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64
@@ -181,9 +184,25 @@ block:
   %bx = trunc i64 %bx64 to i32
   %by = trunc i64 %by64 to i32
   %bz = trunc i64 %bz64 to i32
-{blocks}  br label %z
+{blocks}  br label %work
+work:
+{work}  br label %block.end
+block.end:
+  %b.next = add nuw i64 %b, 1
+  %more = icmp ult i64 %b.next, %last
+  br i1 %more, label %block, label %exit
+exit:
+  ret void
+}}"""
+
+
+def _item_nest(call: str, extents: Mapping[str, str]) -> str:
+    """Loops over the work-items of a workgroup around ``call``, which runs one of them."""
+    ids = {a: _store("i32", f"%t{a}", layout.ITEM_THREAD_ID + 4 * i, f"t{a}") for i, a in enumerate(_AXES)}
+    linear = _store("i32", "%linear", layout.ITEM_LINEAR_ID, "linear")
+    return f"""  br label %z
 z:
-  %tz = phi i32 [ 0, %block ], [ %tz.next, %z.end ]
+  %tz = phi i32 [ 0, %work ], [ %tz.next, %z.end ]
 {ids["z"]}  br label %y
 y:
   %ty = phi i32 [ 0, %z ], [ %ty.next, %y.end ]
@@ -194,7 +213,7 @@ y:
 x:
   %tx = phi i32 [ 0, %y ], [ %tx.next, %x ]
 {ids["x"]}  %linear = add nuw nsw i32 %start, %tx
-{linear}  call void @{quoted(kernel.facts.name)}({arguments}) alwaysinline{place}
+{linear}  {call}
   %tx.next = add nuw nsw i32 %tx, 1
   %x.more = icmp ult i32 %tx.next, {extents["x"]}
   br i1 %x.more, label %x, label %y.end
@@ -205,19 +224,18 @@ y.end:
 z.end:
   %tz.next = add nuw nsw i32 %tz, 1
   %z.more = icmp ult i32 %tz.next, {extents["z"]}
-  br i1 %z.more, label %z, label %block.end
-block.end:
-  %b.next = add nuw i64 %b, 1
-  %more = icmp ult i64 %b.next, %last
-  br i1 %more, label %block, label %exit
-exit:
-  ret void
-}}"""
+  br i1 %z.more, label %z, label %z.done
+z.done:
+"""
+
+
+def _function(kernel: Kernel) -> str:
+    return kernel.facts.workgroup or kernel.facts.name
 
 
 def _record(number: int, kernel: Kernel, text: _Text) -> str:
     facts = kernel.facts
-    run = f"@gpubuild.run.{number}" if facts.tier.tier is Tier.LOOP else "null"
+    run = f"@gpubuild.run.{number}" if facts.tier.tier is not Tier.FIBERS else "null"
     flags = layout.KERNEL_CLUSTER_BARRIER if facts.tier.cluster_barrier else 0
     sizes = ", ".join(f"i64 {_SIZES.get(kind, 8)}" for kind in kernel.parameters)
     name = f"@gpubuild.sizes.{number}"
@@ -226,5 +244,6 @@ def _record(number: int, kernel: Kernel, text: _Text) -> str:
     return (
         f"{_RECORD} {{ ptr {text.string(facts.name)}, ptr {run}, ptr @gpubuild.item.{number}, "
         f"i32 {facts.tier.tier.value}, i32 {flags}, i64 {facts.shared_bytes}, "
-        f"i64 {len(kernel.parameters)}, ptr {name}, [3 x i32] [{block}], i32 {facts.max_items} }}"
+        f"i64 {len(kernel.parameters)}, ptr {name}, [3 x i32] [{block}], i32 {facts.max_items}, "
+        f"i64 {facts.slot_bytes} }}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 IMAGE_SYMBOL = "gpubuild_cpu_image"
 IMAGE_MAGIC = 0x55504342
-IMAGE_ABI = 1
+IMAGE_ABI = 2
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills
 
 MAX_BLOCK = 1024  # work-items in a workgroup
@@ -22,7 +22,8 @@ ITEM_SHARED = 64
 ITEM_DYNAMIC = 72
 ITEM_DYNAMIC_BYTES = 80
 ITEM_KERNEL = 88
-ITEM_BYTES = 96
+ITEM_SLOTS = 96
+ITEM_BYTES = 104
 
 # struct gb_cpu_launch_info, byte offsets
 LAUNCH_BLOCK_DIM = 0
@@ -63,3 +64,6 @@ REDUCE_UMIN = 18
 REDUCE_UMAX = 19
 
 KERNEL_CLUSTER_BARRIER = 1
+
+# Called by fissioned code with x, y, z and the linear id, before code that looks at its work-item
+PLACE_ITEM = "gpubuild.place_item"

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
+from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.fission import Fissions
 from gpubuild.engine.cpu.tiers import FunctionFacts
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.errors import Diagnostic, Location, StepError
@@ -13,9 +15,10 @@ from gpubuild.errors import Diagnostic, Location, StepError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedVariable:
-    """A variable in workgroup memory: its byte offset, or ``None`` for dynamic memory."""
+    """A variable of the workgroup, ``offset_bytes`` behind one of the work-item's pointers."""
 
-    offset_bytes: int | None
+    offset_bytes: int
+    base: int = layout.ITEM_SHARED  # which pointer: its byte offset in gb_cpu_item
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class ModuleState:
     defined: set[str] = field(default_factory=set)
     sites: list[str] = field(default_factory=list)
     facts: dict[str, FunctionFacts] = field(default_factory=dict)
+    fissions: Fissions = field(default_factory=Fissions)
+    slot_bytes: dict[str, int] = field(default_factory=dict)  # by kernel
 
     def written_op(self, op: ir.Operation) -> str:
         """The op of the source that ``op`` was made from; its own name when unknown."""

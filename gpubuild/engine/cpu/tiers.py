@@ -1,15 +1,13 @@
 """Tiers: the ways in which the work-items of a workgroup are run, and who needs which.
 
 ``LOOP`` runs them one after the other in a loop nest that LLVM can vectorise, which is right as
-long as none waits for another. ``FIBERS`` gives each its own stack. A third tier, work-item
-fission, cuts a kernel at its barriers into several loop nests: it will work on the gpu dialect,
-as a stage before ``lower`` (engine.cpu.compile.STAGES), and mark the kernels it served, which
-:func:`choose_tiers` then leaves alone.
+long as none waits for another. ``FISSION`` has cut a kernel at its barriers into several such
+nests (engine.cpu.fission). ``FIBERS`` gives each work-item its own stack, for what cannot be cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -19,6 +17,7 @@ class Tier(IntEnum):
 
     LOOP = 0
     FIBERS = 1
+    FISSION = 2
 
     @property
     def label(self) -> str:
@@ -38,15 +37,22 @@ class FunctionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierChoice:
-    """A kernel's tier and why; the reason is empty for ``LOOP``."""
+    """A kernel's tier and why no simpler one will do; the reason is empty for ``LOOP``."""
 
     tier: Tier
     reason: str = ""
     cluster_barrier: bool = False
 
 
-def choose_tiers(facts: Iterable[FunctionFacts]) -> dict[str, TierChoice]:
-    """The tier of every function: ``FIBERS`` when it or anything it can reach waits."""
+def choose_tiers(
+    facts: Iterable[FunctionFacts],
+    fissioned: Collection[str] = (),
+    refused: Mapping[str, str] | None = None,
+) -> dict[str, TierChoice]:
+    """The tier of every function: not ``LOOP`` when it or anything it can reach waits.
+
+    ``fissioned`` names those that were cut at all that waits, ``refused`` says why others were not.
+    """
     by_name = {f.name: f for f in facts}
     chosen: dict[str, TierChoice] = {}
     for name, own in by_name.items():
@@ -56,6 +62,11 @@ def choose_tiers(facts: Iterable[FunctionFacts]) -> dict[str, TierChoice]:
             chosen[name] = TierChoice(tier=Tier.LOOP)
             continue
         reason = waiting.waits if waiting is own else f"calls @{waiting.name}, which has {waiting.waits}"
+        if name in fissioned:
+            chosen[name] = TierChoice(tier=Tier.FISSION, reason=reason)
+            continue
+        if refused and name in refused:
+            reason += f"; no fission: {refused[name]}"
         chosen[name] = TierChoice(
             tier=Tier.FIBERS,
             reason=reason,

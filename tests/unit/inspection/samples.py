@@ -59,8 +59,8 @@ declare i32 @llvm.amdgcn.workitem.id.x()
 CPU = """\
 #include "cpu_image.h"
 static void item(void **params, gb_cpu_item *it) { (void)params; (void)it; }
-static void run(const gb_cpu_launch_info *l, uint64_t a, uint64_t b, char *s, char *d)
-{ (void)l; (void)a; (void)b; (void)s; (void)d; }
+static void run(const gb_cpu_launch_info *l, uint64_t a, uint64_t b, char *s, char *d, char *o)
+{ (void)l; (void)a; (void)b; (void)s; (void)d; (void)o; }
 static const uint64_t sizes[] = {8};
 static const gb_cpu_kernel kernels[] = {
     {.name = "scale", .run = run, .item = item, .tier = GB_CPU_TIER_LOOP, .shared_bytes = 0,

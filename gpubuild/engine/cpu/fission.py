@@ -1,0 +1,376 @@
+"""Work-item fission: a kernel with barriers becomes loops over work-items between the barriers.
+
+The kernel stays as it is, for the fibers tier. A copy of it is made that does the work of a whole
+workgroup: every stretch of code between barriers becomes a loop nest over the work-items, which
+LLVM can vectorise, and the control flow around barriers, the same for all, runs once. A value of a
+work-item that is needed behind a barrier is
+
+- computed once for all when it is uniform;
+- computed again when that takes a few integer operations;
+- kept in a slot otherwise: an array with an element for each work-item.
+
+Code that cannot be cut in this way stays in the fibers tier: :func:`fission_kernels` says why. It
+includes every barrier in divergent control flow, which only fibers can diagnose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mlir import ir
+
+from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.item_loops import Extents, ItemLoops, for_loop, if_op, set_operands
+from gpubuild.engine.cpu.recompute import Recompute
+from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
+from gpubuild.engine.cpu.uniformity import (
+    GROUP_OPS,
+    ITEM_IDS,
+    Uniformity,
+    is_pure,
+    nested,
+    operations,
+    terminator,
+)
+from gpubuild.engine.cpu.work_reduce import reduce_slot
+from gpubuild.engine.cpu.workgroup_code import check_kernel, functions_that_wait, needs_item
+from gpubuild.engine.emit import Emitter
+
+_SUFFIX = ".workgroup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FissionedKernel:
+    """The function that does the work of a whole workgroup, and the variables it keeps values in."""
+
+    function: str
+    slots: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Fissions:
+    """What became of the kernels that wait, by name; those that do not wait are in neither."""
+
+    done: dict[str, FissionedKernel] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def fission_kernels(module: ir.Operation) -> Fissions:
+    """Add a workgroup function for each kernel of the gpu.module that waits and can be cut."""
+    body = module.regions[0].blocks[0]
+    kernels = [op for op in operations(body) if op.name == "gpu.func" and "gpu.kernel" in op.attributes]
+    waiting = functions_that_wait(module)
+    taken = {op.attributes["sym_name"].value for op in operations(body) if "sym_name" in op.attributes}
+    fissions = Fissions()
+    for kernel in kernels:
+        name = kernel.attributes["sym_name"].value
+        if name not in waiting:
+            continue
+        try:
+            check_kernel(kernel, waiting)
+            if name + _SUFFIX in taken:
+                raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
+            fissions.done[name] = _fission(kernel, name + _SUFFIX)
+        except CannotFissionError as why:
+            fissions.refused[name] = str(why)
+    if any(_uses_item_place(op) for op in operations(body)):
+        _declare_place_item(body)
+    return fissions
+
+
+def _fission(kernel: ir.Operation, name: str) -> FissionedKernel:
+    function = kernel.clone(ir.InsertionPoint(kernel)).operation
+    function.attributes["sym_name"] = ir.StringAttr.get(name)
+    work = _Fission(function, name)
+    try:
+        work.run()
+    except CannotFissionError:
+        function.erase()
+        for variable in work.slots.variables:
+            variable.erase()
+        raise
+    return FissionedKernel(
+        function=name, slots=tuple(v.attributes["sym_name"].value for v in work.slots.variables)
+    )
+
+
+class _Fission:
+    """The transformation of one function. New code is built behind the old, which then goes.
+
+    ``once`` maps the kernel's uniform values to those of the new code.
+    """
+
+    def __init__(self, function: ir.Operation, name: str) -> None:
+        self.function = function
+        self.entry = function.regions[0].blocks[0]
+        self.end = terminator(self.entry)
+        self.body = [op for op in operations(self.entry) if op != self.end]
+        inside = [op for top in self.body for op in nested(top)]
+        self.meets = _ancestors_of_group_ops(inside, function)
+        self.uniformity = Uniformity(self.entry, self.meets)
+        self.recompute = Recompute(self.uniformity)
+        self.old = {value for op in inside for value in _defined(op)}
+        self.once: dict[ir.Value, ir.Value] = {}
+        self.head = Emitter(self.body[0])
+        self.slots = Slots(function, name, _most_items(function), self.head)
+
+    @cached_property
+    def extents(self) -> Extents:
+        return Extents.emit(self.head)
+
+    def run(self) -> None:
+        _ = self.extents
+        emit = Emitter(self.end)
+        self._flush(self._block(self.body, emit), emit)
+        for op in reversed(self.body):
+            op.erase()
+
+    # ---- code that runs once for all work-items ----
+
+    def _block(self, ops: Sequence[ir.Operation], emit: Emitter) -> list[ir.Operation]:
+        """Build ``ops`` where ``emit`` points; gives back the last ones, which no barrier ends."""
+        pending: list[ir.Operation] = []
+        for op in ops:
+            if op.name == "gpu.barrier":
+                self._flush(pending, emit)
+                pending = []
+            elif op in self.meets:
+                self._meet(op, pending, emit)
+                pending = []
+            elif is_pure(op) and op.name not in ITEM_IDS and all(map(self.uniformity.uniform, op.results)):
+                self._compute_once(op, emit)
+            elif not self.recompute.possible(op):
+                pending.append(op)
+        return pending
+
+    def _compute_once(self, op: ir.Operation, emit: Emitter) -> None:
+        operands = [self._once(value) for value in op.operands]
+        new = emit.copy(op)
+        for index, value in enumerate(operands):
+            new.operands[index] = value
+        self.once.update(zip(op.results, new.results, strict=True))
+
+    def _once(self, value: ir.Value) -> ir.Value:
+        if value not in self.old:
+            return value
+        if value not in self.once:
+            raise CannotFissionError(f"a value of type {value.type} is not known to be the same for all")
+        return self.once[value]
+
+    def _meet(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+        if op.name == "gpu.all_reduce":
+            slot = self.slots.make(op.operands[0].type)
+            self._flush(pending, emit, op, [(op.operands[0], slot)])
+            self.once[op.results[0]] = reduce_slot(op, slot, self.extents, emit)
+        elif op.name == "scf.for":
+            self._for(op, pending, emit)
+        elif op.name == "scf.if":
+            self._if(op, pending, emit)
+        else:
+            raise CannotFissionError(f"{self._first_meeting(op)} inside {op.name}")
+
+    def _first_meeting(self, op: ir.Operation) -> str:
+        names: list[str] = [inner.name for inner in nested(op) if inner.name in GROUP_OPS]
+        return names[0]
+
+    def _for(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+        bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
+        if not all(map(self.uniformity.uniform, bounds)):
+            raise CannotFissionError(f"{self._first_meeting(op)} in a divergent {op.name}")
+        body = op.regions[0].blocks[0]
+        end = terminator(body)
+        counter, *arguments = list(body.arguments)
+        same = [self.uniformity.uniform(argument) for argument in arguments]
+        varying = [a for a, uniform in zip(arguments, same, strict=True) if not uniform]
+        entering = [(v, self.slots.of(a)) for v, a in zip(initial, arguments, strict=True) if a in varying]
+        self._flush(pending, emit, op, entering)
+        for argument, value in zip(arguments, end.operands, strict=True):
+            if argument in varying and self._may_share(argument, value, body):
+                self.slots.share(value, argument)
+        carried = [self._once(v) for v, uniform in zip(initial, same, strict=True) if uniform]
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        lower, upper, step = (self._once(v) for v in bounds)
+        loop = for_loop(emit, lower, upper, step, carried, attributes)
+        inner = loop.regions[0].blocks[0]
+        self.once[counter] = inner.arguments[0]
+        kept = [a for a, uniform in zip(arguments, same, strict=True) if uniform]
+        self.once.update(zip(kept, list(inner.arguments)[1:], strict=True))
+        leaving = [
+            (v, self.slots.of(a)) for v, a in zip(end.operands, arguments, strict=True) if a in varying
+        ]
+        new_end = terminator(inner)
+        self._body(body, Emitter(new_end), leaving)
+        following = [self._once(v) for v, uniform in zip(end.operands, same, strict=True) if uniform]
+        set_operands(new_end, following)
+        results = iter(loop.results)
+        for result, argument, uniform in zip(op.results, arguments, same, strict=True):
+            if uniform:
+                self.once[result] = next(results)
+            else:
+                self.slots.share(result, argument)
+
+    def _if(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+        if not self.uniformity.uniform(op.operands[0]):
+            raise CannotFissionError(f"{self._first_meeting(op)} in a divergent {op.name}")
+        self._flush(pending, emit)
+        results = list(op.results)
+        same = [r for r in results if self.uniformity.uniform(r)]
+        branches = [region.blocks[0] for region in op.regions if len(region.blocks)]
+        new = if_op(emit, self._once(op.operands[0]), [r.type for r in same], len(branches))
+        for number, branch in enumerate(branches):
+            yielded = list(terminator(branch).operands)
+            leaving = [(v, self.slots.of(r)) for v, r in zip(yielded, results, strict=True) if r not in same]
+            end = terminator(new.regions[number].blocks[0])
+            self._body(branch, Emitter(end), leaving)
+            set_operands(end, [self._once(v) for v, r in zip(yielded, results, strict=True) if r in same])
+        self.once.update(zip(same, new.results, strict=True))
+
+    def _body(self, block: ir.Block, emit: Emitter, leaving: list[tuple[ir.Value, ir.Value]]) -> None:
+        end = terminator(block)
+        rest = self._block([op for op in operations(block) if op != end], emit)
+        self._flush(rest, emit, end, leaving)
+
+    def _may_share(self, argument: ir.Value, value: ir.Value, body: ir.Block) -> bool:
+        """Whether ``value``, the next ``argument``, can overwrite it as soon as it is computed."""
+        order = {op: number for number, op in enumerate(operations(body))}
+        owner = _owner(value)
+        if owner not in order or owner in self.meets or len(list(value.uses)) != 1:
+            return False
+        if self.uniformity.uniform(value) or self.recompute.possible(owner) or value in self.slots:
+            return False
+        users = [_ancestor_in(use.owner.operation, order) for use in argument.uses]
+        return all(user is not None and order[user] <= order[owner] for user in users)
+
+    # ---- code that runs for each work-item ----
+
+    def _flush(
+        self,
+        ops: Sequence[ir.Operation],
+        emit: Emitter,
+        consumer: ir.Operation | None = None,
+        copies: Sequence[tuple[ir.Value, ir.Value]] = (),
+    ) -> None:
+        """Make the loop nest that runs ``ops`` and then copies values into slots.
+
+        ``consumer`` is the op that takes these values, and nothing else from ``ops`` directly.
+        """
+        mine = {value for op in ops for value in op.results}
+        wanted = [(v, slot) for v, slot in copies if v in mine or not self.slots.holds(v, slot)]
+        if not ops and not wanted:
+            return
+        loops = ItemLoops.open(emit, self.extents)
+        if any(map(needs_item, ops)):
+            loops.emit.op("func.call", [*loops.ids, loops.linear], [], _place_item_reference())
+        inside = {inner for op in ops for inner in nested(op)}
+        if consumer is not None:
+            inside.add(consumer)
+        for op in ops:
+            new = self._copy(op, loops, loops.emit)
+            for old, value in zip(op.results, new.results, strict=True):
+                loops.values[old] = value
+                if any(use.owner.operation not in inside for use in old.uses):
+                    store(value, self.slots.of(old), loops)
+        values = [(self._value(value, loops, loops.emit), slot) for value, slot in wanted]
+        for value, slot in values:
+            store(value, slot, loops)
+
+    def _value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
+        """What the kernel's ``value`` is for the loops' work-item."""
+        if value not in self.old:
+            return value
+        if value in self.once:
+            return self.once[value]
+        if value not in loops.values:
+            loops.values[value] = self._fetch(value, loops, emit)
+        return loops.values[value]
+
+    def _fetch(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
+        slot = self.slots.get(value)
+        if slot is not None:
+            return load(value.type, slot, loops, emit)
+        owner = _owner(value)
+        if owner is None or not self.recompute.possible(owner):
+            raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
+        if owner.name in ITEM_IDS:
+            return loops.identity(owner, emit)
+        number = list(owner.results).index(value)
+        return self._copy(owner, loops, emit).results[number]
+
+    def _copy(self, op: ir.Operation, loops: ItemLoops, emit: Emitter) -> ir.Operation:
+        """A copy of ``op`` and all inside it for the loops' work-item."""
+        new = emit.copy(op)
+        before = Emitter(new)
+        for inner in nested(new):
+            for index, operand in enumerate(list(inner.operands)):
+                if operand in self.old:
+                    inner.operands[index] = self._value(operand, loops, before)
+        for inner in nested(new):
+            if inner.name in ITEM_IDS and inner != new:
+                at = Emitter(inner)
+                at.replace(loops.identity(inner, at))
+        return new
+
+
+def _defined(op: ir.Operation) -> list[ir.Value]:
+    arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
+    return [*op.results, *arguments]
+
+
+def _owner(value: ir.Value) -> ir.Operation | None:
+    """The op that defines ``value``; ``None`` for an argument of a block."""
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def _ancestor_in(op: ir.Operation, order: Mapping[ir.Operation, int]) -> ir.Operation | None:
+    while op is not None and op not in order:
+        op = op.parent.operation if op.parent is not None else None
+    return op
+
+
+def _ancestors_of_group_ops(inside: Sequence[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
+    """The ops where all work-items meet, and everything around them in the function."""
+    found: set[ir.Operation] = set()
+    for op in inside:
+        around = op
+        while op.name in GROUP_OPS and around != function:
+            found.add(around)
+            around = around.parent.operation
+    return found
+
+
+def _most_items(function: ir.Operation) -> int:
+    if "known_block_size" not in function.attributes:
+        return layout.MAX_BLOCK
+    items = 1
+    for extent in ir.DenseI32ArrayAttr(function.attributes["known_block_size"]):
+        items *= extent
+    return min(max(items, 1), layout.MAX_BLOCK)
+
+
+def _place_item_reference() -> dict[str, ir.Attribute]:
+    return {"callee": ir.FlatSymbolRefAttr.get(layout.PLACE_ITEM)}
+
+
+def _uses_item_place(function: ir.Operation) -> bool:
+    return any(
+        op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == layout.PLACE_ITEM
+        for op in nested(function)
+    )
+
+
+def _declare_place_item(body: ir.Block) -> None:
+    """Declare what engine.cpu.calls puts stores to the work-item in the place of."""
+    index = ir.IndexType.get()
+    ir.Operation.create(
+        "func.func",
+        regions=1,
+        attributes={
+            "sym_name": ir.StringAttr.get(layout.PLACE_ITEM),
+            "sym_visibility": ir.StringAttr.get("private"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([index] * 4, [])),
+        },
+        loc=ir.Location.unknown(),
+        ip=ir.InsertionPoint.at_block_begin(body),
+    )

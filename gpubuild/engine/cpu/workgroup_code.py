@@ -1,0 +1,77 @@
+"""Workgroup code: which kernels wait, and which of them fission can take on."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from gpubuild.engine.cpu.slots import CannotFissionError
+from gpubuild.engine.cpu.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, nested, operations
+
+_FOREIGN = frozenset({"nvvm", "nvgpu", "rocdl", "amdgpu"})  # may wait, or name a work-item in their own way
+_HARMLESS = (
+    GROUP_IDS
+    | GROUP_OPS
+    | ITEM_IDS
+    | {"gpu.printf", "gpu.return", "gpu.yield", "gpu.func", "gpu.subgroup_id", "gpu.module"}
+)
+_PRIVATE = frozenset({"memref.alloca", "llvm.alloca"})
+_CALLS = frozenset({"func.call", "llvm.call"})
+_NEEDS_ITEM = _CALLS | {"cf.assert"}
+
+
+def functions_that_wait(module: ir.Operation) -> set[str]:
+    """Names of the module's functions in which a work-item may wait, or that call such."""
+    calls: dict[str, set[str]] = {}
+    waiting: set[str] = set()
+    for function in operations(module.regions[0].blocks[0]):
+        if not len(function.regions):
+            continue
+        name = function.attributes["sym_name"].value
+        inside = nested(function)
+        calls[name] = {_callee(op) for op in inside if op.name in _CALLS}
+        if any(op.name in GROUP_OPS or _is_foreign(op) for op in inside):
+            waiting.add(name)
+    before = -1
+    while before != len(waiting):
+        before = len(waiting)
+        waiting |= {name for name, callees in calls.items() if callees & waiting}
+    return waiting
+
+
+def check_kernel(kernel: ir.Operation, waiting: set[str]) -> None:
+    """Raise ``CannotFissionError`` for a kernel with something in it that fission does not know."""
+    blocks = kernel.regions[0].blocks
+    if len(blocks) != 1:
+        raise CannotFissionError("branches between blocks")
+    if _has_private_memory(kernel, blocks[0]):
+        raise CannotFissionError("private memory")
+    for op in nested(kernel):
+        if op.name in _PRIVATE:
+            raise CannotFissionError(f"private memory ({op.name})")
+        if _is_foreign(op):
+            raise CannotFissionError(op.name)
+        if op.name in _CALLS and (callee := _callee(op)) in waiting:
+            raise CannotFissionError(f"a call of @{callee}, which waits")
+        if op.name == "gpu.barrier" and len(op.operands):
+            raise CannotFissionError("a named barrier")
+
+
+def needs_item(op: ir.Operation) -> bool:
+    """Whether something in ``op`` looks at the record of the running work-item."""
+    return any(inner.name in _NEEDS_ITEM for inner in nested(op))
+
+
+def _is_foreign(op: ir.Operation) -> bool:
+    dialect = op.name.partition(".")[0]
+    return dialect in _FOREIGN or (dialect == "gpu" and op.name not in _HARMLESS)
+
+
+def _callee(op: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(op.attributes["callee"]).value if "callee" in op.attributes else ""
+
+
+def _has_private_memory(kernel: ir.Operation, entry: ir.Block) -> bool:
+    kind = ir.FunctionType(kernel.attributes["function_type"].value)
+    shared = "workgroup_attributions"
+    count = kernel.attributes[shared].value if shared in kernel.attributes else 0
+    return len(entry.arguments) > len(kind.inputs) + count

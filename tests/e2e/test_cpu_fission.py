@@ -1,0 +1,318 @@
+"""Work-item fission: the same results as fibers and as a direct evaluation, in vector code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from e2e.cpu_harness import Device, build_runtime, compile_module
+from e2e.structured_kernels import CELLS, OUTPUTS, StructuredKernel
+from e2e.test_cpu_kernels import KERNELS as BARRIER_KERNELS
+
+WG = "#gpu.address_space<workgroup>"
+SHAPES = [(1,), (7,), (32,), (64, 2), (8, 4, 2)]
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "200"))  # a longer run: 2000
+PER_MODULE = 25
+GRID = 3
+RNG = np.random.default_rng(11)
+
+
+@pytest.fixture(scope="session", params=[1, 3], ids=["1thread", "3threads"])
+def device(tmp_path_factory, request) -> Device:
+    """A runtime of its own, as it reads its settings once."""
+    library = build_runtime(tmp_path_factory.mktemp("fission_runtime"))
+    copy = library.with_name(f"libfission{request.param}.so")
+    shutil.copy(library, copy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUBUILD_CPU_THREADS", str(request.param))
+        loaded = Device(copy)
+        loaded._c.gb_settings()
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def random_kernels(tmp_path_factory) -> list[tuple[Path, dict[str, StructuredKernel]]]:
+    """Modules of random kernels, compiled once."""
+    modules = []
+    for first in range(0, KERNELS, PER_MODULE):
+        kernels = {f"k{i}": StructuredKernel(i, f"k{i}") for i in range(first, first + PER_MODULE)}
+        text = "gpu.module @k {\n" + "".join(k.text for k in kernels.values()) + "}\n"
+        level = 3 if first % 100 == 0 else 1  # the pass is the same; LLVM takes most of the time
+        out = compile_module(text, tmp_path_factory.mktemp(f"random{first}"), opt_level=level)
+        modules.append((out, kernels))
+    return modules
+
+
+def test_random_kernels_are_cut(random_kernels):
+    """The comparison below must not compare fibers with fibers."""
+    tiers = [
+        k["tier"] for out, _ in random_kernels for k in json.loads((out / "info").read_text())["kernels"]
+    ]
+    assert tiers.count("fibers") == 0
+    assert tiers.count("fission") > 0.8 * len(tiers)
+
+
+def test_random_kernels(device, random_kernels):
+    """Fission, fibers and the evaluator agree to the bit: floats are never reassociated."""
+    for out, kernels in random_kernels:
+        module = device.load(out)
+        for name, kernel in kernels.items():
+            for shape in SHAPES:
+                items = int(np.prod(shape))
+                a = np.random.default_rng(items).integers(-1000, 1000, GRID * items).astype(np.int32)
+                expected = kernel.evaluate(a, GRID, items)
+                for fibers in (False, True):
+                    found = (np.zeros((OUTPUTS, a.size), np.int32), np.zeros(a.size, np.float32),
+                             np.zeros(CELLS, np.int32))  # fmt: skip
+                    module.launch(name, GRID, shape, a, *found, dynamic=4 * items, fibers=fibers)
+                    for got, wanted in zip(found, expected, strict=True):
+                        np.testing.assert_array_equal(got, wanted, err_msg=f"{name} {shape} fibers={fibers}")
+        module.unload()
+
+
+def _agree(module, name: str, shape, arguments, **options) -> None:
+    """Both tiers must leave the same in every array."""
+    assert module.tier(name) == "fission"
+    copies = []
+    for fibers in (False, True):
+        copy = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        module.launch(name, GRID, shape, *copy, fibers=fibers, **options)
+        copies.append([a for a in copy if isinstance(a, np.ndarray)])
+    for cut, whole in zip(*copies, strict=True):
+        np.testing.assert_array_equal(cut, whole)
+
+
+@pytest.fixture(scope="session")
+def barrier_kernels(tmp_path_factory) -> Path:
+    return compile_module(BARRIER_KERNELS, tmp_path_factory.mktemp("barriers"))
+
+
+def test_tiled_matmul_and_reverse_agree_with_fibers(device, barrier_kernels):
+    module = device.load(barrier_kernels)
+    a, b = RNG.random((8, 40), np.float32), RNG.random((40, 24), np.float32)
+    _agree(module, "matmul", (8, 8), (a, b, np.zeros((8, 24), np.float32)))
+    for items in (1, 7, 33, 1024):
+        data = RNG.random(GRID * items, np.float32)
+        _agree(module, "reverse", items, (data, np.zeros_like(data)), dynamic=4 * items)
+
+
+REDUCTIONS = [("add", "f32"), ("mul", "f64"), ("maxnumf", "f32"), ("minimumf", "f32"), ("add", "i64"),
+              ("minui", "i32"), ("maxsi", "i16"), ("xor", "i8")]  # fmt: skip
+
+
+def _reduction(word: str, kind: str) -> str:
+    return f"""
+  gpu.func @{word}_{kind}(%a: memref<?x{kind}>, %out: memref<?x{kind}>) kernel {{
+    %g = gpu.global_id x
+    %v = memref.load %a[%g] : memref<?x{kind}>
+    %r = gpu.all_reduce {word} %v uniform {{}} : ({kind}) -> ({kind})
+    memref.store %r, %out[%g] : memref<?x{kind}>
+    gpu.return
+  }}"""
+
+
+def test_reductions_agree_with_fibers(device, tmp_path):
+    """Small whole numbers and powers of two: no order of the operations rounds."""
+    region = (
+        _reduction("add", "i32")
+        .replace("@add_i32", "@region")
+        .replace(
+            "all_reduce add %v uniform {}",
+            "all_reduce %v uniform { ^bb(%l: i32, %h: i32): %s = arith.ori %l, %h : i32 gpu.yield %s : i32 }",
+        )
+    )
+    body = "".join(_reduction(*r) for r in REDUCTIONS) + region
+    module = device.load(compile_module(f"gpu.module @k {{{body}}}", tmp_path))
+    for items in (1, 2, 5, 31, 32, 100, 1024):
+        for word, kind in (*REDUCTIONS, ("region", "")):
+            dtype = np.dtype({"f": "float", "i": "int"}[(kind or "i")[0]] + (kind[1:] or "32"))
+            data = (2 ** RNG.integers(0, 2, GRID * items) if word == "mul" else
+                    RNG.integers(-50, 50, GRID * items)).astype(dtype)  # fmt: skip
+            name = f"{word}_{kind}" if kind else word
+            _agree(module, name, items, (data, np.zeros_like(data)))
+
+
+def _kernel(body: str, name: str = "f", private: str = "", arguments: str = "%out: memref<?xi32>") -> str:
+    return f"""
+  gpu.func @{name}({arguments}) workgroup(%s : memref<1024xi32, {WG}>) {private} kernel {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    %i1 = arith.constant 1 : i32
+    %t = gpu.thread_id x
+    %g = gpu.global_id x
+    %n = gpu.block_dim x
+    %ti = arith.index_cast %t : index to i32
+    {body}
+    gpu.return
+  }}"""
+
+
+OWN_SLOT = f"memref.store %ti, %s[%t] : memref<1024xi32, {WG}>"
+HELPERS = f"""
+  func.func private @waits() {{
+    gpu.barrier
+    return
+  }}
+  memref.global "private" @other : memref<8xi32, {WG}> = uninitialized
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("%in = arith.cmpi ult, %t, %c3 : index\n scf.if %in { gpu.barrier }",
+         "gpu.barrier in a divergent scf.if"),
+        ("scf.for %i = %c0 to %t step %c1 { gpu.barrier }", "gpu.barrier in a divergent scf.for"),
+        ("scf.for %i = %c0 to %n step %c1 { %k = arith.cmpi eq, %i, %t : index\n scf.if %k { gpu.barrier } }",
+         "gpu.barrier in a divergent scf.if"),
+        ("%e = scf.while (%i = %c0) : (index) -> index { %k = arith.cmpi ult, %i, %n : index\n"
+         "scf.condition(%k) %i : index } do { ^bb(%i: index): gpu.barrier\n %j = arith.addi %i, %c1 : index\n"
+         "scf.yield %j : index }", "gpu.barrier inside scf.while"),
+        ("%p = memref.alloca() : memref<4xi32>\n gpu.barrier\n memref.store %ti, %p[%c0] : memref<4xi32>\n"
+         "%r = memref.load %p[%t] : memref<4xi32>\n memref.store %r, %out[%g] : memref<?xi32>",
+         "private memory (memref.alloca)"),
+        ("func.call @waits() : () -> ()\n gpu.barrier", "a call of @waits, which waits"),
+        ("%w = arith.constant 32 : i32\n %r, %ok = gpu.shuffle xor %ti, %i1, %w : i32\n gpu.barrier\n"
+         "memref.store %r, %out[%g] : memref<?xi32>", "gpu.shuffle"),
+        ("%v = memref.load %out[%g] : memref<?xi32>\n %i = arith.index_cast %v : i32 to index\n"
+         "%m = memref.subview %out[%i] [1] [1] : memref<?xi32> to memref<1xi32, strided<[1], offset: ?>>\n"
+         "gpu.barrier\n memref.store %ti, %m[%c0] : memref<1xi32, strided<[1], offset: ?>>",
+         "is needed after a barrier"),
+        ("cf.br ^next\n ^next: gpu.barrier\n cf.cond_br %q, ^a, ^b\n ^a: gpu.barrier\n cf.br ^b\n ^b:",
+         "branches between blocks"),
+    ],
+)  # fmt: skip
+def test_what_is_not_cut_says_why(tmp_path, body, reason):
+    arguments = "%out: memref<?xi32>, %q: i1" if "%q" in body else "%out: memref<?xi32>"
+    text = "gpu.module @k {" + HELPERS + _kernel(body, arguments=arguments) + "}"
+    (kernel,) = json.loads((compile_module(text, tmp_path) / "info").read_text())["kernels"]
+    assert kernel["tier"] == "fibers"
+    assert "; no fission: " in kernel["tier_reason"]
+    assert reason in kernel["tier_reason"].partition("; no fission: ")[2]
+
+
+def test_a_refused_kernel_leaves_nothing_behind(tmp_path):
+    """Slots that were already made would become workgroup memory."""
+    body = f"%v = memref.load %out[%g] : memref<?xi32>\n gpu.barrier\n {OWN_SLOT}\n"
+    body += "memref.store %v, %out[%g] : memref<?xi32>\n"
+    bad = body + "%in = arith.cmpi ult, %t, %c3 : index\n scf.if %in { gpu.barrier }"
+    out = compile_module("gpu.module @k {" + _kernel(bad) + "}", tmp_path)
+    (kernel,) = json.loads((out / "info").read_text())["kernels"]
+    assert (kernel["tier"], kernel["shared_bytes"]) == ("fibers", 4096)
+    assert ".slot." not in (out / "llvm").read_text()
+
+
+def test_a_symbol_of_the_users_stands_in_the_way(tmp_path):
+    text = "gpu.module @k {" + _kernel("gpu.barrier") + _kernel("", name='"f.workgroup"') + "}"
+    kernels = {
+        k["name"]: k for k in json.loads((compile_module(text, tmp_path) / "info").read_text())["kernels"]
+    }
+    assert kernels["f"]["tier_reason"].endswith("the module has a symbol @f.workgroup")
+
+
+def test_workgroup_memory_is_not_doubled(tmp_path):
+    text = "gpu.module @k {" + _kernel(f"{OWN_SLOT}\n gpu.barrier") + "}"
+    (kernel,) = json.loads((compile_module(text, tmp_path) / "info").read_text())["kernels"]
+    assert (kernel["tier"], kernel["shared_bytes"]) == ("fission", 4096)
+
+
+def test_called_functions_know_their_work_item(device, tmp_path):
+    text = (
+        "gpu.module @k {"
+        + """
+  func.func private @me() -> i32 attributes {no_inline} {
+    %x = gpu.thread_id x
+    %y = gpu.thread_id y
+    %l = gpu.lane_id
+    %a = arith.shli %y, %x : index
+    %b = arith.xori %a, %l : index
+    %r = arith.index_cast %b : index to i32
+    return %r : i32
+  }"""
+        + _kernel(f"""
+    %ok = arith.cmpi ult, %t, %n : index
+    cf.assert %ok, "never"
+    %v = func.call @me() : () -> i32
+    {OWN_SLOT}
+    gpu.barrier
+    %w = func.call @me() : () -> i32
+    %r = arith.addi %v, %w : i32
+    %y = gpu.thread_id y
+    %row = arith.muli %y, %n : index
+    %at = arith.addi %row, %t : index
+    memref.store %r, %out[%at] : memref<?xi32>
+""")
+        + "}"
+    )
+    module = device.load(compile_module(text, tmp_path))
+    _agree(module, "f", (5, 3), (np.zeros(15, np.int32),))
+
+
+def test_a_known_workgroup_size_bounds_the_slots(device, tmp_path):
+    text = "gpu.module @k {" + _kernel(f"""
+    %v = memref.load %out[%g] : memref<?xi32>
+    {OWN_SLOT}
+    gpu.barrier
+    memref.store %v, %out[%g] : memref<?xi32>
+""").replace(" kernel {", " kernel attributes {known_block_size = array<i32: 24, 1, 1>} {") + "}"  # fmt: skip
+    module = device.load(compile_module(text, tmp_path))
+    _agree(module, "f", 24, (RNG.integers(0, 99, 24 * GRID).astype(np.int32),))
+    assert module.kernel("f").contents.slot_bytes == 192  # 24 elements, rounded up, and a line between slots
+
+
+def test_many_slots_of_the_largest_workgroup_fit(device, tmp_path):
+    """4 MB of slots would overflow a thread's stack if they lay there once per workgroup."""
+    loads = "\n".join(
+        f"%k{i} = arith.constant {i} : i32\n %m{i} = arith.muli %v, %k{i} : i32\n"
+        f"%q{i} = arith.remsi %m{i}, %p : i32"
+        for i in range(1, 1001)
+    )
+    sums = "\n".join(f"%r{i} = arith.addi %r{i - 1}, %q{i} : i32" for i in range(1, 1001))
+    text = "gpu.module @k {" + _kernel(f"""
+    %v = memref.load %out[%g] : memref<?xi32>
+    %p = arith.constant 1000003 : i32
+    {loads}
+    gpu.barrier
+    %r0 = arith.constant 0 : i32
+    {sums}
+    memref.store %r1000, %out[%g] : memref<?xi32>
+""") + "}"  # fmt: skip
+    module = device.load(compile_module(text, tmp_path, opt_level=1))
+    assert module.kernel("f").contents.slot_bytes > 4_000_000
+    a = RNG.integers(0, 1000, 1024 * 5).astype(np.int32)
+    expected = sum(a.astype(np.int64) * i % 1000003 for i in range(1, 1001)).astype(np.int32)
+    module.launch("f", 5, 1024, a)
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_bits_and_vectors_outlive_barriers(device, tmp_path):
+    text = "gpu.module @k {" + _kernel(f"""
+    %v = memref.load %out[%g] : memref<?xi32>
+    %bit = arith.cmpi slt, %v, %ti : i32
+    %four = vector.broadcast %v : i32 to vector<4xi32>
+    %big = arith.addi %four, %four : vector<4xi32>
+    {OWN_SLOT}
+    gpu.barrier
+    %a = vector.extract %big[2] : i32 from vector<4xi32>
+    %r = arith.select %bit, %a, %ti : i32
+    memref.store %r, %out[%g] : memref<?xi32>
+""") + "}"  # fmt: skip
+    module = device.load(compile_module(text, tmp_path))
+    _agree(module, "f", 65, (RNG.integers(0, 65, 65 * GRID).astype(np.int32),))
+
+
+def test_the_inner_loops_of_a_tiled_matmul_are_vectorised(barrier_kernels):
+    """Barriers cost nothing but a loop nest: no call is left, and work-items fill the lanes."""
+    text = (barrier_kernels / "llvm").read_text()
+    runs = re.findall(r"define internal void @gpubuild\.run\.\d+.*?\n}", text, re.DOTALL)
+    (matmul,) = [run for run in runs if "fmul" in run]
+    assert re.search(r"fmul <8 x float>", matmul)
+    assert re.search(r"fadd <8 x float>", matmul)
+    assert "call void %" not in matmul
+    assert "@matmul" not in matmul
