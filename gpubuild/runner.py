@@ -21,6 +21,7 @@ from gpubuild.errors import GpubuildError, StepError
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
+from gpubuild.headers import from_store, to_store
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
@@ -152,7 +153,7 @@ class StepRunner:
                 self._remember(prepared, result, reason)
                 return self._report(prepared, Status.UP_TO_DATE, result, reason)
         warnings = self._store.warnings
-        cached = self._store.lookup(key)
+        cached = self._lookup(step, key)
         fetched = cached is not None and self._fetch(step, key, cached)
         if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
             self._spoiled.add(key)
@@ -161,6 +162,12 @@ class StepRunner:
             status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
             return self._report(prepared, status, cached, reason)
         return None
+
+    def _lookup(self, step: Step, key: Digest) -> ActionResult | None:
+        stored = self._store.lookup(key)
+        if stored is None or not stored.discovered:
+            return stored
+        return from_store(stored, step.inputs[0].path, self._root, self._state.files.digest)
 
     def wanted_key(self, step: Step) -> Digest | None:
         """The key that :meth:`settle` would look up, if it would. Raises as :meth:`prepare` does."""
@@ -222,7 +229,9 @@ class StepRunner:
         self._work.release(workdir)
         if step.cacheable:
             files = {b.name: step.output_path(b.name) for b in result.blobs}
-            self._store.publish(prepared.key, result, files)
+            stored = to_store(result, step.inputs[0].path, self._root) if result.discovered else result
+            if stored is not None:
+                self._store.publish(prepared.key, stored, files)
         self._remember(prepared, result, why)
         return self._report(prepared, Status.RAN, result, why)
 

@@ -126,6 +126,6 @@ def _discovered(value: object) -> tuple[str, Digest]:
     if not isinstance(value, list) or len(value) != 2:
         raise RecordError("expected a path and its digest")
     path = _text(value[0])
-    if not PurePosixPath(path).is_absolute() or "\0" in path:
-        raise RecordError("expected an absolute path")
+    if not path or "\0" in path or ".." in PurePosixPath(path).parts:
+        raise RecordError("expected the path of a file")
     return path, _digest(value[1])

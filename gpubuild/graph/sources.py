@@ -79,7 +79,6 @@ class SourcePlanner:
                 Output(name="deps", path=directory / "deps.json"),
             ),
             tools=(OURS, "cxx" if cxx else "cc"),
-            cacheable=False,
         )
 
     def host_object(self, source: Path) -> tuple[Step | None, Input]:

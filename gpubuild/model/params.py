@@ -93,15 +93,15 @@ class HostParams:
 class PreprocessParams:
     """Preprocess a C or C++ source. Outputs ``text`` and ``deps`` (JSON list of the files read).
 
-    Never stored in the cache: what it reads is known only after it ran. The build state checks
-    the discovered files instead.
+    What it reads is known only after it ran, so a stored result lists the headers, and serves only
+    where they are the same (``gpubuild.headers``).
     """
 
     language: str  # c | c++
     suffix: str  # of the preprocessed file: .i | .ii
     debug: bool = False
     flags: tuple[str, ...] = ()
-    source_name: str = field(default="", compare=False)
+    source_name: str = ""  # relative to the project: where `#include "…"` starts to look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ class Blob:
 class ActionResult:
     """What an action key maps to: every output, and files found to be inputs while running.
 
-    ``discovered`` are (absolute path, digest) pairs; only uncacheable steps have them.
+    ``discovered`` are (path, digest) pairs: absolute, or in a store relative to the project.
     """
 
     blobs: tuple[Blob, ...]

@@ -75,7 +75,7 @@ def test_a_copy_is_up_to_date_too(project: Path) -> None:
 def test_same_bytes_and_same_cache_as_the_command(built: Path, project: Path) -> None:
     shutil.rmtree(project / "build")
     statuses = gpubuild("build", "--json", "--cache-dir", str(built / "cache"), cwd=project).statuses()
-    assert [s for s, status in statuses.items() if status != "hit-local"] == ["preprocess/main.c"]
+    assert set(statuses.values()) == {"hit-local"}
     for path in (built / "build/scale").iterdir():
         assert (project / "build/scale" / path.name).read_bytes() == path.read_bytes()
 

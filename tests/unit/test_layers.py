@@ -24,6 +24,7 @@ LAYER = {
     "cache": 3,
     "engine": 4,
     "inspection": 4,
+    "headers": 4,
     "lock": 4,
     "checking": 4,
     "quote": 4,

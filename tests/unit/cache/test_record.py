@@ -84,7 +84,7 @@ BAD = {
     "fraction": lambda d: d.update(blobs=[blob(size_bytes=1.0)]),
     "vast": lambda d: d.update(blobs=[blob(size_bytes=1 << 41)]),
     "executable": lambda d: d.update(blobs=[blob(executable=1)]),
-    "relative": lambda d: d.update(discovered=[["a.h", OTHER]]),
+    "escaping": lambda d: d.update(discovered=[["../a.h", OTHER]]),
     "NUL": lambda d: d.update(discovered=[["/a\0b", OTHER]]),
     "triple": lambda d: d.update(discovered=[["/a.h", OTHER, 1]]),
     "warning": lambda d: d.update(warnings=[None]),

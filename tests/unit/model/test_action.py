@@ -88,6 +88,7 @@ PARAMS = {
         "suffix": ".ii",
         "debug": True,
         "flags": ("-DX",),
+        "source_name": "a.c",
     },
     CcParams(language="c"): {"language": "c++", "opt_level": 0, "debug": True, "flags": ("-x",)},
     LlvmParams(triple="t"): {"triple": "u", "opt_level": 0, "bitcode": True},

@@ -1,0 +1,75 @@
+"""A cached preprocessor run serves only where the preprocessor would read the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpubuild.headers import from_store, to_store
+from gpubuild.model.digest import Digest, digest_file
+from gpubuild.model.step import ActionResult
+
+
+def digest_of(path: Path) -> Digest | None:
+    return digest_file(path) if path.is_file() else None
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "one"
+    (root / "src").mkdir(parents=True)
+    (root / "src/main.c").write_text('#include "own.h"\n#include <sys/out.h>\n')
+    (root / "src/own.h").write_text("1")
+    (tmp_path / "include/sys").mkdir(parents=True)
+    (tmp_path / "include/sys/out.h").write_text("2")
+    return root
+
+
+def result(root: Path) -> ActionResult:
+    headers = (root / "src/own.h", root.parent / "include/sys/out.h")
+    return ActionResult(blobs=(), discovered=tuple((str(h), digest_file(h)) for h in headers))
+
+
+def stored(root: Path) -> ActionResult:
+    found = to_store(result(root), root / "src/main.c", root)
+    assert found is not None
+    return found
+
+
+def test_it_serves_in_another_checkout(project: Path) -> None:
+    other = project.parent / "two/deeper"
+    (other / "src").mkdir(parents=True)
+    (other / "src/own.h").write_text("1")
+    found = from_store(stored(project), other / "src/main.c", other, digest_of)
+    assert found is not None
+    assert [path for path, _ in found.discovered] == [
+        str(other / "src/own.h"),
+        str(project.parent / "include/sys/out.h"),
+    ]
+
+
+@pytest.mark.parametrize("header", ["one/src/own.h", "include/sys/out.h"])
+@pytest.mark.parametrize("change", ["edit", "delete"])
+def test_a_changed_header_is_a_miss(project: Path, header: str, change: str) -> None:
+    kept = stored(project)
+    assert from_store(kept, project / "src/main.c", project, digest_of) == result(project)
+    path = project.parent / header
+    path.write_text("3") if change == "edit" else path.unlink()
+    assert from_store(kept, project / "src/main.c", project, digest_of) is None
+
+
+@pytest.mark.parametrize("name", ["out.h", "sys/out.h", "include/sys/out.h"])
+def test_a_file_that_may_stand_before_a_header_is_a_miss(project: Path, name: str) -> None:
+    kept = stored(project)
+    (project / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+    (project / "src" / name).write_text("in front")
+    assert from_store(kept, project / "src/main.c", project, digest_of) is None
+
+
+@pytest.mark.parametrize("word", ["__has_include", "__DATE__", "__TIME__", "__TIMESTAMP__", "__has_embed"])
+@pytest.mark.parametrize("file", ["main.c", "own.h"])
+def test_what_depends_on_more_than_files_is_not_stored(project: Path, file: str, word: str) -> None:
+    with (project / "src" / file).open("a") as stream:
+        stream.write(f"{word}\n")
+    assert to_store(result(project), project / "src/main.c", project) is None
