@@ -1,6 +1,6 @@
 """Damaged .mlir through the real engine: no hang, no dead executor, always a result or a message.
 
-GPUBUILD_TEST_MUTANTS (default 400; CI sets 2000) sets how many; the seed is fixed, so a failure repeats.
+GPUBUILD_TEST_MUTANTS (default 400; CI sets 1000) sets how many; the seed is fixed, so a failure repeats.
 """
 
 from __future__ import annotations
