@@ -25,7 +25,7 @@ _INTRODUCTION = """# What compiles and runs where
 
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
 Each row is one kernel. **yes** under a GPU: compiled and assembled for that chip. **right** under the
-CPU: run there, in its own tier and with fibers, and compared with NumPy (± the error allowed, in units in the last
+CPU: run there in its own tier and with fibers, compared with NumPy (± the error allowed, in units in the last
 place). No program of this table has run on a GPU, since none was at hand. A number refers to the
 reason below the table; the error message says the same, and a test compares the two.
 """
