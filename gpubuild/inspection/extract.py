@@ -47,6 +47,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
+        Path(name).chmod(0o644)  # mkstemp makes files that others cannot read
         Path(name).replace(path)  # replaces a link, never writes through it
     except BaseException:
         Path(name).unlink(missing_ok=True)

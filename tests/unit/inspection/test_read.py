@@ -188,6 +188,7 @@ def test_extract_writes_every_image_under_a_telling_name(tmp_path: Path) -> None
     assert [p.name for p in paths] == ["k.old.cubin", "k.old.ptx", "k.amd.hsaco", "other.cpu.so"]
     assert paths[0].read_bytes() == samples.cubin("sm_60")
     assert paths[1].read_bytes() == PTX.rstrip(b"\0")
+    assert {p.stat().st_mode & 0o777 for p in paths} == {0o644}
     assert extract(found, tmp_path / "out") == paths
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(p.name for p in paths)
 
