@@ -74,7 +74,11 @@ def collect(
         left = {blob.digest for blob in blobs} - {blob.digest for blob in doomed}
         dropped = [key for key, r in records.items() if not left.issuperset(b.digest for b in r.blobs)]
         for key in dropped:
+            del records[key]
             store.discard(key)
+        # What only dropped results named serves nobody: the rest of them, empty files too.
+        left &= wanted - {blob.digest for result in records.values() for blob in result.blobs}
+        doomed += [blob for blob in blobs if blob.digest in left]
         freed = [store.blobs.delete(blob) for blob in doomed]
         kept = sum(blob.size_bytes for blob in blobs) - sum(freed)
         store.note_size(kept)

@@ -52,6 +52,27 @@ def test_what_was_not_used_for_long_goes(store: DiskStore, tmp_path: Path) -> No
     assert store.lookup(new) is not None
 
 
+@pytest.mark.parametrize("first", ["empty", "full"])
+def test_empty_files_go_with_their_result(store: DiskStore, tmp_path: Path, first: str) -> None:
+    """They free nothing, so that whether they were reached hung on the order of use."""
+    store.publish(KEY, *make_result(tmp_path / "out", {"empty": b"", "full": b"data"}))
+    past = time.time() - 9 * DAY
+    os.utime(blob_path(tmp_path / "cache", b"" if first == "empty" else b"data"), (past, past))
+    collect(store, max_size_bytes=0)
+    assert not [path for path in (tmp_path / "cache" / "cas").rglob("*") if path.is_file()]
+
+
+def test_files_that_another_result_needs_stay(store: DiskStore, tmp_path: Path) -> None:
+    other = digest_bytes(b"other")
+    store.publish(KEY, *make_result(tmp_path / "out", {"a": b"old" * 10, "b": b"shared"}))
+    store.publish(other, *make_result(tmp_path / "out2", {"b": b"shared"}))
+    past = time.time() - 9 * DAY
+    os.utime(blob_path(tmp_path / "cache", b"old" * 10), (past, past))
+    assert collect(store, max_size_bytes=10).records == 1
+    assert store.lookup(other) is not None
+    assert blob_path(tmp_path / "cache", b"shared").exists()
+
+
 def test_a_result_goes_when_one_of_its_blobs_does(store: DiskStore, tmp_path: Path) -> None:
     store.publish(KEY, *make_result(tmp_path / "out", {"a": b"old" * 10, "b": b"new"}))
     past = time.time() - 9 * DAY
