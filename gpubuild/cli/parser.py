@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import importlib
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from gpubuild import __version__
-from gpubuild.errors import UsageError
+from gpubuild.cli.options import Parser, add_build_options, add_command, add_json, add_project, positive
+from gpubuild.cli.parser_views import add_views
 
 EMIT = ("mlir", "llvm", "asm", "obj", "bin")
 
@@ -60,25 +57,6 @@ what --emit writes, per module and target:
 """
 
 
-class Parser(argparse.ArgumentParser):
-    """Reports mistakes as ``UsageError``, with what was probably meant."""
-
-    def error(self, message: str) -> NoReturn:
-        """See the class."""
-        raise UsageError(message + self._near(message), hint=f"see `{self.prog} --help`")
-
-    def _near(self, message: str) -> str:
-        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-        unknown = re.search(r"unrecognized arguments: (-\S*)", message)
-        wanted, known = "", list[str]()
-        if choice:
-            wanted, known = choice[1], re.findall(r"[\w.-]+", choice[2])
-        elif unknown:
-            wanted, known = unknown[1].split("=")[0], [s for a in self._actions for s in a.option_strings]
-        near = difflib.get_close_matches(wanted, known, 1)
-        return f" (did you mean {near[0]!r}?)" if near else ""
-
-
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command; ``command`` carries it out. Raises ``UsageError``."""
     ours, theirs = _split_program_arguments(arguments)
@@ -106,6 +84,7 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for add in (_build, _run, _compile, _explain, _inspect, _doctor, _clean, _init, _cache):
         add(commands)
+    add_views(commands)
     return parser
 
 
@@ -118,26 +97,26 @@ def _split_program_arguments(arguments: Sequence[str]) -> tuple[list[str], list[
 
 
 def _build(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(commands, "build", "build programs", epilog=_BUILD_EPILOG)
+    parser = add_command(commands, "build", "build programs", epilog=_BUILD_EPILOG)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
-    _add_build_options(parser)
+    add_build_options(parser)
     parser.add_argument(
         "-n", "--dry-run", action="store_true", help="say what would be done, compile nothing"
     )
     parser.add_argument("--explain", action="store_true", help="list every step with its status and reason")
-    _add_json(parser)
+    add_json(parser)
 
 
 def _run(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(commands, "run", "build a program and run it", epilog=_RUN_EPILOG)
+    parser = add_command(commands, "run", "build a program and run it", epilog=_RUN_EPILOG)
     parser.usage = "gpubuild run [options] [PROGRAM] [-- ARGUMENTS]"
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="not needed when there is only one")
     parser.add_argument("--all", action="store_true", help="run every program and check what it prints")
-    _add_build_options(parser)
+    add_build_options(parser)
 
 
 def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands, "compile", "compile the kernels of one file, without a targets.yaml", epilog=_COMPILE_EPILOG
     )
     parser.add_argument("file", type=Path, metavar="FILE.mlir")
@@ -166,54 +145,54 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands, "explain", "show what a step depends on, now and last time, and why it last ran",
         epilog=_EXPLAIN_EPILOG,
     )  # fmt: skip
     parser.add_argument("step", metavar="STEP", help="a step's id, or enough of its parts")
-    _add_project(parser)
+    add_project(parser)
     parser.add_argument(
         "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
         help="as given to build; may be repeated",
     )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="also list what has not changed")
-    _add_json(parser)
+    add_json(parser)
 
 
 def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(commands, "inspect", "list the modules, targets and kernels in a file")
+    parser = add_command(commands, "inspect", "list the modules, targets and kernels in a file")
     parser.add_argument("file", type=Path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
     parser.add_argument("--extract", type=Path, metavar="DIR", help="write every object found into DIR")
-    _add_json(parser)
+    add_json(parser)
 
 
 def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(commands, "doctor", "show which tools are used, from where, and what is missing")
-    _add_json(parser)
+    parser = add_command(commands, "doctor", "show which tools are used, from where, and what is missing")
+    add_json(parser)
 
 
 def _clean(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(commands, "clean", "remove what gpubuild made in the build folder; the cache stays")
-    _add_project(parser)
+    parser = add_command(commands, "clean", "remove what gpubuild made in the build folder; the cache stays")
+    add_project(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="list the files, remove nothing")
 
 
 def _init(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = _command(commands, "init", "start a project: targets.yaml, a kernel and a main program in C")
+    parser = add_command(commands, "init", "start a project: targets.yaml, a kernel and a main program in C")
     parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR")
 
 
 def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
-    parent = _command(commands, "cache", "look after the cache", handler="")
+    parent = add_command(commands, "cache", "look after the cache", handler="")
     actions = parent.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=Parser)
 
     def add(name: str, text: str) -> Parser:
-        parser = _command(
+        parser = add_command(
             actions, name, text, handler=f"gpubuild.cli.cache:{name.replace('import', 'import_')}"
         )
         parser.add_argument("-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE")
         parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
-        _add_json(parser)
+        add_json(parser)
         return parser
 
     add("stats", "count what is stored, and how often it served the last builds")
@@ -226,68 +205,12 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     export = add("export", "write results into one file, to be imported elsewhere")
     export.add_argument("archive", type=Path, metavar="OUT", help="the file to write; gzip if it ends in gz")
     export.add_argument(
-        "--builds", type=_jobs, default=1, metavar="N", help="of the last N builds (default: 1)"
+        "--builds", type=positive, default=1, metavar="N", help="of the last N builds (default: 1)"
     )
     export.add_argument("--all", action="store_true", help="everything stored")
     importer = add("import", "add the results in an exported file, every byte checked")
     importer.add_argument("archive", type=Path, metavar="IN")
     importer.add_argument("--max-size", metavar="SIZE", help="refuse to unpack more (default: 20GiB)")
-
-
-def _add_project(parser: Parser) -> None:
-    parser.add_argument(
-        "-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE",
-        help="the project file (default: targets.yaml)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--build-dir", type=Path, metavar="DIR", help="default: build, beside the project file"
-    )
-
-
-def _add_build_options(parser: Parser) -> None:
-    _add_project(parser)
-    parser.add_argument(
-        "-j", "--jobs", type=_jobs, default=0, metavar="N", help="steps at once (default: CPUs)"
-    )
-    parser.add_argument(
-        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
-        help="compile kernels for this target only; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
-    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
-    parser.add_argument(
-        "-k", "--keep-going", action="store_true", help="build what a failure does not affect"
-    )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto or Chrome")
-
-
-def _add_json(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, nothing else there")
-
-
-def _command(
-    commands: argparse._SubParsersAction[Parser],
-    name: str,
-    text: str,
-    *,
-    epilog: str = "",
-    handler: str | None = None,
-) -> Parser:
-    parser = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    parser.add_argument("-v", "--verbose", action="store_true", help="also show steps that had nothing to do")
-    if handler is None:
-        handler = f"gpubuild.cli.{name}:execute"
-    if handler:
-        parser.set_defaults(command=_late(handler), parser=parser, json=False)
-    return parser
 
 
 def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
@@ -296,19 +219,3 @@ def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
         return 0
 
     return call
-
-
-def _late(handler: str) -> Callable[[argparse.Namespace], int]:
-    module, _, function = handler.partition(":")
-
-    def call(options: argparse.Namespace) -> int:
-        result: int = getattr(importlib.import_module(module), function)(options)
-        return result
-
-    return call
-
-
-def _jobs(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"expected a number of steps, at least 1, not {text!r}")
-    return int(text)

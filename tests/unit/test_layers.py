@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "gpubuild"
 
 LAYER = {
     "errors": 0,
+    "wording": 0,
     "model": 1,
     "environment": 1,
     "receipt": 2,
@@ -27,6 +28,7 @@ LAYER = {
     "headers": 4,
     "lock": 4,
     "checking": 4,
+    "drawing": 4,
     "quote": 4,
     "state": 4,
     "execute": 5,

@@ -1,0 +1,109 @@
+"""Options: what the commands' parsers have in common."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from gpubuild.errors import UsageError
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports mistakes as ``UsageError``, with what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """See the class."""
+        raise UsageError(message + self._near(message), hint=f"see `{self.prog} --help`")
+
+    def _near(self, message: str) -> str:
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        unknown = re.search(r"unrecognized arguments: (-\S*)", message)
+        wanted, known = "", list[str]()
+        if choice:
+            wanted, known = choice[1], re.findall(r"[\w.-]+", choice[2])
+        elif unknown:
+            wanted, known = unknown[1].split("=")[0], [s for a in self._actions for s in a.option_strings]
+        near = difflib.get_close_matches(wanted, known, 1)
+        return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def add_project(parser: Parser) -> None:
+    """Where the project and its build folder are."""
+    parser.add_argument(
+        "-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE",
+        help="the project file (default: targets.yaml)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--build-dir", type=Path, metavar="DIR", help="default: build, beside the project file"
+    )
+
+
+def add_build_options(parser: Parser) -> None:
+    """What every command that builds takes."""
+    add_project(parser)
+    parser.add_argument(
+        "-j", "--jobs", type=positive, default=0, metavar="N", help="steps at once (default: CPUs)"
+    )
+    parser.add_argument(
+        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
+        help="compile kernels for this target only; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    parser.add_argument(
+        "-k", "--keep-going", action="store_true", help="build what a failure does not affect"
+    )
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto or Chrome")
+
+
+def add_json(parser: Parser) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, nothing else there")
+
+
+def add_command(
+    commands: argparse._SubParsersAction[Parser],
+    name: str,
+    text: str,
+    *,
+    epilog: str = "",
+    handler: str | None = None,
+) -> Parser:
+    """A command of its own; ``handler`` is where it is carried out: ``module:function``, imported then."""
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also show steps that had nothing to do")
+    if handler is None:
+        handler = f"gpubuild.cli.{name}:execute"
+    if handler:
+        parser.set_defaults(command=_late(handler), parser=parser, json=False)
+    return parser
+
+
+def _late(handler: str) -> Callable[[argparse.Namespace], int]:
+    module, _, function = handler.partition(":")
+
+    def call(options: argparse.Namespace) -> int:
+        result: int = getattr(importlib.import_module(module), function)(options)
+        return result
+
+    return call
+
+
+def positive(text: str) -> int:
+    """A number of steps or workers, for ``type=``."""
+    if not text.isdigit() or not 1 <= int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"expected a number of steps, at least 1, not {text!r}")
+    return int(text)

@@ -1,0 +1,42 @@
+"""Parser of the commands that show a project: its graph, its builds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpubuild.cli.options import Parser, add_command, add_project
+
+GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
+
+_GRAPH_EPILOG = """\
+examples:
+  gpubuild graph -o graph.svg       every step, coloured by what a build would do
+  gpubuild graph saxpy --format dot one program, for Graphviz
+  gpubuild graph --module blur      what makes @blur, and what is made of it
+"""
+
+
+def add_views(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add them."""
+    _graph(commands)
+
+
+def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(commands, "graph", "draw the steps of a build", epilog=_GRAPH_EPILOG)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to draw (default: everything)")
+    add_project(parser)
+    parser.add_argument(
+        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
+        help="device code for this target only; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--module", action="append", default=[], metavar="NAME", dest="modules",
+        help="only what this gpu.module is made of and goes into; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=GRAPH_FORMATS, help="default: as the output file is called, else svg"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="where to write it (default: stdout)"
+    )

@@ -1,0 +1,1 @@
+"""Pictures of a build's steps: SVG, Graphviz, Mermaid, JSON."""
