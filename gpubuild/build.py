@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpubuild.buildlog import BuildLog, log_file
 from gpubuild.cache.opening import open_store
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError
@@ -160,6 +161,7 @@ class Builder:
         )
         self._reports: dict[str, StepReport] = {}
         self._lock = threading.Lock()
+        self._log = BuildLog(log_file(layout))
 
     def build(self) -> BuildReport:
         """Bring every chosen program up to date.
@@ -197,6 +199,8 @@ class Builder:
             warnings=self._store.warnings,
             cache=self._note_use(plan),
         )
+        if not self._options.dry_run:
+            self._log.append(plan, report, self._state.record, self._executor.workers)
         if self._witness is not None and not self._options.dry_run:
             self._witness.leave_receipt(
                 request=request_of(
@@ -328,6 +332,7 @@ class Builder:
     def _note(self, report: StepReport) -> None:
         quote_sources(report.error, self._layout.root)
         self._reports[report.id] = report
+        self._log.note(report)
         for warning in report.warnings:
             self._listener.on_event(BuildWarning(message=warning))
         self._listener.on_event(StepFinished(report=report))

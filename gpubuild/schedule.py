@@ -160,7 +160,8 @@ def collect(
     """The report of a step whose worker has ended in whatever way."""
     assert workdir is not None  # noqa: S101 - a running step has one
     try:
-        return runner.finish(prepared, future.result(), workdir)
+        done = future.result()
+        return replace(runner.finish(prepared, done, workdir), stages=done.stages)
     except GpubuildError as error:
         return runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
     except OSError as error:

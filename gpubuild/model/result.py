@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpubuild.errors import GpubuildError
 from gpubuild.model.digest import Digest
+from gpubuild.model.job import StageTime
 from gpubuild.model.step import StepKind
 
 _NOTABLE_DROP = 0.2  # of the hit rate
@@ -42,6 +43,7 @@ class StepReport:
     outputs: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
     error: GpubuildError | None = field(default=None, compare=False)
+    stages: tuple[StageTime, ...] = field(default=(), compare=False)  # of a step that ran
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

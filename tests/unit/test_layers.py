@@ -35,6 +35,7 @@ LAYER = {
     "native": 5,
     "runner": 6,
     "proof": 6,
+    "buildlog": 6,
     "schedule": 7,
     "build": 8,
     "cli": 9,

@@ -1,0 +1,128 @@
+"""The build log: what a line tells, what survives damage and trimming."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpubuild.buildlog import BuildLog, Measures, read_log
+from gpubuild.graph.plan import Plan
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.job import StageTime
+from gpubuild.model.params import RuntimeParams
+from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.step import ActionResult, Blob, Input, Output, Step, StepKind
+from gpubuild.state import StepRecord
+
+KERNELS = [{"name": "k", "registers": 7, "shared_bytes": 0, "spill_bytes": 0, "tier": None}]
+
+
+def plan(folder: Path) -> Plan:
+    compile_ = Step(
+        id="app/compile/k/sm_90",
+        kind=StepKind.COMPILE,
+        params=RuntimeParams(),
+        inputs=(),
+        outputs=(Output(name="info", path=folder / "info"),),
+        program="app",
+        module="k",
+        target="sm_90",
+    )
+    link = Step(
+        id="app/link",
+        kind=StepKind.LINK,
+        params=RuntimeParams(),
+        inputs=(Input(name="in", path=folder / "info", producer=compile_.id),),
+        outputs=(Output(name="executable", path=folder / "app"),),
+    )
+    return Plan([compile_, link])
+
+
+def reports(status: Status, size: str = "") -> tuple[StepReport, ...]:
+    def report(name: str, kind: StepKind, seconds: float) -> StepReport:
+        return StepReport(
+            id=name,
+            kind=kind,
+            program="app",
+            module="",
+            target="",
+            status=status,
+            reason="" if status is Status.UP_TO_DATE else "first build",
+            seconds=seconds,
+            outputs=(Path(size),),
+            stages=(StageTime(stage="lower", seconds=1.0), StageTime(stage="ptxas", seconds=0.5)),
+        )
+
+    return (report("app/compile/k/sm_90", StepKind.COMPILE, 4.0), report("app/link", StepKind.LINK, 2.0))
+
+
+def record(size_bytes: int):
+    def find(_: str) -> StepRecord:
+        blob = Blob(name="object", digest=digest_bytes(b""), size_bytes=size_bytes)
+        result = ActionResult(blobs=(blob,), seconds=1.5)
+        return StepRecord(key=digest_bytes(b""), parts={}, result=result)
+
+    return find
+
+
+def write(folder: Path, *, status: Status = Status.RAN, size_bytes: int = 10) -> Path:
+    (folder / "info").write_text(json.dumps({"schema": 1, "kernels": KERNELS}))
+    now = iter([100.0, 105.0, 107.5])
+    log = BuildLog(folder / "private" / "log", clock=lambda: next(now))
+    steps = reports(status)
+    for step in steps:
+        log.note(step)
+    log.append(plan(folder), BuildReport(steps=steps, executables={}, seconds=8.0), record(size_bytes), 2)
+    return folder / "private" / "log"
+
+
+def test_a_line_tells_when_a_worker_was_busy_and_what_came_out(tmp_path: Path) -> None:
+    (build,) = read_log(write(tmp_path)).builds
+    compile_, link = build.steps
+    # It ended after 5 s and its stages took 1.5 s: before that it waited for a worker.
+    assert (compile_.began, compile_.ended) == (3.5, 5.0)
+    assert compile_.stages == (("lower", 1.0), ("ptxas", 0.5))
+    assert compile_.measures == Measures(sizes={"object": 10}, kernels=tuple(KERNELS))
+    assert link.needs == ("app/compile/k/sm_90",)
+    assert link.measures.kernels == ()
+    assert (build.seconds, build.ok, build.workers, build.up_to_date) == (8.0, True, 2, 0)
+
+
+def test_nothing_to_do_leaves_no_line(tmp_path: Path) -> None:
+    assert not write(tmp_path, status=Status.UP_TO_DATE).exists()
+
+
+def test_a_log_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("a file, not a folder")
+    write(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", [b"{", b"\xff\xfe", b'{"schema": 1}', b'{"schema": 9, "steps": []}', b"[" * 9000]
+)
+def test_damaged_lines_hide_no_other(tmp_path: Path, damage: bytes) -> None:
+    path = write(tmp_path)
+    path.write_bytes(damage + b"\n" + path.read_bytes() + path.read_bytes()[:40])
+    assert len(read_log(path).builds) == 1
+
+
+def test_every_cut_of_the_file_can_be_read(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    data = path.read_bytes()
+    for length in range(0, len(data) - 1, 7):
+        path.write_bytes(data[:length])
+        assert read_log(path).builds == ()
+    write(tmp_path)  # behind what is left of the other
+    assert len(read_log(path).builds) == 1
+
+
+def test_old_builds_are_dropped_but_not_what_they_measured(tmp_path: Path) -> None:
+    for number in range(60):
+        path = write(tmp_path, size_bytes=number)
+    history = read_log(path)
+    assert 20 <= len(history.builds) <= 40
+    oldest = history.builds[0].steps[0].measures.sizes["object"]
+    assert history.base["app/compile/k/sm_90"].sizes["object"] == oldest - 1
+    assert history.builds[-1].steps[0].measures.sizes["object"] == 59
