@@ -20,28 +20,58 @@ def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
     The kernel drops the lock when its holder dies, so a killed build never blocks the next one.
     Raises ``UsageError`` when the folder cannot be created or written.
     """
-    try:
-        layout.private.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UsageError(
-            f"cannot use the build folder {layout.build_dir}: {error.strerror}",
-            hint="choose another one with --build-dir",
-        ) from error
-    try:
+    told = False
+    while True:
+        descriptor = _open(layout)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                listener.on_event(
-                    BuildWarning(
-                        message=f"{layout.build_dir} does not support locks ({error.strerror}): "
-                        "do not run two builds in it at once"
-                    )
-                )
-            else:
-                listener.on_event(BuildWarning(message=f"waiting for another build in {layout.build_dir}"))
+            if not _take(descriptor, layout, listener, told=told):
+                told = True
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+            # While we waited, `clean` may have deleted the file: a lock on what has no name any
+            # more keeps nobody out.
+            if _is_current(descriptor, layout):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _open(layout: Layout) -> int:
+    attempts = 3
+    while True:
+        attempts -= 1
+        try:
+            layout.private.mkdir(parents=True, exist_ok=True)
+            return os.open(layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and attempts:
+                continue  # `clean` took the folder away between the two calls
+            raise UsageError(
+                f"cannot use the build folder {layout.build_dir}: {error.strerror}",
+                hint="choose another one with --build-dir",
+            ) from error
+
+
+def _take(descriptor: int, layout: Layout, listener: Listener, *, told: bool) -> bool:
+    """Take the lock if it is free; where there are no locks, say so and go on without."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            if not told:
+                listener.on_event(BuildWarning(message=f"waiting for another build in {layout.build_dir}"))
+            return False
+        listener.on_event(
+            BuildWarning(
+                message=f"{layout.build_dir} does not support locks ({error.strerror}): "
+                "do not run two builds in it at once"
+            )
+        )
+    return True
+
+
+def _is_current(descriptor: int, layout: Layout) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), layout.lock_file.stat())
+    except FileNotFoundError:
+        return False

@@ -143,8 +143,6 @@ class StepRunner:
             stale = self._stale_output(step, record.result)
             if not stale:
                 return self._report(prepared, Status.UP_TO_DATE, record.result)
-        if not step.cacheable:
-            return None
         reason = stale or prepared.why
         if key in self._made:
             other, result = self._made[key]
@@ -171,8 +169,6 @@ class StepRunner:
 
     def wanted_key(self, step: Step) -> Digest | None:
         """The key that :meth:`settle` would look up, if it would. Raises as :meth:`prepare` does."""
-        if not step.cacheable:
-            return None
         prepared = self.prepare(step)
         record = self._state.record(step.id)
         if prepared.key in self._made:
@@ -227,11 +223,10 @@ class StepRunner:
             source.replace(target)
             self._state.files.note(target, blob.digest)
         self._work.release(workdir)
-        if step.cacheable:
-            files = {b.name: step.output_path(b.name) for b in result.blobs}
-            stored = to_store(result, step.inputs[0].path, self._root) if result.discovered else result
-            if stored is not None:
-                self._store.publish(prepared.key, stored, files)
+        files = {b.name: step.output_path(b.name) for b in result.blobs}
+        stored = to_store(result, step.inputs[0].path, self._root) if result.discovered else result
+        if stored is not None:
+            self._store.publish(prepared.key, stored, files)
         self._remember(prepared, result, why)
         return self._report(prepared, Status.RAN, result, why)
 

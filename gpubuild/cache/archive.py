@@ -34,6 +34,7 @@ from gpubuild.cache.record import decode_record, encode_record
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.wording import counted
 
 SCHEMA = "gpubuild.archive/1"
 DEFAULT_LIMIT_BYTES = 20 << 30
@@ -168,7 +169,7 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
     whole = {k: r for k, r in records.items() if there.issuperset(blob.digest for blob in r.blobs)}
     stored = sum(store.adopt(key, result) for key, result in whole.items())
     if len(whole) < len(records):
-        problems.append(f"{len(records) - len(whole)} results are incomplete")
+        problems.append(f"{counted(len(records) - len(whole), 'result')} left out: not complete")
     return Imported(records=stored, blobs=len(there), size_bytes=taken_bytes, problems=tuple(problems))
 
 

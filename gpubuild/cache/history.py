@@ -20,6 +20,7 @@ from gpubuild.cache.locking import locked
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.result import CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
+from gpubuild.wording import counted
 
 SCHEMA = "gpubuild.history/1"
 MAX_BUILDS = 20
@@ -33,7 +34,7 @@ _SERVED = frozenset({Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """How many steps of one kind and target ended how. ``uncacheable`` ones always run."""
+    """How many steps of one kind and target ended how."""
 
     kind: str
     target: str
@@ -41,7 +42,6 @@ class Group:
     hit_local: int = 0
     hit_remote: int = 0
     ran: int = 0
-    uncacheable: int = 0
 
     @property
     def served(self) -> int:
@@ -64,7 +64,7 @@ class BuildEntry:
 
     @property
     def rate(self) -> float:
-        """The part of the cacheable steps that did not have to run, 0 to 1."""
+        """The part of the steps that did not have to run, 0 to 1."""
         steps = sum(group.served + group.ran for group in self.groups)
         return sum(group.served for group in self.groups) / steps if steps else 1.0
 
@@ -106,7 +106,7 @@ def record_build(
             before = past[-1] if past else None
             if alone:
                 write_history(cache, project, [*past, entry])
-    missed = {r.key for r in reports if r.status is Status.RAN and r.key and steps[r.id].cacheable}
+    missed = {r.key for r in reports if r.status is Status.RAN and r.key}
     served = sum(group.served for group in entry.groups)
     return CacheUse(
         served=served,
@@ -191,8 +191,6 @@ def _entry(
         column = report.status.value.replace("-", "_")
         if report.status not in _SERVED and report.status is not Status.RAN:
             continue
-        if not steps[report.id].cacheable:
-            column = "uncacheable"
         group = counts.setdefault((report.kind.value, report.target), {})
         group[column] = group.get(column, 0) + 1
         record = record_of(report.id)
@@ -222,7 +220,7 @@ def _cause(before: BuildEntry, now: BuildEntry, missed: set[Digest]) -> str:
         elif before.options[target] != options:
             found.append(f"the options of {target} changed")
     if lost := missed & set(before.keys):
-        found.append(f"{len(lost)} results of the last build are no longer in the cache")
+        found.append(f"{counted(len(lost), 'result')} of the last build left the cache")
     if not found and missed:
         found.append(_SOURCES)
     return ", ".join(found[:4])

@@ -16,6 +16,7 @@ from gpubuild.cache.remote_record import RemoteRecord, Stored
 from gpubuild.cache.transfers import Transfers
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.wording import counted
 
 _DOWNLOADS = 8
 _UPLOADS = 4
@@ -43,8 +44,11 @@ class TieredStore:
     @property
     def warnings(self) -> tuple[str, ...]:
         """See ``Store``."""
-        unsent = f"{self._unsent} results were not sent to the remote cache: it takes too long"
-        return (*self._local.warnings, *self._remote.warnings, *([unsent] if self._unsent else []))
+        warnings = (*self._local.warnings, *self._remote.warnings)
+        if not self._unsent:
+            return warnings
+        unsent = counted(self._unsent, "result")
+        return (*warnings, f"{unsent} could not be sent to the remote cache in time")
 
     @property
     def directory(self) -> Path:

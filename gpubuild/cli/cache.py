@@ -15,6 +15,7 @@ from gpubuild.cli.document import dump
 from gpubuild.cli.project import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import CacheConfig
+from gpubuild.wording import counted
 
 if TYPE_CHECKING:
     from gpubuild.cache.disk import DiskStore
@@ -62,7 +63,8 @@ def stats(options: argparse.Namespace) -> int:
         console.print(f"set aside    {found.quarantined} damaged")
     if builds:
         rates = " ".join(f"{entry.rate:.0%}" for entry in builds[-10:])
-        console.print(f"hit rate     {rates} (last {len(builds[-10:])} builds that asked the cache)")
+        which = "build" if len(builds) == 1 else f"{len(builds[-10:])} builds"
+        console.print(f"hit rate     {rates} (last {which} that asked the cache)")
         console.print()
         for line in _table(groups):
             console.print(line)
@@ -99,11 +101,11 @@ def verify(options: argparse.Namespace) -> int:
         console.print(f"damaged, set aside  {digest}")
     for digest in found.unreadable:
         console.print(f"cannot be read      {digest}")
-    dropped = f"; {found.incomplete} incomplete results dropped" if found.incomplete else ""
+    dropped = f"; {counted(found.incomplete, 'incomplete result')} dropped" if found.incomplete else ""
     bad = len(found.damaged) + len(found.unreadable)
     console.print(
-        f"{config.directory}: {found.records} results, {found.blobs} blobs, {size_text(found.size_bytes)}: "
-        + (f"{bad} bad{dropped}" if bad else f"all good{dropped}")
+        f"{config.directory}: {counted(found.records, 'result')}, {counted(found.blobs, 'blob')}, "
+        f"{size_text(found.size_bytes)}: " + (f"{bad} bad{dropped}" if bad else f"all good{dropped}")
     )
     return 0 if found.ok else EXIT_STEP_FAILED
 
@@ -129,8 +131,8 @@ def gc(options: argparse.Namespace) -> int:
         console.print(f"{config.directory}: another process is at it")
     elif not console.quiet:
         console.print(
-            f"{config.directory}: {size_text(done.freed_bytes)} freed, {done.records} results dropped, "
-            f"{size_text(done.kept_bytes)} kept"
+            f"{config.directory}: {size_text(done.freed_bytes)} freed, "
+            f"{counted(done.records, 'result')} dropped, {size_text(done.kept_bytes)} kept"
         )
     return 0
 
@@ -149,7 +151,7 @@ def export(options: argparse.Namespace) -> int:
     if options.json:
         console.print(dump({"schema": 1, "file": str(options.archive), **asdict(done)}))
     elif not console.quiet:
-        console.print(f"{options.archive}: {done.records} results, {size_text(done.size_bytes)}")
+        console.print(f"{options.archive}: {counted(done.records, 'result')}, {size_text(done.size_bytes)}")
     if not done.records:
         console.warning(
             f"there is nothing to export from {config.directory}: build first, with this cache, or use --all"
@@ -171,7 +173,9 @@ def import_(options: argparse.Namespace) -> int:
     if options.json:
         console.print(dump({"schema": 1, "directory": str(config.directory), **asdict(done)}))
     elif not console.quiet:
-        console.print(f"{config.directory}: {done.records} results, {size_text(done.size_bytes)} new")
+        console.print(
+            f"{config.directory}: {counted(done.records, 'result')}, {size_text(done.size_bytes)} new"
+        )
     for problem in done.problems:
         console.warning(f"{options.archive}: {problem}")
     return EXIT_STEP_FAILED if done.problems else 0
@@ -234,18 +238,16 @@ def _totals(groups: list[Group]) -> list[Group]:
     return [rows[key] for key in sorted(rows)]
 
 
-_COUNTS = ("up_to_date", "hit_local", "hit_remote", "ran", "uncacheable")
+_COUNTS = ("up_to_date", "hit_local", "hit_remote", "ran")
 
 
 def _table(groups: list[Group]) -> list[str]:
     rows: list[tuple[Any, ...]] = [("kind", "target", "hit rate", "hits", "remote", "up to date", "ran")]
     for group in groups:
         steps = group.served + group.ran
-        rate = f"{group.served / steps:.0%}" if steps else "uncacheable"
-        ran = group.ran or group.uncacheable
-        rows.append(
-            (group.kind, group.target or "-", rate, group.hit_local, group.hit_remote, group.up_to_date, ran)
-        )
+        rate = f"{group.served / steps:.0%}" if steps else "-"
+        served = (group.hit_local, group.hit_remote, group.up_to_date)
+        rows.append((group.kind, group.target or "-", rate, *served, group.ran))
     widths = [max(len(str(row[n])) for row in rows) for n in range(len(rows[0]))]
     return [
         "  ".join(

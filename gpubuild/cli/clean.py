@@ -14,6 +14,7 @@ from gpubuild.errors import UsageError
 from gpubuild.events import Silent
 from gpubuild.graph.layout import Layout, file_name
 from gpubuild.model.digest import digest_file
+from gpubuild.wording import counted
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -42,17 +43,18 @@ def execute(options: argparse.Namespace) -> int:
             return 0
         for path in files:
             path.unlink(missing_ok=True)
-        shutil.rmtree(layout.private)
-    folders = {parent for path in files for parent in path.parents if build_dir in parent.parents}
-    for folder in sorted(folders, key=lambda p: -len(p.parts)):
-        _remove_if_empty(folder)
-    if not _remove_if_empty(build_dir) and not console.quiet:
-        rest = sorted(p.name for p in build_dir.iterdir())
+        folders = {parent for path in files for parent in path.parents if build_dir in parent.parents}
+        for folder in sorted(folders, key=lambda p: -len(p.parts)):
+            _remove_if_empty(folder)
+        _remove_private(layout)
+        gone = _remove_if_empty(build_dir)
+    rest = [] if gone else _names_in(build_dir, but=layout.private.name)
+    if rest and not console.quiet:
         console.print(
             f"kept {shown(build_dir)}: not made by gpubuild: {', '.join(rest[:5])}" + ", …" * (len(rest) > 5)
         )
     if not console.quiet:
-        console.print(f"removed {len(files)} files from {shown(build_dir)}")
+        console.print(f"removed {counted(len(files), 'file')} from {shown(build_dir)}")
     return 0
 
 
@@ -96,6 +98,29 @@ def recorded_files(layout: Layout) -> list[Path]:
             if path.is_file() and not path.is_symlink() and digest_file(path) in contents:
                 found.add(path)
     return sorted(path for path in found if path.is_file() or path.is_symlink())
+
+
+def _remove_private(layout: Layout) -> None:
+    """Delete the private folder, its lock last: until then whoever wants to build here waits.
+
+    Those who wait see that the lock is gone and make another; their folder stays.
+    """
+    for path in layout.private.iterdir():
+        if path == layout.lock_file:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    layout.lock_file.unlink(missing_ok=True)
+    _remove_if_empty(layout.private)
+
+
+def _names_in(folder: Path, *, but: str) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir() if path.name != but)
+    except OSError:
+        return []
 
 
 def _is_inside(path: Path, layout: Layout) -> bool:

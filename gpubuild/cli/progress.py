@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpubuild.cli.console import Console, paint
 from gpubuild.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted
 from gpubuild.model.result import Status, StepReport
+from gpubuild.wording import counted
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -198,6 +199,4 @@ def summary_line(steps: tuple[StepReport, ...], seconds: float) -> str:
     """``12 steps: 3 ran, 9 up to date in 0.4 s``."""
     counts = [(s, sum(1 for step in steps if step.status is s)) for s in Status]
     listed = ", ".join(f"{n} {_WORDS[s]}" for s, n in counts if n)
-    return (
-        f"{len(steps)} step{'' if len(steps) == 1 else 's'}: {listed or 'nothing to do'} in {seconds:.1f} s"
-    )
+    return f"{counted(len(steps), 'step')}: {listed or 'nothing to do'} in {seconds:.1f} s"

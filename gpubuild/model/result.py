@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from gpubuild.errors import GpubuildError
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import StageTime
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import Step, StepKind
 
 _NOTABLE_DROP = 0.2  # of the hit rate
 _MANY_STEPS = 20  # to run because of an edit; fewer are what whoever edits expects
@@ -48,7 +49,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUse:
-    """How many of the cacheable steps were ``served`` without running, and how it was last time.
+    """How many of the steps were ``served`` without running, and how it was last time.
 
     ``previous_rate`` (0 to 1) is of the project's last build that had to look anything up;
     ``cause`` says what is different; ``expected``: nothing but the sources.
@@ -84,6 +85,7 @@ class BuildReport:
     seconds: float
     warnings: tuple[str, ...] = ()
     cache: CacheUse | None = None
+    links: Mapping[str, Step] = field(default_factory=dict)  # of programs that were not to be linked
 
     @property
     def failed(self) -> tuple[StepReport, ...]:

@@ -66,7 +66,6 @@ class Step:
     program: str = ""
     module: str = ""
     target: str = ""
-    cacheable: bool = True
 
     def output_path(self, name: str) -> Path:
         """Where output ``name`` belongs. Raises ``KeyError`` for a name the step does not have."""

@@ -36,7 +36,7 @@ def key(n: int) -> Digest:
 
 
 class Build:
-    """Ten compile steps for one target and one step that cannot be cached."""
+    """Ten compile steps for one target."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
@@ -48,15 +48,8 @@ class Build:
         steps, reports = {}, []
         for n, status in enumerate(statuses):
             reports.append(self._report(f"s{n}", StepKind.COMPILE, status, self.keys[n]))
-        reports.append(self._report("p", StepKind.PREPROCESS, Status.RAN, key(99)))
         for report in reports:
-            steps[report.id] = Step(
-                id=report.id,
-                kind=report.kind,
-                params=PARAMS,
-                inputs=(),
-                cacheable=report.kind is not StepKind.PREPROCESS,
-            )
+            steps[report.id] = Step(id=report.id, kind=report.kind, params=PARAMS, inputs=())
         return record_build(self.cache, ["b", "a"], steps, reports, lambda _: Record(self.parts))
 
     def _report(self, name: str, kind: StepKind, status: Status, key: Digest) -> StepReport:
@@ -79,11 +72,8 @@ def test_the_first_build_has_nothing_to_compare_with(build: Build, tmp_path: Pat
     assert use.note == ""
     [entry] = read_history(tmp_path, project_id(["a", "b"]))
     assert entry.rate == 0.0
-    assert entry.keys == tuple(sorted([*build.keys, key(99)]))
-    assert entry.groups == (
-        Group(kind="compile", target="sm_90", ran=10),
-        Group(kind="preprocess", target="", uncacheable=1),
-    )
+    assert entry.keys == tuple(sorted(build.keys))
+    assert entry.groups == (Group(kind="compile", target="sm_90", ran=10),)
 
 
 def test_a_fall_is_told_with_the_tool_that_changed(build: Build) -> None:
@@ -110,7 +100,7 @@ def test_options_and_targets(build: Build) -> None:
 def test_results_that_were_lost(build: Build) -> None:
     build.run(*[LOCAL] * 10)
     assert build.run(*[RAN] * 4, *[LOCAL] * 6).note == (
-        "hit rate 60%, last build 100%: 4 results of the last build are no longer in the cache"
+        "hit rate 60%, last build 100%: 4 results of the last build left the cache"
     )
 
 

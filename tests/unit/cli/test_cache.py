@@ -26,7 +26,7 @@ def cache(tmp_path: Path) -> Path:
     store.close()
     groups = (
         Group(kind="compile", target="sm_90", hit_local=3, ran=1),
-        Group(kind="preprocess", target="", uncacheable=2),
+        Group(kind="preprocess", target=""),
     )
     entries = [BuildEntry(when=n, groups=groups, tools={}, options={}, keys=(KEY,)) for n in (1, 2)]
     write_history(tmp_path / "cache", project_id(["app"]), entries)
@@ -45,7 +45,7 @@ def test_stats(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "results      1" in out and "hit rate     75% 75%" in out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
     assert rows["compile"] == ["compile", "sm_90", "75%", "6", "0", "0", "2"]
-    assert rows["preprocess"] == ["preprocess", "-", "uncacheable", "0", "0", "0", "4"]
+    assert rows["preprocess"] == ["preprocess", "-", "-", "0", "0", "0", "0"]
     document = json.loads(run(capsys, "stats", "--json", "--cache-dir", cache)[1])
     assert document["records"] == 1
     assert document["builds"] == [{"when": 1, "hit_rate": 0.75}, {"when": 2, "hit_rate": 0.75}]
@@ -55,14 +55,14 @@ def test_stats(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_verify(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "verify", "--cache-dir", cache)[:2] == (
         0,
-        f"{cache}: 1 results, 3 blobs, 269 B: all good\n",
+        f"{cache}: 1 result, 3 blobs, 269 B: all good\n",
     )
     path = blob_path(cache, CONTENT["object"])
     path.chmod(0o644)
     path.write_bytes(bytes(256))
     code, out, _ = run(capsys, "verify", "--cache-dir", cache)
     assert code == 1
-    assert path.name in out and "1 bad; 1 incomplete results dropped" in out
+    assert path.name in out and "1 bad; 1 incomplete result dropped" in out
     document = json.loads(run(capsys, "verify", "--json", "--cache-dir", cache)[1])
     assert document["ok"] and document["records"] == 0
 
@@ -74,7 +74,7 @@ def test_gc(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         if path.is_file():
             os.utime(path, (past, past))
     code, out, _ = run(capsys, "gc", "--max-age", "30d", "--cache-dir", cache)
-    assert code == 0 and "269 B freed, 1 results dropped, 0 B kept" in out
+    assert code == 0 and "269 B freed, 1 result dropped, 0 B kept" in out
 
 
 def test_gc_in_a_process_of_its_own(cache: Path) -> None:
@@ -91,9 +91,9 @@ def test_gc_in_a_process_of_its_own(cache: Path) -> None:
 def test_export_and_import(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.tar"
     code, out, err = run(capsys, "export", file, "--cache-dir", cache)
-    assert (code, out, err) == (0, f"{file}: 1 results, 269 B\n", "")
+    assert (code, out, err) == (0, f"{file}: 1 result, 269 B\n", "")
     code, out, err = run(capsys, "import", file, "--cache-dir", tmp_path / "second")
-    assert (code, out, err) == (0, f"{tmp_path / 'second'}: 1 results, 269 B new\n", "")
+    assert (code, out, err) == (0, f"{tmp_path / 'second'}: 1 result, 269 B new\n", "")
     os.truncate(file, file.stat().st_size - 1500)
     code, out, err = run(capsys, "import", file, "--json", "--cache-dir", tmp_path / "third")
     assert code == 1
