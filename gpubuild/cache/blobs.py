@@ -101,23 +101,10 @@ class BlobFolder:
             if not stat.S_ISREG(found.st_mode) or found.st_size != blob.size_bytes:
                 self._set_aside(path, found)
                 raise DamagedBlobError(f"{path} is not a file of {blob.size_bytes} bytes")
-            temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
-            try:
-                with _destination_errors(destination):
-                    destination.parent.mkdir(parents=True, exist_ok=True)
-                    target = os.open(temporary, _CREATE, 0o600)
-                with _closing(target):
-                    if _copy(source, target, destination) != blob.digest:
-                        self._set_aside(path, found)
-                        raise DamagedBlobError(f"the content of {path} does not match its name")
-                    with _destination_errors(destination):
-                        os.fchmod(target, 0o755 if blob.executable else 0o644)
-                with _destination_errors(destination):
-                    temporary.replace(destination)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    temporary.unlink()
-                raise
+            with _output(blob, destination) as target:
+                if _copy(source, target, destination) != blob.digest:
+                    self._set_aside(path, found)
+                    raise DamagedBlobError(f"the content of {path} does not match its name")
 
     def add(self, blob: Blob, file: Path) -> bool:
         """Store ``file`` as ``blob``; False when it was there. Durable only after :meth:`sync`.
@@ -135,19 +122,8 @@ class BlobFolder:
                 with contextlib.suppress(OSError):
                     os.utime(path)  # in use, for the eviction order
                 return False
-            temporary = self._temporary()
-            target = os.open(temporary, _CREATE, 0o600)
-            try:
-                with _closing(target):
-                    _expect(_copy(source, target), blob, file)
-                    os.fchmod(target, 0o444)
-                    os.fsync(target)
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                temporary.replace(path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    temporary.unlink()
-                raise
+            with self._entry(path) as target:
+                _expect(_copy(source, target), blob, file)
         return True
 
     def add_chunks(self, blob: Blob, chunks: Iterable[bytes]) -> None:
@@ -156,20 +132,8 @@ class BlobFolder:
         Never writes more than the blob's size. Raises ``DamagedBlobError`` for bytes that are not
         its, and passes on what ``chunks`` raises.
         """
-        path = self.path(blob.digest)
-        temporary = self._temporary()
-        target = os.open(temporary, _CREATE, 0o600)
-        try:
-            with _closing(target):
-                _receive(blob, chunks, target, None)
-                os.fchmod(target, 0o444)
-                os.fsync(target)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        with self._entry(self.path(blob.digest)) as target:
+            _receive(blob, chunks, target, None)
 
     def sync(self, digests: list[Digest]) -> None:
         """Make the names of newly added blobs durable."""
@@ -251,6 +215,19 @@ class BlobFolder:
                 freed += _delete_tree(Path(entry.path), limit)
         return freed
 
+    @contextlib.contextmanager
+    def _entry(self, path: Path) -> Iterator[int]:
+        """A file to write a blob into, which is then synced and becomes ``path``."""
+        temporary = self._temporary()
+        target = os.open(temporary, _CREATE, 0o600)
+        with _unless_renamed(temporary):
+            with _closing(target):
+                yield target
+                os.fchmod(target, 0o444)
+                os.fsync(target)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            temporary.replace(path)
+
     def _temporary(self) -> Path:
         return self._tmp / f"{os.getpid()}-{secrets.token_hex(8)}"
 
@@ -267,17 +244,34 @@ def write_chunks(blob: Blob, chunks: Iterable[bytes], destination: Path) -> None
 
     Raises ``DamagedBlobError``, ``DestinationError``, and what ``chunks`` raises.
     """
-    temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
+    with _output(blob, destination) as target:
+        _receive(blob, chunks, target, destination)
+
+
+@contextlib.contextmanager
+def _output(blob: Blob, destination: Path) -> Iterator[int]:
+    """A file to write ``blob`` into, which then takes the place of ``destination``.
+
+    Its mode is that of a build output, whatever the umask.
+    """
     with _destination_errors(destination):
         destination.parent.mkdir(parents=True, exist_ok=True)
+        temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
         target = os.open(temporary, _CREATE, 0o600)
-    try:
+    with _unless_renamed(temporary):
         with _closing(target):
-            _receive(blob, chunks, target, destination)
+            yield target
             with _destination_errors(destination):
                 os.fchmod(target, 0o755 if blob.executable else 0o644)
         with _destination_errors(destination):
             temporary.replace(destination)
+
+
+@contextlib.contextmanager
+def _unless_renamed(temporary: Path) -> Iterator[None]:
+    """Delete ``temporary`` when what should end with its renaming fails."""
+    try:
+        yield
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
