@@ -38,6 +38,7 @@ class TieredStore:
         self._from_remote: set[Digest] = set()  # keys
         self._distrusted: set[Digest] = set()  # keys whose remote result turned out to be unusable
         self._places: dict[Digest, Stored] = {}  # of blobs that records from afar named
+        self._local_keys: dict[Digest, Digest] = {}  # of blobs that records of the local cache named
         self._unsent = 0
         self._cancelled = False
 
@@ -71,8 +72,11 @@ class TieredStore:
         coming = self._coming.pop(key, None)
         if coming is None:
             found = self._local.lookup(key)
-            if found is not None or not self._asks_remote(key):
+            if found is not None:
+                self._local_keys.update((blob.digest, key) for blob in found.blobs)
                 return found
+            if not self._asks_remote(key):
+                return None
             coming = self._begin(key)
         try:
             record = coming.result()
@@ -91,12 +95,14 @@ class TieredStore:
         return key in self._from_remote
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
-        """See ``Store``. What the local cache could not keep comes from afar."""
+        """See ``Store``. What the local cache could not keep, or has in a damaged copy, comes from afar."""
         if self._local.fetch(blob, destination):
             return True
-        stored = self._places.get(blob.digest)
+        stored = self._places.get(blob.digest) or self._find_afar(blob)
         if stored is None:
             return False
+        if self._mend(blob, stored):
+            return self._local.fetch(blob, destination)
         try:
             return self._remote.receive(blob, stored, lambda chunks: write_chunks(blob, chunks, destination))
         except (DestinationError, OSError) as error:
@@ -165,6 +171,31 @@ class TieredStore:
                 self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
                 return record  # fetched from afar, then
         return record
+
+    def _find_afar(self, blob: Blob) -> Stored | None:
+        """Where a blob is whose local copy turned out to be damaged or gone."""
+        key = self._local_keys.get(blob.digest)
+        if key is None or not self._asks_remote(key):
+            return None
+        record = self._remote.find(key)
+        if record is None or blob.digest not in record.stored:
+            return None
+        self._places.update(record.stored)
+        self._from_remote.add(key)
+        return record.stored[blob.digest]
+
+    def _mend(self, blob: Blob, stored: Stored) -> bool:
+        """Put a good copy of ``blob`` into the local cache."""
+        if not self._local.writable or self._local.has(blob):
+            return False
+        try:
+            if not self._remote.receive(blob, stored, partial(self._local.receive, blob)):
+                return False
+            self._local.blobs.sync([blob.digest])
+        except OSError as error:
+            self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+            return False
+        return True
 
     def _source(self, blob: Blob, files: Mapping[str, Path]) -> Path:
         """The cache's copy, which nobody edits; the build's own when there is none."""

@@ -273,6 +273,52 @@ def test_a_blob_evicted_here_comes_from_afar(url: str, tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("mode", [RemoteMode.READ_WRITE, RemoteMode.READ_ONLY])
+def test_a_blob_damaged_here_is_mended_from_afar(url: str, tmp_path: Path, mode: RemoteMode) -> None:
+    result, _ = fill(url, tmp_path)
+    path = blob_path(tmp_path / "first", CONTENT["object"])
+    path.chmod(0o644)
+    path.write_bytes(bytes(256))
+    store = open_tiered(tmp_path / "first", url, mode=mode)
+    assert store.lookup(KEY) == result and not store.is_remote(KEY)
+    for blob in result.blobs:
+        assert store.fetch(blob, tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
+    assert store.is_remote(KEY)
+    store.close()
+    assert len(store.warnings) == 1 and "set aside" in store.warnings[0]
+    alone = DiskStore(tmp_path / "first")
+    assert alone.lookup(KEY) == result
+    assert all(alone.fetch(blob, tmp_path / "copy") for blob in result.blobs)
+    alone.close()
+    assert alone.warnings == ()
+
+
+@pytest.mark.parametrize("here", ["writable", "read-only"])
+@pytest.mark.parametrize("there", ["gone", "damaged", "not asked"])
+def test_a_blob_damaged_here_that_cannot_be_mended(
+    url: str, content: Path, tmp_path: Path, there: str, here: str
+) -> None:
+    result, _ = fill(url, tmp_path)
+    path = blob_path(tmp_path / "first", CONTENT["object"])
+    path.chmod(0o644)
+    path.write_bytes(bytes(256))
+    match there:
+        case "gone":
+            (content / "ac" / KEY).unlink()
+        case "damaged":
+            (content / "cas" / result.blobs[1].digest).write_bytes(bytes(256))
+    mode = RemoteMode.WRITE_ONLY if there == "not asked" else RemoteMode.READ_ONLY
+    remote = RemoteStore(url, mode=mode, limits=TimeLimits(back_off=0.0))
+    store = TieredStore(DiskStore(tmp_path / "first", read_only=here == "read-only"), remote)
+    assert store.lookup(KEY) == result
+    assert not store.fetch(result.blobs[1], tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    store.discard(KEY)
+    assert store.lookup(KEY) is None
+    store.close()
+
+
 def test_credentials(tmp_path: Path) -> None:
     from unit.cache.servers import LOCATION
 
