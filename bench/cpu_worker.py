@@ -1,0 +1,111 @@
+"""One contender of bench/cpu_kernels.py, in a process of its own: it runs what it is told, and times it.
+
+    python cpu_worker.py ours FOLDER | c FOLDER | pocl FOLDER
+
+Reads one command per line and answers each with one line of JSON: ``open NUMBER`` makes the data of that
+problem, runs each variant once and compares its result; ``run VARIANT`` times one run, in seconds;
+``close`` frees the data. Threads come from the environment (GPUBUILD_CPU_THREADS, POCL_MAX_PTHREAD_COUNT).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cpu_problems import PROBLEMS, Arrays, Problem, check
+
+HERE = Path(__file__).parent
+Run = Callable[[], None]
+
+
+def ours(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
+    """Through the runtime's own launch, with the objects that the benchmark compiled."""
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    from e2e.cpu_harness import Device  # needs gpubuild, which PoCL's Python has not
+
+    module = Device(folder / "libcpu_device.so").load(folder / "k" / "out", "bench")
+
+    def prepare(problem: Problem, arrays: Arrays) -> dict[str, Run]:
+        return {"ours": lambda: module.launch(problem.kernel, problem.grid, problem.block, *arrays)}
+
+    return prepare
+
+
+def c(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
+    """Every lib*.so of the folder; without threads."""
+    libraries = {p.stem.removeprefix("lib"): ctypes.CDLL(str(p)) for p in sorted(folder.glob("libc_*.so"))}
+
+    def prepare(problem: Problem, arrays: Arrays) -> dict[str, Run]:
+        found: dict[str, Run] = {}
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
+        for name, library in libraries.items():
+            for form in ("plain", "items") if problem.items else ("plain",):
+                function = getattr(library, f"{form}_{problem.peer_kernel.removesuffix('_')}")
+                size = ctypes.c_size_t(problem.size)
+                found[f"{name} {form}".removeprefix("c_")] = lambda f=function, s=size: f(*pointers, s)
+        return found
+
+    return prepare
+
+
+def pocl(_: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
+    """The same kernels in OpenCL C on buffers that share the host's memory."""
+    import numpy as np
+    import pyopencl as cl  # type: ignore[import-not-found,unused-ignore]
+
+    platforms = [p for p in cl.get_platforms() if "Portable" in p.name]
+    device: Any = platforms[0].get_devices()[0]
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    program = cl.Program(context, (HERE / "kernels" / "kernels.cl").read_text()).build()
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+
+    def prepare(problem: Problem, arrays: Arrays) -> dict[str, Run]:
+        buffers = [cl.Buffer(context, flags, hostbuf=a) for a in arrays]
+        kernel = cl.Kernel(program, problem.peer_kernel)
+        size = [np.uint64(problem.size)] if problem.sized else []
+        kernel.set_args(*buffers, *size)
+        items = [g * b for g, b in zip(problem.grid, problem.block, strict=True)]
+
+        def run(_keep: object = buffers) -> None:  # a kernel does not keep its arguments alive
+            cl.enqueue_nd_range_kernel(queue, kernel, items, problem.block)
+            queue.finish()
+
+        return {"PoCL": run}
+
+    return prepare
+
+
+def main() -> None:
+    prepare = {"ours": ours, "c": c, "pocl": pocl}[sys.argv[1]](Path(sys.argv[2]))
+    runs: dict[str, Run] = {}
+    arrays: Arrays = []
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        command, _, argument = line.strip().partition(" ")
+        answer: Any = None
+        if command == "open":
+            problem = PROBLEMS[int(argument)]
+            arrays = problem.arrays()
+            runs = prepare(problem, arrays)
+            for run in runs.values():
+                arrays[-1][...] = 0
+                run()
+                check(problem, arrays)
+            answer = list(runs)
+        elif command == "run":
+            start = time.perf_counter()
+            runs[argument]()
+            answer = time.perf_counter() - start
+        elif command == "close":
+            runs, arrays = {}, []
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
