@@ -28,6 +28,7 @@ _ABSENT = frozenset({404, 410})
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _REFUSED = frozenset({401, 403, 405, 407, 409, 501})
 _PORTS = {"http": 80, "https": 443}
+_WRONG_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, …_IP_ADDRESS_MISMATCH
 T = TypeVar("T")
 
 
@@ -76,6 +77,8 @@ class HttpClient:
         self._limits = limits
         self._local = threading.local()
         self._watch = _Watch()
+        self._tls_lock = threading.Lock()
+        self._tls: ssl.SSLContext | None = None
 
     def get(self, path: str, expected_bytes: int, read: Callable[[Iterator[bytes]], T]) -> T | None:
         """What ``read`` makes of the body at ``path``; ``None`` when there is nothing.
@@ -173,17 +176,27 @@ class HttpClient:
         connection: http.client.HTTPConnection
         if target.scheme == "https":
             connection = http.client.HTTPSConnection(
-                host, port, timeout=self._limits.connect, context=ssl.create_default_context()
+                host, port, timeout=self._limits.connect, context=self._trusting()
             )
         else:
             connection = http.client.HTTPConnection(host, port, timeout=self._limits.connect)
         try:
             connection.connect()
             connection.sock.settimeout(self._limits.idle)
+        except ssl.SSLCertVerificationError as error:
+            connection.close()
+            raise UnreachableError(_distrust(error)) from None
         except (OSError, ValueError) as error:  # ValueError: a host name that IDNA cannot spell
             connection.close()
             raise UnreachableError(_reason(error), transient=True) from None
         return connection
+
+    def _trusting(self) -> ssl.SSLContext:
+        """The authorities of this machine, or those in SSL_CERT_FILE, which OpenSSL itself reads."""
+        with self._tls_lock:
+            if self._tls is None:  # reading the authorities takes longer than a request
+                self._tls = ssl.create_default_context()
+            return self._tls
 
 
 class _Watch:
@@ -291,6 +304,14 @@ def _network_errors() -> Iterator[None]:
         yield
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RemoteError(_reason(error), transient=True) from None
+
+
+def _distrust(error: ssl.SSLCertVerificationError) -> str:
+    reason = error.verify_message or error.reason or str(error)
+    hint = "if an authority of your own has signed it, name the authority's file in SSL_CERT_FILE"
+    if error.verify_code in _WRONG_NAME:
+        hint = "use the name that the certificate is for"
+    return f"its certificate is not trusted: {reason.rstrip('.')}; {hint}"
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import ROOT, gpubuild, run_on_cpu, saxpy_project
-from unit.cache.servers import LOCATION, NGINX, nginx
+from unit.cache.servers import LOCATION, NGINX, OPENSSL, make_certificate, nginx
 
 RECIPES = ROOT / "docs" / "ci.md"
 
@@ -101,26 +101,29 @@ def test_a_fall_of_the_hit_rate_is_told(cold: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if NGINX is None:
-        pytest.skip("nginx is not installed (apt-get install nginx-light)")
-    with nginx(tmp_path_factory.mktemp("nginx") / "server") as url:
-        yield url
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The variables that lead to a server with a certificate of an authority of our own."""
+    if NGINX is None or OPENSSL is None:
+        pytest.skip("nginx or openssl is not installed (apt-get install nginx-light openssl)")
+    folder = tmp_path_factory.mktemp("nginx")
+    certificate = make_certificate(folder / "tls")
+    with nginx(folder / "server", certificate=certificate) as url:
+        yield {"GPUBUILD_REMOTE": url, "SSL_CERT_FILE": str(certificate.authority)}
 
 
-def test_warm_from_a_server(cold: Path, server: str, tmp_path: Path) -> None:
+def test_warm_from_a_server(cold: Path, server: dict[str, str], tmp_path: Path) -> None:
     # The recipe names a server of its own; pull requests read, the main branch writes.
     lines = [line for line in recipe("With a server") if "GPUBUILD_REMOTE=" not in line]
     main_branch = [line for line in lines if "MODE" not in line]
     assert len(main_branch) == len(lines) - 1
 
     pull_request = saxpy_project(tmp_path / "early")
-    assert statuses(ci(pull_request, lines, tmp_path, GPUBUILD_REMOTE=server)) == {"ran"}
+    assert statuses(ci(pull_request, lines, tmp_path, **server)) == {"ran"}
     first = saxpy_project(tmp_path / "main")
-    document = ci(first, main_branch, tmp_path, GPUBUILD_REMOTE=server)
+    document = ci(first, main_branch, tmp_path, **server)
     assert statuses(document) == {"ran"}, "the pull request stored nothing"
     later = saxpy_project(tmp_path / "later")
-    document = ci(later, lines, tmp_path, GPUBUILD_REMOTE=server)
+    document = ci(later, lines, tmp_path, **server)
     assert statuses(document) == {"hit-remote"}
     assert document["summary"]["warnings"] == []
     assert (later / "build/saxpy/saxpy").read_bytes() == (cold / "build/saxpy/saxpy").read_bytes()

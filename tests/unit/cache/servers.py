@@ -11,8 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+OPENSSL = shutil.which("openssl")
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
 
 _CONFIG = """\
@@ -29,7 +31,7 @@ http {{
   uwsgi_temp_path {folder}/uwsgi;
   scgi_temp_path {folder}/scgi;
   server {{
-    listen 127.0.0.1:{port};
+    listen 127.0.0.1:{port}{tls};
 {server}
   }}
 }}
@@ -46,15 +48,68 @@ LOCATION = """\
 """
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """A server's certificate, its key, and the authority that signed it, all made by a test."""
+
+    chain: Path
+    key: Path
+    authority: Path
+
+
+def make_certificate(folder: Path, *, name: str = "localhost", days: int = 2) -> Certificate:
+    """A throw-away authority, and a certificate of its for ``name``."""
+    assert OPENSSL
+    folder.mkdir()
+
+    def openssl(*arguments: str) -> None:
+        command = [OPENSSL, *arguments]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    # Without the machine's own configuration file, which need not be there.
+    (folder / "openssl.cnf").write_text(
+        "[req]\ndistinguished_name = name\nprompt = no\n[name]\nCN = test authority\n"
+        "[ca]\nbasicConstraints = critical,CA:TRUE\nkeyUsage = critical,keyCertSign\n"
+        "subjectKeyIdentifier = hash\n"
+        f"[server]\nsubjectAltName = DNS:{name}\nauthorityKeyIdentifier = keyid\n"
+        "basicConstraints = CA:FALSE\n"
+    )
+    config = ("-config", "openssl.cnf")
+    openssl(
+        "req",
+        "-x509",
+        *curve,
+        *config,
+        "-extensions",
+        "ca",
+        "-days",
+        "2",
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+    )
+    openssl("req", *curve, *config, "-subj", f"/CN={name}", "-keyout", "server.key", "-out", "server.csr")
+    openssl(
+        "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+        "-extfile", "openssl.cnf", "-extensions", "server", "-days", str(days), "-out", "server.pem",
+    )  # fmt: skip
+    return Certificate(chain=folder / "server.pem", key=folder / "server.key", authority=folder / "ca.pem")
+
+
 @contextmanager
-def nginx(folder: Path, location: str = LOCATION) -> Iterator[str]:
+def nginx(folder: Path, location: str = LOCATION, certificate: Certificate | None = None) -> Iterator[str]:
     """Run nginx on a free port of loopback; yields the cache's URL. Content is in ``folder/srv``."""
     assert NGINX
     folder.mkdir()
     (folder / "srv").mkdir()
     port = free_port()
+    tls = ""
+    if certificate:
+        tls = f" ssl;\n    ssl_certificate {certificate.chain};\n    ssl_certificate_key {certificate.key}"
     config = _CONFIG.format(
-        folder=folder, port=port, server=location.replace("/srv/cache", str(folder / "srv"))
+        folder=folder, port=port, tls=tls, server=location.replace("/srv/cache", str(folder / "srv"))
     )
     if os.getuid() == 0:
         config = "user root;\n" + config
@@ -65,7 +120,7 @@ def nginx(folder: Path, location: str = LOCATION) -> Iterator[str]:
     )
     try:
         wait_for(port, process)
-        yield f"http://127.0.0.1:{port}/gpubuild"
+        yield f"https://localhost:{port}/gpubuild" if certificate else f"http://127.0.0.1:{port}/gpubuild"
     finally:
         process.terminate()
         process.wait(timeout=20)
