@@ -27,6 +27,7 @@ from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner
 from gpubuild.graph.scan import ScannedSource, parse_index
 from gpubuild.lock import build_lock
+from gpubuild.model.goal import Goal
 from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
@@ -57,6 +58,7 @@ class BuildOptions:
     jobs: int = 0  # 0: GPUBUILD_JOBS, else the number of CPUs
     keep_going: bool = False
     dry_run: bool = False
+    goal: Goal = Goal.EXECUTABLE
 
 
 @contextmanager
@@ -158,6 +160,7 @@ class Builder:
             triple=cpu_triple(platform.machine()),
             runtime_sources=tuple(sorted(p for p in RUNTIME_DIR.iterdir() if p.suffix in (".c", ".h", ".S"))),
             only_targets=frozenset(options.targets),
+            goal=options.goal,
         )
         self._reports: dict[str, StepReport] = {}
         self._lock = threading.Lock()
@@ -198,6 +201,7 @@ class Builder:
             seconds=time.monotonic() - started,
             warnings=self._store.warnings,
             cache=self._note_use(plan),
+            links=self._links(programs, plan),
         )
         if not self._options.dry_run:
             self._log.append(plan, report, self._state.record, self._executor.workers)
@@ -300,11 +304,20 @@ class Builder:
         return any(r is not None and r.status in (Status.FAILED, Status.SKIPPED) for r in reports)
 
     def _full_plan(self, programs: tuple[Program, ...], scanned: Plan) -> Plan:
-        scans: dict[str, ScannedSource] = {}
-        for step in scanned.steps.values():
-            if step.kind is StepKind.OUTLINE:
-                scans[step.id] = parse_index(step.output_path("index.json").read_text())
-        return self._planner.full_plan(programs, scans)
+        return self._planner.full_plan(programs, self._scans(scanned))
+
+    def _links(self, programs: tuple[Program, ...], plan: Plan) -> dict[str, Step]:
+        """How to link what was built, when this build was not to do it."""
+        if self._options.goal is Goal.EXECUTABLE or self._broken(plan):
+            return {}
+        return self._planner.link_steps(programs, self._scans(plan))
+
+    def _scans(self, scanned: Plan) -> dict[str, ScannedSource]:
+        return {
+            step.id: parse_index(step.output_path("index.json").read_text())
+            for step in scanned.steps.values()
+            if step.kind is StepKind.OUTLINE
+        }
 
     def _run(self, plan: Plan, *, dry_run: bool | None = None) -> None:
         Schedule(

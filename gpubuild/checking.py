@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,14 +43,14 @@ def expected_file(program: Program) -> Path | None:
     return path if path.is_file() else None
 
 
-def check_program(name: str, executable: Path, expected: Path | None) -> Check:
-    """Run ``executable`` without arguments in an empty folder, in the user's environment.
+def check_program(name: str, command: Sequence[str | Path], expected: Path | None) -> Check:
+    """Run ``command`` in an empty folder, in the user's environment.
 
     Without ``expected`` only the exit code counts. Addresses in the output are not compared.
     """
     with tempfile.TemporaryDirectory(prefix="gpubuild-run-") as folder:
         done = run_tool(
-            [executable],
+            command,
             cwd=Path(folder),
             environment=program_environment(),
             timeout_seconds=_TIMEOUT_SECONDS,

@@ -16,6 +16,7 @@ from gpubuild.cli.project import build_folder, shown
 from gpubuild.cli.trace import Tracer
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.digest import digest_bytes
+from gpubuild.model.goal import Goal
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.receipt import stat_of
@@ -55,13 +56,15 @@ def execute(options: argparse.Namespace) -> int:
     return exit_code(report)
 
 
-def build(options: argparse.Namespace, *, to_err: bool) -> Outcome:
+def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUTABLE) -> Outcome:
     """Build what ``options`` ask for, showing progress; ``to_err`` keeps it off stdout.
 
     Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``; failures of steps are in
     the report and were shown.
     """
     project, witness = _load_witnessed(options.file)
+    if goal is not Goal.EXECUTABLE:
+        witness = None  # a receipt says that executables are there
     if options.trace and not options.trace.absolute().parent.is_dir():
         raise UsageError(f"cannot write the trace {options.trace}: there is no such folder")
     from gpubuild.build import BuildOptions, open_builder
@@ -75,6 +78,7 @@ def build(options: argparse.Namespace, *, to_err: bool) -> Outcome:
         jobs=options.jobs,
         keep_going=options.keep_going,
         dry_run=getattr(options, "dry_run", False),
+        goal=goal,
     )
     explain = getattr(options, "explain", False)
     console = _progress_console(options, explain=explain)

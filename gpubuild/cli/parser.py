@@ -82,7 +82,7 @@ def make_parser() -> Parser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for add in (_build, _run, _compile, _explain, _inspect, _doctor, _clean, _init, _cache):
+    for add in (_build, _run, _export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache):
         add(commands)
     add_views(commands)
     return parser
@@ -112,6 +112,20 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.usage = "gpubuild run [options] [PROGRAM] [-- ARGUMENTS]"
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="not needed when there is only one")
     parser.add_argument("--all", action="store_true", help="run every program and check what it prints")
+    parser.add_argument(
+        "--jit", action="store_true", help="run from the objects, without linking an executable"
+    )
+    add_build_options(parser)
+
+
+def _export(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "export", "write objects and the runtime's sources, to be linked on another machine"
+    )
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="not needed when there is only one")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="the folder to write (default: PROGRAM-objects)"
+    )
     add_build_options(parser)
 
 

@@ -7,12 +7,12 @@ import difflib
 import os
 import signal
 import sys
-from pathlib import Path
 
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console, paint
 from gpubuild.cli.project import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
+from gpubuild.model.goal import Goal
 from gpubuild.settings import program_environment
 
 
@@ -20,17 +20,27 @@ def execute(options: argparse.Namespace) -> int:
     """The command."""
     if options.all:
         return _run_all(options)
-    name = _choose(options)
+    name = choose_program(options)
     options.programs = [name]
     # The program's output is the result: progress must not mix with it.
-    outcome = build(options, to_err=True)
-    executable = outcome.report.executables.get(name)
-    if executable is None or not outcome.report.ok:
+    outcome = build(options, to_err=True, goal=Goal.JIT if options.jit else Goal.EXECUTABLE)
+    command = _commands(options, outcome).get(name)
+    if command is None or not outcome.report.ok:
         return exit_code(outcome.report) or EXIT_STEP_FAILED
-    return _become(executable, options.program_arguments)
+    return _become([*command, *options.program_arguments])
 
 
-def _choose(options: argparse.Namespace) -> str:
+def _commands(options: argparse.Namespace, outcome: Outcome) -> dict[str, list[str]]:
+    """How to run each program that was built."""
+    if options.jit:
+        from gpubuild.cli.jit import jit_commands
+
+        return jit_commands(outcome)
+    return {name: [str(path)] for name, path in outcome.report.executables.items()}
+
+
+def choose_program(options: argparse.Namespace) -> str:
+    """The one program that is meant. Raises ``UsageError``."""
     known = tuple(load(options).programs)
     if len(options.programs) > 1:
         given = " ".join(options.programs)
@@ -57,17 +67,17 @@ def _choose(options: argparse.Namespace) -> str:
     return known[0]
 
 
-def _become(executable: Path, arguments: list[str]) -> int:
+def _become(command: list[str]) -> int:
     """Replace this process: exit code, signals, terminal and standard input are the program's."""
     sys.stdout.flush()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores these, and so would the program
     try:
         os.execve(  # noqa: S606 - the user asked for this very program, without a shell
-            executable, [str(executable), *arguments], program_environment()
+            command[0], command, program_environment()
         )
     except OSError as error:
-        raise UsageError(f"cannot run {executable}: {error.strerror}") from error
+        raise UsageError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
 def _run_all(options: argparse.Namespace) -> int:
@@ -78,11 +88,12 @@ def _run_all(options: argparse.Namespace) -> int:
             "--all runs every program without arguments", hint="name one program to give it some"
         )
     console: Console = options.console
-    outcome: Outcome = build(options, to_err=True)
+    outcome: Outcome = build(options, to_err=True, goal=Goal.JIT if options.jit else Goal.EXECUTABLE)
+    commands = _commands(options, outcome)
     checks = []
-    width = max(map(len, outcome.report.executables), default=0)
-    for name, executable in outcome.report.executables.items():
-        check = check_program(name, executable, expected_file(outcome.project.programs[name]))
+    width = max(map(len, commands), default=0)
+    for name, command in commands.items():
+        check = check_program(name, command, expected_file(outcome.project.programs[name]))
         checks.append(check)
         text = render(check, width)
         word = "ok" if check.ok else "FAILED"

@@ -30,6 +30,8 @@ def run(params: LinkParams, io: StepIO) -> None:
                 archives.append(io.copy_in(name, f"{role}{number}.a").name)
         # Archives may need each other and the runtime, in any order.
         grouped = ("-Wl,--start-group", *archives, "-Wl,--end-group") if archives else ()
+        if params.shared:
+            grouped = ("-shared", "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive")
         made = run_driver(
             io,
             "cxx" if params.cxx else "cc",

@@ -13,6 +13,7 @@ from gpubuild.graph.modules import ModuleTargets, settle
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.scan import ScannedSource
 from gpubuild.graph.sources import CXX_SUFFIXES, MLIR_SUFFIXES, OURS, SourcePlanner
+from gpubuild.model.goal import Goal
 from gpubuild.model.params import (
     BundleParams,
     CompileParams,
@@ -41,6 +42,7 @@ class Planner:
     triple: str
     runtime_sources: tuple[Path, ...]
     only_targets: frozenset[str] = frozenset()
+    goal: Goal = Goal.EXECUTABLE
 
     def choose_programs(self, names: tuple[str, ...]) -> tuple[Program, ...]:
         """The named programs, or all. Raises ``UsageError`` for an unknown name."""
@@ -69,12 +71,27 @@ class Planner:
     def full_plan(self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]) -> Plan:
         """Everything. ``scans`` maps the ids of outline steps to what they found."""
         steps = self._sources().scan_steps(programs)
-        runtime = self._runtime()
-        steps[runtime.id] = runtime
+        for step in self._runtime_steps():
+            steps[step.id] = step
         for program in programs:
             for step in self._program(program, scans):
-                steps.setdefault(step.id, step)
+                if self.goal is Goal.EXECUTABLE or step.kind is not StepKind.LINK:
+                    steps.setdefault(step.id, step)
         return Plan(steps.values())
+
+    def link_steps(
+        self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]
+    ) -> dict[str, Step]:
+        """What would link each program, by its name, whether or not the plan has these steps."""
+        return {program.name: self._program(program, scans)[-1] for program in programs}
+
+    def _runtime_steps(self) -> tuple[Step, ...]:
+        match self.goal:
+            case Goal.OBJECTS:
+                return ()
+            case Goal.JIT:
+                return (self._runtime(), self._runtime_library())
+        return (self._runtime(),)
 
     def _sources(self) -> SourcePlanner:
         return SourcePlanner(project=self.project, layout=self.layout, triple=self.triple)
@@ -87,6 +104,16 @@ class Planner:
             inputs=tuple(Input(name=p.name, path=p) for p in sorted(self.runtime_sources)),
             outputs=(Output(name="archive", path=self.layout.runtime_archive),),
             tools=(OURS, "cc", "ar"),
+        )
+
+    def _runtime_library(self) -> Step:
+        return Step(
+            id="runtime/shared",
+            kind=StepKind.LINK,
+            params=LinkParams(shared=True),
+            inputs=(Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),),
+            outputs=(Output(name="executable", path=self.layout.runtime_library, executable=True),),
+            tools=(OURS, "cc"),
         )
 
     def _program(self, program: Program, scans: Mapping[str, ScannedSource]) -> list[Step]:

@@ -134,12 +134,16 @@ class RuntimeParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkParams:
-    """Link inputs ``object.N``, ``archive.N`` and ``runtime`` into output ``executable``."""
+    """Link inputs ``object.N``, ``archive.N`` and ``runtime`` into output ``executable``.
+
+    With ``shared`` the output is a library that has all of the archives in it.
+    """
 
     libraries: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     cxx: bool = False  # a C++ source takes part, so its standard library is needed
     debug: bool = False  # keep debug information
+    shared: bool = False
 
 
 Params = (

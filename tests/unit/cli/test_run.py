@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpubuild.cli.parser import parse
-from gpubuild.cli.run import _choose
+from gpubuild.cli.run import choose_program
 from gpubuild.errors import UsageError
 
 TWO = "version: 1\ntargets: {cpu: {}}\nprograms: {edges: {sources: [a.mlir]}, saxpy: {sources: [a.mlir]}}\n"
@@ -21,7 +21,7 @@ def choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def call(text: str, *arguments: str) -> str:
         (tmp_path / "targets.yaml").write_text(text)
-        return _choose(parse(["run", *arguments]))
+        return choose_program(parse(["run", *arguments]))
 
     return call
 

@@ -93,7 +93,7 @@ PARAMS = {
     CcParams(language="c"): {"language": "c++", "opt_level": 0, "debug": True, "flags": ("-x",)},
     LlvmParams(triple="t"): {"triple": "u", "opt_level": 0, "bitcode": True},
     RuntimeParams(): {"opt_level": 0},
-    LinkParams(): {"libraries": ("m",), "flags": ("-s",), "cxx": True, "debug": True},
+    LinkParams(): {"libraries": ("m",), "flags": ("-s",), "cxx": True, "debug": True, "shared": True},
 }
 
 

@@ -1,0 +1,115 @@
+"""``gpubuild export``: compile here, link elsewhere: objects, the runtime's sources and how to link them."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+from pathlib import Path
+from typing import cast
+
+from gpubuild.build import RUNTIME_DIR
+from gpubuild.cli.build import build, exit_code
+from gpubuild.cli.console import Console
+from gpubuild.cli.project import shown
+from gpubuild.cli.run import choose_program
+from gpubuild.errors import EXIT_STEP_FAILED, UsageError
+from gpubuild.model.goal import Goal
+from gpubuild.model.params import LinkParams
+from gpubuild.model.step import Step
+
+RECIPE = "link.sh"
+_RUNTIME = "runtime"
+_RUNTIME_SUFFIXES = (".c", ".h", ".S")
+_FLAGS = "-O2 -std=c11 -pthread -fPIC"
+_LIBRARIES = ("-lm", "-ldl", "-lpthread")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command."""
+    name = choose_program(options)
+    folder: Path = options.output or Path(f"{name}-objects")
+    if folder.exists() and (
+        not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())
+    ):
+        raise UsageError(
+            f"{folder} is there already, and no earlier export", hint="name another folder with -o"
+        )
+    options.programs = [name]
+    outcome = build(options, to_err=True, goal=Goal.OBJECTS)
+    step = outcome.report.links.get(name)
+    if step is None or not outcome.report.ok:
+        return exit_code(outcome.report) or EXIT_STEP_FAILED
+    try:
+        recipe = _write(name, step, folder)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+    console: Console = options.console
+    if not console.quiet:
+        console.print(f"wrote {shown(folder.absolute())}; where it is to run: sh {shown(recipe.absolute())}")
+    return 0
+
+
+def _write(name: str, step: Step, folder: Path) -> Path:
+    if folder.exists():
+        shutil.rmtree(folder)
+    runtime = folder / _RUNTIME
+    runtime.mkdir(parents=True)
+    for path in sorted(RUNTIME_DIR.iterdir()):
+        if path.suffix in _RUNTIME_SUFFIXES:
+            shutil.copyfile(path, runtime / path.name)
+    objects: list[str] = []
+    archives: list[str] = []
+    for item in step.inputs:
+        role = item.name.partition(".")[0]
+        if role == "runtime":
+            continue
+        file = folder / _free_name(item.path, folder)
+        shutil.copyfile(item.path, file)
+        (objects if role == "object" else archives).append(file.name)
+        text = item.path.with_suffix(".ll")
+        if item.producer and text.is_file():
+            shutil.copyfile(text, file.with_suffix(".ll"))
+    recipe = folder / RECIPE
+    recipe.write_text(_recipe(name, step, objects, archives))
+    recipe.chmod(0o755)
+    return recipe
+
+
+def _free_name(path: Path, folder: Path) -> str:
+    """A name for an object that tells what it was made of: C objects all have the same one in a build."""
+    stem = Path(path.parent.name).stem if path.name == "object.o" else path.stem
+    stem = stem.rpartition("%2F")[2]
+    name, number = stem + path.suffix, 1
+    while (folder / name).exists():
+        number += 1
+        name = f"{stem}-{number}{path.suffix}"
+    return name
+
+
+def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> str:
+    params = cast(LinkParams, step.params)
+    libraries = [n if "/" in n or n.startswith("-") else f"-l{n}" for n in params.libraries]
+    parts = [shlex.quote(text) for text in [*objects, *params.flags]]
+    output = shlex.quote(f"./{Path(step.output_path('executable')).name}")
+    inputs = " ".join(
+        [*parts, "-Wl,--start-group", *map(shlex.quote, archives), "RUNTIME", "-Wl,--end-group"]
+    )
+    ending = " ".join([*map(shlex.quote, libraries), *_LIBRARIES])
+    sources = f"{_RUNTIME}/*.c {_RUNTIME}/*.S"
+    if params.cxx:
+        # A C++ driver would take the runtime for C++.
+        lines = (
+            f'for source in {sources}; do ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"; done\n'
+            f"${{CXX:-c++}} -o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*.o')} {ending}"
+        )
+    else:
+        lines = f"${{CC:-cc}} {_FLAGS} -o {output} {inputs.replace('RUNTIME', sources)} {ending}"
+    return f"""\
+#!/bin/sh
+# Links {name} from objects that gpubuild compiled, and its runtime from source.
+# Needs a C compiler and nothing else: neither gpubuild nor LLVM, CUDA or ROCm.
+set -e
+cd "$(dirname "$0")"
+{lines}
+"""
