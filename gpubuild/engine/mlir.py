@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from mlir import ir, passmanager
 from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s of generated dialects
 
+import gpubuild.engine.bindings  # noqa: F401 - settles how mlir is loaded
 from gpubuild.engine.diagnostics import SourceText, from_mlir, locate
 from gpubuild.errors import Diagnostic, StepError
 

@@ -84,5 +84,6 @@ def preload() -> None:
     Each job is a process of its own, so what is not loaded here is loaded by every job again:
     without the stages themselves a small compile step takes a third longer.
     """
+    import gpubuild.engine.bindings  # noqa: F401 - before anything imports mlir
     from gpubuild.engine import bundle, c, host, link, llvm, llvm_source, mlir, nvvm, outline, rocdl  # noqa: F401
     from gpubuild.engine.cpu import compile as cpu  # noqa: F401
