@@ -20,6 +20,7 @@ from gpubuild.engine.cpu.registers import rewrite_register
 from gpubuild.engine.cpu.state import FunctionState, ModuleState, SharedVariable
 from gpubuild.engine.cpu.tiers import FunctionFacts, TierChoice, choose_tiers
 from gpubuild.engine.cpu.waiting import rewrite_waiting
+from gpubuild.engine.cpu.workgroup_atomics import relax_workgroup_atomics
 from gpubuild.errors import StepError
 
 _SHARED_SPACE = 3
@@ -89,6 +90,7 @@ def contextualize(
     tiers = choose_tiers(state.facts.values(), fissions.done, fissions.refused)
     _clean_up(module, state)
     _declare_image(body)
+    relax_workgroup_atomics(module)
     drop_address_spaces(module)
     if fast_math:
         _make_fast(module)
