@@ -74,10 +74,10 @@ class LoggedBuild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Builds, oldest first, and what steps had made before the oldest of them."""
+    """Builds, oldest first, and the last that is known of steps before the oldest of them."""
 
     builds: tuple[LoggedBuild, ...]
-    base: Mapping[str, Measures]
+    base: Mapping[str, LoggedStep]
 
 
 def log_file(layout: Layout) -> Path:
@@ -131,11 +131,11 @@ class BuildLog:
 
 def read_log(path: Path) -> History:
     """The history in a file. Lines that are damaged, cut off or of another version are left out."""
-    builds, base = [], dict[str, Measures]()
+    builds, base = [], dict[str, LoggedStep]()
     for document in _lines(path):
         with suppress(KeyError, TypeError, ValueError, AttributeError):
             if "base" in document:
-                base.update({str(step): _measures(data) for step, data in document["base"].items()})
+                base.update({str(name): _step(data) for name, data in document["base"].items()})
             else:
                 builds.append(_build(document))
     return History(builds=tuple(builds), base=base)
@@ -191,7 +191,7 @@ def _trim(path: Path) -> bool:
         with suppress(KeyError, TypeError, AttributeError):
             for step in build["steps"]:
                 if step["kind"] in _MEASURED and "sizes" in step:
-                    base[step["id"]] = {"sizes": step["sizes"], "kernels": step.get("kernels", [])}
+                    base[step["id"]] = step
     lines = [{"schema": SCHEMA, "base": base}, *builds[-_KEPT_BUILDS:]]
     temporary = path.with_name(f"{path.name}.new")
     temporary.write_text("".join(json.dumps(d, separators=(",", ":")) + "\n" for d in lines))

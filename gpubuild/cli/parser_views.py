@@ -15,11 +15,17 @@ examples:
   gpubuild graph saxpy --format dot one program, for Graphviz
   gpubuild graph --module blur      what makes @blur, and what is made of it
 """
+_REPORT_EPILOG = """\
+The page shows the last build that had something to do: its steps by worker, the critical path, what
+ran and why, registers, spills, shared memory and sizes per kernel and target, with what changed.
+It is one file that loads nothing, fit to be kept by a CI job.
+"""
 
 
 def add_views(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add them."""
     _graph(commands)
+    _report(commands)
 
 
 def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -40,3 +46,14 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="where to write it (default: stdout)"
     )
+
+
+def _report(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "report", "write an HTML report of the last build and its kernels", epilog=_REPORT_EPILOG
+    )
+    add_project(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
+        help="where to write it (default: report.html)",
+    )  # fmt: skip

@@ -124,5 +124,5 @@ def test_old_builds_are_dropped_but_not_what_they_measured(tmp_path: Path) -> No
     history = read_log(path)
     assert 20 <= len(history.builds) <= 40
     oldest = history.builds[0].steps[0].measures.sizes["object"]
-    assert history.base["app/compile/k/sm_90"].sizes["object"] == oldest - 1
+    assert history.base["app/compile/k/sm_90"].measures.sizes["object"] == oldest - 1
     assert history.builds[-1].steps[0].measures.sizes["object"] == 59

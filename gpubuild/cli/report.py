@@ -1,0 +1,34 @@
+"""``gpubuild report``: the last build and what it made, as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpubuild.cli.console import Console
+from gpubuild.cli.project import build_folder, shown
+from gpubuild.errors import UsageError
+from gpubuild.graph.layout import Layout
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command. It reads the build log only: no valid project file is needed."""
+    from gpubuild.buildlog import log_file, read_log
+    from gpubuild.reporting.page import make_page
+
+    console: Console = options.console
+    root = options.file.absolute().parent
+    layout = Layout(root=root, build_dir=build_folder(options, root))
+    history = read_log(log_file(layout))
+    if not history.builds:
+        raise UsageError(
+            f"{shown(layout.build_dir)} has no record of a build",
+            hint="run `gpubuild build` first; builds that found nothing to do leave no record",
+        )
+    text = make_page(history, project=root.name or "project")
+    try:
+        options.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    if not console.quiet:
+        console.print(f"wrote {shown(options.output.absolute())}")
+    return 0

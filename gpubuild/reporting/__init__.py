@@ -1,0 +1,1 @@
+"""The report of a project's builds: one HTML file that needs nothing else."""
