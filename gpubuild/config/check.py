@@ -83,7 +83,8 @@ def _whole(node: Node, spec: Whole, problems: Problems) -> Node | None:
 
 def _list(node: Node, spec: ListOf, problems: Problems) -> Node:
     if len(node.items) < spec.min_items:
-        problems.add(node.place, f"the list is empty; name {spec.item.what}")
+        words = spec.item.what if isinstance(spec.item, Text) else ", ".join(spec.item.words)
+        problems.add(node.place, f"the list is empty; name {words}")
     kept: list[Node] = []
     seen: dict[str, Place] = {}
     for item in node.items:

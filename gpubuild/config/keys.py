@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpubuild.config.spec import Choice, Either, Flag, Key, ListOf, Record, Table, Text, Whole
 from gpubuild.model.project import Offload, RemoteMode
+from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import Kind
 
 VERSION = 1
@@ -135,6 +136,11 @@ _TARGET = Record(
             spec=_PIPELINE,
             help="Pass pipeline that replaces gpubuild's own for this target.",
             aka=("pipeline",),
+        ),
+        "sanitize": Key(
+            spec=ListOf(item=Choice(words=tuple(Sanitize)), unique=True),
+            help="CPU targets: mistakes that kernels are checked for while they run (docs/checked.md).",
+            aka=("sanitizers", "checks", "check", "fsanitize"),
         ),
     },
 )

@@ -46,7 +46,7 @@ class Whole:
 class ListOf:
     """A list. ``unique`` refuses an item that is there already."""
 
-    item: Text
+    item: Text | Choice
     min_items: int = 0
     unique: bool = False
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gpubuild.config.files import existing_file
 from gpubuild.config.problems import Problems
 from gpubuild.config.tree import Member, Node
+from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target, cpu_triple, kind_of_chip
 
 NATIVE = "native"  # the CPU that the build runs on; settled later, where its features are known
@@ -75,6 +76,7 @@ def read_targets(
             debug=options.debug,
             device_libs=device_libs,
             passes=str(scalar(member.node, "passes") or ""),
+            sanitize=_sanitize(name, member, kind, problems),
         )
     return targets
 
@@ -138,6 +140,24 @@ def _triple(member: Member, kind: Kind, chip: str, machine: str, problems: Probl
         place = member.node.members["triple"].node.place
         problems.add(place, f"triple '{text}' does not belong to a target of kind {kind}")
     return text
+
+
+def _sanitize(name: str, member: Member, kind: Kind, problems: Problems) -> tuple[Sanitize, ...]:
+    found = member.node.members.get("sanitize")
+    if found is None:
+        return ()
+    if kind is not Kind.CPU:
+        problems.add(
+            found.place,
+            f"'sanitize' is for targets of kind cpu; '{name}' is of kind {kind}; "
+            "add a checked CPU target beside it",
+        )
+    elif "passes" in member.node.members and found.node.items:
+        problems.add(
+            found.place, f"target '{name}' has passes of its own, which 'sanitize' cannot be added to"
+        )
+    words = {str(item.scalar) for item in found.node.items}
+    return tuple(kind for kind in Sanitize if kind.value in words)
 
 
 def _features(node: Node) -> str:

@@ -43,6 +43,8 @@ def _object(number: int, params: ObjectParams, io: StepIO) -> gpu_binary.ObjectD
     }
     if params.kind is Kind.CPU and params.features:
         properties[gpu_binary.FEATURES] = params.features
+    if params.sanitize:
+        properties[gpu_binary.SANITIZE] = ",".join(params.sanitize)
     if carries_ptx(params):
         properties[gpu_binary.PTX] = io.text(f"asm.{number}")
     return gpu_binary.ObjectData(

@@ -47,6 +47,8 @@ def images(item: ObjectData, module: str) -> list[Image]:
     }
     if gpu_binary.FEATURES in properties:
         strings["gpubuild.features"] = properties[gpu_binary.FEATURES]
+    if gpu_binary.SANITIZE in properties:
+        strings["gpubuild.sanitize"] = properties[gpu_binary.SANITIZE]
     found = [Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=item.data)]
     if gpu_binary.PTX in properties:
         # The driver reads PTX up to a NUL.

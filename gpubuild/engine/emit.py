@@ -8,15 +8,16 @@ from mlir import ir
 
 
 class Emitter:
-    """Creates ops before ``anchor`` with its location, and can replace it in the end."""
+    """Creates ops before ``anchor`` with its location or another, and can replace it in the end."""
 
-    def __init__(self, anchor: ir.Operation) -> None:
+    def __init__(self, anchor: ir.Operation, *, location: ir.Location | None = None) -> None:
         self._anchor = anchor
+        self._location = location or anchor.location
         self._point = ir.InsertionPoint(anchor)
 
     def inside(self, block: ir.Block) -> Emitter:
         """An emitter at the end of ``block``, with the same location."""
-        other = Emitter(self._anchor)
+        other = Emitter(self._anchor, location=self._location)
         other._point = ir.InsertionPoint(block)
         return other
 
@@ -36,7 +37,7 @@ class Emitter:
             results=list(results),
             attributes=dict(attributes or {}),
             regions=regions,
-            loc=self._anchor.location,
+            loc=self._location,
             ip=self._point,
         )
 

@@ -85,11 +85,16 @@ def _square_step(at: Emitter, carried: list[ir.Value], zero: ir.Value, one: ir.V
     return [result, at.binary("arith.muli", factor, factor), at.binary("arith.shrui", rest, one)]
 
 
-def expand_copy(op: ir.Operation) -> None:
-    """``memref.copy`` of views with gaps as a loop nest: upstream calls a host function for them."""
+def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
+    """``memref.copy`` of views with gaps as a loop nest: upstream calls a host function for them.
+
+    With ``plain_too`` a copy without gaps becomes one as well.
+    """
     source, target = op.operands
     shaped = [ir.MemRefType(v.type) for v in (source, target)]
-    if all(m.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(m.rank)) for m in shaped):
+    if not plain_too and all(
+        m.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(m.rank)) for m in shaped
+    ):
         return
     emit = Emitter(op)
     _copy_axis(emit, source, target, [])

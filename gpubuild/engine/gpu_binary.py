@@ -23,6 +23,7 @@ PTX = "gpubuild.ptx"
 TRIPLE = "gpubuild.triple"
 ARCH = "gpubuild.arch"  # the chip; for AMD the target id, such as gfx90a:sramecc+:xnack-
 FEATURES = "gpubuild.features"  # of a CPU, beyond what its chip implies
+SANITIZE = "gpubuild.sanitize"  # of a CPU: what its kernels are checked for, joined by commas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,7 @@ class Planner:
                     features=target.features,
                     opt_level=target.opt_level,
                     fast_math=target.fast_math,
+                    sanitize=target.sanitize,
                 )
             )
             roles = ("object", "info", "asm") if target.kind is Kind.NVVM else ("object", "info")
@@ -222,15 +223,16 @@ class Planner:
                 fast_math=target.fast_math,
                 debug=target.debug,
                 passes=target.passes,
+                sanitize=target.sanitize,
                 target=target.name,
             ),
             inputs=(
-                # With debug information the locations are part of what is compiled; without it they
+                # With debug information or checks the locations are part of what is compiled; else they
                 # only serve messages and stay out of the key.
                 Input(
                     name="module",
                     path=outline.output_path(
-                        f"{'located' if target.debug else 'module'}.{module.index}.mlir"
+                        f"{'located' if target.debug or target.sanitize else 'module'}.{module.index}.mlir"
                     ),
                     producer=outline.id,
                 ),

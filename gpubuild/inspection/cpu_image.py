@@ -8,7 +8,7 @@ from gpubuild.inspection.elf import DamagedError, Elf
 from gpubuild.inspection.inspection import Kernel
 
 SYMBOL = "gpubuild_cpu_image"
-ABI = 2
+ABI = 3
 TIERS = ("loop", "fibers", "fission")
 
 _MAGIC = 0x55504342

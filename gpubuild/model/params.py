@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpubuild.model.project import Offload
+from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import Kind
 
 
@@ -43,6 +44,7 @@ class CompileParams:
     fast_math: bool = False
     debug: bool = False
     passes: str = ""
+    sanitize: tuple[Sanitize, ...] = ()  # needs the located text: reports name places in the source
     target: str = field(default="", compare=False)  # the target's name, for messages
 
 
@@ -57,6 +59,7 @@ class ObjectParams:
     features: str = ""
     opt_level: int = 3
     fast_math: bool = False
+    sanitize: tuple[Sanitize, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

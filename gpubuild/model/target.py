@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gpubuild.model.sanitize import Sanitize
+
 NVVM_TRIPLE = "nvptx64-nvidia-cuda"
 ROCDL_TRIPLE = "amdgcn-amd-amdhsa"
 
@@ -47,6 +49,7 @@ class Target:
     debug: bool = False
     device_libs: tuple[Path, ...] = ()
     passes: str = ""
+    sanitize: tuple[Sanitize, ...] = ()  # in the order of the enum
 
 
 def kind_of_chip(name: str) -> Kind | None:

@@ -10,7 +10,7 @@
 #include "gpubuild_rt.h"
 
 #define GB_CPU_IMAGE_MAGIC 0x55504342u /* "BCPU" */
-#define GB_CPU_IMAGE_ABI 2u            /* raise when anything below changes */
+#define GB_CPU_IMAGE_ABI 3u            /* raise when anything below changes */
 #define GB_CPU_IMAGE_SYMBOL "gpubuild_cpu_image"
 
 #define GB_CPU_MAX_BLOCK 1024u /* work-items in a workgroup, as on GPUs */
@@ -56,6 +56,11 @@ enum gb_cpu_tier { GB_CPU_TIER_LOOP = 0, GB_CPU_TIER_FIBERS = 1, GB_CPU_TIER_FIS
 
 /* Flags of a kernel. */
 #define GB_CPU_KERNEL_CLUSTER_BARRIER 1u /* the workgroups of a cluster must run together */
+#define GB_CPU_KERNEL_CHECK_BOUNDS 2u    /* `sanitize:` of its target; see cpu_check.h */
+#define GB_CPU_KERNEL_CHECK_RACE 4u
+#define GB_CPU_KERNEL_CHECK_BARRIER 8u
+#define GB_CPU_KERNEL_CHECK_UNINITIALIZED 16u
+#define GB_CPU_KERNEL_CHECKS 30u
 
 struct gb_cpu_kernel {
     const char *name;
@@ -95,6 +100,9 @@ enum gb_cpu_lane_op {
     GB_CPU_REDUCE_UMAX = 19
 };
 
+/* How checked code accesses memory. */
+enum gb_check_mode { GB_CHECK_READ = 0, GB_CHECK_WRITE = 1, GB_CHECK_ATOMIC = 2 };
+
 /* What the runtime does for kernels. `site` numbers the operation in gb_cpu_image.sites. */
 struct gb_cpu_services {
     void (*barrier)(gb_cpu_item *item, uint32_t site);
@@ -105,6 +113,16 @@ struct gb_cpu_services {
     void (*assert_fail)(gb_cpu_item *item, const char *message, const char *file, uint32_t line,
                         const char *function);
     uint64_t (*time_ns)(void);
+    /* Checked kernels only. Indices in one dimension that are out of bounds if not all of
+     * first, first + step, …, first + (count - 1) * step are below size. */
+    void (*check_bounds)(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                         uint64_t step, uint64_t size);
+    void (*check_view)(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                       uint64_t step, uint64_t size);
+    /* An access that is about to happen; `mode` is an enum gb_check_mode. */
+    void (*check_access)(gb_cpu_item *item, uint32_t site, uint32_t mode, uint64_t address, uint64_t bytes);
+    /* The work-item has passed a barrier of its workgroup. */
+    void (*check_meet)(gb_cpu_item *item);
 };
 
 typedef struct gb_cpu_image {

@@ -4,6 +4,7 @@
  * The thread that launches takes part, so a launch needs no pool thread to make progress; those
  * that are idle join in. Each thread has its own memory for workgroups: no two ever share it. */
 #define _GNU_SOURCE
+#include "cpu_check.h"
 #include "cpu_fiber.h"
 #include "cpu_team.h"
 
@@ -27,6 +28,8 @@ struct job {
     uint64_t chunk;
     uint32_t task_blocks; /* workgroups in a task: 1, or a cluster */
     bool fibers;
+    bool checked; /* for anything at all */
+    bool serial;  /* by the launching thread alone */
     size_t stride; /* bytes from one workgroup's memory to the next */
     size_t shared_bytes;
     size_t slot_bytes; /* behind the memory of the one workgroup that runs at a time */
@@ -112,6 +115,9 @@ static void cluster_blocks(const gb_cpu_launch_info *info, uint64_t task, uint64
 static void run_tasks(struct job *job, struct worker *worker, uint64_t first, uint64_t last) {
     char *shared = workgroup_memory(worker, job->stride * job->task_blocks + job->slot_bytes);
     char *dynamic = shared + job->shared_bytes;
+    if (job->checked) {
+        gb_check_workgroups(&job->info, shared, job->stride, job->task_blocks);
+    }
     if (!job->fibers) {
         job->info.kernel->run(&job->info, first, last, shared, dynamic, shared + job->stride);
         return;
@@ -238,7 +244,7 @@ static void run_job(struct job *job) {
         job->chunk = 1;
     }
     pool.active++;
-    bool alone = threads == 1 || job->tasks == 1;
+    bool alone = threads == 1 || job->tasks == 1 || job->serial;
     if (!alone) {
         job->later = pool.jobs;
         pool.jobs = job;
@@ -340,9 +346,17 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
         .tasks = together ? workgroups / cluster_size : workgroups,
         .task_blocks = together ? cluster_size : 1,
         .fibers = kernel->run == NULL,
+        .checked = (kernel->flags & GB_CPU_KERNEL_CHECKS) != 0,
+        .serial = (kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0,
         .shared_bytes = shared_bytes,
         .slot_bytes = kernel->run == NULL ? 0 : kernel->slot_bytes,
         .stride = shared_bytes + rounded(dynamic_bytes) + ALIGNMENT,
     };
+    if (!job.checked) {
+        run_job(&job);
+        return;
+    }
+    gb_check_launch_begin(kernel);
     run_job(&job);
+    gb_check_launch_end(kernel);
 }

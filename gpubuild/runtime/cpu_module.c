@@ -1,5 +1,6 @@
 /* cpu_module.c: CPU objects: from bytes in memory to kernels that can be called. */
 #define _GNU_SOURCE
+#include "cpu_check.h"
 #include "cpu_image.h"
 #include "cpu_print.h"
 #include "cpu_team.h"
@@ -31,6 +32,10 @@ static const gb_cpu_services services = {
     .print = gb_cpu_print,
     .assert_fail = gb_cpu_assert_fail,
     .time_ns = gb_cpu_time_ns,
+    .check_bounds = gb_check_bounds,
+    .check_view = gb_check_view,
+    .check_access = gb_check_access,
+    .check_meet = gb_check_meet,
 };
 
 /* Images call the C library without naming it: its mathematics must be visible to them. */
@@ -97,6 +102,7 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
     module->next = modules;
     modules = module;
     pthread_rwlock_unlock(&modules_lock);
+    gb_check_image(image);
     return module;
 }
 

@@ -5,6 +5,7 @@
  * the program ends with a message that says who waits where and who did not come. */
 #include "cpu_team.h"
 
+#include "cpu_check.h"
 #include "cpu_fiber.h"
 #include "cpu_lanes.h"
 
@@ -148,6 +149,12 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
     const gb_cpu_kernel *kernel = waiting->item.kernel;
     const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
     const uint32_t *block = waiting->item.block_id;
+    if ((kernel->flags & GB_CPU_KERNEL_CHECK_BARRIER) != 0) {
+        gb_check_divergence(&waiting->item, waiting->site, arrived, expected, absent != NULL ? &absent->item : NULL,
+                            absent == NULL || absent->state == DONE ? GB_CHECK_NOWHERE : absent->site);
+        /* Nobody in these workgroups can go on. They are given up, and others run in their place. */
+        gb_fiber_switch(&team->items[team->running].fiber, &team->home);
+    }
     if (absent == NULL) {
         gb_fatal(&where,
                  "in workgroup (%u, %u, %u) %u of %u work-items wait at %s with different operands; all lanes of a "

@@ -64,6 +64,10 @@ static void read_environment(void) {
         gb_fatal(NULL, "GPUBUILD_CPU_THREADS=%s: not a number of threads; allowed are 1 to %d", threads,
                  MAX_THREADS);
     }
+    const char *suppressions = getenv("GPUBUILD_CHECK_SUPPRESSIONS");
+    if (suppressions != NULL && suppressions[0] != '\0') {
+        settings.check_suppressions = gb_text("%s", suppressions); /* the program may change its environment */
+    }
     const char *trace = getenv("GPUBUILD_TRACE");
     if (trace != NULL && trace[0] != '\0') {
         int value = 0;

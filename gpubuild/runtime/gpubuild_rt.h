@@ -34,6 +34,7 @@ struct gb_settings {
     int ordinal;           /* the N of cuda:N and hip:N, else 0 */
     int cpu_threads;       /* GPUBUILD_CPU_THREADS; 0: not set, use every CPU the process may run on */
     bool trace;            /* GPUBUILD_TRACE */
+    const char *check_suppressions; /* GPUBUILD_CHECK_SUPPRESSIONS: a file; NULL when not set */
 };
 
 /* What the environment said when it was first asked for; a malformed value is fatal. Thread-safe. */
@@ -58,6 +59,12 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) G
 
 /* With GPUBUILD_TRACE=1 write "gpubuild: trace: <message>" and a newline to stderr, in one piece. */
 void gb_trace(const char *format, ...) GB_PRINTF(1, 2);
+
+/* Have `function` called when gb_fatal is about to write its message. */
+void gb_at_fatal(void (*function)(void));
+
+/* Write text to stderr in one piece. */
+void gb_write(const char *text);
 
 /* malloc, calloc and formatted text that are fatal when memory runs out; free() what they return. */
 void *gb_allocate(size_t bytes);

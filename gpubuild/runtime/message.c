@@ -52,6 +52,16 @@ static void write_stderr(const char *prefix, const char *text, const char *suffi
     free(line);
 }
 
+static _Atomic(void (*)(void)) at_fatal;
+
+void gb_at_fatal(void (*function)(void)) {
+    at_fatal = function;
+}
+
+void gb_write(const char *text) {
+    write_all(text, strlen(text));
+}
+
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     static const struct gb_where nowhere;
     const struct gb_where *w = where != NULL ? where : &nowhere;
@@ -59,6 +69,10 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     const char *const values[] = {w->module, w->kernel, w->device, w->call};
 
     (void)fflush(stdout);
+    void (*before)(void) = at_fatal;
+    if (before != NULL) {
+        before();
+    }
     va_list arguments;
     va_start(arguments, format);
     char *message = format_text(format, arguments);

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mlir import ir
 
-from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu import check_calls, layout
 from gpubuild.engine.cpu.builder import Builder, replace
 from gpubuild.engine.cpu.state import FunctionState
 
@@ -138,4 +138,5 @@ _DEVICE_FUNCTIONS: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
     "vprintf": _print,
     "__assertfail": _assert,
     layout.PLACE_ITEM: _place_item,
+    **check_calls.REWRITES,
 }

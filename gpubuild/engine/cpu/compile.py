@@ -11,7 +11,7 @@ from mlir import ir
 
 from gpubuild.engine import libdevice, llvm, mlir, rewrite
 from gpubuild.engine.chips import NATIVE, check_chip
-from gpubuild.engine.cpu import half, layout, mathlib
+from gpubuild.engine.cpu import check, half, layout, mathlib
 from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.fission import Fissions, fission_kernels
@@ -102,27 +102,37 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         fissions = Fissions()
         module = mlir.parse(text)
         names = written_ops(module.operation)
+        checks = check.Checks(wanted=frozenset(params.sanitize), source=source, names=names)
+        if params.passes and params.sanitize:
+            raise StepError(
+                "`sanitize:` cannot be added to passes of your own",
+                hint="leave out `passes:` for the checked target, or `sanitize:`",
+            )
         if params.passes:
             mlir.run_passes(module, params.passes, source=source)
         else:
             machine = rewrite.Machine(
                 kind=Kind.CPU, subgroup_size=layout.SUBGROUP, fast_math=params.fast_math, name=target
             )
+            if checks.wanted:
+                check.expand_copies(_only_module(module, params))
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, LOOP_PASSES, source=source)
+            if checks.wanted:
+                _check(module, params, checks)
             fissions = _fission(module)
             mlir.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, PASSES, source=source)
-        found = mlir.gpu_modules(module)
-        if len(found) != 1:
-            raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
-        call_libraries_directly(found[0])
-        mlir.check_translatable(found[0], target=target, source=source)
-        state = ModuleState(source=source, target=target, op_names=names, fissions=fissions)
+        kernels = _only_module(module, params)
+        call_libraries_directly(kernels)
+        mlir.check_translatable(kernels, target=target, source=source)
+        state = ModuleState(
+            source=source, target=target, op_names=names, fissions=fissions, sites=list(checks.sites)
+        )
         facts = contextualize(
-            found[0], state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
+            kernels, state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
         )
         if not facts.kernels:
             raise StepError(
@@ -132,6 +142,19 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         if params.debug:
             mlir.run_passes(module, _DEBUG_PASSES, source=source)
         return mlir.translate(mlir.gpu_modules(module)[0], target=target, source=source), facts
+
+
+def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
+    found = mlir.gpu_modules(module)
+    if len(found) != 1:
+        raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
+    return found[0]
+
+
+def _check(module: ir.Module, params: CompileParams, checks: check.Checks) -> None:
+    mlir.run_passes(module, check.PASSES, source=checks.source)
+    check.instrument(_only_module(module, params), checks)
+    mlir.run_passes(module, check.TIDY_PASSES, source=checks.source)
 
 
 def _fission(module: ir.Module) -> Fissions:
@@ -147,7 +170,13 @@ def link_image(build: CpuBuild) -> None:
     for facts in build.facts.kernels:
         arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
         kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1])))
-    text = image_text(build.params.module, kernels, build.facts.sites, debug=build.params.debug)
+    text = image_text(
+        build.params.module,
+        kernels,
+        build.facts.sites,
+        debug=build.params.debug,
+        flags=layout.check_flags(build.params.sanitize),
+    )
     llvm.link_text(module, text, "kernel entries")
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and not value.name.startswith(("llvm.", layout.IMAGE_SYMBOL)):

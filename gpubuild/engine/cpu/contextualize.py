@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu import check_calls, layout
 from gpubuild.engine.cpu.address_spaces import drop_address_spaces
 from gpubuild.engine.cpu.builder import Builder, replace
 from gpubuild.engine.cpu.calls import rewrite_call
@@ -27,7 +27,7 @@ _SHARED_SPACE = 3
 _ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
 _PROBE_STACK = '[["probe-stack", "inline-asm"]]'
 _DROPPED = ("nvvm.", "gpu.")  # attributes that mean something to GPUs only
-_DEVICE_FUNCTIONS = frozenset({"vprintf", "__assertfail", layout.PLACE_ITEM})
+_DEVICE_FUNCTIONS = frozenset({"vprintf", "__assertfail", layout.PLACE_ITEM, *check_calls.REWRITES})
 _SCALAR_BYTES = {
     "i1": 1,
     "i8": 1,

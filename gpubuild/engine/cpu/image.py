@@ -21,8 +21,13 @@ class Kernel:
     parameters: tuple[str, ...]
 
 
-def image_text(module: str, kernels: Sequence[Kernel], sites: Sequence[str], *, debug: bool = False) -> str:
-    """LLVM IR that declares the kernels and defines their entries and the image."""
+def image_text(
+    module: str, kernels: Sequence[Kernel], sites: Sequence[str], *, debug: bool = False, flags: int = 0
+) -> str:
+    """LLVM IR that declares the kernels and defines their entries and the image.
+
+    ``flags`` are set for each kernel besides its own.
+    """
     text = _Text(debug=debug)
     for number, kernel in enumerate(kernels):
         parameters = ", ".join([*kernel.parameters, "ptr"])
@@ -32,7 +37,7 @@ def image_text(module: str, kernels: Sequence[Kernel], sites: Sequence[str], *, 
             text.add(f"declare void @{quoted(kernel.facts.workgroup)}({parameters})")
         if kernel.facts.tier.tier is not Tier.FIBERS:
             text.add(_run_entry(number, kernel, text))
-    records = ", ".join(_record(number, kernel, text) for number, kernel in enumerate(kernels))
+    records = ", ".join(_record(number, kernel, text, flags) for number, kernel in enumerate(kernels))
     text.add(f"@gpubuild.kernels = internal constant [{len(kernels)} x {_RECORD}] [{records}]")
     names = ", ".join(f"ptr {text.string(site)}" for site in sites)
     text.add(f"@gpubuild.sites = internal constant [{len(sites)} x ptr] [{names}]")
@@ -233,10 +238,10 @@ def _function(kernel: Kernel) -> str:
     return kernel.facts.workgroup or kernel.facts.name
 
 
-def _record(number: int, kernel: Kernel, text: _Text) -> str:
+def _record(number: int, kernel: Kernel, text: _Text, flags: int) -> str:
     facts = kernel.facts
     run = f"@gpubuild.run.{number}" if facts.tier.tier is not Tier.FIBERS else "null"
-    flags = layout.KERNEL_CLUSTER_BARRIER if facts.tier.cluster_barrier else 0
+    flags |= layout.KERNEL_CLUSTER_BARRIER if facts.tier.cluster_barrier else 0
     sizes = ", ".join(f"i64 {_SIZES.get(kind, 8)}" for kind in kernel.parameters)
     name = f"@gpubuild.sizes.{number}"
     text.add(f"{name} = internal constant [{len(kernel.parameters)} x i64] [{sizes}]")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from gpubuild.model.sanitize import Sanitize
+
 IMAGE_SYMBOL = "gpubuild_cpu_image"
 IMAGE_MAGIC = 0x55504342
-IMAGE_ABI = 2
+IMAGE_ABI = 3
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills
 
 MAX_BLOCK = 1024  # work-items in a workgroup
@@ -40,6 +44,10 @@ SERVICE_LANES = 2
 SERVICE_PRINT = 3
 SERVICE_ASSERT_FAIL = 4
 SERVICE_TIME_NS = 5
+SERVICE_CHECK_BOUNDS = 6
+SERVICE_CHECK_VIEW = 7
+SERVICE_CHECK_ACCESS = 8
+SERVICE_CHECK_MEET = 9
 
 # enum gb_cpu_lane_op
 SHUFFLE_UP = 0
@@ -63,7 +71,35 @@ REDUCE_MAX = 17
 REDUCE_UMIN = 18
 REDUCE_UMAX = 19
 
+# Flags of a kernel
 KERNEL_CLUSTER_BARRIER = 1
+KERNEL_CHECK_BOUNDS = 2
+KERNEL_CHECK_RACE = 4
+KERNEL_CHECK_BARRIER = 8
+KERNEL_CHECK_UNINITIALIZED = 16
+
+# enum gb_check_mode
+CHECK_READ = 0
+CHECK_WRITE = 1
+CHECK_ATOMIC = 2
 
 # Called by fissioned code with x, y, z and the linear id, before code that looks at its work-item
 PLACE_ITEM = "gpubuild.place_item"
+
+# What checked code calls (engine.cpu.check_calls)
+CHECK_BOUNDS = "gpubuild.check_bounds"
+CHECK_VIEW = "gpubuild.check_view"
+CHECK_ACCESS = "gpubuild.check_access"
+CHECK_MEET = "gpubuild.check_meet"
+CHECK_DYNAMIC_BYTES = "gpubuild.check_dynamic_bytes"
+
+
+def check_flags(sanitize: Iterable[Sanitize]) -> int:
+    """The flags of a kernel that is compiled with these checks."""
+    flags = {
+        Sanitize.BOUNDS: KERNEL_CHECK_BOUNDS,
+        Sanitize.RACE: KERNEL_CHECK_RACE,
+        Sanitize.BARRIER: KERNEL_CHECK_BARRIER,
+        Sanitize.UNINITIALIZED: KERNEL_CHECK_UNINITIALIZED,
+    }
+    return sum(flags[kind] for kind in set(sanitize))

@@ -93,12 +93,15 @@ def _file_position(op: ir.Operation) -> str:
     return f"{location.file}:{location.line}"
 
 
+_NAMED_DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "memref", "math", "vector", "affine", "linalg"})
+
+
 def written_ops(module: ir.Operation) -> dict[str, str]:
-    """Location → name of each gpu, nvgpu and nvvm op, read before anything is lowered."""
+    """Location → name of each op that others are made from, read before anything is lowered."""
     names: dict[str, str] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.partition(".")[0] in {"gpu", "nvgpu", "nvvm", "memref", "math", "vector"}:
+        if op.name.partition(".")[0] in _NAMED_DIALECTS:
             names.setdefault(str(op.location), op.name)
         return ir.WalkResult.ADVANCE
 

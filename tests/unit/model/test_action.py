@@ -22,6 +22,7 @@ from gpubuild.model.params import (
     RuntimeParams,
 )
 from gpubuild.model.project import Offload
+from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.step import StepKind
 from gpubuild.model.target import Kind
 
@@ -60,6 +61,7 @@ PARAMS = {
         "fast_math": True,
         "debug": True,
         "passes": "p",
+        "sanitize": (Sanitize.BOUNDS,),
     },
     OBJECT: {
         "target": "b",
@@ -69,6 +71,7 @@ PARAMS = {
         "features": "+f",
         "opt_level": 0,
         "fast_math": True,
+        "sanitize": (Sanitize.RACE,),
     },
     BundleParams(module="m", handler="h", objects=(OBJECT,)): {
         "module": "n",

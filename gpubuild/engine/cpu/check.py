@@ -1,0 +1,204 @@
+"""Check: kernels that tell the runtime what they access, for ``sanitize:`` (docs/checked.md).
+
+Works on the memref and vector dialects, before a tier is chosen. An access whose indices are out of
+bounds is reported and left out: a load gives zero, a store does nothing. Calls of functions that
+nothing defines carry what the runtime is told; ``check_calls`` turns them into its services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from gpubuild.engine.cpu import check_calls
+from gpubuild.engine.cpu.check_access import Access, access_of, view_of
+from gpubuild.engine.cpu.check_address import element_bytes, first_address
+from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_extents, within
+from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.emit import Emitter
+from gpubuild.engine.expand import expand_copy
+from gpubuild.errors import Diagnostic, StepError
+from gpubuild.model.sanitize import Sanitize
+
+# Vector code is taken apart first, so that only contiguous accesses of one dimension are left.
+PASSES = "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))"
+TIDY_PASSES = "builtin.module(gpu.module(canonicalize,cse))"
+_MEETINGS = frozenset({"gpu.barrier", "gpu.all_reduce"})
+_FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Checks:
+    """What is checked, and the places in the source that checks report, by number."""
+
+    wanted: frozenset[Sanitize]
+    source: SourceText
+    names: dict[str, str]
+    sites: list[str] = field(default_factory=list)
+
+    def site(self, op: ir.Operation) -> int:
+        """The number of the place that ``op`` was written at."""
+        written = self.names.get(str(op.location), op.name)
+        location, _ = locate(op.location, self.source)
+        place = f" at {location.file}:{location.line}:{location.column}" if location else ""
+        text = f"{written}{place}"
+        if text not in self.sites:
+            self.sites.append(text)
+        return self.sites.index(text)
+
+    @property
+    def bounds(self) -> bool:
+        """Whether indices are compared with sizes."""
+        return Sanitize.BOUNDS in self.wanted
+
+    @property
+    def accesses(self) -> bool:
+        """Whether the runtime is told of each access."""
+        return bool(self.wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED})
+
+
+def instrument(module: ir.Operation, checks: Checks) -> None:
+    """Add checks to all functions of the gpu.module ``module``.
+
+    Raises ``StepError`` for kernels in the LLVM dialect, in which there are no memrefs to look at.
+    """
+    _refuse_lowered(module, checks)
+    body = module.regions[0].blocks[0]
+    for op in _operations(body):
+        if op.name in _MEETINGS and checks.accesses:
+            _after(op).op("func.call", [], [], check_calls.callee(check_calls.MEET))
+        elif (view := view_of(op)) is not None and checks.bounds:
+            _check_view(op, view_extents(view, Emitter(op)), checks)
+        elif (access := access_of(op)) is not None:
+            _check_access(op, access, checks)
+    check_calls.declare(body)
+
+
+def expand_copies(module: ir.Operation) -> None:
+    """Make loops of loads and stores of each ``memref.copy``; before narrow elements are rewritten."""
+    for copy in _operations(module.regions[0].blocks[0], "memref.copy"):
+        expand_copy(copy, plain_too=True)
+
+
+def _refuse_lowered(module: ir.Operation, checks: Checks) -> None:
+    for op in module.regions[0].blocks[0]:
+        inner = op.operation
+        if inner.name in _FOREIGN_FUNCTIONS and inner.regions[0].blocks:
+            location, line = locate(inner.location, checks.source)
+            name = inner.attributes["sym_name"].value
+            raise StepError(
+                f"`sanitize:` cannot check @{name}, which is in the LLVM dialect",
+                diagnostics=[
+                    Diagnostic(message="no memrefs to check here", location=location, source_line=line)
+                ],
+                hint="checks need the gpu, memref and vector dialects; leave the checked target out for this "
+                "module (`modules:` in targets.yaml)",
+            )
+
+
+def _operations(body: ir.Block, name: str = "") -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if not name or op.name == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    for top in body:
+        top.operation.walk(visit)
+    return found
+
+
+def _after(op: ir.Operation) -> Emitter:
+    """An emitter behind ``op``, which is no terminator, with its location."""
+    block = op.operation.block
+    operations = list(block.operations)
+    following = operations[[o.operation for o in operations].index(op) + 1].operation
+    return Emitter(following, location=op.location)
+
+
+def _check_view(op: ir.Operation, extents: Sequence[Extent], checks: Checks) -> None:
+    """A view that leaves its source cannot be made safe: its sizes are what accesses are checked by."""
+    emit = Emitter(op)
+    inside = both(emit, [within(emit, extent) for extent in extents])
+    if inside is None:
+        return
+    true = ir.IntegerAttr.get(ir.IntegerType.get_signless(1), 1)
+    yes = emit.op("arith.constant", [], [inside.type], {"value": true}).results[0]
+    outside = emit.binary("arith.xori", inside, yes)
+    branch = emit.op("scf.if", [outside], [], regions=2)
+    block = branch.regions[0].blocks.append()
+    _report(emit.inside(block), extents, checks.site(op), check_calls.VIEW)
+    emit.inside(block).op("scf.yield", [], [])
+
+
+def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) -> None:
+    """Tell the runtime of every dimension; it finds out which are wrong."""
+    i32 = ir.IntegerType.get_signless(32)
+    for extent in extents:
+        numbers = [emit.constant(site, i32), emit.constant(extent.dimension, i32)]
+        count = extent.count if isinstance(extent.count, ir.Value) else emit.constant(extent.count)
+        step = extent.step if isinstance(extent.step, ir.Value) else emit.constant(extent.step)
+        operands = [*numbers, extent.first, count, step, extent.size]
+        emit.op("func.call", operands, [], check_calls.callee(function))
+
+
+def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
+    site = checks.site(op)
+    emit = Emitter(op)
+    extents = access_extents(access, emit) if checks.bounds else []
+    inside = both(emit, [within(emit, extent) for extent in extents])
+    if inside is None:
+        _tell(op, access, checks, site)
+        return
+    kinds = [result.type for result in op.results]
+    branch = emit.op("scf.if", [inside], kinds, regions=2)
+    for old, new in zip(op.results, branch.results, strict=True):
+        old.replace_all_uses_with(new)
+    good, bad = (region.blocks.append() for region in branch.regions)
+    end = emit.inside(good).op("scf.yield", list(op.results), [])
+    op.move_before(end)
+    other = emit.inside(bad)
+    _report(other, extents, site, check_calls.BOUNDS)
+    other.op("scf.yield", [_nothing(other, kind) for kind in kinds], [])
+    _tell(op, access, checks, site)
+
+
+def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
+    """What a load that is left out gives: zero."""
+    element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+    if isinstance(element, ir.FloatType):
+        zero: ir.Attribute = ir.FloatAttr.get(element, 0.0)
+    elif isinstance(element, ir.IntegerType | ir.IndexType):
+        zero = ir.IntegerAttr.get(element, 0)
+    elif isinstance(element, ir.ComplexType):
+        part = ir.FloatAttr.get(ir.ComplexType(element).element_type, 0.0)
+        value = {"value": ir.ArrayAttr.get([part, part])}
+        return emit.op("complex.constant", [], [kind], value).results[0]
+    else:
+        return emit.op("ub.poison", [], [kind], {"value": ir.Attribute.parse("#ub.poison")}).results[0]
+    if isinstance(kind, ir.VectorType):
+        zero = ir.DenseElementsAttr.get_splat(kind, zero)
+    return emit.op("arith.constant", [], [kind], {"value": zero}).results[0]
+
+
+def _tell(op: ir.Operation, access: Access, checks: Checks, site: int) -> None:
+    """Tell the runtime of the access in front of it, unless nobody else can see the memory."""
+    if not checks.accesses or access.private:
+        return
+    bytes_each = element_bytes(ir.MemRefType(access.memory.type).element_type)
+    if bytes_each is None:
+        return
+    emit = Emitter(op)
+    i32 = ir.IntegerType.get_signless(32)
+    address = first_address(emit, access, bytes_each)
+    count = access.contiguous(emit)
+    operands = [
+        emit.constant(site, i32),
+        emit.constant(access.mode, i32),
+        address,
+        emit.binary("arith.muli", count, emit.constant(bytes_each)),
+    ]
+    emit.op("func.call", operands, [], check_calls.callee(check_calls.ACCESS))

@@ -1,0 +1,251 @@
+/* cpu_check.c: what checked kernels call, and what the launcher calls for them. */
+#include "cpu_check.h"
+
+#include "cpu_fiber.h"
+#include "cpu_team.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A workgroup that this thread runs. */
+struct workgroup {
+    uint32_t block[3];
+    bool begun;
+    uint32_t epochs[GB_CPU_MAX_BLOCK]; /* barriers that each work-item has passed */
+    uint32_t *segments;                /* of each epoch; 0 where not known yet */
+    uint32_t segment_capacity;
+    uint32_t segment_count;
+    struct gb_check_bytes bytes;
+};
+
+/* What this thread runs. A thread without checked kernels pays for a pointer only. */
+struct thread {
+    const gb_cpu_launch_info *launch;
+    char *shared;
+    size_t stride;
+    const char *stack_top; /* frames of kernels are below */
+    struct workgroup groups[GB_CHECK_MOST_BLOCKS];
+};
+
+static _Thread_local struct thread *mine;
+
+void gb_check_image(const gb_cpu_image *image) {
+    for (uint64_t i = 0; i < image->kernel_count; i++) {
+        if ((image->kernels[i].flags & GB_CPU_KERNEL_CHECKS) != 0) {
+            gb_check_enable();
+            return;
+        }
+    }
+}
+
+void gb_check_launch_begin(const gb_cpu_kernel *kernel) {
+    gb_check_count_launch(kernel);
+    if ((kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        gb_check_race_begin();
+    }
+}
+
+void gb_check_launch_end(const gb_cpu_kernel *kernel) {
+    if ((kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        gb_check_race_end();
+    }
+    gb_check_flush(kernel);
+}
+
+void gb_check_workgroups(const gb_cpu_launch_info *launch, char *shared, size_t stride, uint32_t blocks) {
+    if (mine == NULL) {
+        mine = gb_allocate(sizeof *mine); /* for as long as the thread lives, which is as long as the program */
+    }
+    mine->launch = launch;
+    mine->shared = shared;
+    mine->stride = stride;
+    mine->stack_top = __builtin_frame_address(0);
+    for (uint32_t i = 0; i < blocks; i++) {
+        mine->groups[i].begun = false;
+    }
+}
+
+/* ---- indices ---- */
+
+static uint64_t linear_block(const gb_cpu_item *item) {
+    const uint32_t *id = item->block_id;
+    return ((uint64_t)id[2] * item->grid_dim[1] + id[1]) * item->grid_dim[0] + id[0];
+}
+
+struct gb_check_finding gb_check_start(enum gb_check_kind kind, const gb_cpu_item *item, uint32_t site) {
+    struct gb_check_finding finding = {.kind = kind, .kernel = item->kernel, .block = linear_block(item)};
+    const uint32_t *dim = item->block_dim;
+    const uint32_t *id = item->thread_id;
+    finding.item = (id[2] * dim[1] + id[1]) * dim[0] + id[0];
+    memcpy(finding.by.block, item->block_id, sizeof finding.by.block);
+    memcpy(finding.by.item, item->thread_id, sizeof finding.by.item);
+    finding.by.site = site;
+    finding.other.site = GB_CHECK_NOWHERE;
+    return finding;
+}
+
+/* Whether the indices are in bounds, as the compiled condition has it. */
+static bool inside(uint64_t first, uint64_t count, uint64_t step, uint64_t size) {
+    if (count == 0) {
+        return true;
+    }
+    uint64_t last = first + (count - 1) * step;
+    return first < size && last < size && count <= size;
+}
+
+static bool note_bounds(const gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                        uint64_t step, uint64_t size, bool view) {
+    if (inside(first, count, step, size)) {
+        return false; /* it is another dimension's index that is wrong */
+    }
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_BOUNDS, item, site);
+    finding.view = view;
+    finding.dimension = dimension;
+    finding.first = first;
+    finding.count = count;
+    finding.step = step;
+    finding.size = size;
+    gb_check_note(&finding);
+    return true;
+}
+
+void gb_check_bounds(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                     uint64_t step, uint64_t size) {
+    (void)note_bounds(item, site, dimension, first, count, step, size, false);
+}
+
+void gb_check_view(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                   uint64_t step, uint64_t size) {
+    if (note_bounds(item, site, dimension, first, count, step, size, true)) {
+        gb_check_end(); /* accesses are checked by the view's sizes: none could be trusted from here on */
+    }
+}
+
+/* ---- workgroups ---- */
+
+static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
+    const uint32_t *dim = item->block_dim;
+    memcpy(group->block, item->block_id, sizeof group->block);
+    group->begun = true;
+    memset(group->epochs, 0, (size_t)dim[0] * dim[1] * dim[2] * sizeof *group->epochs);
+    group->segment_count = 0;
+    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
+        gb_check_bytes_reset(&group->bytes, (size_t)(item->dynamic - item->shared) + item->dynamic_bytes);
+    }
+}
+
+static struct workgroup *group_of(const gb_cpu_item *item) {
+    struct workgroup *group = &mine->groups[(size_t)(item->shared - mine->shared) / mine->stride];
+    if (!group->begun || memcmp(group->block, item->block_id, sizeof group->block) != 0) {
+        begin_group(group, item);
+    }
+    return group;
+}
+
+void gb_check_meet(gb_cpu_item *item) {
+    group_of(item)->epochs[item->linear_id]++;
+}
+
+static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item) {
+    uint32_t epoch = group->epochs[item->linear_id];
+    if (epoch >= group->segment_capacity) {
+        uint32_t capacity = 2 * epoch + 16;
+        uint32_t *grown = gb_allocate(capacity * sizeof *grown);
+        if (group->segments != NULL) {
+            memcpy(grown, group->segments, group->segment_count * sizeof *grown);
+        }
+        free(group->segments);
+        group->segments = grown;
+        group->segment_capacity = capacity;
+    }
+    for (; group->segment_count <= epoch; group->segment_count++) {
+        group->segments[group->segment_count] = 0;
+    }
+    if (group->segments[epoch] == 0) {
+        group->segments[epoch] = gb_check_segment(linear_block(item));
+    }
+    return group->segments[epoch];
+}
+
+/* ---- accesses ---- */
+
+/* Whether only this work-item can know the address: it lies in the frames of the kernel. */
+static bool is_private(const gb_cpu_item *item, uint64_t address) {
+    uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    if (item->kernel->run == NULL) {
+        return address >= frame && address - frame < GB_FIBER_STACK_BYTES;
+    }
+    return address >= frame && address < (uint64_t)(uintptr_t)mine->stack_top;
+}
+
+static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position) {
+    position[0] = (uint32_t)(linear % dim[0]);
+    position[1] = (uint32_t)(linear / dim[0] % dim[1]);
+    position[2] = (uint32_t)(linear / dim[0] / dim[1]);
+}
+
+static void check_race(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
+                       uint64_t address, uint64_t bytes, bool shared) {
+    struct gb_check_conflict conflict;
+    uint32_t segment = segment_of(group, item);
+    if (!gb_check_race_access(address, bytes, mode, shared, segment, item->linear_id, site, &conflict)) {
+        return;
+    }
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_RACE, item, site);
+    finding.by.mode = mode;
+    finding.address = shared ? address - (uint64_t)(uintptr_t)item->shared : address;
+    finding.bytes = bytes;
+    finding.workgroup_memory = shared;
+    position_of(conflict.block, item->grid_dim, finding.other.block);
+    position_of(conflict.item, item->block_dim, finding.other.item);
+    finding.other.site = conflict.site;
+    finding.other.mode = conflict.mode;
+    gb_check_note(&finding);
+}
+
+static void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
+                              uint64_t offset, uint64_t bytes) {
+    if (mode != GB_CHECK_WRITE && !gb_check_bytes_all(&group->bytes, offset, bytes)) {
+        struct gb_check_finding finding = gb_check_start(GB_CHECK_UNINITIALIZED, item, site);
+        finding.by.mode = mode;
+        finding.address = offset;
+        finding.bytes = bytes;
+        finding.workgroup_memory = true;
+        gb_check_note(&finding);
+    }
+    if (mode != GB_CHECK_READ) {
+        gb_check_bytes_set(&group->bytes, offset, bytes);
+    }
+}
+
+void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode, uint64_t address, uint64_t bytes) {
+    uint32_t flags = item->kernel->flags;
+    uint64_t shared_bytes = (uint64_t)(item->dynamic - item->shared) + item->dynamic_bytes;
+    uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
+    bool shared = offset < shared_bytes && bytes <= shared_bytes - offset;
+    if (bytes == 0 || (!shared && is_private(item, address))) {
+        return;
+    }
+    struct workgroup *group = group_of(item);
+    if (shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
+        check_initialized(item, group, site, mode, offset, bytes);
+    }
+    if ((flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        check_race(item, group, site, mode, address, bytes, shared);
+    }
+}
+
+/* ---- barriers ---- */
+
+void gb_check_divergence(const gb_cpu_item *waiting, uint32_t site, uint32_t arrived, uint32_t expected,
+                                   const gb_cpu_item *absent, uint32_t other_site) {
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_BARRIER, waiting, site);
+    finding.arrived = arrived;
+    finding.expected = expected;
+    if (absent != NULL) {
+        finding.other.site = other_site;
+        memcpy(finding.other.block, absent->block_id, sizeof finding.other.block);
+        memcpy(finding.other.item, absent->thread_id, sizeof finding.other.item);
+    }
+    gb_check_note(&finding);
+}

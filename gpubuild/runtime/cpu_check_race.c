@@ -1,0 +1,359 @@
+/* cpu_check_race.c: data races, by what was last done to each piece of memory.
+ *
+ * Two accesses of a launch race when one writes, not both are atomic, and nothing orders them: they are
+ * of different workgroups, or of different work-items of a workgroup between the same two barriers. That is
+ * a matter of who and where, not of when: launches that are checked run on one thread.
+ *
+ * Memory is divided into pages, and each page into cells as small as the smallest access to it. A cell
+ * keeps the last write, and enough reads and atomic accesses to find one that a later access is in conflict
+ * with, if there is any: two work-items between the latest two barriers, and one of another workgroup. */
+#include "cpu_check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PAGE_BITS = 12,
+    PAGE_BYTES = 1 << PAGE_BITS,
+    LARGEST_CELL_BITS = 3, /* 8 bytes */
+    RECENT_PAGES = 256,
+    ITEM_BITS = 10,
+    SITE_BITS = 22
+};
+
+/* An access: segment, site and work-item in one number; 0 for none. */
+typedef uint64_t entry;
+
+/* Accesses that do not exclude each other. */
+struct group {
+    entry latest;
+    entry same_segment; /* by another work-item than `latest`, in its segment */
+    entry other_block;
+};
+
+struct details {
+    entry write;
+    struct group reads;
+    struct group atomics;
+};
+
+/* Most cells are used by one work-item at a time. Others have details. */
+struct cell {
+    entry write; /* HAS_DETAILS: `read` is their address */
+    entry read;
+};
+
+#define HAS_DETAILS UINT64_MAX
+
+struct page {
+    uint64_t number;
+    uint32_t cell_bits;
+    struct cell *cells;
+};
+
+/* Who accesses. */
+struct access {
+    entry entry;
+    uint32_t segment;
+    uint64_t block;
+    uint32_t item;
+    uint32_t mode;
+    bool workgroup_memory;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct page *pages; /* a hash table; number 0 is free: nothing lies on page 0 */
+    size_t capacity;    /* a power of two */
+    size_t count;
+    struct page *recent[RECENT_PAGES];
+    uint64_t *blocks; /* of the launch's segments */
+    size_t block_capacity;
+    uint32_t first_segment; /* of the launch */
+    uint32_t next_segment;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
+
+/* ---- launches and segments ---- */
+
+static void forget_pages(void) {
+    for (size_t i = 0; i < state.capacity; i++) {
+        struct page *page = &state.pages[i];
+        if (page->number == 0) {
+            continue;
+        }
+        for (size_t c = 0; c < (size_t)PAGE_BYTES >> page->cell_bits; c++) {
+            if (page->cells[c].write == HAS_DETAILS) {
+                free((void *)(uintptr_t)page->cells[c].read);
+            }
+        }
+        free(page->cells);
+    }
+    free(state.pages);
+    state.pages = NULL;
+    state.capacity = state.count = 0;
+    memset(state.recent, 0, sizeof state.recent);
+}
+
+void gb_check_race_begin(void) {
+    pthread_mutex_lock(&state.lock);
+    state.first_segment = state.next_segment;
+}
+
+/* Between launches the host and other launches are in order with everything: nothing needs be kept. */
+void gb_check_race_end(void) {
+    forget_pages();
+    state.next_segment = 1;
+    pthread_mutex_unlock(&state.lock);
+}
+
+uint32_t gb_check_segment(uint64_t block) {
+    size_t index = state.next_segment - state.first_segment;
+    if (state.next_segment == UINT32_MAX) {
+        gb_fatal(NULL, "a launch has too many workgroups and barriers to be checked for races");
+    }
+    if (index >= state.block_capacity) {
+        size_t capacity = 2 * index + 1024;
+        uint64_t *grown = gb_allocate(capacity * sizeof *grown);
+        if (state.blocks != NULL) {
+            memcpy(grown, state.blocks, index * sizeof *grown);
+        }
+        free(state.blocks);
+        state.blocks = grown;
+        state.block_capacity = capacity;
+    }
+    state.blocks[index] = block;
+    return state.next_segment++;
+}
+
+/* ---- entries ---- */
+
+static uint32_t segment_of(entry e) {
+    return (uint32_t)(e >> 32);
+}
+
+static uint32_t item_of(entry e) {
+    return (uint32_t)e & ((1u << ITEM_BITS) - 1);
+}
+
+static uint64_t block_of(entry e) {
+    return state.blocks[segment_of(e) - state.first_segment];
+}
+
+/* Whether an entry can matter to the access at all. */
+static bool is_live(entry e, const struct access *now) {
+    return e != 0 && (!now->workgroup_memory || segment_of(e) == now->segment || block_of(e) == now->block);
+}
+
+/* Whether nothing orders the two. */
+static bool is_concurrent(entry e, const struct access *now) {
+    if (e == 0 || e == now->entry) {
+        return false;
+    }
+    if (segment_of(e) == now->segment) {
+        return item_of(e) != now->item;
+    }
+    return !now->workgroup_memory && block_of(e) != now->block;
+}
+
+static entry concurrent_in(const struct group *group, const struct access *now) {
+    if (is_concurrent(group->latest, now)) {
+        return group->latest;
+    }
+    if (is_concurrent(group->same_segment, now)) {
+        return group->same_segment;
+    }
+    return is_concurrent(group->other_block, now) ? group->other_block : 0;
+}
+
+static void add(struct group *group, const struct access *now) {
+    entry latest = group->latest;
+    if (!is_live(latest, now)) {
+        *group = (struct group){.latest = now->entry};
+    } else if (segment_of(latest) == now->segment) {
+        if (item_of(latest) != now->item && group->same_segment == 0) {
+            group->same_segment = now->entry;
+        }
+    } else {
+        if (block_of(latest) != now->block) {
+            group->other_block = latest;
+        }
+        group->latest = now->entry;
+        group->same_segment = 0;
+    }
+}
+
+/* ---- cells ---- */
+
+static struct page *table_slot(uint64_t number) {
+    size_t at = (size_t)((number * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (state.capacity - 1);
+    while (state.pages[at].number != 0 && state.pages[at].number != number) {
+        at = (at + 1) & (state.capacity - 1);
+    }
+    return &state.pages[at];
+}
+
+static void grow_table(void) {
+    struct page *old = state.pages;
+    size_t count = state.capacity;
+    state.capacity = count == 0 ? 1024 : 2 * count;
+    state.pages = gb_allocate(state.capacity * sizeof *state.pages);
+    for (size_t i = 0; i < count; i++) {
+        if (old[i].number != 0) {
+            *table_slot(old[i].number) = old[i];
+        }
+    }
+    free(old);
+    memset(state.recent, 0, sizeof state.recent);
+}
+
+static struct page *find_page(uint64_t number, uint32_t cell_bits) {
+    struct page **recent = &state.recent[number % RECENT_PAGES];
+    if (*recent != NULL && (*recent)->number == number) {
+        return *recent;
+    }
+    if (2 * state.count >= state.capacity) {
+        grow_table();
+    }
+    struct page *page = table_slot(number);
+    if (page->number == 0) {
+        *page = (struct page){.number = number, .cell_bits = cell_bits};
+        page->cells = gb_allocate(((size_t)PAGE_BYTES >> cell_bits) * sizeof *page->cells);
+        state.count++;
+    }
+    *recent = page;
+    return page;
+}
+
+static struct details *details_of(struct cell *cell) {
+    return (struct details *)(uintptr_t)cell->read;
+}
+
+/* Divide the cells of a page, each into parts with the same history. */
+static void divide(struct page *page, uint32_t cell_bits) {
+    size_t parts = (size_t)1 << (page->cell_bits - cell_bits);
+    size_t count = (size_t)PAGE_BYTES >> page->cell_bits;
+    struct cell *cells = gb_allocate(count * parts * sizeof *cells);
+    for (size_t i = 0; i < count * parts; i++) {
+        struct cell *from = &page->cells[i / parts];
+        cells[i] = *from;
+        if (from->write == HAS_DETAILS && i % parts != 0) {
+            struct details *copy = gb_allocate(sizeof *copy);
+            *copy = *details_of(from);
+            cells[i].read = (uint64_t)(uintptr_t)copy;
+        }
+    }
+    free(page->cells);
+    page->cells = cells;
+    page->cell_bits = cell_bits;
+}
+
+static struct details *add_details(struct cell *cell) {
+    struct details *details = gb_allocate(sizeof *details);
+    details->write = cell->write;
+    details->reads.latest = cell->read;
+    cell->write = HAS_DETAILS;
+    cell->read = (uint64_t)(uintptr_t)details;
+    return details;
+}
+
+struct conflict {
+    entry entry; /* 0 for none */
+    uint32_t mode;
+};
+
+static struct conflict conflict_with(const struct details *details, const struct access *now) {
+    struct conflict found = {.entry = details->write, .mode = GB_CHECK_WRITE};
+    if (!is_concurrent(found.entry, now)) {
+        found.entry = 0;
+    }
+    if (found.entry == 0 && now->mode != GB_CHECK_READ) {
+        found = (struct conflict){.entry = concurrent_in(&details->reads, now), .mode = GB_CHECK_READ};
+    }
+    if (found.entry == 0 && now->mode != GB_CHECK_ATOMIC) {
+        found = (struct conflict){.entry = concurrent_in(&details->atomics, now), .mode = GB_CHECK_ATOMIC};
+    }
+    return found;
+}
+
+static struct conflict touch_details(struct details *details, const struct access *now) {
+    struct conflict found = conflict_with(details, now);
+    if (now->mode == GB_CHECK_READ) {
+        add(&details->reads, now);
+    } else if (now->mode == GB_CHECK_ATOMIC) {
+        add(&details->atomics, now);
+    } else {
+        /* What is in conflict with an earlier access is so with this one, or the two were reported. */
+        *details = (struct details){.write = now->entry};
+    }
+    return found;
+}
+
+static struct conflict touch(struct cell *cell, const struct access *now) {
+    struct conflict found = {.entry = 0};
+    if (cell->write == HAS_DETAILS) {
+        return touch_details(details_of(cell), now);
+    }
+    if (now->mode == GB_CHECK_ATOMIC) {
+        return touch_details(add_details(cell), now);
+    }
+    if (is_concurrent(cell->write, now)) {
+        found = (struct conflict){.entry = cell->write, .mode = GB_CHECK_WRITE};
+    }
+    if (now->mode == GB_CHECK_WRITE) {
+        if (found.entry == 0 && is_concurrent(cell->read, now)) {
+            found = (struct conflict){.entry = cell->read, .mode = GB_CHECK_READ};
+        }
+        *cell = (struct cell){.write = now->entry};
+    } else if (is_concurrent(cell->read, now)) {
+        add(&add_details(cell)->reads, now);
+    } else {
+        cell->read = now->entry;
+    }
+    return found;
+}
+
+/* ---- accesses ---- */
+
+static uint32_t alignment_bits(uint64_t address, uint64_t bytes) {
+    uint64_t both = address | bytes | 1u << LARGEST_CELL_BITS;
+    return (uint32_t)__builtin_ctzll(both);
+}
+
+bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
+                          uint32_t item, uint32_t site, struct gb_check_conflict *conflict) {
+    const struct access now = {
+        .entry = (uint64_t)segment << 32 | (uint64_t)site << ITEM_BITS | (item & ((1u << ITEM_BITS) - 1)),
+        .segment = segment,
+        .block = state.blocks[segment - state.first_segment],
+        .item = item,
+        .mode = mode,
+        .workgroup_memory = workgroup_memory,
+    };
+    uint32_t bits = alignment_bits(address, bytes);
+    struct conflict found = {.entry = 0};
+    for (uint64_t at = address; at < address + bytes;) {
+        struct page *page = find_page(at >> PAGE_BITS, bits);
+        if (page->cell_bits > bits) {
+            divide(page, bits);
+        }
+        uint64_t end = (at | (PAGE_BYTES - 1)) + 1;
+        end = end < address + bytes ? end : address + bytes;
+        for (; at < end; at += (uint64_t)1 << page->cell_bits) {
+            struct conflict here = touch(&page->cells[(at & (PAGE_BYTES - 1)) >> page->cell_bits], &now);
+            if (found.entry == 0) {
+                found = here;
+            }
+        }
+    }
+    if (found.entry == 0) {
+        return false;
+    }
+    *conflict = (struct gb_check_conflict){
+        .block = block_of(found.entry),
+        .item = item_of(found.entry),
+        .site = (uint32_t)(found.entry >> ITEM_BITS) & ((1u << SITE_BITS) - 1),
+        .mode = found.mode,
+    };
+    return true;
+}
