@@ -89,8 +89,8 @@ def make_parser() -> Parser:
 
 
 def _split_program_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """``run``'s own arguments and those after ``--``, which belong to the program."""
-    if "run" in arguments[:1] and "--" in arguments:
+    """The command's own arguments and those after ``--``, which belong to the program to be run."""
+    if arguments[:1] in (["run"], ["watch"]) and "--" in arguments:
         at = arguments.index("--")
         return list(arguments[:at]), list(arguments[at + 1 :])
     return list(arguments), []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpubuild.cli.options import Parser, add_command, add_project
+from gpubuild.cli.options import Parser, add_build_options, add_command, add_project
 
 GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
 
@@ -20,12 +20,21 @@ The page shows the last build that had something to do: its steps by worker, the
 ran and why, registers, spills, shared memory and sizes per kernel and target, with what changed.
 It is one file that loads nothing, fit to be kept by a CI job.
 """
+_WATCH_EPILOG = """\
+examples:
+  gpubuild watch                    every program, until Ctrl-C
+  gpubuild watch --run edges -- in.ppm out.pgm
+                                    run it anew after each change; one still running is stopped
+
+Watched are the project file, the sources, every header and library that the build has read.
+"""
 
 
 def add_views(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add them."""
     _graph(commands)
     _report(commands)
+    _watch(commands)
 
 
 def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -57,3 +66,13 @@ def _report(commands: argparse._SubParsersAction[Parser]) -> None:
         "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
         help="where to write it (default: report.html)",
     )  # fmt: skip
+
+
+def _watch(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "watch", "build, and build again whenever a file changes", epilog=_WATCH_EPILOG
+    )
+    parser.usage = "gpubuild watch [options] [PROGRAM…] [-- ARGUMENTS]"
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
+    parser.add_argument("--run", action="store_true", help="run the program after each build that went well")
+    add_build_options(parser)

@@ -36,6 +36,7 @@ LAYER = {
     "runner": 6,
     "proof": 6,
     "buildlog": 6,
+    "watching": 6,
     "reporting": 7,
     "schedule": 7,
     "build": 8,

@@ -1,0 +1,115 @@
+"""``gpubuild watch``: build, then build again whenever a file changes; ``--run`` runs the program anew."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from gpubuild.cli.build import build
+from gpubuild.cli.console import Console, paint
+from gpubuild.cli.project import build_folder, shown
+from gpubuild.config.load import load_project
+from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.graph.layout import Layout
+from gpubuild.settings import program_environment
+from gpubuild.toolchain.foreground import Foreground
+from gpubuild.watching import (
+    LOOK_SECONDS,
+    Seen,
+    baseline,
+    changes,
+    look,
+    named_files,
+    read_by_build,
+    settle,
+)
+
+_LISTED = 3
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command. It ends by Ctrl-C only, with the exit code of an interrupted command."""
+    console: Console = options.console
+    if options.program_arguments and not options.run:
+        raise UsageError("arguments after -- are the program's, which --run runs", hint="add --run")
+    if not options.file.is_file():
+        load_project(options.file)  # to say what is wrong
+    root = options.file.absolute().parent
+    layout = Layout(root=root, build_dir=build_folder(options, root))
+    program: Foreground | None = None
+    try:
+        while True:
+            before = look([*named_files(options.file, load_project), *read_by_build(layout)])
+            executable = _build(options)
+            # What the file names now: it may have been changed, too.
+            named = named_files(options.file, load_project)
+            seen = baseline(before, named, read_by_build(layout))
+            if executable is not None:
+                program = Foreground(executable, options.program_arguments, program_environment())
+            elif not options.quiet:
+                console.note(paint("watching for changes; Ctrl-C ends", "dim", on=console.color_err))
+            _wait(seen, program, console)
+            changed = settle(seen)
+            if program is not None:
+                program.stop()
+                program = None
+            if not options.quiet:
+                console.note(paint(_told(changed), "bold", on=console.color_err))
+    except KeyboardInterrupt:
+        raise InterruptedBuildError("stopped watching") from None
+    finally:
+        if program is not None:
+            program.stop()
+
+
+def _build(options: argparse.Namespace) -> Path | None:
+    """Build, and show what is wrong with it; the program to run, if there is one to be run."""
+    console: Console = options.console
+    try:
+        name = _program(options) if options.run else ""
+        outcome = build(options, to_err=True)
+    except InterruptedBuildError:
+        raise
+    except GpubuildError as error:  # to be mended in some file
+        console.error(error)
+        return None
+    report = outcome.report
+    if not options.quiet:
+        from gpubuild.cli.progress import summary_line
+
+        console.note(summary_line(report.steps, report.seconds))
+    return report.executables.get(name) if report.ok else None
+
+
+def _program(options: argparse.Namespace) -> str:
+    """The one program to run, which is then the one to build. Raises ``UsageError``, ``ConfigError``."""
+    if len(options.programs) == 1:
+        name: str = options.programs[0]
+        return name
+    known = tuple(load_project(options.file).programs)
+    if options.programs or len(known) != 1:
+        raise UsageError(
+            f"--run runs one program; {options.file} has " + ", ".join(known),
+            hint=f"gpubuild watch --run {known[0]}" if known else "add one under programs:",
+        )
+    return known[0]
+
+
+def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
+    """Until a file is another; meanwhile tell how the program ended."""
+    told = program is None
+    while not changes(seen):
+        if program is not None and not told and (code := program.ended()) is not None:
+            told = True
+            how = f"killed by signal {-code}" if code < 0 else f"exited with {code}"
+            if not console.quiet:
+                text = f"{how}; watching for changes, Ctrl-C ends"
+                console.note(paint(text, "dim" if code == 0 else "red", on=console.color_err))
+        time.sleep(LOOK_SECONDS)
+
+
+def _told(changed: list[Path]) -> str:
+    listed = ", ".join(shown(path) for path in changed[:_LISTED])
+    more = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
+    return f"changed: {listed}{more}" if changed else "changed, and back again"

@@ -1,0 +1,98 @@
+"""Watching: notices when a file that a build has read is another one now.
+
+By polling: a system call per file and look, some hundred files, a fifth of a second between looks.
+That costs next to nothing, and it works on network folders and in containers, where notices from
+the kernel do not arrive; the files include headers all over the system, which lie in no one folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from gpubuild.errors import GpubuildError
+from gpubuild.graph.layout import Layout
+from gpubuild.model.project import Project
+from gpubuild.receipt import stat_of
+from gpubuild.state import BuildState
+
+Stat = tuple[int, int, int, int]
+Seen = Mapping[Path, Stat | None]  # None: there is no such file
+
+LOOK_SECONDS = 0.2
+_QUIET_SECONDS = 0.1  # an editor or `git switch` is done when nothing changed for so long
+_PATIENCE_SECONDS = 2.0  # but a file that never rests is built as it is
+
+
+def look(paths: Iterable[Path]) -> dict[Path, Stat | None]:
+    """What the files are like now."""
+    found: dict[Path, Stat | None] = {}
+    for path in paths:
+        try:
+            found[path] = stat_of(path)
+        except OSError:
+            found[path] = None
+    return found
+
+
+def changes(before: Seen) -> list[Path]:
+    """Files that are not what they were, in the order of ``before``."""
+    now = look(before)
+    return [path for path in before if now[path] != before[path]]
+
+
+def named_files(file: Path, load: Callable[[Path], Project]) -> list[Path]:
+    """The project file and all that it names; only itself when it cannot be read."""
+    found = [file.absolute()]
+    try:
+        project = load(file)
+    except GpubuildError:
+        return found
+    for target in project.targets.values():
+        found += target.device_libs
+    for program in project.programs.values():
+        found += program.sources
+        found += [path for libraries in program.device_libs.values() for path in libraries]
+        found += [path for override in program.modules.values() for path in override.device_libs]
+    return list(dict.fromkeys(found))
+
+
+def read_by_build(layout: Layout) -> dict[Path, Stat]:
+    """Every file outside the build folder that builds have read, as it was when one did."""
+    known = BuildState(layout.state_file, layout.root).files.dump()
+    found: dict[Path, Stat] = {}
+    for name, (stat, _, _) in known.items():
+        path = Path(name)
+        if not path.is_relative_to(layout.build_dir):
+            size, mtime, ctime, inode = stat
+            found[path] = (size, mtime, ctime, inode)
+    return found
+
+
+def baseline(before: Seen, named: Iterable[Path], read: Mapping[Path, Stat]) -> dict[Path, Stat | None]:
+    """What a build that was begun after ``before`` has seen, to compare later looks with.
+
+    A file of an earlier look counts as it was then, so that one that was saved while the build
+    ran is noticed. One that this build read for the first time counts as the build read it.
+    """
+    seen: dict[Path, Stat | None] = {}
+    for path in (*named, *read):
+        if path not in seen:
+            seen[path] = before[path] if path in before else read.get(path)
+    return seen
+
+
+def settle(
+    seen: Seen, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
+) -> list[Path]:
+    """Wait until files that are changing have come to rest; what differs from ``seen`` then."""
+    deadline = clock() + _PATIENCE_SECONDS
+    last = look(seen)
+    while clock() < deadline:
+        sleep(_QUIET_SECONDS)
+        now = look(seen)
+        if now == last:
+            break
+        last = now
+    return [path for path in seen if last[path] != seen[path]]

@@ -1,0 +1,89 @@
+"""Watching: what counts as changed, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpubuild.errors import UsageError
+from gpubuild.graph.layout import Layout
+from gpubuild.state import BuildState
+from gpubuild.watching import baseline, changes, look, named_files, read_by_build, settle
+
+
+def test_every_kind_of_change(tmp_path: Path) -> None:
+    same, edited, gone, new, replaced = (tmp_path / n for n in ("same", "edited", "gone", "new", "replaced"))
+    for path in (same, edited, gone, replaced):
+        path.write_text("1")
+    seen = look([same, edited, gone, new, replaced, tmp_path / "never"])
+    assert changes(seen) == []
+    edited.write_text("22")
+    gone.unlink()
+    new.write_text("1")
+    (tmp_path / "other").write_text("1")  # as editors save: under another name, then renamed
+    (tmp_path / "other").replace(replaced)
+    assert changes(seen) == [edited, gone, new, replaced]
+
+
+def test_a_file_saved_during_a_build_counts(tmp_path: Path) -> None:
+    early, header = tmp_path / "early", tmp_path / "header.h"
+    early.write_text("1")
+    header.write_text("1")
+    before = look([early])
+    read = {early: look([early])[early], header: look([header])[header]}
+    early.write_text("22")  # after the look, while the build ran: the build may have read either
+    read[early] = look([early])[early]
+    seen = baseline(before, [early], read)
+    assert changes(seen) == [early]
+    header.write_text("22")  # after this build had read it for the first time
+    assert changes(seen) == [early, header]
+
+
+def test_what_earlier_builds_had_read_starts_nothing(tmp_path: Path) -> None:
+    # An entry of the state that is out of date, of a file that nothing reads any more.
+    path = tmp_path / "old.h"
+    path.write_text("1")
+    before = look([path])
+    assert changes(baseline(before, [], {path: (0, 0, 0, 0)})) == []
+
+
+def test_named_and_read_files(tmp_path: Path) -> None:
+    file = tmp_path / "targets.yaml"
+    project_files = named_files(file, _refuse)
+    assert project_files == [file]
+    layout = Layout(root=tmp_path, build_dir=tmp_path / "build")
+    state = BuildState(layout.state_file, tmp_path)
+    (tmp_path / "a.mlir").write_text("1")
+    layout.program_dir("app").mkdir(parents=True)
+    (layout.program_dir("app") / "host.o").write_text("1")
+    state.files.digest(tmp_path / "a.mlir")
+    state.files.digest(layout.program_dir("app") / "host.o")
+    state.save()
+    assert read_by_build(layout) == look([tmp_path / "a.mlir"])
+
+
+def _refuse(_: Path):
+    raise UsageError("broken")
+
+
+@pytest.mark.parametrize("writes", [0, 3, 1000])
+def test_it_waits_until_nothing_moves_but_not_for_ever(tmp_path: Path, writes: int) -> None:
+    path = tmp_path / "a"
+    path.write_text("")
+    seen = look([path])
+    path.write_text("1")
+    slept = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal slept
+        slept += 1
+        if slept <= writes:
+            path.write_text("1" * (slept + 2))
+
+    assert settle(seen, sleep, clock=lambda: slept * 0.1) == [path]
+    assert slept == min(writes + 1, 20)
+
+
+def test_changed_and_back_again(tmp_path: Path) -> None:
+    assert settle(look([tmp_path / "a"]), lambda _: None) == []
