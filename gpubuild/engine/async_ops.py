@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine import host_memory, mlir, token_flow
+from gpubuild.engine import host_memory, mlir, token_flow, token_passing
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.token_flow import TOKEN_TYPE, is_token
 
@@ -50,6 +50,7 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     token_flow.check(module, source)
     for op in _async_ops(module.operation):
         _normalize_op(op)
+    token_passing.lower(module)
     token_flow.fork(module)
     host_memory.call_runtime(module)
     token_flow.release(module)

@@ -13,13 +13,13 @@ from mlir import ir
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.token_flow import TOKEN_TYPE, declare, is_join, is_token
+from gpubuild.engine.token_mark import local_array, mark
 from gpubuild.errors import Diagnostic, StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
 # Which memory drivers give to host code: 0 is memory of any kind, 1 is global.
 _SPACES = (0, 1)
 _FUNCTIONS = {"gpu.memcpy": "gpubuildMemcpy", "gpu.memset": "gpubuildMemset"}
-_SCOPES = frozenset({"func.func", "async.execute", "async.func"})
 
 
 def check(module: ir.Module, source: SourceText | None = None) -> None:
@@ -206,15 +206,9 @@ def _call(op: ir.Operation) -> None:
     emit.op("func.call", [address, second, *numbers, token], [], callee)
     result = op.results[0]
     if any(is_join(use.owner) for use in result.uses):
-        token = _mark(emit, op, token)
+        token = mark(op, token)
     result.replace_all_uses_with(token)
     op.erase()
-
-
-def _mark(emit: Emitter, op: ir.Operation, token: ir.Value) -> ir.Value:
-    """A token of its own for this point of the stream: upstream records events where tokens are made."""
-    nothing = _local(op, 0, ir.IntegerType.get_signless(8))
-    return emit.op("gpu.memcpy", [token, nothing, nothing], [ir.Type.parse(TOKEN_TYPE)]).results[0]
 
 
 def _described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, list[ir.Value]]:
@@ -232,19 +226,7 @@ def _described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, li
 
 def _stored(emit: Emitter, op: ir.Operation, values: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
     """The address of a local array of these values."""
-    local = _local(op, max(1, len(values)), kind)
+    local = local_array(op, max(1, len(values)), kind)
     for number, value in enumerate(values):
         emit.op("memref.store", [value, local, emit.constant(number)], [])
     return emit.op("memref.extract_aligned_pointer_as_index", [local], [ir.IndexType.get()]).results[0]
-
-
-def _local(op: ir.Operation, count: int, kind: ir.Type) -> ir.Value:
-    """An array on the stack, made where the function begins: a loop must not make one each time round."""
-    scope = op.parent.operation
-    while scope.name not in _SCOPES:
-        scope = scope.parent.operation
-    start = scope.regions[0].blocks[0].operations[0]
-    sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
-    return (
-        Emitter(start.operation).op("memref.alloca", [], [ir.MemRefType.get([count], kind)], sizes).results[0]
-    )

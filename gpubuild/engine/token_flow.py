@@ -2,9 +2,9 @@
 
 An operation with one dependency goes on in that dependency's stream, and waiting for a token on the
 host destroys its stream. Both are right only when every token is consumed once, in the block that
-makes it. Other consumers inside that block, loops and branches included, get streams of their own;
-tokens that are passed on as arguments or results are refused, because upstream would take them for
-events.
+makes it. Other consumers inside that block, loops and branches included, get streams of their own.
+Tokens that are passed on as arguments or results, which upstream would take for events, become
+streams that whoever receives them joins and releases (token_passing).
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 
 from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.token_mark import mark
 from gpubuild.errors import Diagnostic, StepError
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
+# Operations that hand tokens to a block, a region's results, a function or its caller.
+PASSING = frozenset(
+    {
+        "cf.br", "func.call", "func.return", "scf.condition", "scf.for", "scf.while", "scf.yield",
+    }
+)  # fmt: skip
 RELEASE = "gpubuildStreamRelease"  # runtime/strided.c
 JOIN = "gpubuildStreamJoin"
 
@@ -27,7 +34,7 @@ def is_token(value: ir.Value) -> bool:
 
 
 def check(module: ir.Module, source: SourceText | None = None) -> None:
-    """Raise ``StepError`` for tokens that pass through control flow or calls."""
+    """Raise ``StepError`` for tokens that are passed on in a way that cannot be followed."""
     lines = source or SourceText()
     found: list[Diagnostic] = []
     for op in _users(module):
@@ -39,8 +46,8 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
         raise StepError(
             "host code passes gpu tokens where they cannot be followed",
             diagnostics=found,
-            hint="end the chain with `gpu.wait [%token]` where it began, and begin another with "
-            "`%token = gpu.wait async`",
+            hint="use scf.for, scf.while or scf.if, or end the chain with `gpu.wait [%token]` where it "
+            "began, and begin another with `%token = gpu.wait async`",
         )
 
 
@@ -53,7 +60,8 @@ def fork(module: ir.Module) -> None:
     far = [token for token in _tokens(module) if _is_used_inside(token)]
     for token in far:
         for use in list({use.owner.operation: None for use in token.uses}):
-            _join_anew(use, token)
+            if use.name != "func.call":  # of ours, at the right place already
+                _join_anew(use, token)
     if far:
         declare(module, JOIN, [ir.Type.parse(TOKEN_TYPE)] * 2)
     seen: list[ir.Value] = []
@@ -87,6 +95,8 @@ def _join_anew(op: ir.Operation, token: ir.Value) -> None:
         callee = {"callee": ir.FlatSymbolRefAttr.get(JOIN)}
         ir.Operation.create("func.call", operands=[stream, token], attributes=callee)
     if is_join(op):
+        if needs_mark(op.results[0]):
+            stream = mark(op, stream)
         op.results[0].replace_all_uses_with(stream)
         op.erase()
         return
@@ -105,6 +115,12 @@ def _users(module: ir.Module) -> Iterator[ir.Operation]:
 
     module.operation.walk(visit)
     yield from found
+
+
+def needs_mark(token: ir.Value) -> bool:
+    """Whether an event will be recorded where ``token`` is made: it has to be made late enough."""
+    uses = [use.owner for use in token.uses]
+    return len(uses) > 1 or any(is_join(op) for op in uses)
 
 
 def is_join(op: ir.Operation) -> bool:
@@ -130,7 +146,10 @@ def release(module: ir.Module) -> None:
 
 
 def declare(module: ir.Module, name: str, operands: Sequence[ir.Type]) -> None:
-    """Declare a function of the runtime without results; tokens become streams in a call of it."""
+    """Declare a function of the runtime without results, once; tokens become streams in a call of it."""
+    symbols = (op.operation.attributes for op in module.body.operations)
+    if any("sym_name" in a and a["sym_name"].value == name for a in symbols):
+        return
     with ir.InsertionPoint(module.body), module.operation.location:
         attributes = {
             "sym_name": ir.StringAttr.get(name),
@@ -178,8 +197,8 @@ def _last_use(token: ir.Value) -> ir.Operation | None:
 
 
 def _refusal(op: ir.Operation) -> str:
+    if op.name in PASSING:
+        return ""
     if op.name.partition(".")[0] not in ("gpu", "async", "nvgpu"):
         return f"a gpu token is passed to '{op.name}'"
-    if any(is_token(o) and isinstance(o.owner, ir.Block) for o in op.operands):
-        return f"'{op.name}' depends on a token that comes from outside its block"
     return ""

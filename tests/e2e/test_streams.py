@@ -379,6 +379,93 @@ module attributes {gpu.container_module} {
   }
 PRINTS}
 """
+# A chain of kernels whose tokens pass through a function, a loop, branches, a while loop and blocks.
+PASSED = """
+module attributes {gpu.container_module} {
+  gpu.module @k {
+    gpu.func @affine(%m: memref<1000xi64>, %by: i64, %plus: i64) kernel {
+      %i = gpu.global_id x
+      %x = memref.load %m[%i] : memref<1000xi64>
+      %y = arith.muli %x, %by : i64
+      %z = arith.addi %y, %plus : i64
+      memref.store %z, %m[%i] : memref<1000xi64>
+      gpu.return
+    }
+  }
+  func.func private @step(%t: !gpu.async.token, %m: memref<1000xi64>, %by: i64, %plus: i64)
+      -> (!gpu.async.token, i64) {
+    %c10 = arith.constant 10 : index
+    %c100 = arith.constant 100 : index
+    %c1 = arith.constant 1 : index
+    %r = gpu.launch_func async [%t] @k::@affine blocks in (%c10, %c1, %c1) threads in (%c100, %c1, %c1)
+      args(%m : memref<1000xi64>, %by : i64, %plus : i64)
+    return %r, %plus : !gpu.async.token, i64
+  }
+  func.func private @forward(%t: !gpu.async.token) -> (!gpu.async.token, !gpu.async.token) {
+    return %t, %t : !gpu.async.token, !gpu.async.token
+  }
+  func.func @main() {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %n = arith.constant 20 : index
+    %last = arith.constant 999 : index
+    %one = arith.constant 1 : i64
+    %two = arith.constant 2 : i64
+    %three = arith.constant 3 : i64
+    %h = memref.alloc() : memref<1000xi64>
+    %other = memref.alloc() : memref<1000xi64>
+    %t0 = gpu.wait async
+    %d, %t1 = gpu.alloc async [%t0] () : memref<1000xi64>
+    %t2 = gpu.memset async [%t1] %d, %one : memref<1000xi64>, i64
+    // 1; then 20 times: times two plus one in even rounds, plus three in odd ones.
+    %t3 = scf.for %i = %c0 to %n step %c1 iter_args(%t = %t2) -> !gpu.async.token {
+      %r = arith.remui %i, %c2 : index
+      %odd = arith.cmpi eq, %r, %c1 : index
+      %next = scf.if %odd -> !gpu.async.token {
+        %a, %v = func.call @step(%t, %d, %one, %three)
+          : (!gpu.async.token, memref<1000xi64>, i64, i64) -> (!gpu.async.token, i64)
+        scf.yield %a : !gpu.async.token
+      } else {
+        %a, %v = func.call @step(%t, %d, %two, %one)
+          : (!gpu.async.token, memref<1000xi64>, i64, i64) -> (!gpu.async.token, i64)
+        scf.yield %a : !gpu.async.token
+      }
+      scf.yield %next : !gpu.async.token
+    }
+    // Both go on from here, in streams of their own, and meet again.
+    %t4, %t5 = call @forward(%t3) : (!gpu.async.token) -> (!gpu.async.token, !gpu.async.token)
+    %t6 = gpu.memcpy async [%t4] %h, %d : memref<1000xi64>, memref<1000xi64>
+    %t7 = gpu.memcpy async [%t5] %other, %d : memref<1000xi64>, memref<1000xi64>
+    %both = gpu.wait async [%t6, %t7]
+    cf.br ^next(%both : !gpu.async.token)
+  ^next(%b: !gpu.async.token):
+    %all = gpu.wait async [%b]
+    %again = gpu.wait async [%all]
+    %t8, %count = scf.while (%t = %again, %k = %c0) : (!gpu.async.token, index) -> (!gpu.async.token, index) {
+      %more = arith.cmpi ult, %k, %c2 : index
+      scf.condition(%more) %t, %k : !gpu.async.token, index
+    } do {
+    ^bb0(%t: !gpu.async.token, %k: index):
+      %a, %v = func.call @step(%t, %d, %one, %three)
+        : (!gpu.async.token, memref<1000xi64>, i64, i64) -> (!gpu.async.token, i64)
+      %m = arith.addi %k, %c1 : index
+      scf.yield %a, %m : !gpu.async.token, index
+    }
+    gpu.wait [%b]
+    %x = memref.load %h[%last] : memref<1000xi64>
+    %y = memref.load %other[%c0] : memref<1000xi64>
+    %t9 = gpu.memcpy async [%t8] %h, %d : memref<1000xi64>, memref<1000xi64>
+    gpu.wait [%t9]
+    %z = memref.load %h[%c0] : memref<1000xi64>
+    gpu.dealloc %d : memref<1000xi64>
+    call @show(%x) : (i64) -> ()
+    call @show(%y) : (i64) -> ()
+    call @show(%z) : (i64) -> ()
+    return
+  }
+PRINTS}
+"""
 PROGRAMS = {
     "meet": MEET,
     "diamond": DIAMOND,
@@ -387,6 +474,7 @@ PROGRAMS = {
     "tiles": TILES,
     "tasks": ASYNC,
     "loops": LOOPS,
+    "passed": PASSED,
 }
 
 
@@ -458,9 +546,17 @@ def test_tokens_from_before_a_loop(built: Path, threads: str) -> None:
     assert run(built, "loops", threads).out == "150\n"
 
 
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_tokens_that_are_passed_on(built: Path, threads: str) -> None:
+    value = 1
+    for number in range(20):
+        value = value + 3 if number % 2 else value * 2 + 1
+    assert run(built, "passed", threads).out == f"{value}\n{value}\n{value + 6}\n"
+
+
 def test_every_stream_and_event_is_destroyed(built: Path) -> None:
     environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "GPUBUILD_TRACE": "1"}
-    for name in ("loops", "diamond", "tiles", "fills", "tasks"):
+    for name in ("loops", "passed", "diamond", "tiles", "fills", "tasks"):
         done = subprocess.run(
             [built / name / name], env=environment, capture_output=True, text=True, timeout=120, check=True
         )

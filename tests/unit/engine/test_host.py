@@ -278,19 +278,26 @@ LOOP = """ %zero = arith.constant 0 : index
  %one = arith.constant 1 : index
  %t0 = gpu.wait async
 """
-LAUNCH_ONE = "@saxpy_kernels::@saxpy blocks in (%one, %one, %one) threads in (%one, %one, %one)"
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         (
-            f"""%r = scf.for %i = %zero to %n step %one iter_args(%t = %t0) -> (!gpu.async.token) {{
- %u = gpu.launch_func async [%t] {LAUNCH_ONE}
- scf.yield %u : !gpu.async.token
-}}
-gpu.wait [%r]""",
-            "a gpu token is passed to 'scf.yield'",
+            """%c = arith.cmpi eq, %n, %one : index
+ %t1 = gpu.wait async
+ %r = arith.select %c, %t0, %t1 : !gpu.async.token
+ gpu.wait [%r]""",
+            "a gpu token is passed to 'arith.select'",
+        ),
+        (
+            """%c = arith.cmpi eq, %n, %one : index
+ cf.cond_br %c, ^a(%t0 : !gpu.async.token), ^b
+^a(%t: !gpu.async.token):
+ gpu.wait [%t]
+ cf.br ^b
+^b:""",
+            "a gpu token is passed to 'cf.cond_br'",
         ),
     ],
 )
