@@ -59,6 +59,18 @@ def target_machine(triple: str, chip: str, features: str = "", opt_level: int = 
         )
 
 
+def has_fused_multiply_add(machine: binding.TargetMachine) -> bool:
+    """Whether ``machine`` has instructions for it; others call a slow function of the C library."""
+    text = (
+        "declare float @llvm.fma.f32(float, float, float)\n"
+        "define float @f(float %a, float %b, float %c) {\n"
+        "  %r = call float @llvm.fma.f32(float %a, float %b, float %c)\n  ret float %r\n}\n"
+    )
+    module = parse_assembly(text, new_context())
+    set_target(module, machine)
+    return re.search(r"\bfmaf\b", emit_assembly(module, machine)) is None
+
+
 def set_target(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
     """Give ``module`` the triple and data layout of ``machine``."""
     module.triple = machine.triple

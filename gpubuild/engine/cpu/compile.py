@@ -193,7 +193,8 @@ def link_libraries(build: CpuBuild) -> None:
         llvm.link_libraries(module, libraries)
     missing = [n for n in llvm.undefined_symbols(module) if n.startswith(mathlib.PREFIX)]
     if missing:
-        text = mathlib.library_text(missing, fast_math=build.params.fast_math)
+        fused = llvm.has_fused_multiply_add(build.machine)
+        text = mathlib.library_text(missing, fast_math=build.params.fast_math, fused=fused)
         llvm.link_library(module, text.encode(), "math functions")
     left = [n for n in llvm.undefined_symbols(module) if n.startswith(libdevice.PREFIX)]
     if left and io.has_tool("libdevice"):

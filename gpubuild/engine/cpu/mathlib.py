@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gpubuild.engine.cpu import polynomials
+
 PREFIX = "__nv_"
 
 # libdevice name without "f" for float → (LLVM intrinsic, number of operands)
@@ -67,13 +69,19 @@ PROVIDED = frozenset(
 )
 
 
-def library_text(names: Iterable[str], *, fast_math: bool = False) -> str:
-    """LLVM IR that defines those of ``names`` (``__nv_*``) that are known; the rest is left out."""
+def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool = False) -> str:
+    """LLVM IR that defines those of ``names`` (``__nv_*``) that are known; the rest is left out.
+
+    ``fused`` says that the CPU has instructions for a fused multiply-add.
+    """
     declarations: dict[str, None] = {}
     definitions = []
     for name in sorted(set(names)):
         if name.startswith(PREFIX):
-            body = _define(name.removeprefix(PREFIX), declarations, fast_math=fast_math)
+            plain = name.removeprefix(PREFIX)
+            own = plain.removeprefix("fast_")
+            body = polynomials.define(own, name, fused=fused, declarations=declarations)
+            body = body or _define(plain, declarations, fast_math=fast_math)
             if body:
                 definitions.append(body)
     return "\n".join([*declarations, *definitions]) + "\n"
