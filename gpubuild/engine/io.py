@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from gpubuild.model.job import Job, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-STAGE_FILE = "stage"  # in the workdir: the stage under way, read by the parent after a crash
+STAGE_FILE = "stage"  # in the workdir: its first line is the stage under way, read after a crash
 
 
 class StepIO:
@@ -32,6 +34,11 @@ class StepIO:
         self._scratch = job.workdir / "tmp"
         self._scratch.mkdir(exist_ok=True)
         self._stages: list[StageTime] = []
+        # Kept open: to open it again for each stage would cost more than many a stage.
+        self._stage_file = os.open(
+            job.workdir / STAGE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
+        )
+        weakref.finalize(self, os.close, self._stage_file)
         self._written: dict[str, Path] = {}
         self._discovered: list[tuple[str, Digest]] = []
         self._warnings: list[str] = []
@@ -133,7 +140,7 @@ class StepIO:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Name the stage under way: it is timed, set on errors, and known after a crash."""
-        (self._job.workdir / STAGE_FILE).write_text(name)
+        os.pwrite(self._stage_file, f"{name}\n".encode(), 0)  # what is left behind it is not read
         start = time.monotonic()
         try:
             yield

@@ -52,7 +52,7 @@ def parse(data: bytes, context: binding.ContextRef, *, name: str) -> binding.Mod
 def target_machine(triple: str, chip: str, features: str = "", opt_level: int = 3) -> binding.TargetMachine:
     """A code generator for position-independent code. ``chip`` and ``features`` are not checked:
     LLVM only warns about unknown ones, so use ``chips.check_chip`` first."""
-    _initialize()
+    initialize()
     with _reported(f"no code generator for {triple}"):
         return binding.Target.from_triple(triple).create_target_machine(
             cpu=chip, features=features, opt=opt_level, reloc="pic", codemodel="default"
@@ -192,7 +192,8 @@ def _owned_by_context(module: binding.ModuleRef) -> binding.ModuleRef:
 
 
 @cache
-def _initialize() -> None:
+def initialize() -> None:
+    """Register LLVM's code generators, once in a process."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     binding.initialize_native_asmparser()  # inline assembly in host code

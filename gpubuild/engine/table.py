@@ -79,11 +79,14 @@ def wants_preload(job: Job) -> bool:
 
 
 def preload() -> None:
-    """Import what steps need, once, before workers fork. Creates no MLIR context.
+    """Make what steps need, once, before jobs are forked: modules, code generators, an MLIR context.
 
-    Each job is a process of its own, so what is not loaded here is loaded by every job again:
-    without the stages themselves a small compile step takes a third longer.
+    Each job is a process of its own, so what is not made here is made by every job again. Starts no
+    thread, and runs nothing that a user has written.
     """
     import gpubuild.engine.bindings  # noqa: F401 - before anything imports mlir
     from gpubuild.engine import bundle, c, host, link, llvm, llvm_source, mlir, nvvm, outline, rocdl  # noqa: F401
     from gpubuild.engine.cpu import compile as cpu  # noqa: F401
+
+    llvm.initialize()
+    mlir.make_spare_context()

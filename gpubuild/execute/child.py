@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import io
 import os
@@ -18,10 +17,9 @@ from gpubuild.engine.io import no_room
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.execute.messages import Answer
 from gpubuild.model.job import Job, JobResult
+from gpubuild.toolchain.supervision import supervised_from_now
 
 LOG_FILE = "log"  # in the workdir: what the job wrote to stdout and stderr
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
 
 
 def run_child(job: Job, run: Callable[[Job], JobResult], answer_fd: int, parent: int) -> NoReturn:
@@ -42,7 +40,7 @@ def run_child(job: Job, run: Callable[[Job], JobResult], answer_fd: int, parent:
 def _isolate(parent: int) -> None:
     """Own process group, dead with the forker, deaf to the terminal's Ctrl-C."""
     os.setpgid(0, 0)
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    supervised_from_now()
     if os.getppid() != parent:  # it died before the call
         os._exit(1)
     signal.set_wakeup_fd(-1)

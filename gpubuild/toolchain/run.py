@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import shlex
@@ -10,17 +9,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpubuild.errors import StepError, ToolNotFoundError
 from gpubuild.settings import closed_environment
+from gpubuild.toolchain.supervision import die_with_parent, group_dies_with_parent, is_supervised
 from gpubuild.toolchain.zig import zig_environment
 
 MAX_OUTPUT_BYTES = 64 << 20  # of stdout or stderr; a tool that prints more is stuck in a loop
 _WATCH_SECONDS = 0.25  # how often a running tool's output and deadline are looked at
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +62,10 @@ def run_tool(
     """Run ``command`` (an absolute path and its arguments, never a shell line) and wait for it.
 
     ``environment`` is added to :func:`gpubuild.settings.closed_environment`. The child stays in
-    the caller's process group, so that whoever made the caller a group leader can end both; the
-    kernel kills it when the calling thread ends. It and its descendants are killed at the time-out
-    (``None`` or 0: none), on too much output, and when this call is interrupted.
+    the caller's process group, so that whoever made the caller a group leader can end both; it ends
+    when the calling thread does (see :mod:`gpubuild.toolchain.supervision`). It and its descendants
+    are killed at the time-out (``None`` or 0: none), on too much output, and when this call is
+    interrupted.
 
     Raises ``ToolNotFoundError`` when the executable vanished or cannot be executed, ``StepError``
     on a time-out or more than ``MAX_OUTPUT_BYTES`` of output. A non-zero exit raises nothing here:
@@ -79,13 +79,14 @@ def run_tool(
     try:
         _write_all(files[0], stdin)
         start = time.monotonic()
-        process = _start(argv, cwd, closed_environment(extra), files)
-        try:
-            _wait(process, argv, files[1:], start, timeout_seconds or None)
-        except BaseException:
-            _kill_tree(process.pid)
-            process.wait()
-            raise
+        with group_dies_with_parent() if is_supervised() else nullcontext():
+            process = _start(argv, cwd, closed_environment(extra), files)
+            try:
+                _wait(process, argv, files[1:], start, timeout_seconds or None)
+            except BaseException:
+                _kill_tree(process.pid)
+                process.wait()
+                raise
         seconds = time.monotonic() - start
         return ToolRun(
             command=argv,
@@ -113,7 +114,8 @@ def _start(
             stdin=files[0],
             stdout=files[1],
             stderr=files[2],
-            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - one prctl call, no locks taken
+            # Without a function to run in the child, Python has the tool share our memory until exec.
+            preexec_fn=None if is_supervised() else _die_with(os.getpid()),  # noqa: PLW1509 - one prctl call
         )
     except (OSError, subprocess.SubprocessError) as error:
         if not cwd.is_dir():
@@ -127,7 +129,7 @@ def _start(
 
 def _die_with(parent: int) -> Callable[[], None]:
     def before_exec() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        die_with_parent()
         if os.getppid() != parent:  # it died between fork and prctl
             os._exit(127)
 

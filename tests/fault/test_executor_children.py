@@ -28,7 +28,7 @@ from gpubuild.execute.local import LocalExecutor
 folder = Path(sys.argv[1])
 executor = LocalExecutor(2, run=run, preload=nothing)
 try:
-    futures = [executor.submit(make_job(folder / what, what)) for what in ("tool", "sleep in C", "sleep")]
+    futures = [executor.submit(make_job(folder / what, what)) for what in sys.argv[2:]]
     wait(futures)
 except KeyboardInterrupt:
     executor.cancel()
@@ -87,15 +87,20 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def start_build(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
-    """A build as a shell would start it, with its jobs under way; and all its descendants."""
-    build = subprocess.Popen(
-        [sys.executable, "-c", BUILD, str(folder)],
+def run_build(folder: Path, *jobs: str) -> subprocess.Popen[str]:
+    """A build as a shell would start it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", BUILD, str(folder), *jobs],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         start_new_session=True,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def start_build(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
+    """A build with its jobs under way, and all its descendants."""
+    build = run_build(folder, "tool", "sleep in C", "sleep")
     wait_for(folder / "tool" / "started")
     wait_for(folder / "sleep in C" / "stage")
     end = time.monotonic() + PATIENCE
@@ -138,11 +143,27 @@ def test_jobs_end_even_when_nobody_is_left_to_kill_them(folder: Path) -> None:
     while any(_alive(pid) for pid in jobs):
         assert time.monotonic() < end
         time.sleep(0.01)
-    for pid in others:  # the tools; those that the engine runs die with their job (toolchain.run)
+    for pid in others:  # tools run in a way of their own; for those of the engine see below
         if _alive(pid):
             os.kill(pid, signal.SIGKILL)
     build.communicate()
     assert_none_left(folder, pids)
+
+
+def test_the_engines_tools_and_their_children_end_even_then(folder: Path) -> None:
+    build = run_build(folder, "tool of the engine")
+    wait_for(folder / "tool of the engine" / "started")
+    end = time.monotonic() + PATIENCE
+    while len(processes(folder, str(folder / "sleeper"))) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    forker, *others = descendants_of(build.pid)
+    assert len(others) == 4  # job, shell, two sleepers
+    os.kill(build.pid, signal.SIGSTOP)
+    os.kill(forker, signal.SIGKILL)
+    os.kill(build.pid, signal.SIGKILL)
+    build.communicate()
+    assert_none_left(folder, others)
 
 
 def test_a_killed_forker_takes_everything_along(folder: Path) -> None:

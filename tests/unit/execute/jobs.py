@@ -17,6 +17,7 @@ from gpubuild.errors import StepError
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.params import LinkParams
 from gpubuild.model.step import StepKind
+from gpubuild.toolchain.run import run_tool
 
 
 def make_job(workdir: Path, what: str, *, timeout_seconds: float = 0.0) -> Job:
@@ -116,6 +117,12 @@ def run_tool_tree(job: Job, io: StepIO) -> None:
     subprocess.run(tool(job), cwd=job.workdir, check=False)
 
 
+def run_tool_as_the_engine_does(job: Job, io: StepIO) -> None:
+    sleeper = str(job.workdir.parent / "sleeper")
+    command = f"{sleeper} 600 & echo $$ > started; {sleeper} 600"
+    run_tool(("/bin/sh", "-c", command), cwd=job.workdir)
+
+
 def leave_a_tool_behind(job: Job, io: StepIO) -> None:
     subprocess.Popen(tool(job), cwd=job.workdir)
     wait_for(job.workdir / "started")
@@ -147,5 +154,6 @@ WHAT: dict[str, Callable[[Job, StepIO], object]] = {
     "big answer": big_answer,
     "die while answering": die_while_answering,
     "tool": run_tool_tree,
+    "tool of the engine": run_tool_as_the_engine_does,
     "leave a tool": leave_a_tool_behind,
 }

@@ -52,8 +52,8 @@ def test_where_a_job_runs(executor: LocalExecutor, tmp_path: Path) -> None:
     assert output(first, "cwd") == "/"
     assert output(first, "umask") == "0o22"
     assert output(first, "stdin") == ""
-    # 0 to 2, the pipe for the answer, and the listing itself: nothing of the parent's.
-    assert len(output(first, "fds").split()) == 5
+    # 0 to 2, the pipe for the answer, the name of the stage, and the listing: nothing of the parent's.
+    assert len(output(first, "fds").split()) == 6
     pid, group, parent = output(first, "pids").split()
     assert pid == group
     assert output(second, "pids").split()[0] != pid

@@ -1,0 +1,56 @@
+"""What the process that forks steps loads: enough for them, and nothing that a fork would break."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from gpubuild.engine import mlir
+
+LOADED = """
+import json, os, sys
+from gpubuild.engine import table
+table.preload()
+before = set(sys.modules)
+threads = len(os.listdir("/proc/self/task"))
+pid = os.fork()
+if pid == 0:
+    from gpubuild.engine import mlir
+    with mlir.context():
+        module = mlir.parse(open(sys.argv[1]).read())
+        names = [str(op) for op in module.body] and [mlir.gpu_modules(module)[0].name]
+        mlir.run_passes(module, "builtin.module(gpu.module(convert-gpu-to-nvvm),canonicalize)")
+    json.dump({
+        "threads": threads, "numpy": "numpy" in sys.modules, "names": names,
+        "loaded later": sorted(set(sys.modules) - before),
+    }, sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+SOURCE = """
+module attributes {gpu.container_module} {
+  gpu.module @m {
+    gpu.func @k(%x: f32) kernel { gpu.return }
+  }
+  func.func @main() { return }
+}
+"""
+
+
+def test_forks_find_all_they_need_and_no_thread(tmp_path: Path) -> None:
+    source = tmp_path / "k.mlir"
+    source.write_text(SOURCE)
+    done = subprocess.run([sys.executable, "-c", LOADED, source], capture_output=True, check=True)
+    loaded = json.loads(done.stdout)
+    assert loaded == {"threads": 1, "numpy": False, "names": ["gpu.module"], "loaded later": []}
+
+
+def test_a_spare_context_is_used_once() -> None:
+    mlir.make_spare_context()
+    mlir.make_spare_context()
+    with mlir.context() as first:
+        assert mlir.parse("module {}").context == first
+    with mlir.context() as second:
+        assert second is not first
+    assert first.emit_error_diagnostics and second.emit_error_diagnostics
