@@ -31,6 +31,7 @@ class DeviceBuild:
     module: binding.ModuleRef = None  # set by the stage `lower`
     machine: binding.TargetMachine = None
     assembly: str = ""
+    link_arguments: list[str] = field(default_factory=list)  # AMD: what ld.lld is given
     kernels: list[KernelInfo] = field(default_factory=list)
 
     @property

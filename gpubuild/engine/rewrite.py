@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import exchange, expand
+from gpubuild.engine import exchange, expand, messages
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.patterns import apply_patterns
@@ -38,10 +38,6 @@ _LANE_EXCHANGES = frozenset(
 )
 _MATRIX_ELEMENT = re.compile(r"x([a-z]+\d+)")
 _MATRIX_FUNCTIONS = frozenset({"addf", "mulf", "divf", "maxf", "minf", "subf", "negatef"})
-_UNSUPPORTED_ON_AMD = {
-    "gpu.printf": "printing from a kernel is not supported on AMD GPUs",
-    "cf.assert": "assertions in a kernel are not supported on AMD GPUs",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +120,8 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
     dialect = op.name.partition(".")[0]
     if vendor := _FOREIGN_DIALECTS[machine.kind].get(dialect):
         return f"'{op.name}' is an instruction of {vendor} GPUs"
-    if machine.kind is Kind.ROCDL and op.name in _UNSUPPORTED_ON_AMD:
-        return _UNSUPPORTED_ON_AMD[op.name]
+    if op.name == "gpu.printf":
+        return messages.printf_refusal(op)
     if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
         return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
     if op.name.startswith("gpu.subgroup_mma_") and (reason := _matrix_refusal(op, machine)):
@@ -318,6 +314,11 @@ def _sine_and_cosine(op: ir.Operation, machine: Machine) -> None:
         expand.expand_sincos(op)
 
 
+def _assert(op: ir.Operation, machine: Machine) -> None:
+    if machine.kind is Kind.ROCDL:
+        messages.expand_assert(op)
+
+
 def _atomic(op: ir.Operation, _: Machine) -> None:
     loop = expand.expand_atomic_product(op)
     if loop is not None:
@@ -330,6 +331,8 @@ _MEMORY_REWRITES: dict[str, Callable[[ir.Operation], None]] = {
     "memref.load": _load_bool,
 }
 _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
+    "cf.assert": _assert,
+    "gpu.printf": lambda op, _: messages.promote_printf_arguments(op),
     "gpu.subgroup_size": _subgroup_size,
     "gpu.subgroup_id": _subgroup_id,
     "gpu.num_subgroups": _num_subgroups,

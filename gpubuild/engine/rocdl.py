@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import llvm
+from gpubuild.engine import inline_assembly, llvm
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
     DeviceBuild,
@@ -18,6 +18,7 @@ from gpubuild.engine.device import (
 )
 from gpubuild.engine.info import info_json, parse_amd_assembly
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.messages import ASSERTION_FAILED
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.toolchain.run import run_tool
@@ -52,7 +53,8 @@ def check_target(build: DeviceBuild) -> None:
 def link_libraries(build: DeviceBuild) -> None:
     """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls."""
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
-    libraries = [*user_libraries(build.io), *(own_library(name) for name in _OWN_LIBRARIES)]
+    own = [*_OWN_LIBRARIES, *_assertions(build)]
+    libraries = [*user_libraries(build.io), *(own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
@@ -70,8 +72,21 @@ def link_libraries(build: DeviceBuild) -> None:
     llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
 
 
+def _assertions(build: DeviceBuild) -> list[str]:
+    """The library that says which assertion failed, or one that is silent: only ROCm can print."""
+    if ASSERTION_FAILED not in llvm.undefined_symbols(build.module):
+        return []
+    if build.io.has_tool(_DEVICE_LIBRARIES):
+        return ["assert_message.ll"]
+    build.io.warn(
+        f"assertions in @{build.params.module} stop {build.params.chip} without their message, which needs "
+        f"ROCm's device libraries: {_INSTALL_HINT}"
+    )
+    return ["assert_silent.ll"]
+
+
 def emit_code(build: DeviceBuild) -> None:
-    """Stage: assembly text (for people, and for its metadata) and the relocatable object."""
+    """Stage: assembly text (for people, and for its metadata) and what the linker makes the object of."""
     refuse_undefined(
         build,
         frozenset(),
@@ -80,16 +95,29 @@ def emit_code(build: DeviceBuild) -> None:
             ("__nv_", "that is a function of NVIDIA's libdevice; the module was written for NVVM"),
         ),
     )
+    params = build.params
+    if inline_assembly.uses_inline_assembly(build.module):
+        build.assembly, build.link_arguments = inline_assembly.emit_assembly(
+            build.module,
+            build.io,
+            chip=params.chip,
+            features=build.features,
+            opt_level=params.opt_level,
+            what=f"assembling @{params.module} for {params.chip}",
+        )
+        build.io.write("asm", build.assembly)
+        return
     # Code generation changes the module it works on, so each output starts from the same one.
     build.assembly = llvm.emit_assembly(build.module.clone(), build.machine)
     build.io.write("asm", build.assembly)
     (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
+    build.link_arguments = [_OBJECT_FILE]
 
 
 def link_code_object(build: DeviceBuild) -> None:
     """Stage: ld.lld makes the loadable code object."""
     io = build.io
-    command = [*io.tool("ld.lld"), "-shared", "--no-undefined", _OBJECT_FILE]
+    command = [*io.tool("ld.lld"), "-shared", "--no-undefined", *build.link_arguments]
     run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch).check(
         f"linking @{build.params.module} for {build.params.chip}"
     )

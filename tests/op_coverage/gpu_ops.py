@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from op_coverage.program import (
     AMD_CHIPS,
+    NEEDS_ROCM,
     NVIDIA_OLD,
     PRIVATE,
     WORKGROUP,
@@ -16,8 +17,6 @@ from op_coverage.program import (
     to_bf16,
 )
 
-PRINT_AMD = "printing from a kernel is not supported on AMD GPUs"
-ASSERT_AMD = "assertions in a kernel are not supported on AMD GPUs"
 _GRID, _BLOCK = (2, 3, 2), (4, 2, 3)
 PROGRAMS: list[Program] = []
 
@@ -225,7 +224,7 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints=f"<{said}>\n",
-                refused=dict.fromkeys(AMD_CHIPS, PRINT_AMD),
+                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             )
         )
     PROGRAMS.extend(
@@ -238,7 +237,7 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints="100% plain\n",
-                refused=dict.fromkeys(AMD_CHIPS, PRINT_AMD),
+                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             ),
             Program(
                 name="gpu_printf_bf16",
@@ -248,7 +247,7 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints="<1.50>\n",
-                refused=dict.fromkeys(AMD_CHIPS, PRINT_AMD),
+                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             ),
             Program(
                 name="gpu_printf_many",
@@ -258,7 +257,18 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints="1 2.500000 3 0.25\n",
-                refused=dict.fromkeys(AMD_CHIPS, PRINT_AMD),
+                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
+            ),
+            Program(
+                name="gpu_printf_narrow",
+                op="gpu.printf, narrow arguments beside each other",
+                body="%h = arith.truncf %d : f32 to f16\n"
+                '    gpu.printf "%d %d %d %.1f %d\\0A", %a, %b, %c, %h, %a : i8, i16, i1, f16, i8',
+                args={"a": np.int8(-5), "b": np.int16(-300), "c": np.bool_(True), "d": np.float32(0.5)},
+                expect={},
+                block=1,
+                prints="-5 -300 1 0.5 -5\n",
+                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             ),
             Program(
                 name="cf_assert",
@@ -267,7 +277,6 @@ def _messages() -> None:
                 "    memref.store %t, %out[%i] : memref<?xindex>",
                 args={"k": np.uint64(40), "out": np.zeros(32, np.uint64)},
                 expect={"out": np.arange(32, dtype=np.uint64)},
-                refused=dict.fromkeys(AMD_CHIPS, ASSERT_AMD),
             ),
         ]
     )

@@ -8,13 +8,23 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from op_coverage import arith_ops, control_ops, gpu_ops, math_ops, memory_ops, subgroup_ops, vector_ops
-from op_coverage.program import CPU, TARGETS, Program
+from op_coverage import (
+    arith_ops,
+    control_ops,
+    gpu_ops,
+    math_ops,
+    matrix_ops,
+    memory_ops,
+    subgroup_ops,
+    vector_ops,
+)
+from op_coverage.program import CPU, NEEDS_ROCM, TARGETS, Program
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 GROUPS: dict[str, list[Program]] = {
     "gpu": gpu_ops.PROGRAMS,
     "gpu: subgroups": subgroup_ops.PROGRAMS,
+    "gpu: matrices": matrix_ops.PROGRAMS,
     "arith": arith_ops.PROGRAMS,
     "math": math_ops.PROGRAMS,
     "memref": memory_ops.PROGRAMS,
@@ -26,8 +36,9 @@ _INTRODUCTION = """# What compiles and runs where
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
 Each row is one kernel. **yes** under a GPU: compiled and assembled for that chip. **right** under the
 CPU: run there in its own tier and with fibers, compared with NumPy (± the error allowed, in units in the last
-place). No program of this table has run on a GPU, since none was at hand. A number refers to the
-reason below the table; the error message says the same, and a test compares the two.
+place). **with ROCm** under an AMD GPU: compiled and assembled with ROCm's device libraries, and refused
+for the reason given without them. No program of this table has run on a GPU, since none was at hand. A
+number refers to the reason below the table; the error message says the same, and a test compares the two.
 """
 
 
@@ -52,7 +63,8 @@ def render() -> str:
 
 def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
     if target in program.refused:
-        return f"no ({reasons.setdefault(program.refused[target], len(reasons) + 1)})"
+        answer = "with ROCm" if program.refused[target] == NEEDS_ROCM else "no"
+        return f"{answer} ({reasons.setdefault(program.refused[target], len(reasons) + 1)})"
     if target != CPU:
         chip = program.chips.get(target)
         return f"yes ({chip})" if chip else "yes"

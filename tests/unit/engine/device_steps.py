@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from unit.engine.steps import Ran, run_step
 
 from gpubuild.model.params import CompileParams, OutlineParams
@@ -57,6 +58,15 @@ def tools(*, without: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
     return {
         name: chain.require(name).command for name in ("ptxas", "libdevice", "ld.lld") if name not in without
     }
+
+
+@functools.cache
+def rocm_libraries() -> dict[str, tuple[str, ...]]:
+    """For ``extra``; skips the test where they are not installed."""
+    tool = Toolchain(Settings()).find("rocm-device-libs")
+    if tool is None:
+        pytest.skip("ROCm's device libraries (Debian: rocm-device-libs) are not installed")
+    return {tool.name: tool.command}
 
 
 @dataclass(frozen=True)

@@ -230,16 +230,6 @@ def test_failures_point_into_the_users_file() -> None:
     assert caught.value.diagnostics[0].location == Location(file="dir/k.mlir", line=5, column=6)
 
 
-@pytest.mark.parametrize(
-    ("op", "reason"), [('gpu.printf "a"', "printing"), ('cf.assert %true, "a"', "assertions")]
-)
-def test_what_amd_cannot_do_is_said(op: str, reason: str) -> None:
-    with pytest.raises(StepError) as caught:
-        compile_module(kernel(f"%true = arith.constant true\n{op}"), "gfx90a", target="mi250")
-    assert "mi250" in caught.value.message
-    assert reason in caught.value.diagnostics[0].message
-
-
 def test_instructions_of_the_other_vendor_are_refused() -> None:
     with pytest.raises(StepError) as caught:
         compile_module(kernel("nvvm.barrier0"), "gfx90a")
