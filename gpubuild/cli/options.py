@@ -88,11 +88,12 @@ def add_command(
     if handler is None:
         handler = f"gpubuild.cli.{name}:execute"
     if handler:
-        parser.set_defaults(command=_late(handler), parser=parser, json=False)
+        parser.set_defaults(command=late(handler), parser=parser, json=False)
     return parser
 
 
-def _late(handler: str) -> Callable[[argparse.Namespace], int]:
+def late(handler: str) -> Callable[[argparse.Namespace], int]:
+    """``module:function``, imported when it is called."""
     module, _, function = handler.partition(":")
 
     def call(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpubuild import __version__
-from gpubuild.cli.options import Parser, add_build_options, add_command, add_json, add_project, positive
+from gpubuild.cli.options import Parser, add_build_options, add_command, add_json, add_project, late, positive
 from gpubuild.cli.parser_views import add_views
 
 EMIT = ("mlir", "llvm", "asm", "obj", "bin")
@@ -59,6 +59,14 @@ what --emit writes, per module and target:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command; ``command`` carries it out. Raises ``UsageError``."""
+    if arguments[:1] == ["__complete"]:  # any words at all, half typed ones among them
+        return argparse.Namespace(
+            command=late("gpubuild.cli.completion:answer"),
+            words=arguments[1:],
+            quiet=False,
+            verbose=False,
+            json=False,
+        )
     ours, theirs = _split_program_arguments(arguments)
     top = make_parser()
     options, unknown = top.parse_known_args(ours)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpubuild.cli.options import Parser, add_build_options, add_command, add_project
 
+SHELLS = ("bash", "zsh", "fish")
 GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
 
 _GRAPH_EPILOG = """\
@@ -28,6 +29,17 @@ examples:
 
 Watched are the project file, the sources, every header and library that the build has read.
 """
+_COMPLETION_EPILOG = """\
+put one of these where your shell reads its settings:
+  eval "$(gpubuild completion bash)"      in ~/.bashrc
+  eval "$(gpubuild completion zsh)"       in ~/.zshrc, after compinit
+  gpubuild completion fish | source       in ~/.config/fish/config.fish
+"""
+_MAN_EPILOG = """\
+examples:
+  gpubuild man | man -l -
+  gpubuild man > ~/.local/share/man/man1/gpubuild.1
+"""
 
 
 def add_views(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -35,6 +47,8 @@ def add_views(commands: argparse._SubParsersAction[Parser]) -> None:
     _graph(commands)
     _report(commands)
     _watch(commands)
+    _completion(commands)
+    _man(commands)
 
 
 def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -76,3 +90,14 @@ def _watch(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
     parser.add_argument("--run", action="store_true", help="run the program after each build that went well")
     add_build_options(parser)
+
+
+def _completion(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "completion", "print a script for your shell's completion", epilog=_COMPLETION_EPILOG
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+
+
+def _man(commands: argparse._SubParsersAction[Parser]) -> None:
+    add_command(commands, "man", "print the manual page", epilog=_MAN_EPILOG)

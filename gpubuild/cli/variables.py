@@ -1,0 +1,25 @@
+"""Variables: the environment that gpubuild and the programs it builds heed, for the manual and docs."""
+
+from __future__ import annotations
+
+OF_GPUBUILD = {
+    "GPUBUILD_CACHE_DIR": "the cache folder, instead of the project file's",
+    "GPUBUILD_JOBS": "steps at once, instead of the number of CPUs",
+    "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use",
+    "GPUBUILD_PTXAS, GPUBUILD_LIBDEVICE, GPUBUILD_LLD": "files to use instead of those from the wheels",
+    "ROCM_PATH": "a ROCm installation, for its device libraries",
+    "GPUBUILD_REMOTE": "the URL of a shared cache, instead of the project file's",
+    "GPUBUILD_REMOTE_MODE": "read-write, read-only, write-only or off",
+    "GPUBUILD_REMOTE_TOKEN": "a bearer token for the shared cache",
+    "GPUBUILD_REMOTE_USER, GPUBUILD_REMOTE_PASSWORD": "basic authentication for the shared cache",
+    "NETRC": "where credentials are looked up otherwise (default: ~/.netrc)",
+    "XDG_CACHE_HOME": "scratch of tools lies in its folder gpubuild (default: ~/.cache)",
+    "PATH": "where the system's C compiler is looked for; nothing else is",
+    "NO_COLOR, FORCE_COLOR": "never, or always, use colour",
+    "GPUBUILD_DEBUG": "show where an internal error happened",
+}
+OF_PROGRAMS = {
+    "GPUBUILD_DEVICE": "auto, cpu, cuda[:N] or hip[:N]: where kernels run",
+    "GPUBUILD_CPU_THREADS": "how many threads the CPU device uses",
+    "GPUBUILD_TRACE": "1 shows every load, launch and copy",
+}
