@@ -26,6 +26,7 @@ from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner
 from gpubuild.graph.scan import ScannedSource, parse_index
+from gpubuild.leftovers import remove_leftovers
 from gpubuild.lock import build_lock
 from gpubuild.model.goal import Goal
 from gpubuild.model.project import Program, Project
@@ -153,6 +154,7 @@ class Builder:
             state=self._state,
             work=self._work,
             root=layout.root,
+            project_file=project.file,
         )
         self._planner = Planner(
             project=project,
@@ -183,6 +185,7 @@ class Builder:
             if programs and not self._broken(plan):
                 plan = self._full_plan(programs, plan)
                 self._run(plan)
+                self._remove_leftovers(programs, plan)
         except KeyboardInterrupt:
             self._executor.cancel()
             raise InterruptedBuildError("interrupted") from None
@@ -297,6 +300,18 @@ class Builder:
     def save(self) -> None:
         """Write the build state; :meth:`build` does so itself."""
         self._save_state()
+
+    def _remove_leftovers(self, programs: tuple[Program, ...], plan: Plan) -> None:
+        """Delete what has no step any more, as far as this build knows all steps."""
+        if (
+            self._options.targets
+            or self._options.dry_run
+            or self._broken(plan)
+            or self._options.goal is not Goal.EXECUTABLE
+        ):
+            return
+        built = [program.name for program in programs]
+        remove_leftovers(self._state, layout=self._layout, project=self._project, plan=plan, built=built)
 
     def _broken(self, plan: Plan) -> bool:
         """Whether a step of ``plan`` has failed."""

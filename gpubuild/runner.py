@@ -8,12 +8,11 @@ under a lock (SCons).
 from __future__ import annotations
 
 import difflib
-import shlex
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.cache.protocol import Store
@@ -25,11 +24,10 @@ from gpubuild.headers import from_store, to_store
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
-from gpubuild.model.params import CompileParams
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import ActionResult, Step
-from gpubuild.settings import python_command
-from gpubuild.state import BuildState, StepRecord
+from gpubuild.reproducer import reproducer
+from gpubuild.state import BuildState, Origin, StepRecord
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.tool import Tool
 
@@ -62,6 +60,7 @@ class StepRunner:
         state: BuildState,
         work: WorkArea,
         root: Path = Path("/"),
+        project_file: Path = Path(),
     ) -> None:
         self._toolchain = toolchain
         self._store = store
@@ -69,6 +68,8 @@ class StepRunner:
         self._state = state
         self._work = work
         self._root = root  # messages name files relative to it
+        self._project_file = project_file
+        self._keeps = True  # results of earlier builds that the cache lacks, until it refuses one
         self._spoiled: set[Digest] = set()  # keys whose entry in the cache turned out to be damaged
         self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
 
@@ -142,13 +143,15 @@ class StepRunner:
         if record is not None and record.key == key:
             stale = self._stale_output(step, record.result)
             if not stale:
+                self._keep(prepared, record)
                 return self._report(prepared, Status.UP_TO_DATE, record.result)
         reason = stale or prepared.why
         if key in self._made:
             other, result = self._made[key]
             if self._copy_outputs(other, step, result):
                 reason = f"{reason}; same as {other.id}"
-                self._remember(prepared, result, reason)
+                record = self._state.record(other.id)
+                self._remember(prepared, result, reason, kept_in=record.kept_in if record else "")
                 return self._report(prepared, Status.UP_TO_DATE, result, reason)
         warnings = self._store.warnings
         cached = self._lookup(step, key)
@@ -156,7 +159,7 @@ class StepRunner:
         if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
             self._spoiled.add(key)
         if cached is not None and fetched:
-            self._remember(prepared, cached, reason)
+            self._remember(prepared, cached, reason, kept_in=self._store.place)
             status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
             return self._report(prepared, status, cached, reason)
         return None
@@ -223,12 +226,25 @@ class StepRunner:
             source.replace(target)
             self._state.files.note(target, blob.digest)
         self._work.release(workdir)
+        kept = self._store_result(prepared, result, self._store.publish)
+        self._remember(prepared, result, why, kept_in=self._store.place if kept else "")
+        return self._report(prepared, Status.RAN, result, why)
+
+    def _keep(self, prepared: Prepared, record: StepRecord) -> None:
+        """Store what is up to date, if it was made without this cache or when that did not work."""
+        place = self._store.place if self._keeps else ""
+        if not place or place == record.kept_in:
+            return
+        self._keeps = self._store_result(prepared, record.result, self._store.keep)
+        if self._keeps:
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
+
+    def _store_result(self, prepared: Prepared, result: ActionResult, store: Callable[..., bool]) -> bool:
+        """Give a result to the cache; False if it was not taken, True also if it is not for caches."""
+        step = prepared.step
         files = {b.name: step.output_path(b.name) for b in result.blobs}
         stored = to_store(result, step.inputs[0].path, self._root) if result.discovered else result
-        if stored is not None:
-            self._store.publish(prepared.key, stored, files)
-        self._remember(prepared, result, why)
-        return self._report(prepared, Status.RAN, result, why)
+        return stored is None or store(prepared.key, stored, files)
 
     def fail(self, step: Step, error: GpubuildError, *, started: float, workdir: Path | None) -> StepReport:
         """Describe the failure and remove the step's old outputs: they no longer match its inputs."""
@@ -263,7 +279,7 @@ class StepRunner:
             path.unlink(missing_ok=True)
             self._state.files.forget(path)
 
-    def _remember(self, prepared: Prepared, result: ActionResult, why: str) -> None:
+    def _remember(self, prepared: Prepared, result: ActionResult, why: str, *, kept_in: str) -> None:
         step, parts = prepared.step, prepared.parts
         self._made[prepared.key] = (step, result)
         self._note_texts(step, parts)
@@ -274,7 +290,19 @@ class StepRunner:
         if old is not None:
             names = parts.keys() | old.parts.keys()
             before = {n: old.parts.get(n, "") for n in names if parts.get(n, "") != old.parts.get(n, "")}
-        record = StepRecord(key=prepared.key, parts=parts, result=result, why=why, before=before)
+        origin = None
+        if step.program:
+            outputs = tuple(str(step.output_path(blob.name)) for blob in result.blobs)
+            origin = Origin(file=str(self._project_file), program=step.program, outputs=outputs)
+        record = StepRecord(
+            key=prepared.key,
+            parts=parts,
+            result=result,
+            why=why,
+            before=before,
+            kept_in=kept_in,
+            origin=origin,
+        )
         self._state.remember(step.id, record)
 
     def _stale_output(self, step: Step, result: ActionResult) -> str:
@@ -353,24 +381,6 @@ class StepRunner:
             outputs=tuple(step.output_path(b.name) for b in blobs),
             warnings=result.warnings if result else (),
         )
-
-
-def reproducer(step: Step) -> str:
-    """A command that shows a compile step's failure again; empty for other kinds of steps."""
-    if not isinstance(step.params, CompileParams):
-        return ""
-    params = step.params
-    module = next(i.path for i in step.inputs if i.name == "located")
-    command = [*python_command(), "compile", str(module), "-t", params.target or params.chip]
-    command += ["--kind", params.kind, "--chip", params.chip, "--emit", "bin", "-o", f"repro.{params.kind}"]
-    if params.features:
-        command.append(f"--features={params.features}")
-    command.append(f"--opt-level={params.opt_level}")
-    command += ["--fast-math"] * params.fast_math + ["--debug"] * params.debug
-    if params.passes:
-        command.append(f"--passes={params.passes}")
-    command += [f"--device-lib={i.path}" for i in step.inputs if i.name.startswith("lib.")]
-    return shlex.join(command)
 
 
 def _missing_input(path: Path) -> StepError:

@@ -24,6 +24,18 @@ _SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a program's step was part of, so that its outputs can go when that is no more.
+
+    ``file`` is the project file; it and ``outputs`` are absolute, in the order of the blobs.
+    """
+
+    file: str
+    program: str
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
     """One step as last brought up to date: its key, what the key was made of, its outputs."""
 
@@ -34,6 +46,8 @@ class StepRecord:
     # then as they were before ("" for what was no part).
     why: str = ""
     before: Mapping[str, str] = field(default_factory=dict)
+    kept_in: str = ""  # the place of the cache that has the result (Store.place)
+    origin: Origin | None = None  # of a program's own steps
 
 
 class FileDigests:
@@ -116,6 +130,10 @@ class BuildState:
     def record(self, step_id: str) -> StepRecord | None:
         """What is known of a step."""
         return self._steps.get(step_id)
+
+    def records(self) -> Mapping[str, StepRecord]:
+        """All that is known, by the ids of steps."""
+        return self._steps
 
     def remember(self, step_id: str, record: StepRecord) -> None:
         """Replace what is known of a step."""
@@ -206,7 +224,14 @@ def _record_to_json(record: StepRecord, root: Path) -> dict[str, Any]:
         "seconds": record.result.seconds,
         "why": record.why,
         "before": dict(record.before),
+        "kept_in": record.kept_in,
+        "origin": _origin_to_json(record.origin, root) if record.origin else None,
     }
+
+
+def _origin_to_json(origin: Origin, root: Path) -> list[Any]:
+    outputs = [_relative(path, root) for path in origin.outputs]
+    return [_relative(origin.file, root), origin.program, outputs]
 
 
 def _relative(path: str, root: Path) -> str:
@@ -229,6 +254,17 @@ def _record_from_json(data: Mapping[str, Any], root: Path) -> StepRecord:
         ),
         why=str(data["why"]),
         before={str(k): str(v) for k, v in data["before"].items()},
+        kept_in=str(data.get("kept_in", "")),
+        origin=_origin_from_json(data["origin"], root) if data.get("origin") else None,
+    )
+
+
+def _origin_from_json(data: Any, root: Path) -> Origin:  # noqa: ANN401 - whatever JSON holds
+    file, program, outputs = data
+    return Origin(
+        file=str(root / str(file)),
+        program=str(program),
+        outputs=tuple(str(root / str(path)) for path in outputs),
     )
 
 

@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpubuild.cache.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
+from gpubuild.cache.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
 from gpubuild.cache.locking import locked
 from gpubuild.cache.protocol import StoreStats
 from gpubuild.cache.record import RecordError, decode_record, encode_record
 from gpubuild.cache.size_note import read_note, write_note
+from gpubuild.cache.tag import TAG_NAME, read_place, write_tag
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 
 if TYPE_CHECKING:
     from gpubuild.cache.index import Index
 
-_TAG = """Signature: 8a477f597d28d172789f06886806bc55
-# This folder is a gpubuild cache. It may be deleted at any time; see https://bford.info/cachedir/
-"""
 _LOCK_SECONDS = 15.0
 _LOW_WATER = 0.9  # collect to this part of the limit, so that not every build has to
 
@@ -129,6 +128,15 @@ class DiskStore:
         self._published_bytes += sum(b.size_bytes for b in result.blobs if b.digest in added)
         return True
 
+    @property
+    def place(self) -> str:
+        """See ``Store``. The tag tells: whatever empties the cache replaces it."""
+        return read_place(self._directory) if self._writable else ""
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``."""
+        return self.lookup(key) is not None or self.publish(key, result, files)
+
     def discard(self, key: Digest) -> None:
         """See ``Store``."""
         if self._ready() is not None and self._writable:
@@ -157,6 +165,7 @@ class DiskStore:
         freed = sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
         forget_history(self._directory)
         self.note_size(0)
+        self._renew_tag()
         return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)
 
     # --- for other caches: a remote one that fills this one, an archive ---
@@ -241,8 +250,6 @@ class DiskStore:
     # --- records ---
 
     def _read_record(self, key: Digest) -> ActionResult | None:
-        from gpubuild.cache.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
-
         index = self._ready()
         if index is None or not is_digest(key):
             return None
@@ -266,8 +273,6 @@ class DiskStore:
         return None
 
     def _list_keys(self) -> list[Digest]:
-        from gpubuild.cache.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
-
         index = self._ready()
         if index is None:
             return []
@@ -281,8 +286,6 @@ class DiskStore:
 
     def _change(self, change: Callable[[Index], None]) -> bool:
         """Apply ``change`` to the index, once more if it had to be recreated."""
-        from gpubuild.cache.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
-
         for _attempt in range(2):
             index = self._ready()
             if index is None or not self._writable:
@@ -315,23 +318,15 @@ class DiskStore:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
                 self._blobs.prepare()
-                tag = self._directory / "CACHEDIR.TAG"
-                if not tag.exists():
-                    tag.write_text(_TAG)
+                if not (self._directory / TAG_NAME).exists():
+                    write_tag(self._directory)
             except OSError as error:
                 self._writable = False
                 self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
         self._open_index()
 
     def _open_index(self) -> None:
-        from gpubuild.cache.index import (
-            DATABASE,
-            DamagedIndexError,
-            ReadOnlyIndex,
-            UnavailableIndexError,
-            WritableIndex,
-            identity,
-        )
+        from gpubuild.cache.index import DATABASE, ReadOnlyIndex, WritableIndex, identity
 
         folder = self._directory / "index"
         self._identity = identity(folder)
@@ -339,9 +334,10 @@ class DiskStore:
             if self._writable and (folder / DATABASE).exists():
                 self._index = WritableIndex(folder)
             elif self._writable:
-                with locked(
-                    self._directory / "lock", wait_seconds=_LOCK_SECONDS
-                ):  # creating the tables is not safe against others doing the same
+                # Creating the tables is not safe against others doing the same.
+                with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
+                    if not (folder / DATABASE).exists():
+                        self._renew_tag()
                     self._index = WritableIndex(folder)
                     self._identity = identity(folder)
             elif (folder / DATABASE).exists():
@@ -380,6 +376,10 @@ class DiskStore:
             return
         self.warn_once("index", message)
         self._open_index()
+
+    def _renew_tag(self) -> None:
+        with suppress(OSError):  # then results that are up to date are not stored again; no harm
+            write_tag(self._directory)
 
     def _give_up(self, reason: str) -> None:
         self.warn_once("index", f"the cache {self._directory} is not used: {reason}")

@@ -17,6 +17,8 @@ from typing import NoReturn, Protocol
 import diskcache
 from diskcache.core import MODE_RAW
 
+from gpubuild.cache.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
+
 DATABASE = "cache.db"
 _BUSY_SECONDS = 5.0
 _MAX_VALUE_BYTES = 1 << 30  # above this diskcache would use a file beside the database
@@ -25,20 +27,8 @@ _MAX_VALUE_BYTES = 1 << 30  # above this diskcache would use a file beside the d
 _DAMAGE_CODES = frozenset({1, 11, 17, 20, 24, 26})
 
 
-class DamagedIndexError(Exception):
-    """The database is corrupt and must be set aside."""
-
-
-class UnavailableIndexError(Exception):
-    """The database is locked, unwritable, full or on a file system without locks."""
-
-
-class MalformedRowError(ValueError):
-    """A row is not one of ours."""
-
-
 class Index(Protocol):
-    """A persistent mapping. Methods raise the exceptions above and no others."""
+    """A persistent mapping. Methods raise the exceptions of ``index_errors`` and no others."""
 
     def read(self, key: str) -> bytes | None:
         """The value of ``key``. Raises ``MalformedRowError`` if its row is not one of ours."""
@@ -208,7 +198,7 @@ def _probe(path: Path) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn what SQLite and diskcache raise into the exceptions of this module."""
+    """Turn what SQLite and diskcache raise into the exceptions of ``index_errors``."""
     try:
         yield
     except MalformedRowError:

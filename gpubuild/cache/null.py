@@ -42,6 +42,15 @@ class NullStore:
         """Store nothing."""
         return False
 
+    @property
+    def place(self) -> str:
+        """Nowhere."""
+        return ""
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """Keep nothing."""
+        return False
+
     def discard(self, key: Digest) -> None:
         """Forget nothing."""
 

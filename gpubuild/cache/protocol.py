@@ -63,6 +63,18 @@ class Store(Protocol):
         """Store ``result``; ``files`` maps blob names to files. Blobs are durable before the record."""
         ...
 
+    @property
+    def place(self) -> str:
+        """Which cache on this machine this is: another text after it was emptied or made anew.
+
+        Empty when nothing can be kept there. Costs next to nothing and opens nothing.
+        """
+        ...
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """Publish an earlier build's result on this machine, unless it is there; whether it is now."""
+        ...
+
     def discard(self, key: Digest) -> None:
         """Forget the record of ``key`` after a fetch of one of its blobs failed."""
         ...

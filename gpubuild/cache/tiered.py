@@ -118,6 +118,15 @@ class TieredStore:
             )
         return kept
 
+    @property
+    def place(self) -> str:
+        """See ``Store``: of the local cache."""
+        return self._local.place
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``: in the local cache. What nobody made now is not sent."""
+        return self._local.keep(key, result, files)
+
     def discard(self, key: Digest) -> None:
         """See ``Store``. The remote record is not asked for again in this build."""
         self._local.discard(key)

@@ -9,10 +9,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from conftest import Counted
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.index import DamagedIndexError
+from gpubuild.cache.index_errors import DamagedIndexError
 from gpubuild.model.digest import digest_bytes
 
 
@@ -63,7 +64,7 @@ def test_the_untouched_cache_hits(pristine: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["asm", "object"])
-def test_every_flipped_bit_of_a_blob(pristine: Path, tmp_path: Path, name: str) -> None:
+def test_every_flipped_bit_of_a_blob(pristine: Path, tmp_path: Path, name: str, counted: Counted) -> None:
     path = blob_path(pristine, CONTENT[name])
     store = DiskStore(pristine)
     found = store.lookup(KEY)
@@ -81,10 +82,11 @@ def test_every_flipped_bit_of_a_blob(pristine: Path, tmp_path: Path, name: str) 
     assert store.stats().quarantined == len(CONTENT[name]) * 8
     store.close()
     assert heals(pristine, tmp_path)
+    counted("bits flipped in a blob: every one there is", len(CONTENT[name]) * 8, at_least=8)
 
 
 @pytest.mark.parametrize("name", ["asm", "object"])
-def test_every_truncation_of_a_blob(pristine: Path, tmp_path: Path, name: str) -> None:
+def test_every_truncation_of_a_blob(pristine: Path, tmp_path: Path, name: str, counted: Counted) -> None:
     path = blob_path(pristine, CONTENT[name])
     store = DiskStore(pristine)
     found = store.lookup(KEY)
@@ -95,11 +97,12 @@ def test_every_truncation_of_a_blob(pristine: Path, tmp_path: Path, name: str) -
         path.write_bytes(CONTENT[name][:length])
         assert store.lookup(KEY) is None
         assert not store.fetch(blob, tmp_path / "copy")
+    counted("truncations of a blob: at every byte", len(CONTENT[name]), at_least=1)
     store.close()
     assert heals(pristine, tmp_path)
 
 
-def test_flipped_bits_of_the_index(pristine: Path, tmp_path: Path) -> None:
+def test_flipped_bits_of_the_index(pristine: Path, tmp_path: Path, counted: Counted) -> None:
     size = (pristine / "index" / "cache.db").stat().st_size
     hits = 0
     # Every byte of the header, a spread of the others; a different bit each time.
@@ -114,6 +117,7 @@ def test_flipped_bits_of_the_index(pristine: Path, tmp_path: Path) -> None:
         if n % 10 == 0:
             assert heals(directory, tmp_path), offset
     assert hits  # most of a small database is free space
+    counted("bits flipped in an index: one in every byte of its header, 150 elsewhere", n + 1, at_least=250)
 
 
 def test_a_record_with_a_flipped_bit_is_set_aside(pristine: Path, tmp_path: Path) -> None:
@@ -130,13 +134,15 @@ def test_a_record_with_a_flipped_bit_is_set_aside(pristine: Path, tmp_path: Path
     assert heals(pristine, tmp_path)
 
 
-def test_truncations_of_the_index(pristine: Path, tmp_path: Path) -> None:
+def test_truncations_of_the_index(pristine: Path, tmp_path: Path, counted: Counted) -> None:
     size = (pristine / "index" / "cache.db").stat().st_size
-    for length in sorted({0, 1, 15, 16, 17, 99, 100, 101, *range(0, size, 512)}):
+    lengths = sorted({0, 1, 15, 16, 17, 99, 100, 101, *range(0, size, 512)})
+    for length in lengths:
         directory = restore(pristine, tmp_path / "cache")
         os.truncate(directory / "index" / "cache.db", length)
         assert not read(directory, tmp_path) or length > size - 4096
         assert heals(directory, tmp_path), length
+    counted("truncations of an index", len(lengths), at_least=40)
 
 
 def test_a_corrupt_index_is_set_aside_once_and_said_so(pristine: Path, tmp_path: Path) -> None:

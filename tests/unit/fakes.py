@@ -110,6 +110,13 @@ class MemoryStore:
         self.records[key] = result
         return True
 
+    @property
+    def place(self) -> str:
+        return "memory"
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        return self.lookup(key) is not None or self.publish(key, result, files)
+
     def discard(self, key: Digest) -> None:
         self.records.pop(key, None)
 
@@ -179,6 +186,13 @@ class FaultyStore:
 
     def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         return not self._fails("publish") and self._inner.publish(key, result, files)
+
+    @property
+    def place(self) -> str:
+        return self._inner.place
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        return not self._fails("publish") and self._inner.keep(key, result, files)
 
     def discard(self, key: Digest) -> None:
         self._inner.discard(key)

@@ -33,6 +33,8 @@ LAYER = {
     "state": 4,
     "execute": 5,
     "native": 5,
+    "reproducer": 5,
+    "leftovers": 5,
     "runner": 6,
     "proof": 6,
     "buildlog": 6,

@@ -1,0 +1,164 @@
+"""Keeping: what is up to date in a build folder gets into a cache that lacks it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit.fakes import FaultyStore, MemoryStore
+from unit.test_build import World
+
+from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.null import NullStore
+from gpubuild.cache.upkeep import collect
+from gpubuild.model.result import BuildReport, Status
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    (tmp_path / "project").mkdir()
+    return World(tmp_path / "project")
+
+
+def build(world: World, cache: Path | None, **options: bool) -> BuildReport:
+    world.store = DiskStore(cache, **options) if cache else NullStore()
+    try:
+        return world.build()
+    finally:
+        world.store.close()
+
+
+def is_up_to_date(report: BuildReport) -> bool:
+    return {s.status for s in report.steps} == {Status.UP_TO_DATE} and report.warnings == ()
+
+
+def is_served(world: World, cache: Path) -> bool:
+    """Whether a fresh build folder needs no step to run."""
+    shutil.rmtree(world.root / "build")
+    return {s.status for s in build(world, cache).steps} == {Status.HIT_LOCAL}
+
+
+def clear(cache: Path) -> None:
+    store = DiskStore(cache)
+    store.clear()
+    store.close()
+
+
+def spoil_index(cache: Path) -> None:
+    (cache / "index" / "cache.db").write_bytes(b"not a database" * 1000)
+    store = DiskStore(cache)
+    store.lookup("0" * 64)  # type: ignore[arg-type]
+    store.close()
+
+
+EMPTIED: dict[str, Callable[[Path], object]] = {
+    "deleted": shutil.rmtree,
+    "cleared": clear,
+    "its index deleted": lambda cache: shutil.rmtree(cache / "index"),
+    "its index damaged": spoil_index,
+}
+
+
+@pytest.mark.parametrize("how", EMPTIED)
+def test_a_cache_that_was_emptied(world: World, tmp_path: Path, how: str) -> None:
+    cache = tmp_path / "cache"
+    build(world, cache)
+    EMPTIED[how](cache)
+    if how == "its index deleted":
+        store = DiskStore(cache)  # whoever opens it next makes another
+        assert store.stats().records == 0
+        store.close()
+    assert is_up_to_date(build(world, cache))
+    assert is_served(world, cache)
+
+
+def test_built_without_a_cache(world: World, tmp_path: Path) -> None:
+    build(world, None)
+    assert is_up_to_date(build(world, tmp_path / "cache"))
+    assert is_served(world, tmp_path / "cache")
+
+
+def test_another_cache(world: World, tmp_path: Path) -> None:
+    build(world, tmp_path / "one")
+    assert is_up_to_date(build(world, tmp_path / "two"))
+    assert is_served(world, tmp_path / "two")
+
+
+def test_a_cache_that_could_not_be_written(world: World, tmp_path: Path) -> None:
+    build(world, tmp_path / "cache", read_only=True)
+    assert not (tmp_path / "cache").exists()
+    assert is_up_to_date(build(world, tmp_path / "cache"))
+    assert is_served(world, tmp_path / "cache")
+
+
+def test_what_is_there_is_not_looked_at_again(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    build(world, cache)
+    assert is_up_to_date(build(world, cache))
+    monkeypatch.setattr(DiskStore, "_ready", lambda store: pytest.fail("the cache was opened"))
+    assert is_up_to_date(build(world, cache))
+
+
+@pytest.mark.parametrize("where", ["folder", "parent"])
+def test_a_folder_without_permission_is_not_tried(
+    world: World, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is said of it when there is nothing to do: the null build stays quick and quiet."""
+    place = tmp_path / "place"
+    place.mkdir()
+    build(world, None)
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != place)  # root may do anything
+    assert is_up_to_date(build(world, place if where == "folder" else place / "cache"))
+    assert not list(place.iterdir())
+
+
+def test_a_copied_cache_is_asked_and_not_filled_again(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(world, tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    monkeypatch.setattr(DiskStore, "publish", lambda *_: pytest.fail("stored again"))
+    assert is_up_to_date(build(world, tmp_path / "two"))
+
+
+def test_what_was_evicted_stays_evicted(world: World, tmp_path: Path) -> None:
+    """Storing it again at every build would be a fight between the build and the size limit."""
+    cache = tmp_path / "cache"
+    build(world, cache)
+    store = DiskStore(cache)
+    collect(store, max_size_bytes=0)
+    store.close()
+    assert is_up_to_date(build(world, cache))
+    store = DiskStore(cache)
+    assert store.stats().records == 0
+    store.close()
+
+
+def test_a_store_that_fails_is_given_up_and_tried_by_the_next_build(world: World) -> None:
+    memory = MemoryStore()
+    broken = FaultyStore(memory, ["publish"])
+    calls: list[object] = []
+    world.store = NullStore()
+    world.build()
+    world.store = broken
+    broken_keep = broken.keep
+    broken.keep = lambda *a: (calls.append(a), broken_keep(*a))[1]  # type: ignore[method-assign]
+    report = world.build()
+    assert {s.status for s in report.steps} == {Status.UP_TO_DATE}
+    assert len(calls) == 1 and len(report.warnings) == 1
+    world.store = memory
+    assert is_up_to_date(world.build())
+    assert memory.records
+
+
+def test_an_output_that_is_not_what_it_was_is_not_stored(world: World, tmp_path: Path) -> None:
+    build(world, None)
+    (world.root / "build/app/app").write_bytes(b"edited")
+    report = build(world, tmp_path / "cache")
+    assert {s.id for s in report.steps if s.status is Status.RAN} == {"app/link"}
+    assert is_served(world, tmp_path / "cache")
+    assert (world.root / "build/app/app").read_bytes() != b"edited"

@@ -1,0 +1,158 @@
+"""Leftovers: outputs of what is no more go, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.projects import TARGETS, make_program, make_project
+from unit.test_build import World
+
+from gpubuild.model.result import Status
+
+MODULES = "k one\nj two\n"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Two programs of two modules, built."""
+    world = World(tmp_path)
+    (tmp_path / "app.mlir").write_text(MODULES)
+    (tmp_path / "other.mlir").write_text("o one\n")
+    world.programs(make_program(tmp_path, "app", "app.mlir", "main.c"), other(world))
+    assert world.build().ok
+    return world
+
+
+def other(world: World):
+    return make_program(world.root, "other", "other.mlir", "main.c")
+
+
+def app(world: World):
+    return world.project.programs["app"]
+
+
+def files(world: World) -> set[str]:
+    build = world.root / "build"
+    private = build / ".gpubuild"
+    return {
+        p.relative_to(build).as_posix() for p in build.rglob("*") if p.is_file() and private not in p.parents
+    }
+
+
+def test_a_renamed_module(world: World) -> None:
+    before = files(world)
+    (world.root / "app.mlir").write_text(MODULES.replace("j ", "renamed "))
+    assert world.build().ok
+    after = files(world)
+    assert after == {name.replace("/j.", "/renamed.") for name in before}
+    assert before - after == {name for name in before if name.startswith("app/j.")} != set()
+
+
+def test_a_removed_program_goes_with_its_folder(world: World) -> None:
+    world.programs(app(world))
+    assert world.build().ok
+    assert not (world.root / "build/other").exists()
+    assert (world.root / "build/app/app").exists()
+    world.programs(app(world), other(world))
+    assert {s.status for s in world.build().steps} == {Status.UP_TO_DATE, Status.HIT_LOCAL}
+    assert (world.root / "build/other/other").exists()
+
+
+def test_a_removed_target(world: World) -> None:
+    gone = {name for name in files(world) if ".sm_90." in name}
+    assert gone
+    before = files(world)
+    targets = {name: target for name, target in TARGETS.items() if name != "sm_90"}
+    programs = [
+        replace(p, targets=tuple(t for t in p.targets if t != "sm_90"))
+        for p in world.project.programs.values()
+    ]
+    world.project = make_project(world.root, *programs, targets=targets)
+    assert world.build().ok
+    assert files(world) == before - gone
+
+
+def test_one_of_two_sources_of_a_program(world: World) -> None:
+    world.programs(make_program(world.root, "app", "app.mlir", "other.mlir", "main.c"), other(world))
+    assert world.build().ok
+    assert (world.root / "build/app/host.app.o").exists()
+    world.programs(make_program(world.root, "app", "app.mlir", "main.c"), other(world))
+    assert world.build().ok
+    assert not list((world.root / "build/app").glob("host.app.*"))
+    assert not list((world.root / "build/app").glob("o.*"))
+
+
+@pytest.mark.parametrize("request_", [{"programs": ("app",)}, {"targets": ("sm_60",)}, {"dry_run": True}])
+def test_what_was_not_asked_for_is_no_leftover(world: World, request_: dict) -> None:
+    before = files(world)
+    assert world.build(**request_).ok
+    assert files(world) == before
+
+
+def test_a_build_that_fails_removes_nothing_of_others(world: World) -> None:
+    before = {name for name in files(world) if name.startswith("other/")}
+    (world.root / "app.mlir").write_text("syntax error\n")
+    world.programs(app(world))
+    assert not world.build().ok
+    assert {name for name in files(world) if name.startswith("other/")} == before
+
+
+def test_another_project_file_in_the_same_folder(world: World) -> None:
+    before = files(world)
+    project = make_project(world.root, make_program(world.root, "third", "other.mlir", "main.c"))
+    assert world.build(replace(project, file=world.root / "release.yaml")).ok
+    assert before < files(world)
+    assert world.build().ok
+    assert (world.root / "build/third/third").exists()
+
+
+@pytest.mark.parametrize("what", ["edited", "linked", "source", "beside", "link to its folder"])
+def test_what_is_the_users_stays(world: World, tmp_path: Path, what: str) -> None:
+    folder = world.root / "build/other"
+    kept = folder / "other"
+    match what:
+        case "edited":
+            kept.write_bytes(b"mine")
+        case "linked":
+            kept.rename(tmp_path / "elsewhere")
+            kept.symlink_to(tmp_path / "elsewhere")
+        case "source":
+            kept = folder / "host.o"
+            program = make_program(world.root, "app", "app.mlir", "main.c")
+            world.programs(replace(program, sources=(*program.sources, kept)))
+        case "beside":
+            kept = folder / "notes.txt"
+            kept.write_text("mine")
+        case "link to its folder":
+            shutil.move(folder, tmp_path / "folder")
+            folder.symlink_to(tmp_path / "folder")
+    content = kept.read_bytes()
+    if what != "source":
+        world.programs(app(world))
+    world.build()
+    assert kept.read_bytes() == content
+    left = {p.name for p in folder.iterdir()}
+    assert left == {kept.name} or what == "link to its folder"
+
+
+def test_a_project_that_was_moved(world: World, tmp_path_factory: pytest.TempPathFactory) -> None:
+    moved = World(Path(shutil.move(world.root, tmp_path_factory.mktemp("moved") / "p")))
+    (moved.root / "app.mlir").write_text(MODULES)
+    assert moved.build().ok
+    assert not (moved.root / "build/other").exists()
+
+
+def test_a_state_that_names_files_elsewhere(world: World, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    shutil.copy(world.root / "build/other/other", precious)
+    state = world.root / "build/.gpubuild/state.json"
+    text = state.read_text()
+    for name in (str(precious), "build/../precious"):
+        assert '"build/other/other"' in text
+        state.write_text(text.replace('"build/other/other"', f'"{name}"'))
+        world.programs(app(world))
+        assert world.build().ok
+        assert precious.exists()
