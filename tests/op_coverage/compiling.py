@@ -52,9 +52,9 @@ def check(program: Program, got: dict[str, np.ndarray]) -> None:
             else:
                 far = ulps(got[name], want)
             worst = int(np.argmax(far))
-            assert far[worst] <= program.tolerance_ulp, (
+            assert far.flat[worst] <= program.tolerance_ulp, (
                 f"{program.name}: {name}[{worst}] = {got[name].flat[worst]}, "
-                f"NumPy says {want.flat[worst]} ({far[worst]:.1f} ulp)"
+                f"NumPy says {want.flat[worst]} ({far.flat[worst]:.1f} ulp)"
             )
         else:
             np.testing.assert_array_equal(got[name], want.astype(got[name].dtype), err_msg=program.name)

@@ -10,7 +10,7 @@ from op_coverage.gpu_ops import (
     reduction_program,
     reductions,
 )
-from op_coverage.program import AMD_CHIPS, CPU, NVIDIA_OLD, Program, floats, integers, to_bf16
+from op_coverage.program import AMD_CHIPS, NVIDIA_OLD, Program, floats, integers, to_bf16
 
 LANES = 32
 PROGRAMS: list[Program] = []
@@ -299,7 +299,6 @@ def _matrices() -> None:
         **dict.fromkeys(
             AMD_CHIPS, "is not supported on AMD GPUs; write the matrix operation in the amdgpu dialect"
         ),
-        CPU: "is not supported on CPUs",
     }
     f16 = {k: f'!gpu.mma_matrix<16x16xf16, "{k}Op">' for k in "AB"}
     f32 = '!gpu.mma_matrix<16x16xf32, "COp">'
@@ -333,7 +332,7 @@ def _matrices() -> None:
         loads + compute + store("D", f32, single),
         {"a": a, "b": b, "c": c, "out": zero},
         product + c,
-        breaks=("%A, %B, %C", "%A, %B, %C {b_transpose}"),
+        breaks=("%D, %out", "%C, %out"),
     )
     add(
         "gpu_mma_transpose",

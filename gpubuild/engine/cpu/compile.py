@@ -22,6 +22,7 @@ from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.info import KernelInfo, info_json
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.library_calls import call_libraries_directly
+from gpubuild.engine.matrices import expand_matrices
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.model.target import Kind
@@ -116,6 +117,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             )
             if checks.wanted:
                 check.expand_copies(_only_module(module, params))
+            expand_matrices(module.operation, lanes=layout.SUBGROUP, target=target, source=source)
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, LOOP_PASSES, source=source)

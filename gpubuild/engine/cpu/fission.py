@@ -26,6 +26,7 @@ from gpubuild.engine.cpu.item_loops import Extents, ItemLoops, for_loop, if_op, 
 from gpubuild.engine.cpu.recompute import Recompute
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
 from gpubuild.engine.cpu.uniformity import (
+    BARRIERS,
     GROUP_OPS,
     ITEM_IDS,
     Uniformity,
@@ -133,7 +134,7 @@ class _Fission:
         """Build ``ops`` where ``emit`` points; gives back the last ones, which no barrier ends."""
         pending: list[ir.Operation] = []
         for op in ops:
-            if op.name == "gpu.barrier":
+            if op.name in BARRIERS:
                 self._flush(pending, emit)
                 pending = []
             elif op in self.meets:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from mlir import ir
 
 ITEM_IDS = frozenset({"gpu.thread_id", "gpu.global_id", "gpu.lane_id"})
-GROUP_OPS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # all work-items of a workgroup meet there
+# A subgroup that waits in uniform control flow may as well wait for all of its workgroup.
+BARRIERS = frozenset({"gpu.barrier", "nvvm.bar.warp.sync"})
+GROUP_OPS = BARRIERS | {"gpu.all_reduce"}  # all work-items of a workgroup meet there
 GROUP_IDS = frozenset(
     {
         "gpu.block_id",

@@ -62,6 +62,8 @@ def needs_item(op: ir.Operation) -> bool:
 
 
 def _is_foreign(op: ir.Operation) -> bool:
+    if op.name in GROUP_OPS:
+        return False
     dialect = op.name.partition(".")[0]
     return dialect in _FOREIGN or (dialect == "gpu" and op.name not in _HARMLESS)
 
