@@ -75,22 +75,6 @@ def test_another_checkout_with_the_same_cache_compiles_nothing(built: Path, tmp_
     assert (other / "build/saxpy/saxpy").read_bytes() == (built / "build/saxpy/saxpy").read_bytes()
 
 
-def test_without_the_cache_the_bytes_are_the_same(built: Path, tmp_path: Path) -> None:
-    other = saxpy_project(tmp_path / "fresh")
-    environment = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "TZ": "Asia/Tokyo", "LC_ALL": "C"}
-    old = os.umask(0o077)
-    try:
-        outcome = gpubuild("build", "--no-cache", "-j1", cwd=other, env=environment)
-    finally:
-        os.umask(old)
-    assert outcome.code == 0, outcome.err
-    assert not (other / "cache").exists()
-    for name in sorted(p.name for p in (built / "build/saxpy").iterdir()):
-        assert (other / "build/saxpy" / name).read_bytes() == (built / "build/saxpy" / name).read_bytes(), (
-            name
-        )
-
-
 def test_a_comment_and_a_touch_recompile_nothing(project: Path) -> None:
     source = project / "saxpy.mlir"
     source.write_text("// a comment\n" + source.read_text().replace("%sum", "%total"))
