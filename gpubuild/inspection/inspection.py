@@ -30,7 +30,8 @@ class Object:
     """One target's image. ``target`` is the user's name for it, known only in what gpubuild wrote.
 
     ``chip`` of an AMD image may be a target id such as ``gfx90a:sramecc+:xnack-``. ``format`` is
-    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin`` or ``offload`` (LLVM IR).
+    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin`` or ``offload`` (LLVM IR). ``sanitize`` is what
+    the kernels of a CPU image are checked for.
     """
 
     target: str | None = None
@@ -39,6 +40,7 @@ class Object:
     chip: str | None = None
     format: str
     kernels: tuple[Kernel, ...] = ()
+    sanitize: tuple[str, ...] = ()
     data: bytes = field(repr=False)
 
 
@@ -96,6 +98,7 @@ def _object(item: Object) -> dict[str, Any]:
         "chip": item.chip,
         "format": item.format,
         "size_bytes": len(item.data),
+        **({"sanitize": list(item.sanitize)} if item.sanitize else {}),
         "kernels": [
             {
                 "name": k.name,

@@ -115,6 +115,7 @@ def _container_object(image: Image) -> Object:
         chip=image.strings.get("arch") or None,
         format=_format(image.image_kind),
         kernels=kernels if kernels is not None else facts.kernels if facts else (),
+        sanitize=_words(image.strings.get("gpubuild.sanitize")),
         data=image.data,
     )
 
@@ -194,8 +195,13 @@ def _text_object(item: binary_text.TextObject) -> Object:
         chip=item.properties.get("gpubuild.arch") or item.chip or (facts.chip if facts else None),
         format=item.format,
         kernels=kernels,
+        sanitize=_words(item.properties.get("gpubuild.sanitize")),
         data=item.data,
     )
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
 
 
 def _utf8(data: bytes) -> str | None:

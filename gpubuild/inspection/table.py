@@ -17,7 +17,7 @@ def render_table(inspection: Inspection) -> str:
         for item in module.objects:
             for number, kernel in enumerate(item.kernels or (None,)):
                 left = _object_cells(item) if number == 0 else ("",) * 4
-                rows.append((name, *left, *_kernel_cells(kernel)))
+                rows.append((name, *left, *_kernel_cells(kernel, item.sanitize)))
                 name = ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = []
@@ -34,12 +34,12 @@ def _object_cells(item: Object) -> tuple[str, ...]:
     return (item.target or _UNKNOWN, item.chip or _UNKNOWN, item.format, str(len(item.data)))
 
 
-def _kernel_cells(kernel: Kernel | None) -> tuple[str, ...]:
+def _kernel_cells(kernel: Kernel | None, checks: tuple[str, ...]) -> tuple[str, ...]:
     if kernel is None:
         return (_UNKNOWN,) * 5
     numbers = (kernel.registers, kernel.shared_bytes, kernel.spill_bytes)
     return (
         kernel.name,
         *(_UNKNOWN if number is None else str(number) for number in numbers),
-        kernel.tier or _UNKNOWN,
+        (kernel.tier or _UNKNOWN) + (f" (checked: {', '.join(checks)})" if checks else ""),
     )

@@ -164,13 +164,21 @@ struct gb_fit gb_fit_cpu(const struct gb_image *image) {
     if (image->chip[0] == '\0') {
         return fit(1); /* a bare object says nothing; its author promised */
     }
+    int wanted = gb_settings()->check;
+    if (wanted == 1 && !image->checked) {
+        return unfit("not checked, and GPUBUILD_CHECK=1 wants a target with `sanitize:`");
+    }
+    if (wanted == 0 && image->checked) {
+        return unfit("checked, and GPUBUILD_CHECK=0 wants none of that");
+    }
+    unsigned bonus = image->checked ? 0 : 10; /* of both kinds, the fast one */
     if (!gb_cpu_supports(image->chip, image->features)) {
         return unfit("needs instructions that this processor lacks");
     }
     for (unsigned i = 0; i < LEVELS; i++) {
         if (strcmp(image->chip, levels[i]) == 0) {
-            return fit(2 + i);
+            return fit(2 + i + bonus);
         }
     }
-    return fit(2 + LEVELS); /* a named processor, and this one has all of it */
+    return fit(2 + LEVELS + bonus); /* a named processor, and this one has all of it */
 }

@@ -39,9 +39,14 @@ static struct {
 
 /* ---- keeping ---- */
 
+/* Two operations race with each other, whichever comes first. */
+static bool same_sites(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    return (a->by.site == b->by.site && a->other.site == b->other.site) ||
+           (a->kind == GB_CHECK_RACE && a->by.site == b->other.site && a->other.site == b->by.site);
+}
+
 static bool same_place(const struct gb_check_finding *a, const struct gb_check_finding *b) {
-    return a->kind == b->kind && a->kernel == b->kernel && a->by.site == b->by.site &&
-           a->dimension == b->dimension && a->other.site == b->other.site;
+    return a->kind == b->kind && a->kernel == b->kernel && a->dimension == b->dimension && same_sites(a, b);
 }
 
 static bool earlier(const struct gb_check_finding *a, const struct gb_check_finding *b) {
@@ -226,8 +231,9 @@ static void tell(const struct pending *entry) {
     }
     all.counts[f->kind] += entry->count;
     const char *module = gb_cpu_kernel_module(f->kernel);
+    bool swap = f->kind == GB_CHECK_RACE && strcmp(site, other) > 0;
     if (!is_new(gb_text("%d %u %s %s\n%s\n%s", (int)f->kind, f->dimension, module != NULL ? module : "",
-                        f->kernel->name, site, other))) {
+                        f->kernel->name, swap ? other : site, swap ? site : other))) {
         return;
     }
     uint64_t before = 0;

@@ -9,7 +9,7 @@
 
 enum { MAX_ORDINAL = 63, MAX_THREADS = 4096 };
 
-static struct gb_settings settings;
+static struct gb_settings settings = {.check = -1};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* A decimal number from low to high and nothing else; strtol alone would take " +7". */
@@ -63,6 +63,18 @@ static void read_environment(void) {
     if (threads != NULL && threads[0] != '\0' && !parse_number(threads, 1, MAX_THREADS, &settings.cpu_threads)) {
         gb_fatal(NULL, "GPUBUILD_CPU_THREADS=%s: not a number of threads; allowed are 1 to %d", threads,
                  MAX_THREADS);
+    }
+    const char *check = getenv("GPUBUILD_CHECK");
+    if (check != NULL && check[0] != '\0') {
+        if (!parse_number(check, 0, 1, &settings.check)) {
+            gb_fatal(NULL, "GPUBUILD_CHECK=%s: not a switch; allowed are 0 and 1", check);
+        }
+        if (settings.check == 1 && settings.choice == GB_CHOICE_AUTO) {
+            settings.choice = GB_CHOICE_CPU;
+        }
+        if (settings.check == 1 && settings.choice != GB_CHOICE_CPU) {
+            gb_fatal(NULL, "GPUBUILD_CHECK=1 and GPUBUILD_DEVICE=%s: only CPU kernels can be checked", device);
+        }
     }
     const char *suppressions = getenv("GPUBUILD_CHECK_SUPPRESSIONS");
     if (suppressions != NULL && suppressions[0] != '\0') {

@@ -180,6 +180,8 @@ static bool parse_entry(const unsigned char *base, uint64_t size, uint64_t entry
             copy_chip(image->chip, value, strlen(value));
         } else if (strcmp(key, "gpubuild.features") == 0) {
             image->features = value;
+        } else if (strcmp(key, "gpubuild.sanitize") == 0) {
+            image->checked = true;
         } else if (strcmp(key, "gpubuild.module") == 0) {
             image->module = value;
         } else if (strcmp(key, "gpubuild.target") == 0) {

@@ -24,6 +24,7 @@ struct gb_image {
     enum gb_vendor vendor;
     enum gb_format format;
     char chip[GB_CHIP_BYTES]; /* "sm_90a", "gfx90a:sramecc+:xnack-", "x86-64-v3"; "" where unknown */
+    bool checked;             /* a CPU image of a target with `sanitize:` */
     const char *features;     /* of a CPU image, such as "+avx2,-fma"; NULL: no more than the chip's */
     const char *module;       /* "" where unknown */
     const char *target;       /* the target's name in targets.yaml; "" where unknown */

@@ -82,6 +82,21 @@ def expand_copies(module: ir.Operation) -> None:
         expand_copy(copy, plain_too=True)
 
 
+def keep_barriers_apart(module: ir.Operation, checks: Checks) -> None:
+    """Name the place of each barrier that is left after fission, where it is checked.
+
+    Upstream's passes may make one barrier of those of two branches, and with it an error right.
+    """
+    if Sanitize.BARRIER not in checks.wanted:
+        return
+    for op in _operations(module.regions[0].blocks[0], "gpu.barrier"):
+        if not len(op.operands):
+            emit = Emitter(op)
+            site = emit.constant(checks.site(op), ir.IntegerType.get_signless(32))
+            emit.op("func.call", [site], [], check_calls.callee(check_calls.BARRIER))
+            op.erase()
+
+
 def _refuse_lowered(module: ir.Operation, checks: Checks) -> None:
     for op in module.regions[0].blocks[0]:
         inner = op.operation

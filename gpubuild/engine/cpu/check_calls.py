@@ -14,6 +14,7 @@ BOUNDS = layout.CHECK_BOUNDS
 VIEW = layout.CHECK_VIEW
 ACCESS = layout.CHECK_ACCESS
 MEET = layout.CHECK_MEET
+BARRIER = layout.CHECK_BARRIER
 DYNAMIC_BYTES = layout.CHECK_DYNAMIC_BYTES
 
 
@@ -31,6 +32,7 @@ def declare(body: ir.Block) -> None:
         VIEW: (extent, []),
         ACCESS: ([i32, i32, index, index], []),
         MEET: ([], []),
+        BARRIER: ([i32], []),
         DYNAMIC_BYTES: ([], [index]),
     }
     for name, (inputs, results) in kinds.items():
@@ -61,10 +63,17 @@ def _dynamic_bytes(op: ir.Operation, function: FunctionState) -> None:
     replace(op, build.value("llvm.zext", "i64", size))
 
 
+def _barrier(op: ir.Operation, function: FunctionState) -> None:
+    function.facts.waits = function.facts.waits or "gpu.barrier"
+    Builder(op).service(layout.SERVICE_BARRIER, "", [function.item, *op.operands])
+    replace(op)
+
+
 REWRITES: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
     BOUNDS: _service(layout.SERVICE_CHECK_BOUNDS),
     VIEW: _service(layout.SERVICE_CHECK_VIEW),
     ACCESS: _service(layout.SERVICE_CHECK_ACCESS),
     MEET: _service(layout.SERVICE_CHECK_MEET),
+    BARRIER: _barrier,
     DYNAMIC_BYTES: _dynamic_bytes,
 }

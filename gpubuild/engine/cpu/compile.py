@@ -124,6 +124,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             if checks.wanted:
                 _check(module, params, checks)
             fissions = _fission(module)
+            check.keep_barriers_apart(_only_module(module, params), checks)
             mlir.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, PASSES, source=source)

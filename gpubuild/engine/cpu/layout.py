@@ -91,6 +91,7 @@ CHECK_BOUNDS = "gpubuild.check_bounds"
 CHECK_VIEW = "gpubuild.check_view"
 CHECK_ACCESS = "gpubuild.check_access"
 CHECK_MEET = "gpubuild.check_meet"
+CHECK_BARRIER = "gpubuild.check_barrier"
 CHECK_DYNAMIC_BYTES = "gpubuild.check_dynamic_bytes"
 
 

@@ -57,6 +57,22 @@ def program(keys: str) -> str:
 
 MISTAKES = {
     # Structure.
+    "checks on a GPU": (
+        document(targets="{sm_60: {sanitize: [race]}}"),
+        "2:19: 'sanitize' is for targets of kind cpu; 'sm_60' is of kind nvvm; add a checked CPU target beside it",
+    ),
+    "unknown check": (
+        document(targets="{cpu: {sanitize: [bound]}}"),
+        "2:28: unknown word 'bound' (did you mean 'bounds'?)",
+    ),
+    "a check twice": (
+        document(targets="{cpu: {sanitize: [race, race]}}"),
+        "2:34: 'race' is listed twice",
+    ),
+    "checks of foreign passes": (
+        document(targets="{cpu: {sanitize: [race], passes: x}}"),
+        "2:17: target 'cpu' has passes of its own, which 'sanitize' cannot be added to",
+    ),
     "unknown key": (document(targets="{sm_60: {chips: x}}"), "2:19: unknown key 'chips' (did you mean 'chip'?)"),
     "key of another tool": (document(targets="{sm_60: {arch: x}}"), "unknown key 'arch' (did you mean 'chip'?)"),
     "nothing close": (document(zzz="1"), "4:1: unknown key 'zzz' (known: version, cache, defaults,"),

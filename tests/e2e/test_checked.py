@@ -1,0 +1,216 @@
+"""Checked CPU kernels: what is reported, what is not, and how a program ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.checked_kernels import CASES, main_c, marks, source
+from e2e.command import Outcome, gpubuild
+
+FOUND = 66  # the exit code of a program in which something was found
+KINDS = {
+    "access out of bounds": "bounds",
+    "view out of bounds": "bounds",
+    "data race": "race",
+    "divergent barrier": "barrier",
+    "read of uninitialised workgroup memory": "uninitialized",
+}
+REPORT = re.compile(r"gpubuild: check: (.*) in kernel @\w+ of module @kernels\n  at cases\.mlir:(\d+):\d+: ")
+SMALL = """\
+module attributes {gpu.container_module} {
+  gpu.module @small {
+    gpu.func @fill(%a: memref<?xi32>) kernel {
+      %i = gpu.global_id x
+      %v = arith.index_cast %i : index to i32
+      memref.store %v, %a[%i] : memref<?xi32>
+      gpu.return
+    }
+  }
+  func.func @fill() {
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %t = gpu.wait async
+    %a, %t1 = gpu.alloc async [%t] (%c64) : memref<?xi32>
+    %t2 = gpu.launch_func async [%t1] @small::@fill
+      blocks in (%c1, %c1, %c1) threads in (%c64, %c1, %c1) args(%a : memref<?xi32>)
+    gpu.wait [%t2]
+    return
+  }
+}
+"""
+TARGETS = """\
+version: 1
+targets:
+  plain: {chip: x86-64-v2}
+  checked: {chip: x86-64-v2, sanitize: [uninitialized, race, bounds, barrier]}
+programs:
+  cases: {sources: [cases.mlir, main.c], targets: [checked]}
+  small: {sources: [small.mlir, small.c], targets: [plain, checked]}
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checked")
+    (folder / "cases.mlir").write_text(source())
+    (folder / "main.c").write_text(main_c())
+    (folder / "small.mlir").write_text(SMALL)
+    (folder / "small.c").write_text("void fill(void);\nint main(void) { fill(); return 3; }\n")
+    (folder / "targets.yaml").write_text(TARGETS)
+    done = gpubuild("build", cwd=folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+def run(project: Path, program: str, *cases: str, **environment: str) -> Outcome:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    done = subprocess.run(
+        [project / "build" / program / program, *cases],
+        env=clean | environment,
+        cwd="/",  # sources are found from the executable
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reports(project: Path, name: str) -> None:
+    """Exactly the marked lines are reported, the same for one thread and for several."""
+    alone = run(project, "cases", name, GPUBUILD_CPU_THREADS="1")
+    reported = {(KINDS[what], int(line)) for what, line in REPORT.findall(alone.err)}
+    assert reported == marks(name), alone.err
+    for text in CASES[name].says:
+        assert text in alone.err
+    assert alone.code == (FOUND if reported else 0)
+    assert ("no problems found in 1 launch" in alone.err) is not bool(reported)
+    several = run(project, "cases", name, GPUBUILD_CPU_THREADS="4")
+    assert _without_addresses(several.err) == _without_addresses(alone.err)
+    assert several.code == alone.code
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
+
+
+def test_tiers(project: Path) -> None:
+    """Checks do not push kernels into a slower tier than they need."""
+    document = gpubuild("inspect", project / "build" / "cases" / "cases", "--json", cwd=project).document
+    (module,) = document["modules"]
+    (item,) = module["objects"]
+    assert item["sanitize"] == ["bounds", "race", "barrier", "uninitialized"]
+    tiers = {kernel["name"]: kernel["tier"] for kernel in item["kernels"]}
+    expected = {name: case.tier for name, case in CASES.items() if case.tier}
+    assert {name: tiers[name] for name in expected} == expected
+
+
+def test_what_a_report_says(project: Path) -> None:
+    done = run(project, "cases", "second_dimension")
+    ((_, line),) = marks("second_dimension")
+    assert done.err == (
+        "gpubuild: check: access out of bounds in kernel @second_dimension of module @kernels\n"
+        f"  at cases.mlir:{line}:7: memref.store\n"
+        "            memref.store %one, %m[%c1, %c8] : memref<16x8xf32> // bounds\n"
+        "            ^\n"
+        "  index 8 of dimension 1, which has 8 elements\n"
+        "  by work-item (0, 0, 0) of workgroup (0, 0, 0)\n"
+        "gpubuild: check: problems found: bounds: 1 (1 times) in 1 launch "
+        "checked for bounds, race, barrier, uninitialized\n"
+    )
+    assert done.out == "done\n"  # the program goes on, and is sound: the store was left out
+
+
+def test_one_report_for_a_place(project: Path) -> None:
+    twice = run(project, "cases", "store_past_end", "store_past_end", "never_written")
+    assert twice.err.count("access out of bounds in kernel") == 1
+    assert "bounds: 1 (28 times), uninitialized: 1 (64 times) in 3 launches" in twice.err
+
+
+def test_suppressions(project: Path, tmp_path: Path) -> None:
+    ((_, line),) = marks("store_past_end")
+    rules = tmp_path / "rules"
+    for rule in ("bounds store_past_end", "* store_*", f"bounds *cases.mlir:{line}:*"):
+        rules.write_text(f"# why\n\n{rule}  # and why\n")
+        done = run(project, "cases", "store_past_end", GPUBUILD_CHECK_SUPPRESSIONS=str(rules))
+        assert done.code == 0
+        assert "no problems found in 1 launch" in done.err
+        assert "14 times suppressed" in done.err
+    for rule in ("race *", "bounds store_at_end", f"bounds cases.mlir:{line}"):
+        rules.write_text(f"{rule}\n")
+        assert run(project, "cases", "store_past_end", GPUBUILD_CHECK_SUPPRESSIONS=str(rules)).code == FOUND
+
+
+@pytest.mark.parametrize("text", ["leak *\n", "bounds\n", "bounds a b\n"])
+def test_malformed_suppressions(project: Path, tmp_path: Path, text: str) -> None:
+    rules = tmp_path / "rules"
+    rules.write_text(f"# first\n{text}")
+    done = run(project, "cases", "store_at_end", GPUBUILD_CHECK_SUPPRESSIONS=str(rules))
+    assert done.code == 1
+    assert f"{rules}:2: not a suppression; a line is KIND PATTERN" in done.err
+
+
+def test_missing_suppressions(project: Path) -> None:
+    done = run(project, "cases", "store_at_end", GPUBUILD_CHECK_SUPPRESSIONS="/no/such/file")
+    assert (done.code, done.err) == (
+        1,
+        "gpubuild: GPUBUILD_CHECK_SUPPRESSIONS=/no/such/file: the file cannot be read\n",
+    )
+
+
+def test_choice_between_checked_and_plain(project: Path) -> None:
+    """The plain image is what runs unless checks are asked for; nothing found leaves the exit code."""
+    assert run(project, "small") == Outcome(3, "", "")
+    checked = run(project, "small", GPUBUILD_CHECK="1")
+    assert checked.code == 3
+    assert checked.err == (
+        "gpubuild: check: no problems found in 1 launch checked for bounds, race, barrier, uninitialized\n"
+    )
+    assert run(project, "small", GPUBUILD_CHECK="0") == Outcome(3, "", "")
+    refused = run(project, "cases", "store_at_end", GPUBUILD_CHECK="0")
+    assert refused.code == 1
+    assert "checked, and GPUBUILD_CHECK=0 wants none of that" in refused.err
+
+
+def test_checked_steps_depend_on_places_and_plain_ones_do_not(project: Path) -> None:
+    """A comment moves the code: reports must say where it is now. The plain kernel stays as it was."""
+    small = project / "small.mlir"
+    small.write_text("// moved\n" + SMALL)
+    statuses = gpubuild("build", "small", "--json", cwd=project).statuses()
+    assert statuses["small/compile/small/checked"] == "ran"
+    assert statuses["small/compile/small/plain"] == "up-to-date"
+
+
+def test_what_cannot_be_checked(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "low.mlir").write_text(
+        "gpu.module @low {\n  llvm.func @k(%p: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {\n"
+        "    llvm.return\n  }\n}\n"
+    )
+    document = {
+        "version": 1,
+        "targets": {"checked": {"kind": "cpu", "chip": "x86-64-v2", "sanitize": ["bounds"]}},
+        "programs": {"low": {"sources": ["low.mlir"]}},
+    }
+    (tmp_path / "targets.yaml").write_text(json.dumps(document))
+    done = gpubuild("build", cwd=tmp_path)
+    assert done.code == 1
+    assert "cannot be compiled for checked (cpu)" in done.err or "which is in the LLVM dialect" in done.err
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"GPUBUILD_CHECK": "yes"}, "GPUBUILD_CHECK=yes: not a switch; allowed are 0 and 1"),
+        ({"GPUBUILD_CHECK": "1", "GPUBUILD_DEVICE": "cuda"}, "only CPU kernels can be checked"),
+    ],
+)
+def test_malformed_choice(project: Path, environment: dict[str, str], message: str) -> None:
+    done = run(project, "small", **environment)
+    assert done.code == 1
+    assert message in done.err
