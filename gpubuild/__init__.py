@@ -1,9 +1,29 @@
 """gpubuild: build multi-target GPU programs written in MLIR's gpu dialect.
 
-Importing this package imports nothing heavy; see ``docs/design/architecture.md`` for the layers.
+``load_project`` is the way in from Python; see docs/api.md. Importing this package imports nothing
+heavy; see ``docs/design/architecture.md`` for the layers.
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing's own costs an import
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from gpubuild.api import LoadedProject
+
+__all__ = ["__version__", "load_project"]
 __version__ = "0.1.0.dev0"
+
+
+def load_project(file: str | PathLike[str] = "targets.yaml") -> LoadedProject:
+    """Read a project file, or the ``targets.yaml`` of a folder.
+
+    Raises ``gpubuild.errors.ConfigError`` with every mistake in it; also when there is no such file.
+    """
+    from gpubuild.api import open_project
+
+    return open_project(file)
 
 
 def generate(env: object, **options: object) -> None:

@@ -11,10 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gpubuild import __version__
 
+TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from types import FrameType
 

@@ -44,6 +44,7 @@ LAYER = {
     "build": 8,
     "cli": 9,
     "scons": 9,
+    "api": 9,
     "__main__": 10,
     "__init__": 10,  # SCons finds its tool here
 }

@@ -1,0 +1,108 @@
+"""The Python API as docs/api.md tells of it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+from e2e.command import ROOT, gpubuild
+
+import gpubuild as package
+from gpubuild.errors import ConfigError, UsageError
+from gpubuild.events import Event, StepFinished
+
+HEAVY = {
+    "yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "elftools", "msgpack", "SCons",
+    "asyncio", "multiprocessing", "typing", "dataclasses", "pathlib", "json", "subprocess", "argparse",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("api")
+    assert gpubuild("init", "demo", cwd=folder).code == 0
+    return folder / "demo"
+
+
+def test_the_page_as_it_stands(project: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.S)
+    assert len(blocks) == 3
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"True {project / 'build' / 'scale' / 'scale'}"
+    assert any(line.startswith("scale/link ") for line in lines)
+    assert lines[-1].startswith("11 steps; {")
+    assert "'scale/host'" in lines[-1]
+
+
+def test_the_same_build_as_the_command_lines(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    loaded = package.load_project(project)
+    assert (loaded.programs, "cpu" in loaded.targets) == (("scale",), True)
+    seen: list[Event] = []
+
+    class Listener:
+        def on_event(self, event: Event) -> None:
+            seen.append(event)
+
+    report = loaded.build(listener=Listener())
+    assert report.ok
+    assert len([e for e in seen if isinstance(e, StepFinished)]) == len(report.steps) == 11
+    assert gpubuild("build", "--json", cwd=project).document["summary"]["up-to-date"] == 11
+    (project / "main.c").write_text((project / "main.c").read_text() + "void broken(void) { return 1 }\n")
+    with caplog.at_level(logging.INFO, logger="gpubuild"):
+        failed = loaded.build("scale")
+    assert not failed.ok
+    (step,) = failed.failed
+    assert (step.id, step.error is not None) == ("cc/main.c", True)
+    assert [r.levelname for r in caplog.records if "cc/main.c" in r.getMessage()] == ["ERROR"]
+
+
+def test_mistakes_are_raised(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text("version: 1\nprogramms: {}\nx: 1\n")
+    with pytest.raises(ConfigError) as caught:
+        package.load_project(tmp_path)
+    assert len(caught.value.problems) >= 2
+    with pytest.raises(ConfigError, match="cannot read"):
+        package.load_project(tmp_path / "missing.yaml")
+    with pytest.raises(UsageError, match="did you mean 'scale'"):
+        package.load_project(project).build("scail")
+    with pytest.raises(TypeError, match=r"\['cpu'\]"):
+        package.load_project(project).build(targets="cpu")
+
+
+def test_it_is_typed() -> None:
+    assert (Path(package.__file__).parent / "py.typed").is_file()
+    from gpubuild.api import LoadedProject
+    from gpubuild.model.result import BuildReport
+
+    assert (
+        typing.get_type_hints(LoadedProject.build, vars(sys.modules["gpubuild.api"]))["return"] is BuildReport
+    )
+
+
+@pytest.mark.parametrize(
+    "code", ["import gpubuild", "from gpubuild.cli.main import main; main(['--version'])"]
+)
+def test_what_an_import_costs(code: str) -> None:
+    """Time is noise on a busy machine; which modules are loaded is not."""
+    bare = _imported("import io, os, signal, sys, errno")
+    loaded = _imported(code) - bare
+    assert {name.split(".")[0] for name in loaded} & HEAVY == set()
+    ours = {name for name in loaded if name.startswith("gpubuild")}
+    assert ours <= {"gpubuild", "gpubuild.cli", "gpubuild.cli.main"}
+    assert loaded - ours <= {"collections.abc"}
+
+
+def _imported(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
+    )
+    return {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.count("|") == 2}
