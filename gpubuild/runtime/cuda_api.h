@@ -88,6 +88,7 @@ _Static_assert(sizeof(struct gb_cu_launch_config) == 56, "layout of CUlaunchConf
     X(event_destroy, cuEventDestroy_v2, (void *))                                                             \
     X(event_synchronize, cuEventSynchronize, (void *))                                                        \
     X(event_record, cuEventRecord, (void *event, void *stream))                                               \
+    X(event_elapsed, cuEventElapsedTime, (float *milliseconds, void *first, void *last))                      \
     X(allocate, cuMemAlloc_v2, (gb_cu_address *, size_t))                                                     \
     X(allocate_managed, cuMemAllocManaged, (gb_cu_address *, size_t, unsigned flags))                         \
     X(release, cuMemFree_v2, (gb_cu_address))                                                                 \

@@ -63,6 +63,11 @@ struct gb_device_calls {
     void (*host_register)(struct gb_device *, void *address, size_t bytes, const struct gb_where *);
     void (*host_unregister)(struct gb_device *, void *address, const struct gb_where *);
 
+    /* An event that takes the time when it is recorded, and the time between two; waits for the second.
+     * NULL here: launches are timed in another way. */
+    void *(*timer_create)(struct gb_device *, const struct gb_where *);
+    uint64_t (*timer_elapsed_ns)(struct gb_device *, void *first, void *last, const struct gb_where *);
+
     /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no such thing. */
     void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
 };

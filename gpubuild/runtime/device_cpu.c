@@ -3,6 +3,7 @@
 #include "cpu_image.h"
 #include "cpu_stream.h"
 #include "device.h"
+#include "profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,14 +49,20 @@ static void *cpu_kernel(struct gb_device *device, void *module, const char *name
 struct launch_work {
     struct gb_cpu_work work;
     const gb_cpu_kernel *kernel;
-    struct gb_launch launch; /* `params` point behind this */
+    struct gb_profile *profile; /* NULL: nobody wants to know */
+    uint64_t bytes;
+    struct gb_launch launch;    /* `params` point behind this */
 };
 
 static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
     const struct gb_launch *launch = &self->launch;
+    uint64_t start = self->profile != NULL ? gb_profile_now_ns() : 0;
     gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
                   launch->param_count);
+    if (self->profile != NULL) {
+        gb_profile_add(self->profile, gb_profile_now_ns() - start, self->bytes);
+    }
 }
 
 static size_t aligned(size_t bytes) {
@@ -77,6 +84,10 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
     }
     struct launch_work *self = memory;
     *self = (struct launch_work){.work = {.run = run_launch}, .kernel = kernel, .launch = *launch};
+    if (gb_profile_on()) {
+        self->profile = gb_profile_of(where);
+        self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
+    }
     self->launch.params = (void **)(self + 1);
     char *value = (char *)memory + head;
     for (size_t i = 0; i < count; i++) {

@@ -245,6 +245,19 @@ static void cuda_event_record(struct gb_device *device, void *event, void *strea
     IN_CONTEXT(device, where, "cuEventRecord", gb_cuda.event_record(event, stream));
 }
 
+static void *cuda_timer_create(struct gb_device *device, const struct gb_where *where) {
+    void *event = NULL;
+    IN_CONTEXT(device, where, "cuEventCreate", gb_cuda.event_create(&event, 0));
+    return event;
+}
+
+static uint64_t cuda_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
+    float milliseconds = 0;
+    cuda_event_synchronize(device, last, where);
+    IN_CONTEXT(device, where, "cuEventElapsedTime", gb_cuda.event_elapsed(&milliseconds, first, last));
+    return (uint64_t)(1e6 * (double)milliseconds);
+}
+
 /* ---- Memory ---- */
 
 static gb_cu_address address_of(const void *pointer) {
@@ -351,6 +364,8 @@ const struct gb_device_calls gb_cuda_calls = {
     .event_destroy = cuda_event_destroy,
     .event_synchronize = cuda_event_synchronize,
     .event_record = cuda_event_record,
+    .timer_create = cuda_timer_create,
+    .timer_elapsed_ns = cuda_timer_elapsed_ns,
     .memory_allocate = cuda_memory_allocate,
     .memory_free = cuda_memory_free,
     .memory_copy = cuda_memory_copy,

@@ -155,6 +155,19 @@ static void hip_event_record(struct gb_device *device, void *event, void *stream
     ON_DEVICE(device, where, "hipEventRecord", hip.event_record(event, stream));
 }
 
+static void *hip_timer_create(struct gb_device *device, const struct gb_where *where) {
+    void *event = NULL;
+    ON_DEVICE(device, where, "hipEventCreateWithFlags", hip.event_create(&event, 0));
+    return event;
+}
+
+static uint64_t hip_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
+    float milliseconds = 0;
+    hip_event_synchronize(device, last, where);
+    ON_DEVICE(device, where, "hipEventElapsedTime", hip.event_elapsed(&milliseconds, first, last));
+    return (uint64_t)(1e6 * (double)milliseconds);
+}
+
 /* ---- Memory ---- */
 
 static void *hip_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
@@ -237,6 +250,8 @@ static const struct gb_device_calls calls = {
     .event_destroy = hip_event_destroy,
     .event_synchronize = hip_event_synchronize,
     .event_record = hip_event_record,
+    .timer_create = hip_timer_create,
+    .timer_elapsed_ns = hip_timer_elapsed_ns,
     .memory_allocate = hip_memory_allocate,
     .memory_free = hip_memory_free,
     .memory_copy = hip_memory_copy,

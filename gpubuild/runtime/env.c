@@ -80,6 +80,10 @@ static void read_environment(void) {
     if (suppressions != NULL && suppressions[0] != '\0') {
         settings.check_suppressions = gb_text("%s", suppressions); /* the program may change its environment */
     }
+    const char *profile = getenv("GPUBUILD_PROFILE");
+    if (profile != NULL && profile[0] != '\0') {
+        settings.profile = gb_text("%s", profile);
+    }
     const char *trace = getenv("GPUBUILD_TRACE");
     if (trace != NULL && trace[0] != '\0') {
         int value = 0;

@@ -35,6 +35,7 @@ struct gb_settings {
     int cpu_threads;       /* GPUBUILD_CPU_THREADS; 0: not set, use every CPU the process may run on */
     bool trace;            /* GPUBUILD_TRACE */
     int check;             /* GPUBUILD_CHECK: 1: checked CPU images only, 0: no checked ones, -1: not set */
+    const char *profile;   /* GPUBUILD_PROFILE: a file; NULL when not set */
     const char *check_suppressions; /* GPUBUILD_CHECK_SUPPRESSIONS: a file; NULL when not set */
 };
 

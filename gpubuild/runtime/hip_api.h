@@ -42,6 +42,7 @@ enum { HIP_PROPERTIES_BYTES = 8192, HIP_PROPERTIES_CHIP_AT = 1160, HIP_PROPERTIE
     X(event_destroy, hipEventDestroy, (void *))                                                               \
     X(event_synchronize, hipEventSynchronize, (void *))                                                       \
     X(event_record, hipEventRecord, (void *event, void *stream))                                              \
+    X(event_elapsed, hipEventElapsedTime, (float *milliseconds, void *first, void *last))                     \
     X(allocate, hipMalloc, (void **, size_t))                                                                 \
     X(allocate_managed, hipMallocManaged, (void **, size_t, unsigned flags))                                  \
     X(release, hipFree, (void *))                                                                             \

@@ -9,6 +9,7 @@
  */
 #include "memref.h"
 #include "module.h"
+#include "profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,9 @@ void *mgpuMemAlloc(uint64_t bytes, void *stream, uint32_t shared) {
     }
     bool is_shared = (shared & 0xffu) != 0;
     void *address = device->calls->memory_allocate(device, (size_t)bytes, stream, is_shared, &where);
+    if (gb_profile_on()) {
+        gb_profile_memory(address, (size_t)bytes);
+    }
     gb_trace("allocate %llu bytes%s at %p", (unsigned long long)bytes, is_shared ? ", shared with the host" : "", address);
     return address;
 }
@@ -230,6 +234,9 @@ void mgpuMemFree(void *address, void *stream) {
     struct gb_device *device = gb_device_current();
     const struct gb_where where = here(device, "mgpuMemFree");
     gb_trace("free %p", address);
+    if (gb_profile_on()) {
+        gb_profile_memory_gone(address);
+    }
     device->calls->memory_free(device, address, stream, &where);
 }
 
@@ -274,6 +281,9 @@ void mgpuMemHostRegister(void *address, uint64_t bytes) {
     const struct gb_where where = here(device, "mgpuMemHostRegister");
     gb_trace("register %llu bytes of host memory at %p", (unsigned long long)bytes, address);
     if (something_to_do((size_t)bytes, address, address, &where)) {
+        if (gb_profile_on()) {
+            gb_profile_memory(address, (size_t)bytes);
+        }
         device->calls->host_register(device, address, (size_t)bytes, &where);
     }
 }
@@ -282,6 +292,9 @@ void mgpuMemHostUnregister(void *address) {
     struct gb_device *device = gb_device_current();
     const struct gb_where where = here(device, "mgpuMemHostUnregister");
     gb_trace("unregister host memory at %p", address);
+    if (gb_profile_on()) {
+        gb_profile_memory_gone(address);
+    }
     device->calls->host_unregister(device, address, &where);
 }
 

@@ -6,6 +6,8 @@
  */
 #include "module.h"
 
+#include "profile.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,5 +255,9 @@ void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_la
     gb_trace("launch %s::%s grid %ux%ux%u block %ux%ux%u cluster %ux%ux%u shared %u stream %p", where.module,
              kernel->name, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y,
              launch->block.z, launch->cluster.x, launch->cluster.y, launch->cluster.z, launch->shared_bytes, stream);
-    device->calls->launch(device, handle, stream, launch, &where);
+    if (gb_profile_on() && device->calls->timer_create != NULL) {
+        gb_profile_launch(device, handle, stream, launch, &where);
+    } else {
+        device->calls->launch(device, handle, stream, launch, &where);
+    }
 }
