@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ def open_builder(
             resolved = resolve_native(project)
             if witness is not None and resolved is not project:
                 witness.note_native()
-            yield Builder(
+            builder = Builder(
                 project=resolved,
                 options=options,
                 layout=layout,
@@ -102,6 +103,7 @@ def open_builder(
                 executor=executor,
                 witness=witness,
             )
+            yield builder
         except BaseException:
             executor.cancel()
             store.cancel()
@@ -109,6 +111,7 @@ def open_builder(
         finally:
             executor.close()
             store.close()
+        builder.tell_late_warnings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +169,7 @@ class Builder:
         )
         self._reports: dict[str, StepReport] = {}
         self._lock = threading.Lock()
+        self._told: tuple[str, ...] = ()  # the store's warnings that are in a report
         self._log = BuildLog(log_file(layout))
 
     def build(self) -> BuildReport:
@@ -206,6 +210,7 @@ class Builder:
             cache=self._note_use(plan),
             links=self._links(programs, plan),
         )
+        self._told = report.warnings
         if not self._options.dry_run:
             self._log.append(plan, report, self._state.record, self._executor.workers)
         if self._witness is not None and not self._options.dry_run:
@@ -223,6 +228,13 @@ class Builder:
                 toolchain=self._toolchain,
             )
         return report
+
+    def tell_late_warnings(self) -> None:
+        """Tell what the store has to say that no report has: of its last uploads, say."""
+        told = {_without_count(warning) for warning in self._told}
+        for warning in self._store.warnings:
+            if _without_count(warning) not in told:
+                self._listener.on_event(BuildWarning(message=warning))
 
     def scan(self, names: tuple[str, ...] | None = None) -> Plan:
         """Run the steps that tell what the modules are, and return the full plan.
@@ -355,7 +367,9 @@ class Builder:
         from gpubuild.cache.history import record_build
 
         folder = self._store.directory
-        return record_build(folder, self._project.programs, plan.steps, reports, self._state.record)
+        return record_build(
+            folder, self._project.programs, plan.steps, reports, self._state.record, self._store.notes
+        )
 
     def _note(self, report: StepReport) -> None:
         quote_sources(report.error, self._layout.root)
@@ -375,3 +389,7 @@ class Builder:
                     "the next build looks at everything again"
                 )
             )
+
+
+def _without_count(warning: str) -> str:
+    return re.sub(r" \(\d+ times\)$", "", warning)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpubuild.cache.alone import Alone
 from gpubuild.cache.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
 from gpubuild.cache.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
 from gpubuild.cache.locking import locked
@@ -29,7 +30,7 @@ _LOCK_SECONDS = 15.0
 _LOW_WATER = 0.9  # collect to this part of the limit, so that not every build has to
 
 
-class DiskStore:
+class DiskStore(Alone):
     """A ``Store`` in ``directory``, shared safely by any number of processes.
 
     When a store that published something is closed and the cache is larger than ``max_size_bytes``
@@ -77,18 +78,6 @@ class DiskStore:
             self.warn_once("read", f"cannot read the cache {self._directory}: {error.strerror}")
             return None
         return result if complete else None
-
-    @property
-    def has_remote(self) -> bool:
-        """See ``Store``."""
-        return False
-
-    def anticipate(self, keys: Iterable[Digest]) -> None:
-        """See ``Store``. A look-up takes 0.1 ms: nothing to prepare."""
-
-    def is_remote(self, key: Digest) -> bool:
-        """See ``Store``."""
-        return False
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """See ``Store``."""
@@ -218,9 +207,6 @@ class DiskStore:
     def records(self) -> dict[Digest, ActionResult]:
         """Every good record. Bad ones are set aside."""
         return {key: result for key in self._list_keys() if (result := self._read_record(key)) is not None}
-
-    def cancel(self) -> None:
-        """See ``Store``."""
 
     def close(self) -> None:
         """See ``Store``. Closing twice is harmless."""

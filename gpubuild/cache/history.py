@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpubuild.cache.locking import locked
+from gpubuild.cache.protocol import Notes
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.result import CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
@@ -84,11 +85,13 @@ def record_build(
     steps: Mapping[str, Step],
     reports: Iterable[StepReport],
     record_of: Callable[[str], Keyed | None],
+    notes: Notes | None = None,
 ) -> CacheUse | None:
     """Add a build to the history in the folder ``cache`` and compare it with the one before.
 
     ``programs`` are all those of the project, by which it is known wherever it is checked out;
-    ``record_of`` tells what a step's key was made of. ``None`` when nothing had to be looked up.
+    ``record_of`` tells what a step's key was made of. A machine without a history of the project
+    takes the one in ``notes`` and continues it there. ``None`` when nothing had to be looked up.
     """
     if cache is None:
         return None
@@ -97,15 +100,19 @@ def record_build(
         return None
     entry = _entry(steps, reports, record_of)
     project = project_id(programs)
-    before: BuildEntry | None = None
+    is_new = notes is not None and not read_history(cache, project)
+    shared = _read_shared(notes, project) if notes is not None and is_new else []
+    before = shared[-1] if shared else None
     with suppress(OSError):
         folder = cache / _FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
         with locked(folder / "lock", wait_seconds=0.2) as alone:
-            past = read_history(cache, project)
+            past = read_history(cache, project) or shared
             before = past[-1] if past else None
             if alone:
                 write_history(cache, project, [*past, entry])
+    if notes is not None and is_new:
+        notes.send_note(_shared_name(project), encode_history([*shared, entry]))
     missed = {r.key for r in reports if r.status is Status.RAN and r.key}
     served = sum(group.served for group in entry.groups)
     return CacheUse(
@@ -143,22 +150,27 @@ def read_history(cache: Path, project: Digest) -> list[BuildEntry]:
 
 def write_history(cache: Path, project: Digest, builds: list[BuildEntry]) -> None:
     """Replace the history of ``project``, keeping what is recent. Raises ``OSError``."""
+    folder = cache / _FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = folder / f"{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    try:
+        temporary.write_bytes(encode_history(builds))
+        temporary.replace(folder / f"{project}.json")
+    finally:
+        temporary.unlink(missing_ok=True)
+    for old in list_projects(cache)[MAX_PROJECTS:]:
+        (folder / f"{old}.json").unlink(missing_ok=True)
+
+
+def encode_history(builds: list[BuildEntry]) -> bytes:
+    """What is recent of ``builds``, for :func:`decode_history`."""
     builds = builds[-MAX_BUILDS:]
     cut = len(builds) - MAX_BUILDS_WITH_KEYS
     document = {
         "schema": SCHEMA,
         "builds": [asdict(b) if n >= cut else {**asdict(b), "keys": []} for n, b in enumerate(builds)],
     }
-    folder = cache / _FOLDER
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = folder / f"{os.getpid()}-{secrets.token_hex(4)}.tmp"
-    try:
-        temporary.write_text(json.dumps(document, separators=(",", ":")))
-        temporary.replace(folder / f"{project}.json")
-    finally:
-        temporary.unlink(missing_ok=True)
-    for old in list_projects(cache)[MAX_PROJECTS:]:
-        (folder / f"{old}.json").unlink(missing_ok=True)
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
 def forget_history(cache: Path) -> None:
@@ -177,6 +189,18 @@ def decode_history(data: bytes | str) -> list[BuildEntry]:
         return [_read_entry(item) for item in document["builds"]]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"malformed: {error}") from error
+
+
+def _shared_name(project: Digest) -> Digest:
+    return digest_bytes(encode((SCHEMA, project)))
+
+
+def _read_shared(notes: Notes, project: Digest) -> list[BuildEntry]:
+    data = notes.read_note(_shared_name(project))
+    try:
+        return decode_history(data) if data else []
+    except ValueError:
+        return []
 
 
 def _entry(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from gpubuild.cache.alone import Alone
 from gpubuild.cache.protocol import StoreStats
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Blob
 
 
-class NullStore:
+class NullStore(Alone):
     """A ``Store`` in which nothing is ever found and nothing is kept."""
 
     def lookup(self, key: Digest) -> ActionResult | None:
@@ -21,18 +22,6 @@ class NullStore:
     def directory(self) -> Path | None:
         """None."""
         return None
-
-    @property
-    def has_remote(self) -> bool:
-        """See ``Store``."""
-        return False
-
-    def anticipate(self, keys: Iterable[Digest]) -> None:
-        """Nothing will be found."""
-
-    def is_remote(self, key: Digest) -> bool:
-        """Never."""
-        return False
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """Miss."""
@@ -66,9 +55,6 @@ class NullStore:
     def warnings(self) -> tuple[str, ...]:
         """None, ever."""
         return ()
-
-    def cancel(self) -> None:
-        """Nothing is waited for."""
 
     def close(self) -> None:
         """Release nothing."""

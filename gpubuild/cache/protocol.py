@@ -23,6 +23,18 @@ class StoreStats:
     quarantined: int
 
 
+class Notes(Protocol):
+    """Small texts that machines without a past leave for each other on a server."""
+
+    def read_note(self, name: Digest) -> bytes | None:
+        """What was last sent under ``name``; ``None`` when there is nothing or nobody to ask."""
+        ...
+
+    def send_note(self, name: Digest, data: bytes) -> None:
+        """Leave ``data`` under ``name``, if that is allowed; in the background."""
+        ...
+
+
 class Store(Protocol):
     """An action cache with its content-addressed blobs.
 
@@ -42,6 +54,11 @@ class Store(Protocol):
     @property
     def has_remote(self) -> bool:
         """Whether look-ups may ask another machine, so that :meth:`anticipate` pays."""
+        ...
+
+    @property
+    def notes(self) -> Notes | None:
+        """Where builds on other machines leave their notes, if there is such a place."""
         ...
 
     def anticipate(self, keys: Iterable[Digest]) -> None:

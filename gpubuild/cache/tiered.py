@@ -10,7 +10,7 @@ from pathlib import Path
 from gpubuild.cache.blobs import DestinationError, write_chunks
 from gpubuild.cache.disk import DiskStore
 from gpubuild.cache.http import TimeLimits
-from gpubuild.cache.protocol import StoreStats
+from gpubuild.cache.protocol import Notes, StoreStats
 from gpubuild.cache.remote import RemoteStore
 from gpubuild.cache.remote_record import RemoteRecord, Stored
 from gpubuild.cache.transfers import Transfers
@@ -60,6 +60,20 @@ class TieredStore:
     def has_remote(self) -> bool:
         """See ``Store``: while the server answers."""
         return self._remote.readable
+
+    @property
+    def notes(self) -> Notes:
+        """See ``Store``."""
+        return self
+
+    def read_note(self, name: Digest) -> bytes | None:
+        """See ``Notes``."""
+        return self._remote.find_note(name)
+
+    def send_note(self, name: Digest, data: bytes) -> None:
+        """See ``Notes``."""
+        if self._remote.writable:
+            self._uploads.submit(lambda: self._remote.send_note(name, data))
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
         """See ``Store``: begin to download what a look-up would find afar."""

@@ -126,6 +126,7 @@ def test_warm_from_a_server(cold: Path, server: dict[str, str], tmp_path: Path) 
     document = ci(later, lines, tmp_path, **server)
     assert statuses(document) == {"hit-remote"}
     assert document["summary"]["warnings"] == []
+    assert document["summary"]["cache"]["previous_hit_rate"] == 0.0, "the main branch's, from the server"
     assert (later / "build/saxpy/saxpy").read_bytes() == (cold / "build/saxpy/saxpy").read_bytes()
 
 

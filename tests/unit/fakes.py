@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
-from gpubuild.cache.protocol import Store, StoreStats
+from gpubuild.cache.alone import Alone
+from gpubuild.cache.protocol import Notes, Store, StoreStats
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import ActionResult, Blob
@@ -62,7 +63,7 @@ class FakeExecutor:
         self.closed = True
 
 
-class MemoryStore:
+class MemoryStore(Alone):
     """A store in two dictionaries, open to a test's meddling."""
 
     def __init__(self) -> None:
@@ -79,16 +80,6 @@ class MemoryStore:
     @property
     def directory(self) -> Path | None:
         return None
-
-    @property
-    def has_remote(self) -> bool:
-        return False
-
-    def anticipate(self, keys: Iterable[Digest]) -> None:
-        pass
-
-    def is_remote(self, key: Digest) -> bool:
-        return False
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         data = self.blobs.get(blob.digest)
@@ -141,9 +132,6 @@ class MemoryStore:
     def warnings(self) -> tuple[str, ...]:
         return tuple(self._warnings)
 
-    def cancel(self) -> None:
-        pass
-
     def close(self) -> None:
         pass
 
@@ -174,6 +162,10 @@ class FaultyStore:
     @property
     def has_remote(self) -> bool:
         return False
+
+    @property
+    def notes(self) -> Notes | None:
+        return self._inner.notes
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
         self._inner.anticipate(keys)

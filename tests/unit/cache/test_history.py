@@ -20,6 +20,7 @@ from gpubuild.cache.history import (
     record_build,
     write_history,
 )
+from gpubuild.cache.protocol import Notes
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.params import BundleParams
 from gpubuild.model.result import CacheUse, Status, StepReport
@@ -38,8 +39,9 @@ def key(n: int) -> Digest:
 class Build:
     """Ten compile steps for one target."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, notes: Notes | None = None) -> None:
         self.cache = cache
+        self.notes = notes
         self.parts = {"key version": "1", "tool ptxas": "a", "option chip": "'sm_90'", "input module": "m"}
         self.target = "sm_90"
         self.keys = [key(n) for n in range(10)]
@@ -50,7 +52,7 @@ class Build:
             reports.append(self._report(f"s{n}", StepKind.COMPILE, status, self.keys[n]))
         for report in reports:
             steps[report.id] = Step(id=report.id, kind=report.kind, params=PARAMS, inputs=())
-        return record_build(self.cache, ["b", "a"], steps, reports, lambda _: Record(self.parts))
+        return record_build(self.cache, ["b", "a"], steps, reports, lambda _: Record(self.parts), self.notes)
 
     def _report(self, name: str, kind: StepKind, status: Status, key: Digest) -> StepReport:
         target = self.target if kind is StepKind.COMPILE else ""
@@ -198,3 +200,60 @@ def test_another_build_that_records_is_not_waited_for_long(build: Build, tmp_pat
         fcntl.flock(other, fcntl.LOCK_EX)
         assert build.run(*[RAN] * 10) == CacheUse(served=0, steps=10)
     assert list_projects(tmp_path) == []
+
+
+class SharedNotes:
+    """What machines share, in a dictionary."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Digest, bytes] = {}
+        self.asked = 0
+
+    def read_note(self, name: Digest) -> bytes | None:
+        self.asked += 1
+        return self.kept.get(name)
+
+    def send_note(self, name: Digest, data: bytes) -> None:
+        self.kept[name] = data
+
+
+def test_fresh_machines_continue_each_others_history(tmp_path: Path) -> None:
+    notes = SharedNotes()
+    first = Build(tmp_path / "first", notes)
+    (tmp_path / "first").mkdir()
+    assert first.run(*[RAN] * 10).note == ""
+    for n in range(3):
+        (tmp_path / str(n)).mkdir()
+        use = Build(tmp_path / str(n), notes).run(*[REMOTE] * 10)
+        assert use.previous_rate == (1.0 if n else 0.0)
+    (tmp_path / "next").mkdir()
+    last = Build(tmp_path / "next", notes)
+    last.parts["tool ptxas"] = "b"
+    last.keys = [key(100 + n) for n in range(10)]
+    assert last.run(*[RAN] * 10).note == "hit rate 0%, last build 100%: ptxas changed"
+    [data] = notes.kept.values()
+    assert [entry.rate for entry in decode_history(data)] == [0.0, 1.0, 1.0, 1.0, 0.0]
+
+
+def test_a_machine_with_a_history_neither_asks_nor_sends(tmp_path: Path) -> None:
+    Build(tmp_path).run(*[RAN] * 10)
+    notes = SharedNotes()
+    Build(tmp_path, notes).run(*[LOCAL] * 10)
+    assert (notes.asked, notes.kept) == (0, {})
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xfe", b"{}", b"[1]", b'{"schema":"gpubuild.history/1","builds":[{}]}']
+)
+def test_a_damaged_shared_history_is_none(tmp_path: Path, data: bytes) -> None:
+    notes = SharedNotes()
+    notes.read_note = lambda name: data  # type: ignore[method-assign]
+    assert Build(tmp_path, notes).run(*[RAN] * 10).previous_rate is None
+    assert len(notes.kept) == 1
+
+
+def test_a_read_only_folder_still_compares_with_the_shared_history(tmp_path: Path) -> None:
+    notes = SharedNotes()
+    (tmp_path / "one").mkdir()
+    Build(tmp_path / "one", notes).run(*[REMOTE] * 10)
+    assert Build(tmp_path / "nowhere" / "deeper", notes).run(*[RAN] * 10).previous_rate == 1.0
