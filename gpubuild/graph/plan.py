@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from gpubuild.model.step import Step, StepKind
@@ -25,33 +26,33 @@ _WEIGHT = {
 
 
 class Plan:
-    """Steps and who needs whom. An edge runs from a step to a step that reads one of its outputs."""
+    """Steps and who needs whom. An edge runs from a step to a step that reads one of its outputs.
+
+    What every build asks is answered from two tables: importing networkx takes longer than planning
+    a thousand steps. :attr:`graph` is there for everything else.
+    """
 
     def __init__(self, steps: Iterable[Step]) -> None:
         """Raises ``ValueError`` for doubled ids or outputs, unknown producers and cycles."""
-        import networkx as nx
-
         self._steps: dict[str, Step] = {}
-        graph: nx.DiGraph[str] = nx.DiGraph()
         writers: dict[object, str] = {}
         for step in steps:
             if step.id in self._steps:
                 raise ValueError(f"two steps are called {step.id}")
             self._steps[step.id] = step
-            graph.add_node(step.id)
             for output in step.outputs:
                 if output.path in writers:
                     raise ValueError(f"{writers[output.path]} and {step.id} both write {output.path}")
                 writers[output.path] = step.id
+        self._needs: dict[str, set[str]] = {step_id: set() for step_id in self._steps}
+        self._feeds: dict[str, set[str]] = {step_id: set() for step_id in self._steps}
         for step in self._steps.values():
             for item in step.inputs:
                 if item.producer:
                     if item.producer not in self._steps:
                         raise ValueError(f"{step.id} needs {item.producer}, which is not in the plan")
-                    graph.add_edge(item.producer, step.id)
-        if not nx.is_directed_acyclic_graph(graph):
-            raise ValueError(f"steps need each other in a circle: {nx.find_cycle(graph)}")
-        self._graph = graph
+                    self._needs[step.id].add(item.producer)
+                    self._feeds[item.producer].add(step.id)
         self._rank = self._ranks()
 
     @property
@@ -61,30 +62,35 @@ class Plan:
 
     @property
     def graph(self) -> nx.DiGraph[str]:
-        """The graph itself, for export; nodes are step ids."""
-        return self._graph
+        """The plan as a graph of networkx, whose algorithms then apply; nodes are step ids."""
+        import networkx as nx
+
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        graph.add_nodes_from(self._steps)
+        graph.add_edges_from((needed, step_id) for step_id in self._steps for needed in self._needs[step_id])
+        return graph
 
     def order(self) -> list[str]:
         """Ids so that producers come first; deterministic."""
-        import networkx as nx
-
-        return list(nx.lexicographical_topological_sort(self._graph))
+        return self._sorted(self._steps.keys())
 
     def order_before(self, step_id: str) -> list[str]:
         """What must be done before ``step_id`` can start, producers first; deterministic."""
-        import networkx as nx
-
-        return list(
-            nx.lexicographical_topological_sort(self._graph.subgraph(nx.ancestors(self._graph, step_id)))
-        )
+        before: set[str] = set()
+        look_at = [step_id]
+        while look_at:
+            fresh = self._needs[look_at.pop()] - before
+            before |= fresh
+            look_at.extend(fresh)
+        return self._sorted(before)
 
     def needs(self, step_id: str) -> set[str]:
         """Steps whose outputs ``step_id`` reads."""
-        return set(self._graph.predecessors(step_id))
+        return set(self._needs[step_id])
 
     def feeds(self, step_id: str) -> set[str]:
         """Steps that read an output of ``step_id``."""
-        return set(self._graph.successors(step_id))
+        return set(self._feeds[step_id])
 
     def rank(self, step_id: str) -> int:
         """Length of the longest way from the step to the end: who starts first when many are ready."""
@@ -94,11 +100,38 @@ class Plan:
         """The link step of ``program``. Raises ``KeyError`` when it is not in the plan."""
         return self._steps[f"{program}/link"]
 
-    def _ranks(self) -> dict[str, int]:
-        import networkx as nx
+    def _sorted(self, ids: Set[str]) -> list[str]:
+        """``ids`` so that producers come first, in the order of the alphabet where there is a choice.
 
+        As many as are not behind a circle.
+        """
+        waits_for = {step_id: len(self._needs[step_id] & ids) for step_id in ids}
+        ready = [step_id for step_id, count in waits_for.items() if not count]
+        heapq.heapify(ready)
+        found = []
+        while ready:
+            found.append(heapq.heappop(ready))
+            for follower in self._feeds[found[-1]] & ids:
+                waits_for[follower] -= 1
+                if not waits_for[follower]:
+                    heapq.heappush(ready, follower)
+        return found
+
+    def _ranks(self) -> dict[str, int]:
+        order = self.order()
+        if len(order) < len(self._steps):
+            raise ValueError(f"steps need each other in a circle: {self._circle(set(order))}")
         rank: dict[str, int] = {}
-        for node in reversed(list(nx.topological_sort(self._graph))):
-            below = max((rank[s] for s in self._graph.successors(node)), default=0)
-            rank[node] = _WEIGHT[self._steps[node].kind] + below
+        for step_id in reversed(order):
+            below = max((rank[f] for f in self._feeds[step_id]), default=0)
+            rank[step_id] = _WEIGHT[self._steps[step_id].kind] + below
         return rank
+
+    def _circle(self, sorted_ids: Set[str]) -> str:
+        """One circle of steps. From any step that cannot be sorted, needs lead into one."""
+        way = [min(self._steps.keys() - sorted_ids)]
+        while True:
+            following = min(self._needs[way[-1]] - sorted_ids)
+            if following in way:
+                return " → ".join([*way[way.index(following) :], following])
+            way.append(following)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import networkx as nx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpubuild.errors import StepError
 from gpubuild.graph.layout import Layout, file_name
@@ -26,8 +30,26 @@ def step(name: str, *needs: str, writes: str = "") -> Step:
 
 
 def test_circles_are_refused() -> None:
-    with pytest.raises(ValueError, match="circle"):
+    with pytest.raises(ValueError, match="circle: a → b → a"):
         Plan([step("a", "b"), step("b", "a")])
+    with pytest.raises(ValueError, match="circle: c → c"):
+        Plan([step("b"), step("c", "b", "c"), step("d", "c")])
+
+
+@given(st.lists(st.sets(st.integers(0, 30)), max_size=30), st.randoms())
+def test_orders_are_those_of_networkx(needs: list[set[int]], chance: random.Random) -> None:
+    names = [str(n) for n in range(len(needs))]
+    steps = [step(names[n], *(names[i] for i in sorted(of) if i < n)) for n, of in enumerate(needs)]
+    chance.shuffle(steps)
+    plan = Plan(steps)
+    assert plan.order() == list(nx.lexicographical_topological_sort(plan.graph))
+    for name in names:
+        assert plan.needs(name) == set(plan.graph.predecessors(name))
+        assert plan.feeds(name) == set(plan.graph.successors(name))
+        before = plan.graph.subgraph(nx.ancestors(plan.graph, name))
+        assert plan.order_before(name) == list(nx.lexicographical_topological_sort(before))
+        weight = plan.rank(name) - max((plan.rank(f) for f in plan.feeds(name)), default=0)
+        assert weight == plan.rank(names[-1]) - max((plan.rank(f) for f in plan.feeds(names[-1])), default=0)
 
 
 def test_doubled_ids_outputs_and_unknown_producers_are_refused() -> None:
