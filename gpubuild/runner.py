@@ -340,7 +340,6 @@ class StepRunner:
                 return False
             if self._state.files.digest(path) == blob.digest and not blob.executable:
                 continue
-            path.parent.mkdir(parents=True, exist_ok=True)
             if not self._store.fetch(blob, path):
                 self._store.discard(key)
                 return False

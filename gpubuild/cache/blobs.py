@@ -254,10 +254,13 @@ def _output(blob: Blob, destination: Path) -> Iterator[int]:
 
     Its mode is that of a build output, whatever the umask.
     """
+    temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
     with _destination_errors(destination):
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
-        target = os.open(temporary, _CREATE, 0o600)
+        try:
+            target = os.open(temporary, _CREATE, 0o600)
+        except FileNotFoundError:
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            target = os.open(temporary, _CREATE, 0o600)
     with _unless_renamed(temporary):
         with _closing(target):
             yield target

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Digest = NewType("Digest", str)  # 64 lower-case hexadecimal digits
 
@@ -24,7 +28,8 @@ def digest_file(path: Path) -> Digest:
 
 def is_digest(text: object) -> bool:
     """Whether ``text`` is spelled like a digest; used before one becomes part of a path."""
-    return isinstance(text, str) and len(text) == 64 and all(c in "0123456789abcdef" for c in text)
+    # `strip` leaves the first character that is none of these, and what follows it.
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def encode(value: object) -> bytes:
@@ -35,6 +40,8 @@ def encode(value: object) -> bytes:
     part in comparison, by name; a field with ``compare=False`` (a description, a display path)
     stands outside identity. Raises ``TypeError`` for anything else, floats among it.
     """
+    if type(value) is str:  # most are; an Enum of texts is not
+        return _framed(b"s", value.encode())
     if value is None:
         return b"n0:"
     if isinstance(value, Enum):
@@ -50,13 +57,17 @@ def encode(value: object) -> bytes:
     if isinstance(value, tuple):
         return _framed(b"t", b"".join(encode(item) for item in value))
     if is_dataclass(value) and not isinstance(value, type):
-        body = encode(type(value).__name__)
-        for field in fields(value):
-            if field.compare:
-                body += encode(field.name) + encode(getattr(value, field.name))
-        return _framed(b"d", body)
+        name, names = _identity(type(value))
+        return _framed(b"d", name + b"".join([encoded + encode(getattr(value, n)) for n, encoded in names]))
     raise TypeError(f"cannot encode {type(value).__name__} into a key")
 
 
+@cache
+def _identity(kind: type[DataclassInstance]) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+    """The encoded name of a dataclass, and the fields that take part in comparison with theirs."""
+    names = tuple((field.name, encode(field.name)) for field in fields(kind) if field.compare)
+    return encode(kind.__name__), names
+
+
 def _framed(letter: bytes, body: bytes) -> bytes:
-    return letter + str(len(body)).encode() + b":" + body
+    return b"%b%d:%b" % (letter, len(body), body)
