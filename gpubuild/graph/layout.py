@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -103,6 +104,7 @@ class Layout:
         return self.program_dir(program) / f"{name}.{suffix}"
 
 
+@lru_cache(maxsize=4096)
 def file_name(name: str) -> str:
     """``name`` as one path component: letters, digits, ``_-~`` and inner dots stay, others are %XX.
 

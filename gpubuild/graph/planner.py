@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,7 +124,7 @@ class Planner:
                 hint="use offload: dispatch or offload: select_object",
             )
         sources = self._sources()
-        mlir = [s for s in program.sources if s.suffix in MLIR_SUFFIXES]
+        stems = _stems([s for s in program.sources if s.suffix in MLIR_SUFFIXES])
         steps: list[Step] = []
         linked: list[Input] = []
         owners: dict[str, Path] = {}
@@ -147,17 +148,12 @@ class Planner:
                 module = settle(self.project, program, scanned, self.only_targets)
                 modules.append(module)
                 steps.extend(self._module(program, outline, module))
-            stem = "" if len(mlir) == 1 else self._stem(mlir, source)
-            host = self._host(program, outline, modules, stem)
+            host = self._host(program, outline, modules, stems[source])
             steps.append(host)
             linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
         self._check_overrides(program, owners)
         steps.append(self._link(program, linked))
         return steps
-
-    def _stem(self, sources: list[Path], source: Path) -> str:
-        stems = [s.stem for s in sources]
-        return source.stem if stems.count(source.stem) == 1 else f"{source.stem}-{sources.index(source)}"
 
     def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
         for name in program.modules:
@@ -323,3 +319,14 @@ class Planner:
             tools=(OURS, "cxx" if cxx else "cc"),
             program=program.name,
         )
+
+
+def _stems(sources: Sequence[Path]) -> dict[Path, str]:
+    """What tells the host objects of a program's MLIR sources apart; nothing where there is one source."""
+    if len(sources) == 1:
+        return {sources[0]: ""}
+    count = Counter(source.stem for source in sources)
+    stems: dict[Path, str] = {}
+    for number, source in enumerate(sources):
+        stems.setdefault(source, source.stem if count[source.stem] == 1 else f"{source.stem}-{number}")
+    return stems
