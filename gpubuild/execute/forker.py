@@ -44,10 +44,13 @@ class _Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preload:
-    """``load`` makes what jobs need part of the forker, before the first job that ``wanted`` it."""
+    """``load`` makes a part of the engine part of the forker, before the first job that needs it.
 
-    load: Callable[[], None]
-    wanted: Callable[[Job], bool]
+    ``part_for`` names the part, by an empty string if there is none.
+    """
+
+    load: Callable[[str], None]
+    part_for: Callable[[Job], str]
 
 
 def run_forker(channel: Channel, workers: int, run: Callable[[Job], JobResult], preload: Preload) -> NoReturn:
@@ -76,7 +79,8 @@ class Forker:
         self._channel = channel
         self._workers = workers
         self._run = run
-        self._preload: Preload | None = preload
+        self._preload = preload
+        self._loaded = {""}
         self._parent = parent
         self._queue: deque[RunJob] = deque()
         self._running: dict[int, _Running] = {}  # by the read end of the pipe
@@ -127,9 +131,9 @@ class Forker:
         return max(0.0, min(_POLL_SECONDS, soonest - time.monotonic()))
 
     def _start(self, message: RunJob) -> None:
-        if self._preload is not None and self._preload.wanted(message.job):
-            preload, self._preload = self._preload, None
-            _attempt(preload.load)
+        if (part := self._preload.part_for(message.job)) not in self._loaded:
+            self._loaded.add(part)
+            _attempt(lambda: self._preload.load(part))
             gc.collect()
             gc.freeze()  # children then share these pages instead of copying them
         read, write = os.pipe()

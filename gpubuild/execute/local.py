@@ -29,16 +29,16 @@ def _run_job(job: Job) -> JobResult:
     return run_job(job)
 
 
-def _preload() -> None:
+def _preload(part: str) -> None:
     from gpubuild.engine.table import preload
 
-    preload()
+    preload(part)
 
 
-def _wants_preload(job: Job) -> bool:
-    from gpubuild.engine.table import wants_preload
+def _part_for(job: Job) -> str:
+    from gpubuild.engine.table import part_for
 
-    return wants_preload(job)
+    return part_for(job)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class LocalExecutor:
     is killed fails alone. When the process that made it ends in any way, every job and every tool
     that a job started is killed. After :meth:`cancel` or :meth:`close` nothing can be submitted.
 
-    ``run``, ``preload`` and ``wants_preload`` are the engine's; tests give their own.
+    ``run``, ``preload`` and ``part_for`` are the engine's; tests give their own.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class LocalExecutor:
         workers: int,
         *,
         run: Callable[[Job], JobResult] = _run_job,
-        preload: Callable[[], None] = _preload,
-        wants_preload: Callable[[Job], bool] = _wants_preload,
+        preload: Callable[[str], None] = _preload,
+        part_for: Callable[[Job], str] = _part_for,
     ) -> None:
         if workers < 1:
             raise ValueError(f"at least one worker is needed, not {workers}")
@@ -82,7 +82,7 @@ class LocalExecutor:
             with suppress(Exception):
                 stream.flush()
         self._forker = _fork_forker(
-            self._channel, theirs, workers, run, Preload(load=preload, wanted=wants_preload)
+            self._channel, theirs, workers, run, Preload(load=preload, part_for=part_for)
         )
         self._reader = threading.Thread(target=self._read, name="gpubuild-executor", daemon=True)
         self._reader.start()

@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gpubuild.engine import mlir
 
 LOADED = """
 import json, os, sys
 from gpubuild.engine import table
-table.preload()
+for part in sys.argv[2:]:
+    table.preload(part)
 before = set(sys.modules)
 threads = len(os.listdir("/proc/self/task"))
 pid = os.fork()
@@ -38,10 +41,11 @@ module attributes {gpu.container_module} {
 """
 
 
-def test_forks_find_all_they_need_and_no_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [["mlir"], ["mlir", "all"]])
+def test_forks_find_all_they_need_and_no_thread(tmp_path: Path, parts: list[str]) -> None:
     source = tmp_path / "k.mlir"
     source.write_text(SOURCE)
-    done = subprocess.run([sys.executable, "-c", LOADED, source], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", LOADED, source, *parts], capture_output=True, check=True)
     loaded = json.loads(done.stdout)
     assert loaded == {"threads": 1, "numpy": False, "names": ["gpu.module"], "loaded later": []}
 

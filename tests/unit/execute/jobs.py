@@ -46,7 +46,7 @@ def fill_the_disk(job: Job, io: StepIO) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")
 
 
-def nothing() -> None:
+def nothing(part: str) -> None:
     """A preload for jobs that need no engine."""
 
 

@@ -217,54 +217,57 @@ def test_many_jobs_through_few_workers(executor: LocalExecutor, tmp_path: Path) 
     assert {future.result(PATIENCE).step_id for future in futures} == {"quick"}
 
 
-def always(job: Job) -> bool:
-    return True
+def always(job: Job) -> str:
+    return "all"
 
 
 def test_the_engine_is_loaded_once_and_before_the_fork(tmp_path: Path) -> None:
-    def preload() -> None:
+    def preload(part: str) -> None:
         with (tmp_path / "loaded").open("a") as stream:
             stream.write(f"{os.getpid()}\n")
 
     def parent(job: Job) -> JobResult:
         raise StepError(str(os.getppid()))
 
-    executor = LocalExecutor(1, run=parent, preload=preload, wants_preload=always)
+    executor = LocalExecutor(1, run=parent, preload=preload, part_for=always)
     assert not (tmp_path / "loaded").exists(), "a build that runs nothing loads nothing"
     found = {error_of(executor, make_job(tmp_path / str(n), "x")).message for n in range(3)}
     executor.close()
     assert (tmp_path / "loaded").read_text().split() == list(found)
 
 
-def test_the_engine_is_loaded_only_for_jobs_that_want_it(tmp_path: Path) -> None:
-    def preload() -> None:
-        (tmp_path / "loaded").touch()
+def test_the_parts_of_the_engine_are_loaded_for_jobs_that_need_them(tmp_path: Path) -> None:
+    def preload(part: str) -> None:
+        with (tmp_path / "loaded").open("a") as stream:
+            stream.write(f"{part} ")
 
-    executor = LocalExecutor(1, run=run, preload=preload, wants_preload=lambda job: job.step_id == "slow")
-    assert executor.submit(make_job(tmp_path / "a", "quick")).result(PATIENCE)
-    assert not (tmp_path / "loaded").exists()
-    assert executor.submit(make_job(tmp_path / "b", "slow")).result(PATIENCE)
+    parts = {"describe": "", "quick": "some", "slow": "all"}
+    executor = LocalExecutor(1, run=run, preload=preload, part_for=lambda job: parts[job.step_id])
+    loaded = []
+    for number, what in enumerate(["describe", "quick", "slow", "quick"]):
+        assert executor.submit(make_job(tmp_path / str(number), what)).result(PATIENCE)
+        loaded.append((tmp_path / "loaded").read_text() if (tmp_path / "loaded").exists() else "")
     executor.close()
-    assert (tmp_path / "loaded").exists()
+    assert loaded == ["", "some ", "some all ", "some all "]
 
 
 def test_an_engine_that_cannot_be_loaded(tmp_path: Path) -> None:
-    def preload() -> None:
+    def preload(part: str) -> None:
         raise ImportError("no mlir")
 
-    executor = LocalExecutor(1, run=run, preload=preload, wants_preload=always)
+    executor = LocalExecutor(1, run=run, preload=preload, part_for=always)
     assert executor.submit(make_job(tmp_path / "w", "quick")).result(PATIENCE)
     executor.close()
 
 
 def test_a_machine_out_of_processes(tmp_path: Path) -> None:
-    def preload() -> None:
+    def preload(part: str) -> None:
         def fork() -> int:
             raise BlockingIOError(11, "Resource temporarily unavailable")
 
         os.fork = fork  # in the forker only
 
-    executor = LocalExecutor(1, run=run, preload=preload, wants_preload=always)
+    executor = LocalExecutor(1, run=run, preload=preload, part_for=always)
     error = error_of(executor, make_job(tmp_path / "w", "quick"))
     executor.close()
     assert "Resource temporarily unavailable" in error.message and "-j" in error.hint
