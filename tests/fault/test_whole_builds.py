@@ -151,6 +151,40 @@ def test_sixteen_builders_on_one_cache(tmp_path: Path, right: list[bytes]) -> No
     store.close()
 
 
+def test_sixteen_builders_each_of_which_collects(
+    tmp_path: Path, right: list[bytes], counted: Counted
+) -> None:
+    """The automatic collection, beside fifteen others and their collections."""
+    cache, limit = tmp_path / "cache", 1500
+    done = tmp_path / "collections"
+
+    def evict(directory: Path, size_bytes: int) -> None:
+        store = DiskStore(directory)
+        collected = collect(store, max_size_bytes=size_bytes)
+        store.close()
+        with done.open("a") as log:
+            log.write("." if collected.freed_bytes else "")
+
+    def work(n: int) -> None:
+        world = make_world(tmp_path / f"project{n}")
+        for turn in range(3):
+            variant = (n + turn) % VARIANTS
+            shutil.rmtree(world.root / "build", ignore_errors=True)
+            report = build(world, variant, cache, max_size_bytes=limit, on_full=evict)
+            assert report.ok and report.warnings == (), report.warnings
+            assert (world.root / PROGRAM).read_bytes() == right[variant]
+
+    children = [in_child(lambda n=n: work(n)) for n in range(16)]
+    assert [exit_status(pid) for pid in children] == [0] * 16
+    evict(cache, limit)
+    store = DiskStore(cache)
+    assert verify(store).ok
+    assert store.stats().size_bytes <= limit
+    store.close()
+    counted("collections beside sixteen builders", len(done.read_text()), at_least=3)
+    check(make_world(tmp_path / "project"), tmp_path / "new", right, complete=True)
+
+
 def test_builds_while_others_evict_and_clear(tmp_path: Path, right: list[bytes]) -> None:
     cache = tmp_path / "cache"
     end = time.monotonic() + 3
