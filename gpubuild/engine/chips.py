@@ -111,15 +111,16 @@ def exchanges_lanes(kind: Kind, chip: str) -> bool:
 
 def has_clusters(kind: Kind, chip: str) -> bool:
     """Whether workgroups form clusters: NVIDIA chips from sm_90 on, and CPUs."""
-    return kind is Kind.CPU or (kind is Kind.NVVM and _sm_number(chip) >= _CLUSTERS_SINCE)
+    return kind is Kind.CPU or (kind is Kind.NVVM and sm_number(chip) >= _CLUSTERS_SINCE)
 
 
 def multiplies_matrices(kind: Kind, chip: str) -> bool:
     """Whether an NVIDIA chip has the units of ``gpu.subgroup_mma_compute``."""
-    return kind is Kind.NVVM and _sm_number(chip) >= _MATRIX_UNITS_SINCE
+    return kind is Kind.NVVM and sm_number(chip) >= _MATRIX_UNITS_SINCE
 
 
-def _sm_number(chip: str) -> int:
+def sm_number(chip: str) -> int:
+    """The number in an NVIDIA chip's name: 90 of ``sm_90a``."""
     return int(re.sub(r"\D", "", chip) or 0)
 
 

@@ -78,7 +78,7 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
             mlir.run_passes(module, params.passes, source=source)
         else:
             rewrite.prepare(module, _machine(params), source=source)
-            mlir.run_passes(module, pipeline(params), source=source)
+            _convert(module, params, source)
         if params.debug:
             scope = f"ensure-debug-info-scope-on-llvm-func{{emission-kind={_DEBUG_KINDS[params.kind]}}}"
             mlir.run_passes(module, f"builtin.module({scope})", source=source)
@@ -94,6 +94,15 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
             llvm=mlir.translate(kernels, target=params.target or params.chip, source=source),
             kernels=names,
         )
+
+
+def _convert(module: ir.Module, params: CompileParams, source: SourceText) -> None:
+    try:
+        mlir.run_passes(module, pipeline(params), source=source)
+    except StepError as error:
+        # Upstream's conversions know what a chip lacks; a user of many targets must know which chip.
+        error.message = f"target {params.target or params.chip} cannot compile this module: {error.message}"
+        raise
 
 
 def pipeline(params: CompileParams) -> str:
@@ -129,6 +138,7 @@ def _machine(params: CompileParams) -> rewrite.Machine:
         multiplies_matrices=chips.multiplies_matrices(params.kind, params.chip),
         fast_math=params.fast_math,
         name=params.target or params.chip,
+        chip=params.chip if params.kind is Kind.NVVM else "",
     )
 
 

@@ -25,6 +25,7 @@ from gpubuild.toolchain.run import run_tool
 # Functions that the CUDA driver provides to every kernel.
 _PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
 _PTX_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
+_NEEDS_PTX = re.compile(r"requires PTX ISA \.version (\d+)\.(\d) or later")
 _PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
 
 
@@ -104,6 +105,10 @@ def explain_ptxas(error: StepError) -> None:
         error.hint = (
             "memory declared in a kernel ends at 48 KiB on every NVIDIA chip: use less, "
             "or take it with gpu.dynamic_shared_memory, whose size is given at launch"
+        )
+    elif versions := [int(major) * 10 + int(minor) for major, minor in _NEEDS_PTX.findall(error.output)]:
+        error.hint = (
+            f'write features: "+ptx{max(versions)}" for this target, which then needs a driver that knows it'
         )
 
 

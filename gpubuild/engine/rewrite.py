@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import exchange, expand, messages
+from gpubuild.engine import bf16_tensor_cores, exchange, expand, messages, nvidia_ops, vector_memory
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.patterns import apply_patterns
@@ -51,6 +51,7 @@ class Machine:
     multiplies_matrices: bool = True  # has units for gpu.subgroup_mma_compute
     fast_math: bool = False
     name: str = ""
+    chip: str = ""  # of NVIDIA; some instructions are in some of them only
 
 
 def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = None) -> None:
@@ -93,7 +94,7 @@ def prepare_host(module: ir.Module, *, source: SourceText | None = None) -> None
     lines = source or SourceText()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _MEMORY_REWRITES:
+        if op.name in _HOST_REWRITES:
             work.append(op)
             if reason := _narrow_memory(op):
                 location, line = locate(op.location, lines)
@@ -104,7 +105,7 @@ def prepare_host(module: ir.Module, *, source: SourceText | None = None) -> None
     if refused:
         raise StepError("host code cannot be compiled", diagnostics=refused)
     for op in work:
-        _MEMORY_REWRITES[op.name](op)
+        _HOST_REWRITES[op.name](op)
 
 
 def _narrow_memory(op: ir.Operation) -> str:
@@ -120,6 +121,8 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
     dialect = op.name.partition(".")[0]
     if vendor := _FOREIGN_DIALECTS[machine.kind].get(dialect):
         return f"'{op.name}' is an instruction of {vendor} GPUs"
+    if machine.chip and (reason := nvidia_ops.chip_refusal(op, machine.chip)):
+        return reason
     if op.name == "gpu.printf":
         return messages.printf_refusal(op)
     if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
@@ -325,7 +328,10 @@ def _atomic(op: ir.Operation, _: Machine) -> None:
         _atomic_region(loop)
 
 
-_MEMORY_REWRITES: dict[str, Callable[[ir.Operation], None]] = {
+_HOST_REWRITES: dict[str, Callable[[ir.Operation], None]] = {
+    "gpu.launch_func": nvidia_ops.launch_with_pointers,
+    "vector.load": vector_memory.split_load,
+    "vector.store": vector_memory.split_store,
     "memref.generic_atomic_rmw": _atomic_region,
     "memref.store": _store_bool,
     "memref.load": _load_bool,
@@ -343,11 +349,15 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "gpu.all_reduce": _all_reduce,
     "gpu.warp_execute_on_lane_0": _execute_on_first_lane,
     "gpu.subgroup_mma_elementwise": _matrix_elementwise,
+    "gpu.func": lambda op, _: nvidia_ops.pass_descriptors_as_pointers(op),
     "memref.generic_atomic_rmw": _atomic_region,
     "memref.atomic_rmw": _atomic,
     "memref.copy": lambda op, _: expand.expand_copy(op),
     "memref.store": _store_bool,
     "memref.load": _load_bool,
+    "nvgpu.mma.sync": lambda op, _: bf16_tensor_cores.expand_bf16_product(op),
+    "vector.load": lambda op, _: vector_memory.split_load(op),
+    "vector.store": lambda op, _: vector_memory.split_store(op),
     "math.clampf": lambda op, _: expand.expand_clamp(op),
     "math.isinf": _is_infinite,
     "math.sincos": _sine_and_cosine,

@@ -17,6 +17,7 @@ from op_coverage import (
     memory_ops,
     subgroup_ops,
     vector_ops,
+    vendor_ops,
 )
 from op_coverage.program import CPU, NEEDS_ROCM, TARGETS, Program
 
@@ -30,15 +31,17 @@ GROUPS: dict[str, list[Program]] = {
     "memref": memory_ops.PROGRAMS,
     "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS,
     "vector, linalg": vector_ops.PROGRAMS,
+    "nvgpu, nvvm, amdgpu, rocdl": vendor_ops.PROGRAMS,
 }
 _INTRODUCTION = """# What compiles and runs where
 
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
-Each row is one kernel. **yes** under a GPU: compiled and assembled for that chip. **right** under the
-CPU: run there in its own tier and with fibers, compared with NumPy (± the error allowed, in units in the last
-place). **with ROCm** under an AMD GPU: compiled and assembled with ROCm's device libraries, and refused
-for the reason given without them. No program of this table has run on a GPU, since none was at hand. A
-number refers to the reason below the table; the error message says the same, and a test compares the two.
+Each row is one kernel. **yes** under a GPU: compiled and assembled for that chip, or for the one in
+brackets. **right** under the CPU: run there in its own tier and with fibers, compared with NumPy (± the
+error allowed, in units in the last place). **with ROCm** under an AMD GPU: compiled and assembled with
+ROCm's device libraries, and refused for the reason given without them. No program of this table has run
+on a GPU, since none was at hand. A number refers to the reason below the table; the error message says
+the same, and a test compares the two.
 """
 
 

@@ -39,6 +39,14 @@ _one(
     breaks=("addf", "subf"),
 )
 _one(
+    "vector_load_store_2d",
+    "vector.load, vector.store of two dimensions",
+    "%a = vector.load %m[%c1, %c2] : memref<8x8xf32>, vector<2x3xf32>\n"
+    "    vector.store %a, %out[%c2, %c1] : memref<4x4xf32>, vector<2x3xf32>",
+    np.pad(M[1:3, 2:5], ((2, 0), (1, 0))),
+    breaks=("%out[%c2", "%out[%c1"),
+)
+_one(
     "vector_broadcast",
     "vector.broadcast",
     _flat(f"%e = memref.load %x[%c2] : memref<?xf32>\n    %r = vector.broadcast %e : f32 to {V4}"),
