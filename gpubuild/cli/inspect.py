@@ -3,27 +3,62 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from gpubuild.cli.console import Console
+from gpubuild.cli.console import Console, paint
 from gpubuild.cli.document import dump
 from gpubuild.cli.project import shown
+from gpubuild.errors import ToolNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from gpubuild.inspection.inspection import Inspection
 
 
 def execute(options: argparse.Namespace) -> int:
     """The command."""
     from gpubuild.inspection.extract import extract
-    from gpubuild.inspection.inspection import to_json
+    from gpubuild.inspection.inspection import select, to_json
     from gpubuild.inspection.read import inspect_file
     from gpubuild.inspection.table import render_table
 
     console: Console = options.console
-    found = inspect_file(options.file)
+    whole = inspect_file(options.file)
+    found = select(whole, options.targets, options.modules)
+    if not found.modules:
+        names = {name for m in whole.modules for o in m.objects for name in (o.target or o.chip,) if name}
+        raise UsageError(
+            f"{options.file} has no such object",
+            hint=f"modules: {', '.join(m.name or '-' for m in whole.modules)}; targets: "
+            + ", ".join(sorted(names)),
+        )
     if options.json:
-        console.print(dump(to_json(found)))
+        console.print(dump(to_json(found, options.workgroup)))
+    elif options.disassemble:
+        return _disassemble(found, options)
     elif not (console.quiet and options.extract):
-        console.print(render_table(found))
+        console.print(render_table(found, options.workgroup))
     if options.extract:
         for path in extract(found, options.extract):
             if not console.quiet:
                 console.note(f"wrote {shown(path.absolute())}")
     return 0
+
+
+def _disassemble(found: Inspection, options: argparse.Namespace) -> int:
+    """The code of every object; one that nothing here can read hides no other."""
+    from gpubuild.inspection.disassemble import disassemble
+
+    console: Console = options.console
+    failed: ToolNotFoundError | None = None
+    for module in found.modules:
+        for item in module.objects:
+            name = f"@{module.name or '-'} {item.target or item.chip or '-'} ({item.format})"
+            try:
+                text = disassemble(item, options.settings)
+            except ToolNotFoundError as error:
+                console.warning(f"{name}: {error.render()}")
+                failed = error
+                continue
+            console.print(paint(f"; {name}", "bold", on=console.color_out))
+            console.print(text.rstrip() + "\n")
+    return failed.exit_code if failed else 0

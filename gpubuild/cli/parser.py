@@ -44,6 +44,16 @@ examples:
                                     short for saxpy/compile/saxpy_kernels/sm_90
   gpubuild build -n --explain       the ids of all steps, and what would be done
 """
+_INSPECT_EPILOG = """\
+examples:
+  gpubuild inspect build/saxpy/saxpy
+  gpubuild inspect build/saxpy/saxpy -t sm_90 --disassemble
+  gpubuild inspect app --extract objects
+                                    every object as a file of its own
+
+columns: code is the bytes of a kernel's instructions, occ how many of the subgroups that a unit can
+hold find room there, as far as registers and workgroup memory go
+"""
 _COMPILE_EPILOG = """\
 examples:
   gpubuild compile k.mlir -t sm_90 --emit asm -o -
@@ -182,8 +192,23 @@ def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = add_command(commands, "inspect", "list the modules, targets and kernels in a file")
+    parser = add_command(
+        commands, "inspect", "list the modules, targets and kernels in a file", epilog=_INSPECT_EPILOG
+    )
     parser.add_argument("file", type=Path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
+    parser.add_argument(
+        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
+        help="only objects for this target or chip; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--module", action="append", default=[], metavar="NAME", dest="modules",
+        help="only this gpu.module; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workgroup", type=positive, default=256, metavar="N",
+        help="work-items per workgroup, for the estimate of occupancy (default: 256)",
+    )  # fmt: skip
+    parser.add_argument("--disassemble", action="store_true", help="print the code of every object")
     parser.add_argument("--extract", type=Path, metavar="DIR", help="write every object found into DIR")
     add_json(parser)
 

@@ -33,6 +33,7 @@ def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
     if abi != ABI:
         return None, []
     table = elf.at(kernels_at, count * _KERNEL.size) if count else b""
+    sizes = {address: size for _, address, size in elf.functions()}
     kernels = []
     for fields in _KERNEL.iter_unpack(table):
         name_at, tier, shared_bytes = fields[0], fields[3], fields[5]
@@ -41,6 +42,8 @@ def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
                 name=elf.text_at(name_at),
                 shared_bytes=shared_bytes,
                 tier=TIERS[tier] if tier < len(TIERS) else None,
+                # Of the code that runs a workgroup, and of that for one work-item.
+                code_bytes=sum(sizes.get(address, 0) for address in fields[1:3]) or None,
             )
         )
     return elf.text_at(module_at), kernels

@@ -49,6 +49,7 @@ def kernels(elf: Elf) -> list[Kernel]:
                 registers=own.get(_REGISTER_COUNT),
                 shared_bytes=max(0, shared["sh_size"] - reserved) if shared else 0,
                 spill_bytes=0 if own.get(_FRAME_SIZE) == 0 else None,
+                code_bytes=elf.sections[f".text.{name}"]["sh_size"],
             )
         )
     return found

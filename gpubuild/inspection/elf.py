@@ -95,6 +95,14 @@ class Elf:
                 if section["sh_offset"] <= begin <= end <= section["sh_offset"] + section["sh_size"]:
                     yield symbol.name, self.data[begin:end]
 
+    def functions(self) -> Iterator[tuple[str, int, int]]:
+        """Name, address and bytes of code of each function whose symbol says; one may come twice."""
+        for name in (".symtab", ".dynsym"):
+            table = self.symbol_table(name)
+            for symbol in table.iter_symbols() if table is not None else ():
+                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"]:
+                    yield symbol.name, int(symbol["st_value"]), int(symbol["st_size"])
+
     def symbol_table(self, name: str) -> SymbolTableSection | None:
         """The symbol table called ``name``."""
         from elftools.elf.sections import SymbolTableSection

@@ -22,7 +22,8 @@ def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
     target = metadata.get("amdhsa.target")
     chip = target.removeprefix(f"{ROCDL_TRIPLE}--") if isinstance(target, str) else None
     entries = metadata.get("amdhsa.kernels", [])
-    return chip, [_kernel(entry) for entry in entries]
+    sizes = {name: size for name, _, size in elf.functions()}
+    return chip, [_kernel(entry, sizes) for entry in entries]
 
 
 def _metadata(elf: Elf) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def _metadata(elf: Elf) -> dict[str, Any]:
     return {}
 
 
-def _kernel(entry: dict[str, Any]) -> Kernel:
+def _kernel(entry: dict[str, Any], sizes: dict[str, int]) -> Kernel:
     def number(field: str) -> int | None:
         value = entry.get(field)
         return value if isinstance(value, int) else None
@@ -51,4 +52,5 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         registers=number(".vgpr_count"),
         shared_bytes=number(".group_segment_fixed_size"),
         spill_bytes=None if spills is None else spills * _REGISTER_BYTES,
+        code_bytes=sizes.get(str(entry[".name"])),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpubuild.inspection.occupancy import WORKGROUP, estimate
 from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 
 SCHEMA = 1
@@ -15,7 +17,7 @@ class Kernel:
     """One kernel and its resources; ``None`` where the format does not tell.
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` static workgroup
-    memory. ``tier`` is how a CPU runs its work-items.
+    memory. ``tier`` is how a CPU runs its work-items, ``code_bytes`` the size of its instructions.
     """
 
     name: str
@@ -23,6 +25,7 @@ class Kernel:
     shared_bytes: int | None = None
     spill_bytes: int | None = None
     tier: str | None = None
+    code_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +64,27 @@ class Inspection:
     modules: tuple[Module, ...]
 
 
-def to_json(inspection: Inspection) -> dict[str, Any]:
-    """The document of ``gpubuild inspect --json``."""
+def select(
+    inspection: Inspection, targets: Collection[str] = (), modules: Collection[str] = ()
+) -> Inspection:
+    """What is left of it with these targets (or chips) and modules only; empty collections are all."""
+    kept = []
+    for module in inspection.modules:
+        if modules and module.name not in modules:
+            continue
+        objects = tuple(o for o in module.objects if not targets or {o.target, o.chip} & set(targets))
+        if objects:
+            kept.append(replace(module, objects=objects))
+    return replace(inspection, modules=tuple(kept))
+
+
+def to_json(inspection: Inspection, workgroup: int = WORKGROUP) -> dict[str, Any]:
+    """The document of ``gpubuild inspect --json``; occupancy is for workgroups of that size."""
     return {
         "schema": SCHEMA,
         "file": inspection.file,
         "modules": [
-            {"name": m.name, "handler": m.handler, "objects": [_object(o) for o in m.objects]}
+            {"name": m.name, "handler": m.handler, "objects": [_object(o, workgroup) for o in m.objects]}
             for m in inspection.modules
         ],
     }
@@ -90,7 +107,12 @@ def triple_of_kind(kind: Kind) -> str | None:
     return {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE}.get(kind)
 
 
-def _object(item: Object) -> dict[str, Any]:
+def _occupancy(item: Object, kernel: Kernel, workgroup: int) -> dict[str, Any] | None:
+    found = estimate(item.chip, kernel.registers, kernel.shared_bytes, workgroup)
+    return {"workgroup": workgroup, "percent": found.percent, "limit": found.limit or None} if found else None
+
+
+def _object(item: Object, workgroup: int) -> dict[str, Any]:
     return {
         "target": item.target,
         "kind": item.kind,
@@ -106,6 +128,8 @@ def _object(item: Object) -> dict[str, Any]:
                 "shared_bytes": k.shared_bytes,
                 "spill_bytes": k.spill_bytes,
                 "tier": k.tier,
+                "code_bytes": k.code_bytes,
+                "occupancy": _occupancy(item, k, workgroup),
             }
             for k in item.kernels
         ],

@@ -107,14 +107,14 @@ def _container_object(image: Image) -> Object:
     if kernels is not None and image.image_kind == ImageKind.PTX:
         # The note is about the machine code beside it; the driver allocates registers anew.
         kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
-    facts = None if kernels is not None else _lenient(image.data)
+    facts = _lenient(image.data)
     return Object(
         target=image.strings.get("gpubuild.target"),
         kind=kind_of_triple(triple),
         triple=triple,
         chip=image.strings.get("arch") or None,
         format=_format(image.image_kind),
-        kernels=kernels if kernels is not None else facts.kernels if facts else (),
+        kernels=_with_code(kernels, facts),
         sanitize=_words(image.strings.get("gpubuild.sanitize")),
         data=image.data,
     )
@@ -139,6 +139,15 @@ def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
         return tuple(_kernel(entry) for entry in entries)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
+
+
+def _with_code(noted: tuple[Kernel, ...] | None, facts: ImageFacts | None) -> tuple[Kernel, ...]:
+    """What the build noted, which knows most, with the sizes that only the image tells."""
+    told = facts.kernels if facts else ()
+    if noted is None:
+        return told
+    sizes = {kernel.name: kernel.code_bytes for kernel in told}
+    return tuple(replace(kernel, code_bytes=sizes.get(kernel.name)) for kernel in noted)
 
 
 def _kernel(entry: dict[str, object]) -> Kernel:
@@ -184,9 +193,7 @@ def _from_text(text: str) -> list[Module]:
 
 def _text_object(item: binary_text.TextObject) -> Object:
     facts = _lenient(item.data)
-    kernels = _kernels(item.properties.get("gpubuild.kernels"))
-    if kernels is None:
-        kernels = facts.kernels if facts else ()
+    kernels = _with_code(_kernels(item.properties.get("gpubuild.kernels")), facts)
     triple = item.properties.get("gpubuild.triple") or item.triple or (facts.triple if facts else None)
     return Object(
         target=item.properties.get("gpubuild.target"),

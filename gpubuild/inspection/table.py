@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from gpubuild.inspection.inspection import Inspection, Kernel, Object
+from gpubuild.inspection.occupancy import WORKGROUP, estimate
 
-_HEAD = ("module", "target", "chip", "format", "size", "kernel", "regs", "shared", "spills", "tier")
-_RIGHT = {"size", "regs", "shared", "spills"}
+_HEAD = (
+    "module",
+    "target",
+    "chip",
+    "format",
+    "size",
+    "kernel",
+    "code",
+    "regs",
+    "shared",
+    "spills",
+    "occ",
+    "tier",
+)
+_RIGHT = {"size", "code", "regs", "shared", "spills", "occ"}
 _UNKNOWN = "-"
 
 
-def render_table(inspection: Inspection) -> str:
-    """One line per kernel; what repeats the line above is left blank. Sizes are in bytes."""
+def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
+    """One line per kernel; what repeats the line above is left blank. Sizes are in bytes.
+
+    ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
+    """
     rows: list[tuple[str, ...]] = [_HEAD]
     for module in inspection.modules:
         name = f"@{module.name}" if module.name else _UNKNOWN
         for item in module.objects:
             for number, kernel in enumerate(item.kernels or (None,)):
                 left = _object_cells(item) if number == 0 else ("",) * 4
-                rows.append((name, *left, *_kernel_cells(kernel, item.sanitize)))
+                rows.append((name, *left, *_kernel_cells(item, kernel, workgroup)))
                 name = ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = []
@@ -34,12 +51,14 @@ def _object_cells(item: Object) -> tuple[str, ...]:
     return (item.target or _UNKNOWN, item.chip or _UNKNOWN, item.format, str(len(item.data)))
 
 
-def _kernel_cells(kernel: Kernel | None, checks: tuple[str, ...]) -> tuple[str, ...]:
+def _kernel_cells(item: Object, kernel: Kernel | None, workgroup: int) -> tuple[str, ...]:
     if kernel is None:
-        return (_UNKNOWN,) * 5
-    numbers = (kernel.registers, kernel.shared_bytes, kernel.spill_bytes)
+        return (_UNKNOWN,) * 7
+    numbers = (kernel.code_bytes, kernel.registers, kernel.shared_bytes, kernel.spill_bytes)
+    occupancy = estimate(item.chip, kernel.registers, kernel.shared_bytes, workgroup)
     return (
         kernel.name,
         *(_UNKNOWN if number is None else str(number) for number in numbers),
-        (kernel.tier or _UNKNOWN) + (f" (checked: {', '.join(checks)})" if checks else ""),
+        f"{occupancy.percent}%" if occupancy else _UNKNOWN,
+        (kernel.tier or _UNKNOWN) + (f" (checked: {', '.join(item.sanitize)})" if item.sanitize else ""),
     )

@@ -214,6 +214,11 @@ def test_inspect(built: Path, tmp_path: Path) -> None:
     assert gpubuild("inspect", "build/scale/scale", "--extract", tmp_path, "-q", cwd=built).out == ""
     cubin = (built / "build/scale/scale_kernels.sm_60.cubin").read_bytes()
     assert cubin in [p.read_bytes() for p in tmp_path.iterdir()]
+    outcome = gpubuild("inspect", "build/scale/scale", "--disassemble", "-t", "sm_60", cwd=built)
+    assert ".target sm_60" in outcome.out  # the PTX, whatever there is for the rest
+    assert "gfx90a" not in outcome.out
+    outcome = gpubuild("inspect", "build/scale/scale", "-t", "sm_61", cwd=built)
+    assert (outcome.code, "targets: cpu, gfx90a, sm_60, sm_90" in outcome.err) == (2, True)
     outcome = gpubuild("inspect", "main.c", cwd=built)
     assert outcome.code == 2
     assert outcome.out == ""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,15 @@ def test_hsaco(chip: str, features: str, told: str) -> None:
     (kernel,) = facts.kernels
     assert kernel.registers is not None
     assert kernel.registers > 0
+    assert kernel.code_bytes is not None
+    assert kernel.code_bytes > 16
     assert kernel == Kernel(
-        name="store_id", registers=kernel.registers, shared_bytes=256, spill_bytes=0, tier=None
+        name="store_id",
+        registers=kernel.registers,
+        shared_bytes=256,
+        spill_bytes=0,
+        tier=None,
+        code_bytes=kernel.code_bytes,
     )
 
 
@@ -100,7 +108,8 @@ def test_cpu_object() -> None:
     assert facts is not None
     assert (facts.kind, facts.module, facts.format) == (Kind.CPU, "kernels_of_cpu", "bin")
     assert facts.triple in ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
-    assert facts.kernels == (
+    assert [kernel.code_bytes > 0 for kernel in facts.kernels] == [True, True]
+    assert tuple(replace(kernel, code_bytes=None) for kernel in facts.kernels) == (
         Kernel(name="scale", shared_bytes=0, tier="loop"),
         Kernel(name="reduce", shared_bytes=512, tier="fibers"),
     )

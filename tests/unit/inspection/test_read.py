@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from unit.inspection import samples
 
 from gpubuild.errors import UsageError
-from gpubuild.inspection import Inspection, extract, inspect_file, render_table, to_json
+from gpubuild.inspection import (
+    Inspection,
+    Module,
+    Object,
+    extract,
+    inspect_file,
+    render_table,
+    select,
+    to_json,
+)
 from gpubuild.model.offload_binary import SECTION, Image, ImageKind, pack
 from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE
 
@@ -118,13 +129,48 @@ def test_json_is_the_documented_one(tmp_path: Path) -> None:
                         "chip": "sm_60",
                         "format": "bin",
                         "size_bytes": len(samples.cubin("sm_60")),
-                        "kernels": KERNELS,
+                        "kernels": [
+                            {
+                                **KERNELS[0],
+                                "code_bytes": _text_size(samples.cubin("sm_60"), ".text.store_id"),
+                                "occupancy": {"workgroup": 256, "percent": 100, "limit": None},
+                            }
+                        ],
                     }
                 ],
             }
         ],
     }
     json.dumps(to_json(inspect_file(path)))
+
+
+def _text_size(data: bytes, section: str) -> int:
+    return ELFFile(io.BytesIO(data)).get_section_by_name(section)["sh_size"]
+
+
+def test_code_sizes_come_from_the_image(tmp_path: Path) -> None:
+    objects = {
+        o.target: o for m in inspect_file(written(tmp_path, pack(images()))).modules for o in m.objects
+    }
+    (amd,) = objects["amd"].kernels
+    assert amd.code_bytes % 4 == 0 and 16 <= amd.code_bytes <= 256
+    ptx = inspect_file(written(tmp_path, PTX)).modules[0].objects[0]
+    assert {k.code_bytes for k in ptx.kernels} == {None}
+
+
+def test_select() -> None:
+    def item(target: str | None, chip: str) -> Object:
+        return Object(target=target, chip=chip, format="bin", data=b"")
+
+    modules = (
+        Module(name="a", objects=(item("old", "sm_60"), item(None, "gfx90a"))),
+        Module(name="b", objects=(item("cpu", "x"),)),
+    )
+    whole = Inspection(file="f", modules=modules)
+    assert select(whole) == whole
+    assert [o.chip for o in select(whole, ["old", "gfx90a"]).modules[0].objects] == ["sm_60", "gfx90a"]
+    assert [m.name for m in select(whole, ["cpu"]).modules] == ["b"]
+    assert select(whole, ["cpu"], ["a"]).modules == ()
 
 
 def test_table(tmp_path: Path) -> None:
@@ -135,9 +181,9 @@ def test_table(tmp_path: Path) -> None:
     path = written(tmp_path, pack(small))
     assert render_table(inspect_file(path)) == "\n".join(
         [
-            "module  target  chip   format    size  kernel    regs  shared  spills  tier",
-            "@k      old     sm_60  bin          7  store_id     9    1024      16  -",
-            "        old     sm_60  assembly  1234  store_id     -    1024       -  -",
+            "module  target  chip   format    size  kernel    code  regs  shared  spills   occ  tier",
+            "@k      old     sm_60  bin          7  store_id     -     9    1024      16  100%  -",
+            "        old     sm_60  assembly  1234  store_id     -     -    1024       -     -  -",
         ]
     )
 
