@@ -11,8 +11,9 @@
 struct workgroup {
     uint32_t block[3];
     bool begun;
-    uint32_t epochs[GB_CPU_MAX_BLOCK]; /* barriers that each work-item has passed */
-    uint32_t *segments;                /* of each epoch; 0 where not known yet */
+    uint32_t epochs[GB_CPU_MAX_BLOCK];        /* barriers that each work-item has passed */
+    uint32_t item_segments[GB_CPU_MAX_BLOCK]; /* where each work-item is */
+    uint32_t *segments;                       /* of each epoch; 0 where not known yet */
     uint32_t segment_capacity;
     uint32_t segment_count;
     struct gb_check_bytes bytes;
@@ -24,6 +25,7 @@ struct thread {
     char *shared;
     size_t stride;
     const char *stack_top; /* frames of kernels are below */
+    bool single; /* one workgroup at a time */
     struct workgroup groups[GB_CHECK_MOST_BLOCKS];
 };
 
@@ -58,6 +60,7 @@ void gb_check_workgroups(const gb_cpu_launch_info *launch, char *shared, size_t 
     }
     mine->launch = launch;
     mine->shared = shared;
+    mine->single = blocks == 1;
     mine->stride = stride;
     mine->stack_top = __builtin_frame_address(0);
     for (uint32_t i = 0; i < blocks; i++) {
@@ -123,31 +126,7 @@ void gb_check_view(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_
 
 /* ---- workgroups ---- */
 
-static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
-    const uint32_t *dim = item->block_dim;
-    memcpy(group->block, item->block_id, sizeof group->block);
-    group->begun = true;
-    memset(group->epochs, 0, (size_t)dim[0] * dim[1] * dim[2] * sizeof *group->epochs);
-    group->segment_count = 0;
-    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
-        gb_check_bytes_reset(&group->bytes, (size_t)(item->dynamic - item->shared) + item->dynamic_bytes);
-    }
-}
-
-static struct workgroup *group_of(const gb_cpu_item *item) {
-    struct workgroup *group = &mine->groups[(size_t)(item->shared - mine->shared) / mine->stride];
-    if (!group->begun || memcmp(group->block, item->block_id, sizeof group->block) != 0) {
-        begin_group(group, item);
-    }
-    return group;
-}
-
-void gb_check_meet(gb_cpu_item *item) {
-    group_of(item)->epochs[item->linear_id]++;
-}
-
-static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item) {
-    uint32_t epoch = group->epochs[item->linear_id];
+static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch) {
     if (epoch >= group->segment_capacity) {
         uint32_t capacity = 2 * epoch + 16;
         uint32_t *grown = gb_allocate(capacity * sizeof *grown);
@@ -167,15 +146,52 @@ static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item) {
     return group->segments[epoch];
 }
 
+static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
+    const uint32_t *dim = item->block_dim;
+    uint32_t items = dim[0] * dim[1] * dim[2];
+    memcpy(group->block, item->block_id, sizeof group->block);
+    group->begun = true;
+    memset(group->epochs, 0, items * sizeof *group->epochs);
+    group->segment_count = 0;
+    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        uint32_t segment = segment_of(group, item, 0);
+        for (uint32_t i = 0; i < items; i++) {
+            group->item_segments[i] = segment;
+        }
+    }
+    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
+        gb_check_bytes_reset(&group->bytes, (size_t)(item->dynamic - item->shared) + item->dynamic_bytes);
+    }
+}
+
+static inline struct workgroup *group_of(struct thread *thread, const gb_cpu_item *item) {
+    size_t number = thread->single ? 0 : (size_t)(item->shared - thread->shared) / thread->stride;
+    struct workgroup *group = &thread->groups[number];
+    const uint32_t *a = group->block;
+    const uint32_t *b = item->block_id;
+    if (!group->begun || a[0] != b[0] || a[1] != b[1] || a[2] != b[2]) {
+        begin_group(group, item);
+    }
+    return group;
+}
+
+void gb_check_meet(gb_cpu_item *item) {
+    struct workgroup *group = group_of(mine, item);
+    uint32_t epoch = ++group->epochs[item->linear_id];
+    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        group->item_segments[item->linear_id] = segment_of(group, item, epoch);
+    }
+}
+
 /* ---- accesses ---- */
 
 /* Whether only this work-item can know the address: it lies in the frames of the kernel. */
-static bool is_private(const gb_cpu_item *item, uint64_t address) {
+static inline bool is_private(const struct thread *thread, const gb_cpu_item *item, uint64_t address) {
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0);
     if (item->kernel->run == NULL) {
         return address >= frame && address - frame < GB_FIBER_STACK_BYTES;
     }
-    return address >= frame && address < (uint64_t)(uintptr_t)mine->stack_top;
+    return address >= frame && address < (uint64_t)(uintptr_t)thread->stack_top;
 }
 
 static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position) {
@@ -187,7 +203,7 @@ static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position
 static void check_race(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
                        uint64_t address, uint64_t bytes, bool shared) {
     struct gb_check_conflict conflict;
-    uint32_t segment = segment_of(group, item);
+    uint32_t segment = group->item_segments[item->linear_id];
     if (!gb_check_race_access(address, bytes, mode, shared, segment, item->linear_id, site, &conflict)) {
         return;
     }
@@ -223,10 +239,14 @@ void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode, uint64_t a
     uint64_t shared_bytes = (uint64_t)(item->dynamic - item->shared) + item->dynamic_bytes;
     uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
     bool shared = offset < shared_bytes && bytes <= shared_bytes - offset;
-    if (bytes == 0 || (!shared && is_private(item, address))) {
+    if (!shared && (flags & GB_CPU_KERNEL_CHECK_RACE) == 0) {
+        return; /* only workgroup memory can be known not to be written */
+    }
+    struct thread *thread = mine;
+    if (bytes == 0 || (!shared && is_private(thread, item, address))) {
         return;
     }
-    struct workgroup *group = group_of(item);
+    struct workgroup *group = group_of(thread, item);
     if (shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
         check_initialized(item, group, site, mode, offset, bytes);
     }

@@ -7,17 +7,20 @@
  * Memory is divided into pages, and each page into cells as small as the smallest access to it. A cell
  * keeps the last write, and enough reads and atomic accesses to find one that a later access is in conflict
  * with, if there is any: two work-items between the latest two barriers, and one of another workgroup. */
+#define _GNU_SOURCE /* madvise */
 #include "cpu_check.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
     PAGE_BITS = 12,
     PAGE_BYTES = 1 << PAGE_BITS,
     LARGEST_CELL_BITS = 3, /* 8 bytes */
     RECENT_PAGES = 256,
+    SLAB_BYTES = 1 << 24,
     ITEM_BITS = 10,
     SITE_BITS = 22
 };
@@ -52,6 +55,11 @@ struct page {
     struct cell *cells;
 };
 
+struct slab {
+    size_t used; /* bytes */
+    struct slab *next;
+};
+
 /* Who accesses. */
 struct access {
     entry entry;
@@ -68,11 +76,31 @@ static struct {
     size_t capacity;    /* a power of two */
     size_t count;
     struct page *recent[RECENT_PAGES];
+    struct slab *slabs;
     uint64_t *blocks; /* of the launch's segments */
     size_t block_capacity;
     uint32_t first_segment; /* of the launch */
     uint32_t next_segment;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
+
+/* Cells come in large pieces of memory, for which the system has large pages. */
+static struct cell *new_cells(size_t count) {
+    size_t bytes = count * sizeof(struct cell);
+    if (state.slabs == NULL || state.slabs->used + bytes > SLAB_BYTES) {
+        struct slab *slab =
+            mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (slab == MAP_FAILED) {
+            gb_fatal(NULL, "no memory to check for races: it takes four times what kernels access, and more for bytes");
+        }
+        (void)madvise(slab, SLAB_BYTES, MADV_HUGEPAGE);
+        slab->used = sizeof *slab;
+        slab->next = state.slabs;
+        state.slabs = slab;
+    }
+    struct cell *cells = (struct cell *)((char *)state.slabs + state.slabs->used);
+    state.slabs->used += bytes;
+    return cells;
+}
 
 /* ---- launches and segments ---- */
 
@@ -87,7 +115,11 @@ static void forget_pages(void) {
                 free((void *)(uintptr_t)page->cells[c].read);
             }
         }
-        free(page->cells);
+    }
+    while (state.slabs != NULL) {
+        struct slab *next = state.slabs->next;
+        munmap(state.slabs, SLAB_BYTES);
+        state.slabs = next;
     }
     free(state.pages);
     state.pages = NULL;
@@ -100,10 +132,13 @@ void gb_check_race_begin(void) {
     state.first_segment = state.next_segment;
 }
 
-/* Between launches the host and other launches are in order with everything: nothing needs be kept. */
+/* Between launches the host and other launches are in order with everything. What cells hold is then too old
+ * to matter, by its segment, so that they need not be cleared. */
 void gb_check_race_end(void) {
-    forget_pages();
-    state.next_segment = 1;
+    if (state.next_segment > UINT32_MAX / 2) {
+        forget_pages();
+        state.next_segment = 1;
+    }
     pthread_mutex_unlock(&state.lock);
 }
 
@@ -140,20 +175,19 @@ static uint64_t block_of(entry e) {
     return state.blocks[segment_of(e) - state.first_segment];
 }
 
-/* Whether an entry can matter to the access at all. */
+/* Whether an entry can matter to the access at all: it is of this launch, and not of what another workgroup
+ * had in the same memory. */
 static bool is_live(entry e, const struct access *now) {
-    return e != 0 && (!now->workgroup_memory || segment_of(e) == now->segment || block_of(e) == now->block);
+    return segment_of(e) >= state.first_segment &&
+           (!now->workgroup_memory || segment_of(e) == now->segment || block_of(e) == now->block);
 }
 
 /* Whether nothing orders the two. */
 static bool is_concurrent(entry e, const struct access *now) {
-    if (e == 0 || e == now->entry) {
-        return false;
-    }
     if (segment_of(e) == now->segment) {
         return item_of(e) != now->item;
     }
-    return !now->workgroup_memory && block_of(e) != now->block;
+    return segment_of(e) >= state.first_segment && !now->workgroup_memory && block_of(e) != now->block;
 }
 
 static entry concurrent_in(const struct group *group, const struct access *now) {
@@ -218,7 +252,7 @@ static struct page *find_page(uint64_t number, uint32_t cell_bits) {
     struct page *page = table_slot(number);
     if (page->number == 0) {
         *page = (struct page){.number = number, .cell_bits = cell_bits};
-        page->cells = gb_allocate(((size_t)PAGE_BYTES >> cell_bits) * sizeof *page->cells);
+        page->cells = new_cells((size_t)PAGE_BYTES >> cell_bits);
         state.count++;
     }
     *recent = page;
@@ -233,7 +267,7 @@ static struct details *details_of(struct cell *cell) {
 static void divide(struct page *page, uint32_t cell_bits) {
     size_t parts = (size_t)1 << (page->cell_bits - cell_bits);
     size_t count = (size_t)PAGE_BYTES >> page->cell_bits;
-    struct cell *cells = gb_allocate(count * parts * sizeof *cells);
+    struct cell *cells = new_cells(count * parts);
     for (size_t i = 0; i < count * parts; i++) {
         struct cell *from = &page->cells[i / parts];
         cells[i] = *from;
@@ -243,8 +277,7 @@ static void divide(struct page *page, uint32_t cell_bits) {
             cells[i].read = (uint64_t)(uintptr_t)copy;
         }
     }
-    free(page->cells);
-    page->cells = cells;
+    page->cells = cells; /* the old ones stay in their slab */
     page->cell_bits = cell_bits;
 }
 
@@ -320,10 +353,49 @@ static uint32_t alignment_bits(uint64_t address, uint64_t bytes) {
     return (uint32_t)__builtin_ctzll(both);
 }
 
+/* Whether an entry surely is not concurrent with what `mine` does; for other workgroups' it does not look. */
+static inline bool is_harmless(entry e, entry mine, bool workgroup_memory) {
+    const entry site_mask = (entry)((1u << SITE_BITS) - 1) << ITEM_BITS;
+    if (((e ^ mine) & ~site_mask) == 0) {
+        return true; /* the same work-item's, in the same segment */
+    }
+    return workgroup_memory ? segment_of(e) != segment_of(mine) : segment_of(e) < state.first_segment;
+}
+
+/* Reads and writes of a whole cell for which nothing needs be told or remembered beyond one entry: nearly
+ * all of a correct kernel. Says whether the access was such a one. */
+static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, entry mine) {
+    const struct page *page = state.recent[(address >> PAGE_BITS) % RECENT_PAGES];
+    if (page == NULL || page->number != address >> PAGE_BITS || bytes != (uint64_t)1 << page->cell_bits ||
+        (address & (bytes - 1)) != 0 || mode == GB_CHECK_ATOMIC) {
+        return false;
+    }
+    struct cell *cell = &page->cells[(address & (PAGE_BYTES - 1)) >> page->cell_bits];
+    if (cell->write == HAS_DETAILS) {
+        const struct details *details = details_of(cell);
+        return mode == GB_CHECK_READ && segment_of(details->reads.latest) == segment_of(mine) &&
+               details->reads.same_segment != 0 && is_harmless(details->write, mine, workgroup_memory) &&
+               is_harmless(details->atomics.latest, mine, workgroup_memory);
+    }
+    if (!is_harmless(cell->write, mine, workgroup_memory) || !is_harmless(cell->read, mine, workgroup_memory)) {
+        return false;
+    }
+    if (mode == GB_CHECK_READ) {
+        cell->read = mine;
+    } else {
+        *cell = (struct cell){.write = mine};
+    }
+    return true;
+}
+
 bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site, struct gb_check_conflict *conflict) {
+    const entry mine = (uint64_t)segment << 32 | (uint64_t)site << ITEM_BITS | (item & ((1u << ITEM_BITS) - 1));
+    if (is_simple(address, bytes, mode, workgroup_memory, mine)) {
+        return false;
+    }
     const struct access now = {
-        .entry = (uint64_t)segment << 32 | (uint64_t)site << ITEM_BITS | (item & ((1u << ITEM_BITS) - 1)),
+        .entry = mine,
         .segment = segment,
         .block = state.blocks[segment - state.first_segment],
         .item = item,

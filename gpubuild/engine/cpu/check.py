@@ -203,6 +203,8 @@ def _tell(op: ir.Operation, access: Access, checks: Checks, site: int) -> None:
     """Tell the runtime of the access in front of it, unless nobody else can see the memory."""
     if not checks.accesses or access.private:
         return
+    if Sanitize.RACE not in checks.wanted and not access.in_workgroup_memory:
+        return  # other memory may have been written by anybody
     bytes_each = element_bytes(ir.MemRefType(access.memory.type).element_type)
     if bytes_each is None:
         return

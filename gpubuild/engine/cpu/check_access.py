@@ -38,6 +38,20 @@ class Access:
             source = source.owner.operation.operands[0]
         return not isinstance(source.owner, ir.Block) and source.owner.operation.name == "memref.alloca"
 
+    @property
+    def in_workgroup_memory(self) -> bool:
+        """Whether the type says so, or says nothing because the space was cast away."""
+        space = str(ir.MemRefType(self.memory.type).memory_space)
+        return space in _WORKGROUP_SPACES or self._is_cast()
+
+    def _is_cast(self) -> bool:
+        source = self.memory
+        while not isinstance(source.owner, ir.Block) and source.owner.operation.name in _SAME_MEMORY:
+            if source.owner.operation.name == "memref.memory_space_cast":
+                return True
+            source = source.owner.operation.operands[0]
+        return not _is_kernel_argument(source)
+
     def contiguous(self, emit: Emitter) -> ir.Value:
         """How many elements are accessed, none of them beyond the end."""
         wanted = emit.constant(self.count)
@@ -59,6 +73,20 @@ class View:
 
 
 _SAME_MEMORY = VIEWS | {"vector.type_cast"}
+
+
+_WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
+
+
+def _is_kernel_argument(source: ir.Value) -> bool:
+    """What a kernel is given is never workgroup memory, whose types say that they are."""
+    block = source.owner
+    if not isinstance(block, ir.Block):
+        return False
+    owner = block.owner.operation
+    return (
+        owner.name == "gpu.func" and "gpu.kernel" in owner.attributes and owner.regions[0].blocks[0] == block
+    )
 
 
 def access_of(op: ir.Operation) -> Access | None:
