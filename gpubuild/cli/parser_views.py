@@ -80,6 +80,10 @@ def _report(commands: argparse._SubParsersAction[Parser]) -> None:
         "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
         help="where to write it (default: report.html)",
     )  # fmt: skip
+    parser.add_argument(
+        "--profile", action="append", type=Path, default=[], metavar="FILE", dest="profiles",
+        help="what a run with GPUBUILD_PROFILE=FILE wrote, to be shown too; may be repeated",
+    )  # fmt: skip
 
 
 def _watch(commands: argparse._SubParsersAction[Parser]) -> None:

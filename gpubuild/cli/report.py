@@ -14,6 +14,7 @@ def execute(options: argparse.Namespace) -> int:
     """The command. It reads the build log only: no valid project file is needed."""
     from gpubuild.buildlog import log_file, read_log
     from gpubuild.reporting.page import make_page
+    from gpubuild.reporting.profile import profile_section, read_profile
 
     console: Console = options.console
     root = options.file.absolute().parent
@@ -24,7 +25,8 @@ def execute(options: argparse.Namespace) -> int:
             f"{shown(layout.build_dir)} has no record of a build",
             hint="run `gpubuild build` first; builds that found nothing to do leave no record",
         )
-    text = make_page(history, project=root.name or "project")
+    profiles = [profile_section(path.name, read_profile(path)) for path in options.profiles]
+    text = make_page(history, project=root.name or "project", more=profiles)
     try:
         options.output.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -52,14 +52,25 @@ def test_graph_corrects_wrong_names(built: Path, tmp_path: Path) -> None:
 def report(built: Path) -> Path:
     (built / "main.c").write_text((built / "main.c").read_text() + "// seen\nint other(void) { return 2; }\n")
     assert gpubuild("build", "-q", cwd=built).code == 0
-    outcome = gpubuild("report", cwd=built)
+    run = gpubuild("run", cwd=built, env={"GPUBUILD_DEVICE": "cpu", "GPUBUILD_PROFILE": "run.json"})
+    assert run.code == 0
+    outcome = gpubuild("report", "--profile", "run.json", cwd=built)
     assert (outcome.code, outcome.out, outcome.err) == (0, "wrote report.html\n", "")
     return built / "report.html"
 
 
 def test_report_tells_of_the_real_build(report: Path) -> None:
     text = report.read_text()
-    for part in ("main.c changed", "scale_kernels", "sm_90", "worker 1", "scale/link", "critical path"):
+    for part in (
+        "main.c changed",
+        "scale_kernels",
+        "sm_90",
+        "worker 1",
+        "scale/link",
+        "critical path",
+        "Run time: run.json",
+        "GB/s",
+    ):
         assert part in text
     assert "first build" not in text  # that was the build before the last
 

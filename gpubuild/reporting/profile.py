@@ -1,0 +1,89 @@
+"""Profile: what kernels cost when a program ran, from the JSON of GPUBUILD_PROFILE (docs/runtime.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpubuild.errors import UsageError
+from gpubuild.reporting.page import Section, code, table
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """All launches of a kernel on a device; times in nanoseconds, ``bytes`` may be unknown."""
+
+    module: str
+    kernel: str
+    device: str
+    launches: int
+    total_ns: int
+    min_ns: int
+    max_ns: int
+    bytes: int | None
+
+
+def read_profile(path: Path) -> list[Cost]:
+    """The entries of a profile, dearest first. Raises ``UsageError`` for anything else."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["schema"] != SCHEMA:
+            raise UsageError(f"{path} has schema {document['schema']!r}, only {SCHEMA} is known")
+        found = [_cost(entry) for entry in document["kernels"]]
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(
+            f"{path} is not a profile", hint="run a built program with GPUBUILD_PROFILE=FILE"
+        ) from error
+    return sorted(found, key=lambda cost: (-cost.total_ns, cost.module, cost.kernel))
+
+
+def profile_section(name: str, costs: Sequence[Cost]) -> Section:
+    """A table for the report. Bandwidth is of the memory that arguments point into."""
+    whole = sum(cost.total_ns for cost in costs) or 1
+    rows = [
+        (
+            f"{code('@' + cost.module)} {code(cost.kernel)}",
+            code(cost.device),
+            str(cost.launches),
+            f"{cost.total_ns / 1e6:.3f}",
+            f"{cost.total_ns / whole:.0%}",
+            f"{cost.min_ns / 1e3:.1f}",
+            f"{cost.total_ns / cost.launches / 1e3:.1f}" if cost.launches else "-",
+            f"{cost.max_ns / 1e3:.1f}",
+            f"{cost.bytes / cost.total_ns:.2f}" if cost.bytes is not None and cost.total_ns else "-",
+        )
+        for cost in costs
+    ]
+    heads = ("kernel", "device", "launches", "total ms", "", "min µs", "mean µs", "max µs", "GB/s")
+    note = (
+        '<p class="dim">GB/s counts the memory that the arguments point into, once a launch: a kernel may '
+        "touch less of it, or the same more than once.</p>"
+    )
+    text = table(heads, rows, numeric=range(2, 9)) + note if rows else '<p class="dim">No launches.</p>'
+    return Section(title=f"Run time: {name}", html=text)
+
+
+def _cost(entry: dict[str, Any]) -> Cost:
+    def number(field: str) -> int:
+        value = entry[field]
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(field)
+        return value
+
+    return Cost(
+        module=str(entry["module"]),
+        kernel=str(entry["kernel"]),
+        device=str(entry["device"]),
+        launches=number("launches"),
+        total_ns=number("total_ns"),
+        min_ns=number("min_ns"),
+        max_ns=number("max_ns"),
+        bytes=None if entry["bytes"] is None else number("bytes"),
+    )
