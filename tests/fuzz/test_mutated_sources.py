@@ -1,6 +1,8 @@
 """Damaged .mlir through the real engine: no hang, no dead executor, always a result or a message.
 
-GPUBUILD_TEST_MUTANTS (default 400; CI sets 1000) sets how many; the seed is fixed, so a failure repeats.
+A worker process takes a hundred mutants, one after the other, which costs half of what a process for
+each step costs. What ends or stops a worker is put through the executor again, as a build would do it.
+GPUBUILD_TEST_MUTANTS (default 400; CI sets more) sets how many; the seed is fixed, so a failure repeats.
 """
 
 from __future__ import annotations
@@ -8,100 +10,38 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
-import shutil
+import select
+import subprocess
+import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from fuzz.mutants import TARGETS, TIMEOUT_SECONDS, Task, compile_job, mutate, outline_job
 
 from gpubuild.errors import GpubuildError, StepCrashedError, StepError
 from gpubuild.execute.local import LocalExecutor
-from gpubuild.model.digest import digest_file
-from gpubuild.model.job import Job, JobInput, JobResult
-from gpubuild.model.params import CompileParams, OutlineParams, Params
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.model.job import JobResult
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "examples").glob("*/*.mlir"))
 MUTANTS = int(os.environ.get("GPUBUILD_TEST_MUTANTS", "400"))
-TIMEOUT_SECONDS = 60.0
-BATCH = 50
-
-TARGETS = {
-    "sm_60": (Kind.NVVM, NVVM_TRIPLE, "sm_60"),
-    "gfx90a": (Kind.ROCDL, ROCDL_TRIPLE, "gfx90a"),
-    "cpu": (Kind.CPU, "x86_64-unknown-linux-gnu", "x86-64-v3"),
-}
-# Words of a family may stand for each other: most such edits still parse and reach the back ends.
-_FAMILIES = [
-    family.split()
-    for family in (
-        "f32 f64 f16 bf16",
-        "i32 i64 i16 i8 i1",
-        "0 1 2 7 32 256 1024 1025 65536",
-        "x y z",
-        "slt ult eq ne sge uge",
-        "arith.addf arith.subf arith.mulf arith.divf arith.remf arith.maximumf arith.minnumf",
-        "arith.addi arith.subi arith.muli arith.divsi arith.remui arith.xori arith.shli",
-        "gpu.thread_id gpu.block_id gpu.block_dim gpu.grid_dim gpu.global_id gpu.cluster_id",
-        "math.exp math.log math.sin math.sqrt math.tanh math.erf math.cbrt math.floor",
-        "add mul minnumf maxnumf minsi maxui and or xor",
-        "memref.load memref.store",
-    )
-]
-_TOKEN = re.compile(r"[%@#!]?[A-Za-z0-9_.$]+|\S")
+BATCH = 200
+WORKERS = 2
 
 
-def mutate(text: str, chance: random.Random) -> str:
-    """One to three small edits: what typing mistakes and bad merges look like."""
-    for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        lines = text.split("\n")
-        row = chance.randrange(len(lines))
-        match chance.randrange(20):
-            case 0:
-                del lines[row]
-            case 1:
-                lines.insert(chance.randrange(len(lines)), lines[row])
-            case 2:
-                other = chance.randrange(len(lines))
-                lines[row], lines[other] = lines[other], lines[row]
-            case 3:
-                text = text[: chance.randrange(len(text))]
-                continue
-            case 4:
-                place = chance.randrange(len(text))
-                text = (
-                    text[:place] + chance.choice('\0"{}()<>%@:,x9é\n') + text[place + chance.randrange(2) :]
-                )
-                continue
-            case 5:
-                tokens = list(_TOKEN.finditer(lines[row]))
-                if tokens:
-                    token, word = chance.choice(tokens), chance.choice(tokens)[0]
-                    lines[row] = lines[row][: token.start()] + word + lines[row][token.end() :]
-            case _:
-                text = swap_word(text, chance)
-                continue
-        text = "\n".join(lines)
-    return text
+@dataclass
+class Tally:
+    """What became of some mutants. ``suspects`` are those by which a worker ended."""
 
-
-def swap_word(text: str, chance: random.Random) -> str:
-    """Put a word of the same family in place of one occurrence of a word, or of all of them."""
-    present = [(w, family) for family in _FAMILIES for w in family if re.search(rf"(?<!\w){w}(?!\w)", text)]
-    if not present:
-        return text
-    old, family = chance.choice(present)
-    places = list(re.finditer(rf"(?<!\w){old}(?!\w)", text))
-    new = chance.choice(family)
-    for place in reversed(places if chance.random() < 0.5 else [chance.choice(places)]):
-        text = text[: place.start()] + new + text[place.end() :]
-    return text
+    parsed: int = 0
+    compiled: int = 0
+    wrong: list[str] = field(default_factory=list)
+    suspects: list[Task] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
@@ -117,37 +57,71 @@ def tools() -> dict[str, tuple[str, ...]]:
     return {name: chain.require(name).command for name in ("ptxas", "libdevice", "ld.lld")}
 
 
-def job(params: Params, kind: StepKind, source: tuple[str, Path], folder: Path, **options: object) -> Job:
-    role, path = source
-    folder.mkdir(parents=True)
-    return Job(
-        step_id=folder.name,
-        kind=kind,
-        params=params,
-        inputs=(JobInput(name=role, path=path, digest=digest_file(path)),),
-        workdir=folder,
-        timeout_seconds=TIMEOUT_SECONDS,
-        **options,  # type: ignore[arg-type]
-    )
+def put_through(tasks: list[Task], tools: dict[str, tuple[str, ...]]) -> Tally:
+    """Give every task to a worker, and those after a suspect to the next worker."""
+    tally = Tally()
+    left = list(tasks)
+    while left:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "fuzz.worker", json.dumps(tools)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)])},
+        )
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        with worker:
+            while left:
+                task = left.pop(0)
+                worker.stdin.write(json.dumps(task).encode() + b"\n")
+                worker.stdin.flush()
+                ready, _, _ = select.select([worker.stdout], [], [], TIMEOUT_SECONDS)
+                line = worker.stdout.readline() if ready else b""
+                if not line:
+                    tally.suspects.append(task)
+                    worker.kill()
+                    break
+                answer = json.loads(line)
+                tally.parsed += answer["parsed"]
+                tally.compiled += answer["compiled"]
+                tally.wrong += [f"{task['source']} for {task['target']}: {text}" for text in answer["wrong"]]
+            worker.stdin.close()
+    return tally
 
 
-def judge(future: Future[JobResult], what: str) -> JobResult | None:
-    """A result, or ``None`` after an error that says something. Anything else fails the test."""
+def judge(future: Future[JobResult], what: str) -> bool:
+    """Whether a step succeeded; if not, after an error that says something. Anything else fails the test."""
     try:
-        return future.result(timeout=0)
+        future.result(timeout=0)
     except StepCrashedError as error:
         assert "timed out" not in error.message, f"{what} hangs"
         assert error.stage, f"{what}: a crash must name its stage: {error.render()}"
-        return None
+        return False
     except StepError as error:
         assert error.message.strip(), what
         assert "Traceback" not in error.output, f"{what}: a mistake of ours:\n{error.render()}"
-        if error.stage == "parse" and error.diagnostics:
-            assert error.diagnostics[0].location is not None, f"{what}: {error.render()}"
-        return None
+        return False
     except GpubuildError as error:
         assert error.message.strip(), what
-        return None
+        return False
+    return True
+
+
+def build(task: Task, executor: LocalExecutor, tools: dict[str, tuple[str, ...]]) -> None:
+    """Put one mutant through the executor, a process for each step, as a build does."""
+    folder = Path(task["folder"] + "-again")
+    outline = outline_job(Path(task["source"]), folder / "outline")
+    future = executor.submit(outline)
+    wait([future])
+    if not judge(future, task["source"]):
+        return
+    for module in json.loads((outline.workdir / "out/index.json").read_text())["modules"]:
+        text = outline.workdir / f"out/module.{module['index']}.mlir"
+        job = compile_job(module["name"], text, task, folder / f"compile{module['index']}", tools)
+        future = executor.submit(job)
+        wait([future])
+        judge(future, f"{task['source']} for {task['target']}")
 
 
 @pytest.mark.parametrize("batch", range((MUTANTS + BATCH - 1) // BATCH))
@@ -155,44 +129,25 @@ def test_mutants(
     batch: int, executor: LocalExecutor, tools: dict[str, tuple[str, ...]], tmp_path: Path
 ) -> None:
     chance = random.Random(1000 + batch)
-    parses = compiles = 0
-    outlines = []
+    tasks: list[Task] = []
     for number in range(min(BATCH, MUTANTS - batch * BATCH)):
         source = tmp_path / f"m{number}.mlir"
         source.write_text(mutate(chance.choice(SOURCES).read_text(), chance))
-        step = job(
-            OutlineParams(source_name=source.name),
-            StepKind.OUTLINE,
-            ("source", source),
-            tmp_path / f"outline{number}",
-            output_names=(),
-            tools={},
-        )
-        outlines.append((source, step, executor.submit(step)))
-    wait([future for _, _, future in outlines])
-    compiled = []
-    for number, (source, step, future) in enumerate(outlines):
-        if judge(future, str(source)) is None:
-            continue
-        parses += 1
-        index = json.loads((step.workdir / "out/index.json").read_text())
-        for module in index["modules"]:
-            name = chance.choice(list(TARGETS))
-            kind, triple, chip = TARGETS[name]
-            text = step.workdir / f"out/module.{module['index']}.mlir"
-            compiling = job(
-                CompileParams(module=module["name"], kind=kind, triple=triple, chip=chip, target=name),
-                StepKind.COMPILE,
-                ("module", text),
-                tmp_path / f"compile{number}.{module['index']}.{name}",
-                output_names=("llvm", "asm", "object", "info"),
-                tools=tools,
+        tasks.append(
+            Task(
+                source=str(source),
+                folder=str(tmp_path / f"w{number}"),
+                target=chance.choice(list(TARGETS)),
+                opt_level=chance.choice((0, 0, 0, 3)),
             )
-            compiled.append((f"{source} for {name}", executor.submit(compiling)))
-    wait([future for _, future in compiled])
-    for what, future in compiled:
-        compiles += judge(future, what) is not None
-    shutil.rmtree(tmp_path, ignore_errors=True)
+        )
+    with ThreadPoolExecutor(WORKERS) as pool:
+        tallies = list(
+            pool.map(lambda part: put_through(part, tools), [tasks[n::WORKERS] for n in range(WORKERS)])
+        )
+    assert not [text for tally in tallies for text in tally.wrong]
     # If nothing got through, the mutations would test the parser only.
-    assert parses >= BATCH // 10
-    assert compiles >= 1
+    assert sum(tally.parsed for tally in tallies) >= BATCH // 10
+    assert sum(tally.compiled for tally in tallies) >= 1
+    for task in [*(task for tally in tallies for task in tally.suspects), tasks[0]]:
+        build(task, executor, tools)
