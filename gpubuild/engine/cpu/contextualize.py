@@ -162,10 +162,11 @@ def _twin(name: str, twins: dict[str, str]) -> str:
 def size_in_bytes(text: str) -> int:
     """Size of an LLVM-dialect type of arrays, vectors and scalars. Raises ``StepError`` for others."""
     text = text.removeprefix("!llvm.")
-    if match := re.fullmatch(r"(?:array|vec)<(\d+) ?x (.*)>", text) or re.fullmatch(
-        r"vector<(\d+)x(.*)>", text
-    ):
+    if match := re.fullmatch(r"array<(\d+) ?x (.*)>", text):
         return int(match[1]) * size_in_bytes(match[2])
+    if match := re.fullmatch(r"vec<(\d+) ?x (.*)>", text) or re.fullmatch(r"vector<(\d+)x(.*)>", text):
+        # Vectors are aligned to the next power of two, and an array of them keeps each aligned.
+        return 1 << (int(match[1]) * size_in_bytes(match[2]) - 1).bit_length()
     if match := re.fullmatch(r"struct<\((.*)\)>", text):
         members = [size_in_bytes(m) for m in match[1].split(", ")]
         largest = max(members, default=1)

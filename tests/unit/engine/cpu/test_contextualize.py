@@ -30,7 +30,7 @@ def lower(body, **options):
     [
         ("f32", 4), ("!llvm.array<3 x i16>", 6), ("!llvm.array<2 x array<8 x f64>>", 128),
         ("!llvm.array<4 x vector<4xf32>>", 64), ("!llvm.ptr<3>", 8), ("!llvm.array<0 x i8>", 0), ("i24", 4),
-        ("i1", 1),
+        ("i1", 1), ("!llvm.array<10 x vector<3xi32>>", 160), ("!llvm.array<2 x vector<5xi8>>", 16),
     ],
 )  # fmt: skip
 def test_size_of_workgroup_variables(kind, size):
