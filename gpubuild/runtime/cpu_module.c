@@ -82,7 +82,12 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
     struct gb_cpu_module *module = gb_allocate(sizeof *module);
     module->file = file_with(data, size, &where);
     char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", module->file);
+    /* A debugger opens libraries by name in its own process, where "self" would be somebody else: a pipe, if bad
+     * luck will have it, for whose other end it waits. */
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), module->file);
+    if (access(path, R_OK) != 0) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", module->file); /* /proc of another PID namespace */
+    }
     module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module->library == NULL) {
         const char *reason = dlerror();
