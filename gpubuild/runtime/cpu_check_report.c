@@ -334,9 +334,11 @@ _Noreturn void gb_check_end(void) {
     _exit(GB_CHECK_EXIT_CODE);
 }
 
-static void at_exit(void) {
+/* Behind all else that happens at the end, which _exit would leave out: handlers of atexit, and the
+ * destructors that unload modules (priority 123). */
+__attribute__((destructor(101))) static void at_exit(void) {
     if (getpid() != all.process) {
-        return; /* a child of fork: the program itself goes on */
+        return; /* nothing was checked, or this is a child of fork */
     }
     gb_cpu_streams_drain();
     (void)fflush(NULL);
@@ -360,9 +362,6 @@ static void enable(void) {
     gb_check_read_suppressions();
     all.process = getpid();
     gb_at_fatal(at_fatal);
-    if (atexit(at_exit) != 0) {
-        gb_fatal(NULL, "no memory to have checks summed up at the end of the program");
-    }
 }
 
 void gb_check_enable(void) {

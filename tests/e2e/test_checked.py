@@ -214,3 +214,11 @@ def test_malformed_choice(project: Path, environment: dict[str, str], message: s
     done = run(project, "small", **environment)
     assert done.code == 1
     assert message in done.err
+
+
+def test_what_happens_at_the_end_still_happens(project: Path, tmp_path: Path) -> None:
+    """The exit code is set behind everything else, such as the file of a profile."""
+    profile = tmp_path / "profile.json"
+    done = run(project, "cases", "store_past_end", GPUBUILD_PROFILE=str(profile))
+    assert done.code == FOUND
+    assert "store_past_end" in profile.read_text()

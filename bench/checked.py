@@ -1,0 +1,89 @@
+"""Checked CPU kernels against plain ones: CPU time of one launch on one thread, in turns.
+
+    python bench/checked.py [--only TEXT] [--rounds 3] [-o FILE]
+
+The kernels and problems are those of bench/cpu_kernels.py, of which the largest are left out: checking
+matmul 1024³ for races takes minutes. Every result is verified, and no check may find anything: the
+process would end with exit code 66. Writes bench/results/checked.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cpu_problems import PROBLEMS, Arrays, Problem, check
+from timing import ROOT, machine
+
+sys.path.insert(0, str(ROOT / "tests"))
+HERE = Path(__file__).parent
+TOO_LARGE = "1024³"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="problems whose title has this in it")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "results" / "checked.md")
+    options = parser.parse_args(arguments)
+    os.environ["GPUBUILD_CPU_THREADS"] = "1"
+    from e2e.cpu_harness import Device, build_runtime, compile_module
+
+    from gpubuild.model.sanitize import Sanitize
+
+    variants: dict[str, tuple[Sanitize, ...]] = {
+        "plain": (),
+        "bounds": (Sanitize.BOUNDS,),
+        "uninitialized": (Sanitize.UNINITIALIZED,),
+        "barrier": (Sanitize.BARRIER,),
+        "race": (Sanitize.RACE,),
+        "all": tuple(Sanitize),
+    }
+    lines = [
+        "# bench/checked.py",
+        "",
+        f"{machine()}; one thread, best of {options.rounds} rounds in turns; milliseconds of CPU time",
+        "without checks, and how many times as long a launch takes with them.",
+        "",
+        f"| problem | tier | plain, ms | {' | '.join(list(variants)[1:])} |",
+        "|---|---|---:|" + "---:|" * (len(variants) - 1),
+    ]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        device = Device(build_runtime(folder))
+        text = (HERE / "kernels" / "kernels.mlir").read_text()
+        modules = {
+            name: device.load(compile_module(text, folder / name, sanitize=checks))
+            for name, checks in variants.items()
+        }
+        for problem in PROBLEMS:
+            if options.only not in problem.title or TOO_LARGE in problem.title:
+                continue
+            best = dict.fromkeys(variants, float("inf"))
+            arrays = problem.arrays()
+            for _ in range(options.rounds):
+                for name, module in modules.items():
+                    best[name] = min(best[name], _seconds(problem, arrays, module))
+                    check(problem, arrays)
+            plain = best.pop("plain")
+            ratios = " | ".join(f"{seconds / plain:.1f}" for seconds in best.values())
+            tier = modules["plain"].tier(problem.kernel)
+            lines.append(f"| {problem.title} | {tier} | {plain * 1e3:.1f} | {ratios} |")
+            print(lines[-1], flush=True)
+    options.output.write_text("\n".join(lines) + "\n")
+
+
+def _seconds(problem: Problem, arrays: Arrays, module: object) -> float:
+    arrays[-1][...] = 0
+    start = time.process_time()
+    module.launch(problem.kernel, problem.grid, problem.block, *arrays)  # type: ignore[attr-defined]
+    return time.process_time() - start
+
+
+if __name__ == "__main__":
+    main()
