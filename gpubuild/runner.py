@@ -73,12 +73,15 @@ class StepRunner:
         self._spoiled: set[Digest] = set()  # keys whose entry in the cache turned out to be damaged
         self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
 
-    def prepare(self, step: Step) -> Prepared:
-        """Digest inputs and tools. Raises ``StepError`` for a missing input, ``ToolNotFoundError``."""
+    def prepare(self, step: Step, expected: Mapping[Path, Digest] | None = None) -> Prepared:
+        """Digest inputs, or take what is ``expected`` in them, and tools.
+
+        Raises ``StepError`` for a missing input, ``ToolNotFoundError``.
+        """
         started = time.monotonic()
         inputs = []
         for item in step.inputs:
-            digest = self._state.files.digest(item.path)
+            digest = (expected or {}).get(item.path) or self._state.files.digest(item.path)
             if digest is None:
                 raise _missing_input(item.path)
             inputs.append((item, digest))
@@ -154,7 +157,7 @@ class StepRunner:
                 self._remember(prepared, result, reason, kept_in=record.kept_in if record else "")
                 return self._report(prepared, Status.UP_TO_DATE, result, reason)
         warnings = self._store.warnings
-        cached = self._lookup(step, key)
+        cached = self._if_valid(step, self._store.lookup(key))
         fetched = cached is not None and self._fetch(step, key, cached)
         if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
             self._spoiled.add(key)
@@ -164,8 +167,11 @@ class StepRunner:
             return self._report(prepared, status, cached, reason)
         return None
 
-    def _lookup(self, step: Step, key: Digest) -> ActionResult | None:
-        stored = self._store.lookup(key)
+    def peek(self, prepared: Prepared) -> ActionResult | None:
+        """What the cache has for the step; nothing is moved or written."""
+        return self._if_valid(prepared.step, self._store.peek(prepared.key))
+
+    def _if_valid(self, step: Step, stored: ActionResult | None) -> ActionResult | None:
         if stored is None or not stored.discovered:
             return stored
         return from_store(stored, step.inputs[0].path, self._root, self._state.files.digest)

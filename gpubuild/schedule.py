@@ -49,6 +49,7 @@ class Schedule:
         # The scan phase runs even in a dry run: without it there is no plan to show.
         scan_only = all(s.kind in (StepKind.OUTLINE, StepKind.PREPROCESS) for s in plan.steps.values())
         self._dry_run = dry_run and not scan_only
+        self._expected: dict[Path, Digest] = {}  # in a dry run: in files that would be fetched
         self._stopping = False
         self._anticipated: set[str] = set()
         self._waiting: dict[str, set[str]] = {}  # steps, and what they still need
@@ -126,9 +127,17 @@ class Schedule:
         if blocked:
             return replace(skipped(step, f"needs {min(blocked)}"), status=Status.WOULD_RUN)
         try:
-            return self._runner.would_run(self._runner.prepare(step))
+            prepared = self._runner.prepare(step, self._expected)
+            report = self._runner.would_run(prepared)
+            if report.status is Status.UP_TO_DATE or (found := self._runner.peek(prepared)) is None:
+                return report
+            # What the cache has is not fetched, yet what comes after it can be looked up by it.
+            self._expected |= {step.output_path(blob.name): blob.digest for blob in found.blobs}
         except GpubuildError as error:
             return replace(skipped(step, error.message), status=Status.FAILED, error=error)
+        except KeyError:  # a result of other outputs than the step's: a build would not take it
+            return report
+        return replace(report, status=Status.WOULD_HIT)
 
     def _done(self, report: StepReport) -> None:
         self._note(report)

@@ -79,6 +79,8 @@ class DiskStore(Alone):
             return None
         return result if complete else None
 
+    peek = lookup
+
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """See ``Store``."""
         try:

@@ -18,6 +18,8 @@ class NullStore(Alone):
         """Miss."""
         return None
 
+    peek = lookup
+
     @property
     def directory(self) -> Path | None:
         """None."""

@@ -46,6 +46,10 @@ class Store(Protocol):
         """The result stored under ``key``, if its record is well-formed; blobs are not read yet."""
         ...
 
+    def peek(self, key: Digest) -> ActionResult | None:
+        """What :meth:`lookup` would give; no blob is moved from one machine to another for it."""
+        ...
+
     @property
     def directory(self) -> Path | None:
         """The folder it keeps its files in, if it has one."""

@@ -104,6 +104,14 @@ class TieredStore:
             self._local.adopt(key, record.result)
         return record.result
 
+    def peek(self, key: Digest) -> ActionResult | None:
+        """See ``Store``. The server is asked for the record alone."""
+        found = self._local.lookup(key)
+        if found is None and self._asks_remote(key) and (record := self._remote.find(key)) is not None:
+            self._from_remote.add(key)
+            found = record.result
+        return found
+
     def is_remote(self, key: Digest) -> bool:
         """See ``Store``."""
         return key in self._from_remote

@@ -24,10 +24,16 @@ _STYLE = {
     Status.FAILED: "red",
     Status.SKIPPED: "yellow",
     Status.WOULD_RUN: "yellow",
+    Status.WOULD_HIT: "cyan",
 }
 _WIDTH = max(map(len, Status))
-_LISTED = (Status.RAN, Status.FAILED, Status.WOULD_RUN)  # without -v; the rest is in the summary
-_LISTED_LIVE = (Status.FAILED, Status.WOULD_RUN)  # the view itself shows what runs
+_LISTED = (
+    Status.RAN,
+    Status.FAILED,
+    Status.WOULD_RUN,
+    Status.WOULD_HIT,
+)  # without -v; the rest is in the summary
+_LISTED_LIVE = (Status.FAILED, Status.WOULD_RUN, Status.WOULD_HIT)  # the view itself shows what runs
 _ROWS = 8  # running steps shown at once
 _FRAME_SECONDS = 0.1
 
@@ -182,6 +188,7 @@ _WORDS = {
     Status.FAILED: "failed",
     Status.SKIPPED: "skipped",
     Status.WOULD_RUN: "would run",
+    Status.WOULD_HIT: "would come from the cache",
 }
 
 

@@ -162,7 +162,16 @@ def _document(found: receipt.Receipt, seconds: float) -> str:
         )
     counts = "".join(
         f'    "{status}": {found.steps if status == _STATUS else 0},\n'
-        for status in ("ran", "hit-local", "hit-remote", _STATUS, "failed", "skipped", "would-run")
+        for status in (
+            "ran",
+            "hit-local",
+            "hit-remote",
+            _STATUS,
+            "failed",
+            "skipped",
+            "would-run",
+            "would-hit",
+        )
     )
     return (
         f'{{\n  "schema": 1,\n  "programs": [\n{programs}\n  ],\n  "steps": [\n'

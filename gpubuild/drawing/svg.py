@@ -35,6 +35,7 @@ rect{fill:#161b22;stroke:#6e7681}.edge{stroke:#6e7681}.tip{fill:#6e7681}
 _CLASS = {
     Status.UP_TO_DATE: "up-to-date",
     Status.WOULD_RUN: "would-run",
+    Status.WOULD_HIT: "would-run",
     # Sources are scanned to draw the picture: they are up to date now.
     Status.RAN: "up-to-date",
     Status.HIT_LOCAL: "up-to-date",

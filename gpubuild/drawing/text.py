@@ -12,6 +12,7 @@ SCHEMA = 1
 _FILL = {
     Status.UP_TO_DATE: "#dafbe1",
     Status.WOULD_RUN: "#fff8c5",
+    Status.WOULD_HIT: "#fff8c5",
     Status.RAN: "#dafbe1",
     Status.HIT_LOCAL: "#dafbe1",
     Status.HIT_REMOTE: "#dafbe1",

@@ -26,6 +26,7 @@ class Status(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"  # a step it needs failed, or the build stopped before it
     WOULD_RUN = "would-run"  # dry run
+    WOULD_HIT = "would-hit"  # dry run: the cache has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,8 @@ class MemoryStore(Alone):
             return None
         return result
 
+    peek = lookup
+
     @property
     def directory(self) -> Path | None:
         return None
@@ -154,6 +156,9 @@ class FaultyStore:
 
     def lookup(self, key: Digest) -> ActionResult | None:
         return None if self._fails("lookup") else self._inner.lookup(key)
+
+    def peek(self, key: Digest) -> ActionResult | None:
+        return None if self._fails("lookup") else self._inner.peek(key)
 
     @property
     def directory(self) -> Path | None:

@@ -49,7 +49,7 @@ def listed(text: str) -> set[str]:
 
 def test_plain_lines_are_for_steps_that_did_something() -> None:
     out, err = plain(PlanGrew(total=9), StepStarted(id="saxpy/link"), *ALL)
-    assert listed(out) == {"ran", "failed", "would-run"}
+    assert listed(out) == {"ran", "failed", "would-run", "would-hit"}
     assert "0.25 s" in out
     assert "because" not in out
     assert err == ""
@@ -76,7 +76,7 @@ def test_a_warning_is_told_once() -> None:
 def test_progress_can_be_kept_off_stdout() -> None:
     out, err = plain(*ALL, to_err=True)
     assert out == ""
-    assert listed(err) == {"ran", "failed", "would-run"}
+    assert listed(err) == {"ran", "failed", "would-run", "would-hit"}
 
 
 @pytest.mark.parametrize(("status", "code"), [(Status.RAN, "\x1b[32m"), (Status.FAILED, "\x1b[31;1m")])
