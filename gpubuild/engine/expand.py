@@ -24,25 +24,25 @@ def expand_is_normal(op: ir.Operation) -> None:
     """``math.isnormal``: the exponent is neither the one of subnormals nor that of infinity."""
     emit = Emitter(op)
     kind = op.operands[0].type
-    mantissa, exponent = _EXPONENT_BITS[str(_element(kind))]
-    integer = _like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
+    mantissa, exponent = _EXPONENT_BITS[str(element_of(kind))]
+    integer = like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
     bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
     step = 1 << mantissa
     largest = ((1 << exponent) - 1) << mantissa
     bits = emit.binary("arith.andi", bits, splat(emit, largest, integer))
     above = emit.binary("arith.subi", bits, splat(emit, step, integer))
-    emit.replace(_compare(emit, _ULT, above, splat(emit, largest - step, integer)))
+    emit.replace(compare(emit, _ULT, above, splat(emit, largest - step, integer)))
 
 
 def expand_is_infinite(op: ir.Operation) -> None:
     """``math.isinf``: all bits of the exponent, and none of the mantissa."""
     emit = Emitter(op)
     kind = op.operands[0].type
-    mantissa, exponent = _EXPONENT_BITS[str(_element(kind))]
-    integer = _like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
+    mantissa, exponent = _EXPONENT_BITS[str(element_of(kind))]
+    integer = like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
     bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
     bits = emit.binary("arith.andi", bits, splat(emit, (1 << (mantissa + exponent)) - 1, integer))
-    emit.replace(_compare(emit, _EQ, bits, splat(emit, ((1 << exponent) - 1) << mantissa, integer)))
+    emit.replace(compare(emit, _EQ, bits, splat(emit, ((1 << exponent) - 1) << mantissa, integer)))
 
 
 def expand_sincos(op: ir.Operation) -> None:
@@ -60,26 +60,26 @@ def expand_integer_power(op: ir.Operation) -> None:
     base, exponent = op.operands
     kind = base.type
     one, zero = splat(emit, 1, kind), splat(emit, 0, kind)
-    bits = ir.IntegerType(_element(kind)).width
+    bits = ir.IntegerType(element_of(kind)).width
     result = _loop(
         emit,
         emit.constant(bits),
         [one, base, exponent],
         lambda at, carried: _square_step(at, carried, zero, one),
     )[0]
-    odd = _compare(emit, _EQ, emit.binary("arith.andi", exponent, one), one)
+    odd = compare(emit, _EQ, emit.binary("arith.andi", exponent, one), one)
     minus = splat(emit, -1, kind)
     of_minus = emit.op("arith.select", [odd, minus, one], [kind]).results[0]
-    inverse = emit.op("arith.select", [_compare(emit, _EQ, base, minus), of_minus, zero], [kind]).results[0]
-    inverse = emit.op("arith.select", [_compare(emit, _EQ, base, one), one, inverse], [kind]).results[0]
-    negative = _compare(emit, _SLT, exponent, zero)
+    inverse = emit.op("arith.select", [compare(emit, _EQ, base, minus), of_minus, zero], [kind]).results[0]
+    inverse = emit.op("arith.select", [compare(emit, _EQ, base, one), one, inverse], [kind]).results[0]
+    negative = compare(emit, _SLT, exponent, zero)
     emit.replace(emit.op("arith.select", [negative, inverse, result], [kind]).results[0])
 
 
 def _square_step(at: Emitter, carried: list[ir.Value], zero: ir.Value, one: ir.Value) -> list[ir.Value]:
     result, factor, rest = carried
     kind = result.type
-    none = _compare(at, _EQ, at.binary("arith.andi", rest, one), zero)
+    none = compare(at, _EQ, at.binary("arith.andi", rest, one), zero)
     more = at.binary("arith.muli", result, factor)
     result = at.op("arith.select", [none, result, more], [kind]).results[0]
     return [result, at.binary("arith.muli", factor, factor), at.binary("arith.shrui", rest, one)]
@@ -155,17 +155,19 @@ def splat(emit: Emitter, value: int, kind: ir.Type) -> ir.Value:
     return emit.op("arith.constant", [], [kind], {"value": attribute}).results[0]
 
 
-def _compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
+def compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
+    """``arith.cmpi`` of values or vectors, by the number of its predicate."""
     attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
-    kind = _like(left.type, ir.IntegerType.get_signless(1))
+    kind = like(left.type, ir.IntegerType.get_signless(1))
     return emit.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
 
 
-def _element(kind: ir.Type) -> ir.Type:
+def element_of(kind: ir.Type) -> ir.Type:
+    """The type of a vector's elements, or ``kind`` itself."""
     return ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
 
 
-def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
+def like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """``element``, as a vector when ``kind`` is one."""
     if not isinstance(kind, ir.VectorType):
         return element

@@ -16,6 +16,7 @@ from gpubuild.engine import bf16_tensor_cores, exchange, expand, messages, nvidi
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.patterns import apply_patterns
+from gpubuild.engine.small_floats import expand_small_floats
 from gpubuild.engine.subgroup_reduce import expand_subgroup_reduce, workgroup_position, workgroup_size
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.target import Kind
@@ -81,6 +82,7 @@ def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = 
         )
     for rewrite, op in work:
         rewrite(op, machine)
+    expand_small_floats(module)
     apply_patterns(module)
 
 
