@@ -67,7 +67,7 @@ def describe(error: GpubuildError) -> dict[str, Any]:
     return found
 
 
-def dump(document: dict[str, Any]) -> str:
+def dump(document: dict[str, Any] | list[dict[str, Any]]) -> str:
     """Text of a document, ending without a newline."""
     return json.dumps(document, indent=2, ensure_ascii=False)
 

@@ -57,7 +57,7 @@ def _write(name: str, step: Step, folder: Path) -> Path:
     runtime.mkdir(parents=True)
     for path in sorted(RUNTIME_DIR.iterdir()):
         if path.suffix in _RUNTIME_SUFFIXES:
-            shutil.copyfile(path, runtime / path.name)
+            shutil.copy2(path, runtime / path.name)  # with their times: make tells from them what is new
     objects: list[str] = []
     archives: list[str] = []
     for item in step.inputs:
@@ -65,7 +65,7 @@ def _write(name: str, step: Step, folder: Path) -> Path:
         if role == "runtime":
             continue
         file = folder / _free_name(item.path, folder)
-        shutil.copyfile(item.path, file)
+        shutil.copy2(item.path, file)
         (objects if role == "object" else archives).append(file.name)
         text = item.path.with_suffix(".ll")
         if item.producer and text.is_file():

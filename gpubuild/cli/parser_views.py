@@ -47,6 +47,7 @@ def add_views(commands: argparse._SubParsersAction[Parser]) -> None:
     _graph(commands)
     _report(commands)
     _watch(commands)
+    _compdb(commands)
     _completion(commands)
     _man(commands)
 
@@ -94,6 +95,17 @@ def _watch(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
     parser.add_argument("--run", action="store_true", help="run the program after each build that went well")
     add_build_options(parser)
+
+
+def _compdb(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "compdb", "write compile_commands.json, which tells editors how C sources are compiled"
+    )
+    add_project(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("compile_commands.json"), metavar="FILE",
+        help="where to write it (default: compile_commands.json)",
+    )  # fmt: skip
 
 
 def _completion(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -1,0 +1,61 @@
+"""``gpubuild compdb``: compile_commands.json, from which editors and clang-tidy know how C is compiled.
+
+https://clang.llvm.org/docs/JSONCompilationDatabase.html
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from gpubuild.cli.console import Console
+from gpubuild.cli.document import dump
+from gpubuild.cli.project import load, shown
+from gpubuild.errors import UsageError
+from gpubuild.graph.sources import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.model.project import Project
+from gpubuild.toolchain.find import Toolchain
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command. Nothing is compiled."""
+    console: Console = options.console
+    entries = commands(load(options), Toolchain(options.settings))
+    try:
+        options.output.write_text(dump(entries) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    if not console.quiet:
+        console.print(f"wrote {shown(options.output.absolute())}")
+    return 0
+
+
+def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
+    """An entry for each C and C++ source, in the order of the file. Raises ``ToolNotFoundError``.
+
+    The commands are those that find mistakes in the user's own file: a build compiles what the
+    preprocessor makes of it (``engine.c``), with the same flags.
+    """
+    sources = dict.fromkeys(source for program in project.programs.values() for source in program.sources)
+    entries = []
+    for source in sources:
+        if source.suffix not in C_SUFFIXES | CXX_SUFFIXES:
+            continue
+        cxx = source.suffix in CXX_SUFFIXES
+        compiler = toolchain.require("cxx" if cxx else "cc")
+        # An editor wants one name that does not change; the compiler runs in the project's folder.
+        name = str(source.relative_to(project.root) if source.is_relative_to(project.root) else source)
+        entries.append(
+            {
+                "directory": str(project.root),
+                "file": name,
+                "arguments": [
+                    *compiler.command,
+                    *("-x", "c++" if cxx else "c"),
+                    *("-c", f"-O{min(project.opt_level, 3)}", "-fPIC"),
+                    *(["-g"] if project.debug else []),
+                    name,
+                ],
+            }
+        )
+    return entries
