@@ -1,4 +1,4 @@
-"""Programs in the style of MLIR's own GPU integration tests: `main` in MLIR, inline launches, print functions.
+"""Programs in the style of MLIR's GPU integration tests: `main` in MLIR, inline launches, print functions.
 
 The operations are those of mlir/test/Integration/GPU/CUDA; expected values are computed here.
 docs/upstream-programs.md says which of the originals build unchanged.
