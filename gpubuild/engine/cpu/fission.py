@@ -22,7 +22,10 @@ from functools import cached_property
 from mlir import ir
 
 from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.chunks import open_chunks
+from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
 from gpubuild.engine.cpu.item_loops import Extents, ItemLoops, for_loop, if_op, set_operands
+from gpubuild.engine.cpu.lanes import LaneLoops, Lanes
 from gpubuild.engine.cpu.recompute import Recompute
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
 from gpubuild.engine.cpu.uniformity import (
@@ -67,24 +70,32 @@ def fission_kernels(module: ir.Operation) -> Fissions:
     fissions = Fissions()
     for kernel in kernels:
         name = kernel.attributes["sym_name"].value
-        if name not in waiting:
-            continue
         try:
             check_kernel(kernel, waiting)
             if name + _SUFFIX in taken:
                 raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
-            fissions.done[name] = _fission(kernel, name + _SUFFIX)
+            if name in waiting or has_exchangeable(kernel):
+                fissions.done[name] = _cut(kernel, name)
         except CannotFissionError as why:
-            fissions.refused[name] = str(why)
+            if name in waiting:
+                fissions.refused[name] = str(why)
     if any(_uses_item_place(op) for op in operations(body)):
         _declare_place_item(body)
     return fissions
 
 
-def _fission(kernel: ir.Operation, name: str) -> FissionedKernel:
+def _cut(kernel: ir.Operation, name: str) -> FissionedKernel:
+    """With loops exchanged where that pays, if it can be."""
+    try:
+        return _fission(kernel, name + _SUFFIX, exchange=True)
+    except CannotFissionError:
+        return _fission(kernel, name + _SUFFIX, exchange=False)
+
+
+def _fission(kernel: ir.Operation, name: str, *, exchange: bool) -> FissionedKernel:
     function = kernel.clone(ir.InsertionPoint(kernel)).operation
     function.attributes["sym_name"] = ir.StringAttr.get(name)
-    work = _Fission(function, name)
+    work = _Fission(function, name, exchange=exchange)
     try:
         work.run()
     except CannotFissionError:
@@ -103,7 +114,7 @@ class _Fission:
     ``once`` maps the kernel's uniform values to those of the new code.
     """
 
-    def __init__(self, function: ir.Operation, name: str) -> None:
+    def __init__(self, function: ir.Operation, name: str, *, exchange: bool) -> None:
         self.function = function
         self.entry = function.regions[0].blocks[0]
         self.end = terminator(self.entry)
@@ -116,6 +127,10 @@ class _Fission:
         self.once: dict[ir.Value, ir.Value] = {}
         self.head = Emitter(self.body[0])
         self.slots = Slots(function, name, _most_items(function), self.head)
+        self.exchange = Exchange(self.entry, self.meets, self.uniformity)
+        self.lane_slots: dict[ir.Value, ir.Value] = {}
+        if not exchange:
+            self.exchange.loops.clear()
 
     @cached_property
     def extents(self) -> Extents:
@@ -261,30 +276,40 @@ class _Fission:
         wanted = [(v, slot) for v, slot in copies if v in mine or not self.slots.holds(v, slot)]
         if not ops and not wanted:
             return
-        loops = ItemLoops.open(emit, self.extents)
-        if any(map(needs_item, ops)):
-            loops.emit.op("func.call", [*loops.ids, loops.linear], [], _place_item_reference())
         inside = {inner for op in ops for inner in nested(op)}
         if consumer is not None:
             inside.add(consumer)
+        if any(op in self.exchange.loops for op in ops):
+            for chunk in open_chunks(emit, self.extents):
+                Lanes(work=self, chunk=chunk, inside=inside).run(ops, wanted)
+            return
+        loops = ItemLoops.open(emit, self.extents)
+        self.place_item(ops, loops)
         for op in ops:
-            new = self._copy(op, loops, loops.emit)
+            new = self.copy(op, loops, loops.emit)
             for old, value in zip(op.results, new.results, strict=True):
                 loops.values[old] = value
                 if any(use.owner.operation not in inside for use in old.uses):
                     store(value, self.slots.of(old), loops)
-        values = [(self._value(value, loops, loops.emit), slot) for value, slot in wanted]
+        values = [(self.value(value, loops, loops.emit), slot) for value, slot in wanted]
         for value, slot in values:
             store(value, slot, loops)
 
-    def _value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
+    def place_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
+        """Have the record of the work-item say who runs, if one of ``ops`` looks at it."""
+        if any(map(needs_item, ops)):
+            reference = {"callee": ir.FlatSymbolRefAttr.get(layout.PLACE_ITEM)}
+            loops.emit.op("func.call", [*loops.ids, loops.linear], [], reference)
+
+    def value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
         """What the kernel's ``value`` is for the loops' work-item."""
         if value not in self.old:
             return value
         if value in self.once:
             return self.once[value]
         if value not in loops.values:
-            loops.values[value] = self._fetch(value, loops, emit)
+            known = loops.lanes.fetch(value, loops, emit) if isinstance(loops, LaneLoops) else None
+            loops.values[value] = self._fetch(value, loops, emit) if known is None else known
         return loops.values[value]
 
     def _fetch(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
@@ -297,16 +322,16 @@ class _Fission:
         if owner.name in ITEM_IDS:
             return loops.identity(owner, emit)
         number = list(owner.results).index(value)
-        return self._copy(owner, loops, emit).results[number]
+        return self.copy(owner, loops, emit).results[number]
 
-    def _copy(self, op: ir.Operation, loops: ItemLoops, emit: Emitter) -> ir.Operation:
+    def copy(self, op: ir.Operation, loops: ItemLoops, emit: Emitter) -> ir.Operation:
         """A copy of ``op`` and all inside it for the loops' work-item."""
         new = emit.copy(op)
         before = Emitter(new)
         for inner in nested(new):
             for index, operand in enumerate(list(inner.operands)):
                 if operand in self.old:
-                    inner.operands[index] = self._value(operand, loops, before)
+                    inner.operands[index] = self.value(operand, loops, before)
         for inner in nested(new):
             if inner.name in ITEM_IDS and inner != new:
                 at = Emitter(inner)
@@ -348,10 +373,6 @@ def _most_items(function: ir.Operation) -> int:
     for extent in ir.DenseI32ArrayAttr(function.attributes["known_block_size"]):
         items *= extent
     return min(max(items, 1), layout.MAX_BLOCK)
-
-
-def _place_item_reference() -> dict[str, ir.Attribute]:
-    return {"callee": ir.FlatSymbolRefAttr.get(layout.PLACE_ITEM)}
 
 
 def _uses_item_place(function: ir.Operation) -> bool:

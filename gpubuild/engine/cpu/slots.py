@@ -48,10 +48,13 @@ class Slots:
         """Let ``value`` live in the slot of ``other``."""
         self._of[value] = self.of(other)
 
-    def make(self, kind: ir.Type) -> ir.Value:
-        """A slot for values of ``kind``. Raises ``CannotFissionError`` for what memory cannot hold."""
+    def make(self, kind: ir.Type, count: int = 0) -> ir.Value:
+        """A slot for ``count`` values of ``kind``, or one for each work-item.
+
+        Raises ``CannotFissionError`` for what memory cannot hold.
+        """
         space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-        memory = ir.MemRefType.get([self._count], _stored(kind), memory_space=space)
+        memory = ir.MemRefType.get([count or self._count], _stored(kind), memory_space=space)
         name = f"{self._prefix}.slot.{len(self.variables)}"
         attributes = {
             "sym_name": ir.StringAttr.get(name),
@@ -64,17 +67,20 @@ class Slots:
         return self._head.op("memref.get_global", [], [memory], reference).results[0]
 
 
-def store(value: ir.Value, slot: ir.Value, loops: ItemLoops) -> None:
-    """Keep ``value`` of the loops' work-item."""
+def store(value: ir.Value, slot: ir.Value, loops: ItemLoops, *, at: ir.Value | None = None) -> None:
+    """Keep ``value`` of the loops' work-item, at its place in the workgroup or another."""
     emit = loops.emit
     if str(value.type) == "i1":
         value = emit.op("arith.extui", [value], [ir.IntegerType.get_signless(8)]).results[0]
-    emit.op("memref.store", [value, slot, loops.linear], [])
+    emit.op("memref.store", [value, slot, loops.linear if at is None else at], [])
 
 
-def load(kind: ir.Type, slot: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
+def load(
+    kind: ir.Type, slot: ir.Value, loops: ItemLoops, emit: Emitter, *, at: ir.Value | None = None
+) -> ir.Value:
     """The value of type ``kind`` that the loops' work-item kept."""
-    value: ir.Value = emit.op("memref.load", [slot, loops.linear], [_stored(kind)]).results[0]
+    place = loops.linear if at is None else at
+    value: ir.Value = emit.op("memref.load", [slot, place], [_stored(kind)]).results[0]
     if str(kind) == "i1":
         value = emit.op("arith.trunci", [value], [kind]).results[0]
     return value

@@ -1,0 +1,180 @@
+"""Exchange: which loops of a kernel run faster around the loop over work-items than inside it.
+
+A loop that every work-item runs keeps LLVM from vectorising over work-items: it looks at innermost loops
+only. Where all work-items run the same iterations, or each starts at its own place and goes on in the
+same steps, some work-items at a time may run one iteration after the other together. That pays when the
+accesses to memory then are next to each other. engine.cpu.lanes does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir import ir
+
+from gpubuild.engine.cpu.uniformity import ITEM_IDS, Uniformity, is_pure, operations
+from gpubuild.engine.cpu.workgroup_code import needs_item
+
+_UNROLLED = 32  # LLVM unrolls loops of a known number of iterations: what it does then is as good
+_SUMS = {"arith.addi": 1, "arith.subi": -1}
+_CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
+_FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
+_X_IDS = frozenset({"gpu.thread_id", "gpu.global_id"})
+
+
+class Exchange:
+    """The loops of one function; ``loops`` says of each whether work-items start at places of their own.
+
+    ``meets`` are the ops around barriers, which run once for all work-items as it is.
+    """
+
+    def __init__(self, entry: ir.Block, meets: set[ir.Operation], uniformity: Uniformity) -> None:
+        self.loops: dict[ir.Operation, bool] = {}
+        self._meets = meets
+        self._uniformity = uniformity
+        self._function = entry.owner.operation
+        self._block(entry)
+
+    def _block(self, block: ir.Block) -> None:
+        for op in operations(block):
+            if op in self._meets:
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._block(inner)
+            elif op.name == "scf.for":
+                self._consider(op)
+
+    def _consider(self, op: ir.Operation) -> bool:
+        """Add ``op``, and loops directly in it, if that pays."""
+        lower, upper, step = list(op.operands)[:3]
+        if not (self.uniform(upper) and self.uniform(step)) or "unsignedCmp" in op.attributes:
+            return False
+        strided = not self.uniform(lower)
+        if (strided and self._x_terms(lower) != 1) or _is_short(op) or needs_item(op):
+            return False
+        self.loops[op] = strided
+        pays = False
+        for inner in operations(op.regions[0].blocks[0]):
+            if inner.name == "scf.for":
+                pays |= self._consider(inner)
+        good, bad = self._accesses(op, strided=strided)
+        if bad or not (pays or good):
+            self._forget(op)
+            return False
+        return True
+
+    def _forget(self, op: ir.Operation) -> None:
+        self.loops.pop(op, None)
+        for inner in operations(op.regions[0].blocks[0]):
+            if inner in self.loops:
+                self._forget(inner)
+
+    def _accesses(self, op: ir.Operation, *, strided: bool) -> tuple[int, int]:
+        """How many accesses of neighbouring work-items, and of following iterations, are neighbours."""
+        counter = op.regions[0].blocks[0].arguments[0]
+        good = bad = 0
+        for access in _without_loops(op.regions[0].blocks[0]):
+            first = _FIRST_INDEX.get(access.name)
+            if first is None or len(access.operands) == first:
+                continue
+            indices = list(access.operands)[first:]
+            slopes = [self._slope(index) for index in indices]
+            if slopes[-1] == 1 and not any(slopes[:-1]):
+                good += 1
+            elif not strided and any(slope != 0 for slope in slopes) and _follows(indices[-1], counter):
+                bad += 1
+        return good, bad
+
+    def uniform(self, value: ir.Value) -> bool:
+        """Whether all work-items of a workgroup that run an iteration together have the same ``value``."""
+        owner = value.owner
+        block = owner if isinstance(owner, ir.Block) else owner.operation.block
+        around = block.owner.operation
+        if around == self._function or around in self._meets:
+            return self._uniformity.uniform(value)
+        if isinstance(owner, ir.Block):
+            return around in self.loops and not self.loops[around] and value == block.arguments[0]
+        op = owner.operation
+        return is_pure(op) and op.name not in ITEM_IDS and all(map(self.uniform, op.operands))
+
+    def _x_terms(self, value: ir.Value) -> int | None:
+        """How often the work-item's x is in a sum of it and of uniform values."""
+        if self.uniform(value):
+            return 0
+        if isinstance(value.owner, ir.Block):
+            return None
+        op = value.owner.operation
+        if is_x_id(op):
+            return 1
+        if op.name == "arith.index_cast":
+            return self._x_terms(op.operands[0])
+        if op.name != "arith.addi":
+            return None
+        parts = [self._x_terms(operand) for operand in op.operands]
+        return None if None in parts else sum(p for p in parts if p is not None)
+
+    def _slope(self, value: ir.Value) -> int | None:
+        """By how much ``value`` grows from a work-item to the next one in x; ``None``: not known."""
+        if self.uniform(value):
+            return 0
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            around = owner.owner.operation
+            return 1 if self.loops.get(around) and value == owner.arguments[0] else None
+        op = owner.operation
+        if op.name in _X_IDS:
+            return 1 if is_x_id(op) else 0
+        if op.name in _CASTS:
+            return self._slope(op.operands[0])
+        slopes = [self._slope(operand) for operand in op.operands]
+        if op.name in _SUMS:
+            left, right = slopes
+            return None if left is None or right is None else left + _SUMS[op.name] * right
+        return 0 if op.name == "arith.muli" and not any(slope != 0 for slope in slopes) else None
+
+
+def has_exchangeable(kernel: ir.Operation) -> bool:
+    """Whether a kernel in which nobody waits has such loops."""
+    entry = kernel.regions[0].blocks[0]
+    if not any(op.name == "scf.for" for op in operations(entry)):
+        return False
+    return bool(Exchange(entry, set(), Uniformity(entry, set())).loops)
+
+
+def is_x_id(op: ir.Operation) -> bool:
+    """Whether ``op`` is the work-item's x, in its workgroup or in the grid."""
+    return op.name in _X_IDS and str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == "x"
+
+
+def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:
+    for op in operations(block):
+        yield op
+        if op.name not in {"scf.for", "scf.while"}:
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _without_loops(inner)
+
+
+def _follows(value: ir.Value, counter: ir.Value) -> bool:
+    """Whether ``value`` is ``counter`` plus something."""
+    if value == counter:
+        return True
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    return op.name in {"arith.addi", *_CASTS} and any(_follows(operand, counter) for operand in op.operands)
+
+
+def _is_short(op: ir.Operation) -> bool:
+    bounds = [_constant(value) for value in list(op.operands)[:3]]
+    if any(bound is None for bound in bounds):
+        return False
+    lower, upper, step = (bound for bound in bounds if bound is not None)
+    return upper - lower <= _UNROLLED * step
+
+
+def _constant(value: ir.Value) -> int | None:
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return None
+    attribute = value.owner.operation.attributes["value"]
+    return attribute.value if isinstance(attribute, ir.IntegerAttr) else None

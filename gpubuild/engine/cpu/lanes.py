@@ -1,0 +1,284 @@
+"""Lanes: the code of some work-items between barriers, with the loops of engine.cpu.exchange around them.
+
+It is cut at these loops as a kernel is at its barriers: what lies between them becomes loops over the
+work-items of a chunk, and values that are needed across a cut go through a slot with an element for each
+of them. As chunks have a fixed size, LLVM keeps these in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mlir import ir
+
+from gpubuild.engine.cpu.chunks import LANES, Chunk
+from gpubuild.engine.cpu.exchange import Exchange, is_x_id
+from gpubuild.engine.cpu.item_loops import ItemLoops, for_loop, if_op
+from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
+from gpubuild.engine.cpu.uniformity import ITEM_IDS, VIEWS, is_pure, nested, operations, terminator
+from gpubuild.engine.emit import Emitter
+
+_MOST = 12  # operations worth repeating instead of keeping their result
+_WHOLE_DIALECTS = frozenset({"arith", "index"})
+_LESS = 2  # arith's predicate slt
+
+
+class Work(Protocol):
+    """What is needed of the transformation of a function (engine.cpu.fission)."""
+
+    slots: Slots
+    lane_slots: dict[ir.Value, ir.Value]
+    exchange: Exchange
+    once: dict[ir.Value, ir.Value]
+    old: set[ir.Value]
+
+    def copy(self, op: ir.Operation, loops: ItemLoops, emit: Emitter) -> ir.Operation:
+        """A copy of an op for the loops' work-item."""
+
+    def place_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
+        """Have the record of the work-item say who runs."""
+
+    def value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
+        """What one of the kernel's values is for the loops' work-item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Guard:
+    """Keeps out work-items whose counter, ``counter`` plus their place in the row, has reached ``upper``."""
+
+    counter: ir.Value
+    upper: ir.Value
+
+
+@dataclass(slots=True, kw_only=True)
+class LaneLoops(ItemLoops):
+    """Loops over a chunk: ``lane`` numbers its work-items, ``column`` those of a row."""
+
+    lanes: Lanes
+    lane: ir.Value
+    column: ir.Value
+
+
+@dataclass(slots=True, kw_only=True)
+class Lanes:
+    """The code of one chunk under construction.
+
+    ``inside`` are the ops of the whole stretch between barriers; what is used outside them is kept for
+    each work-item of the workgroup.
+    """
+
+    work: Work
+    chunk: Chunk
+    inside: set[ir.Operation]
+    counters: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+    def run(self, ops: Sequence[ir.Operation], wanted: Sequence[tuple[ir.Value, ir.Value]]) -> None:
+        """Build all of ``ops``, then keep the ``wanted`` values in slots of the workgroup."""
+        emit = Emitter(self.chunk.end)
+        rest = self._cut(ops, emit, ())
+        self._fill(rest, emit, (), None, (), wanted)
+
+    def fetch(self, value: ir.Value, loops: LaneLoops, emit: Emitter) -> ir.Value | None:
+        """``value`` for the loops' work-item, if this knows it."""
+        if value in self.counters:
+            counter = self.counters[value]
+            strided = self.work.exchange.loops[value.owner.owner.operation]
+            return emit.binary("arith.addi", counter, loops.column) if strided else counter
+        slot = self.work.lane_slots.get(value)
+        if slot is not None:
+            return load(value.type, slot, loops, emit, at=loops.lane)
+        if isinstance(value.owner, ir.Block) or not self._cheap(value):
+            return None
+        op = value.owner.operation
+        if op.name in ITEM_IDS:
+            return loops.identity(op, emit)
+        number = list(op.results).index(value)
+        return self.work.copy(op, loops, emit).results[number]
+
+    # ---- cutting ----
+
+    def _cut(
+        self, ops: Sequence[ir.Operation], emit: Emitter, guards: tuple[_Guard, ...]
+    ) -> list[ir.Operation]:
+        """Build ``ops``; gives back the last ones, which no exchanged loop ends."""
+        pending: list[ir.Operation] = []
+        for op in ops:
+            if op not in self.work.exchange.loops:
+                pending.append(op)
+                continue
+            body = op.regions[0].blocks[0]
+            arguments = list(body.arguments)[1:]
+            entering = [(v, self._slot(a)) for v, a in zip(list(op.operands)[3:], arguments, strict=True)]
+            self._fill(pending, emit, guards, op, entering)
+            pending = []
+            for result, argument in zip(op.results, arguments, strict=True):
+                self.work.lane_slots[result] = self._slot(argument)
+            self._loop(op, emit, guards)
+            self._keep_results(op, emit, guards)
+        return pending
+
+    def _loop(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
+        lower, upper, step = list(op.operands)[:3]
+        above, by = self._same(upper, emit), self._same(step, emit)
+        if not self.work.exchange.loops[op]:
+            self._iterate(op, emit, (self._same(lower, emit), above, by), guards)
+            return
+        # All work-items of a row have an iteration while the last one has: no need to ask. Then the rest.
+        one = self.chunk.extents.one
+        start = self._same(lower, emit)
+        full = emit.binary("arith.subi", above, emit.binary("arith.subi", self.chunk.width, one))
+        self._iterate(op, emit, (start, full, by), guards)
+        distance = emit.binary("arith.subi", full, start)
+        distance = emit.binary("arith.maxsi", distance, self.chunk.extents.zero)
+        rounded = emit.binary("arith.addi", distance, emit.binary("arith.subi", by, one))
+        done = emit.binary("arith.muli", emit.binary("arith.divsi", rounded, by), by)
+        rest = emit.binary("arith.addi", start, done)
+        self._iterate(op, emit, (rest, above, by), guards, guarded=True)
+
+    def _iterate(
+        self,
+        op: ir.Operation,
+        emit: Emitter,
+        bounds: tuple[ir.Value, ir.Value, ir.Value],
+        guards: tuple[_Guard, ...],
+        *,
+        guarded: bool = False,
+    ) -> None:
+        body = op.regions[0].blocks[0]
+        counter, *arguments = list(body.arguments)
+        new = for_loop(emit, *bounds).regions[0].blocks[0]
+        self.counters[counter] = new.arguments[0]
+        if guarded:
+            guards = (*guards, _Guard(counter=new.arguments[0], upper=bounds[1]))
+        end = terminator(body)
+        inner = Emitter(terminator(new))
+        rest = self._cut([o for o in operations(body) if o != end], inner, guards)
+        following = [(v, self._slot(a)) for v, a in zip(end.operands, arguments, strict=True)]
+        self._fill(rest, inner, guards, end, following)
+
+    def _keep_results(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
+        """Results that are needed behind the next barrier go to slots of the workgroup."""
+        outer = [(r, self.work.slots.of(r)) for r in op.results if self._leaves(r)]
+        if outer:
+            self._fill((), emit, guards, None, (), outer)
+
+    def _fill(
+        self,
+        ops: Sequence[ir.Operation],
+        emit: Emitter,
+        guards: tuple[_Guard, ...],
+        consumer: ir.Operation | None,
+        kept: Sequence[tuple[ir.Value, ir.Value]],
+        outer: Sequence[tuple[ir.Value, ir.Value]] = (),
+    ) -> None:
+        """Loops over the chunk that run ``ops``, then store ``kept`` for lanes and ``outer`` for work-items.
+
+        ``consumer`` is the op that takes the kept values, and nothing else of ``ops`` directly.
+        """
+        if not ops and not kept and not outer:
+            return
+        plain, lane, column = self.chunk.open(emit)
+        loops = LaneLoops(
+            extents=plain.extents,
+            ids=plain.ids,
+            linear=plain.linear,
+            end=plain.end,
+            lanes=self,
+            lane=lane,
+            column=column,
+        )
+        for guard in guards:
+            self._enter(guard, loops)
+        here = {inner for op in ops for inner in nested(op)}
+        self.work.place_item(ops, loops)
+        for op in ops:
+            new = self.work.copy(op, loops, loops.emit)
+            for old, value in zip(op.results, new.results, strict=True):
+                loops.values[old] = value
+                if self._leaves(old):
+                    store(value, self.work.slots.of(old), loops)
+                users = {use.owner.operation for use in old.uses}
+                elsewhere = any(u in self.inside and u not in here and u != consumer for u in users)
+                if elsewhere and not self._cheap(old):
+                    store(value, self._slot(old), loops, at=lane)
+        for_lanes = [(self.work.value(v, loops, loops.emit), slot) for v, slot in kept]
+        for_items = [(self.work.value(v, loops, loops.emit), slot) for v, slot in outer]
+        for value, slot in for_lanes:
+            store(value, slot, loops, at=lane)
+        for value, slot in for_items:
+            store(value, slot, loops)
+
+    def _enter(self, guard: _Guard, loops: LaneLoops) -> None:
+        emit = loops.emit
+        own = emit.binary("arith.addi", guard.counter, loops.column)
+        predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _LESS)
+        bit = ir.IntegerType.get_signless(1)
+        test = emit.op("arith.cmpi", [own, guard.upper], [bit], {"predicate": predicate}).results[0]
+        branch = if_op(emit, test, [], 1).regions[0].blocks[0]
+        loops.end = terminator(branch)
+
+    # ---- values ----
+
+    def _slot(self, value: ir.Value) -> ir.Value:
+        if value not in self.work.lane_slots:
+            self.work.lane_slots[value] = self.work.slots.make(value.type, LANES)
+        return self.work.lane_slots[value]
+
+    def _leaves(self, value: ir.Value) -> bool:
+        return any(use.owner.operation not in self.inside for use in value.uses)
+
+    def _same(self, value: ir.Value, emit: Emitter) -> ir.Value:
+        """A value that is the same for all work-items, but for their x: then that of a row's first."""
+        if value not in self.work.old:
+            return value
+        if value in self.work.once:
+            return self.work.once[value]
+        if value in self.counters:
+            return self.counters[value]
+        op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if op is not None and op.name in ITEM_IDS:
+            return self._first_x(op, emit)
+        if op is None or not is_pure(op):
+            raise CannotFissionError("a loop with bounds that are not known before it")
+        operands = [self._same(operand, emit) for operand in op.operands]
+        new = emit.copy(op)
+        for index, operand in enumerate(operands):
+            new.operands[index] = operand
+        return new.results[list(op.results).index(value)]
+
+    def _first_x(self, op: ir.Operation, emit: Emitter) -> ir.Value:
+        if not is_x_id(op):
+            raise CannotFissionError("a loop whose start depends on y or z")
+        if op.name == "gpu.thread_id":
+            return self.chunk.origin[0]
+        extents = self.chunk.extents
+        before = emit.binary("arith.muli", extents.block_id[0], extents.block_dim[0])
+        return emit.binary("arith.addi", before, self.chunk.origin[0])
+
+    def _cheap(self, value: ir.Value) -> bool:
+        return self._cost(value) <= _MOST
+
+    def _cost(self, value: ir.Value) -> int:
+        """Operations that compute ``value`` from what every loop over the chunk knows."""
+        never = _MOST + 1
+        if value not in self.work.old or value in self.work.once or value in self.counters:
+            return 0
+        if isinstance(value.owner, ir.Block):
+            return never
+        op = value.owner.operation
+        if op.name in ITEM_IDS:
+            return 1
+        if op.name not in VIEWS:
+            whole = all(
+                isinstance(v.type, ir.IndexType | ir.IntegerType) for v in (*op.operands, *op.results)
+            )
+            if not (is_pure(op) and whole and op.name.partition(".")[0] in _WHOLE_DIALECTS):
+                return never
+        cost = 0 if op.name in VIEWS else 8 if "div" in op.name or "rem" in op.name else 1
+        for operand in op.operands:
+            cost += self._cost(operand)
+            if cost > _MOST:
+                return never
+        return cost
