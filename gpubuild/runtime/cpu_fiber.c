@@ -73,33 +73,7 @@ void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks) {
     stacks->count = 0;
 }
 
-#if defined(__x86_64__)
-
-void gb_fiber_switch_x86_64(void **from, void *to);
-
-void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
-                    void (*entry)(void)) {
-    enum { STAGGER_BYTES = 192, STAGGER_STEPS = 61, SAVED_REGISTERS = 6 };
-    /* Equal addresses modulo the page size would fight for the same cache sets. */
-    char *top = stacks->base + (index + 1) * slot_bytes() - (index % STAGGER_STEPS) * STAGGER_BYTES;
-    uintptr_t *frame = (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15);
-    *--frame = 0; /* where a return address would be: ends back traces, and rsp ≡ 8 (mod 16) at entry */
-    *--frame = (uintptr_t)entry;
-    for (int i = 0; i < SAVED_REGISTERS; i++) {
-        *--frame = 0;
-    }
-    uint32_t control[2] = {0, 0};
-    __asm__ volatile("stmxcsr %0" : "=m"(control[0]));
-    __asm__ volatile("fnstcw %0" : "=m"(control[1]));
-    *--frame = (uintptr_t)control[0] | (uintptr_t)control[1] << 32;
-    fiber->stack_pointer = frame;
-}
-
-void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
-    gb_fiber_switch_x86_64(&from->stack_pointer, to->stack_pointer);
-}
-
-#else
+#if defined(GB_FIBER_UCONTEXT)
 
 void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
                     void (*entry)(void)) {
@@ -118,4 +92,58 @@ void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
     }
 }
 
+#else
+
+/* Equal addresses modulo the page size would fight for the same cache sets. */
+static uintptr_t *top_of(const struct gb_fiber_stacks *stacks, size_t index) {
+    enum { STAGGER_BYTES = 192, STAGGER_STEPS = 61 };
+    char *top = stacks->base + (index + 1) * slot_bytes() - (index % STAGGER_STEPS) * STAGGER_BYTES;
+    return (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15);
+}
+
+#if defined(__x86_64__)
+
+void gb_fiber_switch_x86_64(void **from, void *to);
+
+void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
+                    void (*entry)(void)) {
+    enum { SAVED_REGISTERS = 6 };
+    uintptr_t *frame = top_of(stacks, index);
+    *--frame = 0; /* where a return address would be: ends back traces, and rsp ≡ 8 (mod 16) at entry */
+    *--frame = (uintptr_t)entry;
+    for (int i = 0; i < SAVED_REGISTERS; i++) {
+        *--frame = 0;
+    }
+    uint32_t control[2] = {0, 0};
+    __asm__ volatile("stmxcsr %0" : "=m"(control[0]));
+    __asm__ volatile("fnstcw %0" : "=m"(control[1]));
+    *--frame = (uintptr_t)control[0] | (uintptr_t)control[1] << 32;
+    fiber->stack_pointer = frame;
+}
+
+void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
+    gb_fiber_switch_x86_64(&from->stack_pointer, to->stack_pointer);
+}
+
+#elif defined(__aarch64__)
+
+void gb_fiber_switch_aarch64(void **from, void *to);
+
+void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
+                    void (*entry)(void)) {
+    enum { FRAME_WORDS = 22, LINK = 11, CONTROL = 20 }; /* as in cpu_fiber_aarch64.S */
+    uintptr_t *frame = top_of(stacks, index) - FRAME_WORDS;
+    for (int i = 0; i < FRAME_WORDS; i++) {
+        frame[i] = 0; /* x29 is 0, too, which ends back traces */
+    }
+    frame[LINK] = (uintptr_t)entry;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(frame[CONTROL]));
+    fiber->stack_pointer = frame;
+}
+
+void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
+    gb_fiber_switch_aarch64(&from->stack_pointer, to->stack_pointer);
+}
+
+#endif
 #endif
