@@ -136,7 +136,7 @@ class Exchange:
 def has_exchangeable(kernel: ir.Operation) -> bool:
     """Whether a kernel in which nobody waits has such loops."""
     entry = kernel.regions[0].blocks[0]
-    if not any(op.name == "scf.for" for op in operations(entry)):
+    if len(kernel.regions[0].blocks) != 1 or not any(op.name == "scf.for" for op in operations(entry)):
         return False
     return bool(Exchange(entry, set(), Uniformity(entry, set())).loops)
 
