@@ -175,7 +175,7 @@ _PROGRAM = Record(
             spec=Choice(words=tuple(Offload)),
             default=Offload.DISPATCH.value,
             help="dispatch: carry every object and choose at run time. select_object: embed one. "
-            "clang: leave the device link to clang-linker-wrapper.",
+            "clang: not available, an error that says why.",
             aka=("handler",),
         ),
         "select": Key(

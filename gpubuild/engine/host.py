@@ -43,7 +43,7 @@ def run(params: HostParams, io: StepIO) -> None:
     """
     if params.offload is Offload.CLANG:
         raise StepError(
-            "offload: clang is not available yet",
+            "offload: clang is not available",
             hint="use offload: dispatch, or offload: select_object with select:",
         )
     try:

@@ -120,8 +120,11 @@ class Planner:
     def _program(self, program: Program, scans: Mapping[str, ScannedSource]) -> list[Step]:
         if program.offload is Offload.CLANG:
             raise UsageError(
-                f"program {program.name}: offload: clang is not available in this version",
-                hint="use offload: dispatch or offload: select_object",
+                f"program {program.name}: offload: clang is not available: clang-linker-wrapper links "
+                "relocatable device code and registers it with the CUDA, HIP or OpenMP runtime, and "
+                "gpubuild's images are linked already and loaded by its own",
+                hint="use offload: dispatch, whose executables LLVM's tools read (llvm-objdump --offloading, "
+                "llvm-offload-binary), or offload: select_object",
             )
         sources = self._sources()
         stems = _stems([s for s in program.sources if s.suffix in MLIR_SUFFIXES])

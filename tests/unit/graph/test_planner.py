@@ -13,6 +13,7 @@ from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner
 from gpubuild.graph.scan import IrTarget, ScannedModule, ScannedSource
+from gpubuild.model.goal import Goal
 from gpubuild.model.params import BundleParams, CompileParams, HostParams
 from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
 from gpubuild.model.step import StepKind
@@ -235,3 +236,19 @@ def test_planning_is_linear_enough() -> None:
     )
     assert len(plan.steps) == 2000 * 5 + 4
     assert plan.graph.number_of_edges() < 8 * len(plan.steps)
+
+
+def test_clang_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError) as caught:
+        plan_of(make_program(ROOT, "app", "app.mlir", offload=Offload.CLANG))
+    assert "clang-linker-wrapper" in caught.value.message
+    assert "dispatch" in caught.value.hint
+
+
+def test_goals_short_of_an_executable() -> None:
+    program = make_program(ROOT, "app", "app.mlir", "main.c")
+    objects = plan_of(program, goal=Goal.OBJECTS)
+    jit = plan_of(program, goal=Goal.JIT)
+    whole = plan_of(program)
+    assert set(whole.steps) - set(objects.steps) == {"app/link", "runtime"}
+    assert set(jit.steps) - set(objects.steps) == {"runtime", "runtime/shared"}
