@@ -59,6 +59,7 @@ class FileDigests:
     """
 
     def __init__(self) -> None:
+        self.changed = False  # since it was loaded or dumped
         self._known: dict[str, Known] = {}
         self._fresh: set[str] = set()  # digested or written by this process
 
@@ -74,10 +75,11 @@ class FileDigests:
                 return Digest(known[2])
             found = digest_file(path)
             if stat_of(name) != before:  # written while being read: believe nothing
-                self._known.pop(name, None)
+                self.forget(path)
                 return found
         except OSError:
             return None
+        self.changed = True
         self._known[name] = (before, now, found)
         self._fresh.add(name)
         return found
@@ -88,6 +90,7 @@ class FileDigests:
 
     def note(self, path: Path, digest: Digest) -> None:
         """Remember the digest of a file that this process has just written itself."""
+        self.changed = True
         try:
             self._known[str(path)] = (stat_of(path), time.time_ns(), digest)
             self._fresh.add(str(path))
@@ -96,6 +99,7 @@ class FileDigests:
 
     def forget(self, path: Path) -> None:
         """Drop what is known of ``path``."""
+        self.changed = True
         self._known.pop(str(path), None)
 
     def dump(self) -> dict[str, Any]:
@@ -125,6 +129,7 @@ class BuildState:
         self._steps: dict[str, StepRecord] = {}
         self._versions: dict[str, str] = {}
         self._summaries: dict[str, Summary] = {}
+        self._changed = True  # since the file was read or written
         self._load()
 
     def record(self, step_id: str) -> StepRecord | None:
@@ -137,10 +142,12 @@ class BuildState:
 
     def remember(self, step_id: str, record: StepRecord) -> None:
         """Replace what is known of a step."""
+        self._changed = True
         self._steps[step_id] = record
 
     def forget(self, step_id: str) -> None:
         """Drop what is known of a step."""
+        self._changed = True
         self._steps.pop(step_id, None)
 
     def version(self, fingerprint: str) -> str:
@@ -162,7 +169,9 @@ class BuildState:
                 self._summaries[digest] = summarize(path.read_text())
 
     def save(self) -> None:
-        """Write the file atomically. Raises ``OSError``."""
+        """Write the file atomically, if there is anything new in it. Raises ``OSError``."""
+        if not (self._changed or self.files.changed):
+            return
         alive = {value for record in self._steps.values() for value in record.parts.values()}
         alive.update(value for record in self._steps.values() for value in record.before.values())
         document = {
@@ -177,6 +186,7 @@ class BuildState:
         temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         temporary.write_text(json.dumps(document, separators=(",", ":")))
         temporary.replace(self._path)
+        self._changed = self.files.changed = False
 
     def _load(self) -> None:
         files = FileDigests()
@@ -199,6 +209,7 @@ class BuildState:
                 summaries[digest] = {str(f): [int(n) for n in ns] for f, ns in functions.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return  # absent, truncated or foreign: everything is looked at afresh
+        self._changed = old_root != self._root or len(steps) < len(document["steps"])
         self.files = files
         self._steps = steps
         self._versions = versions
@@ -235,7 +246,7 @@ def _origin_to_json(origin: Origin, root: Path) -> list[Any]:
 
 
 def _relative(path: str, root: Path) -> str:
-    return str(Path(path).relative_to(root)) if Path(path).is_relative_to(root) else path
+    return path.removeprefix(f"{root}/")
 
 
 def _record_from_json(data: Mapping[str, Any], root: Path) -> StepRecord:

@@ -21,8 +21,8 @@ def read_note(directory: Path) -> int | None:
         text = (directory / _NAME).read_bytes()
     except OSError:
         return None
-    text = text.strip()
-    return int(text) if len(text) <= _MAX_TEXT and text.isdigit() else None
+    digits, end = text[:-1], text[-1:]  # without its end a number may have lost digits
+    return int(digits) if end == b"\n" and len(digits) <= _MAX_TEXT and digits.isdigit() else None
 
 
 def write_note(directory: Path, size_bytes: int) -> None:

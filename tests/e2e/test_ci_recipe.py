@@ -146,3 +146,23 @@ def test_the_snippets_run_the_recipe() -> None:
     for line in recipe("With one file"):
         assert line in scripts
         assert line in gitlab["build"]["script"]
+
+
+def test_the_job_summary(cold: Path, tmp_path: Path) -> None:
+    """What GitHub's step makes of the document of a build."""
+    yaml = pytest.importorskip("yaml")
+    github = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", RECIPES.read_text(), re.S)[0])
+    scripts = [step.get("run", "") for step in github["jobs"]["build"]["steps"]]
+    [script] = [script for script in scripts if "GITHUB_STEP_SUMMARY" in script]
+    document = json.loads((cold / "build.json").read_text())
+    document["summary"]["cache"]["note"] = "hit rate 12%, last build 98%: ptxas changed"
+    (tmp_path / "build.json").write_text(json.dumps(document))
+    summary = tmp_path / "summary.md"
+    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(summary)}
+    subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, check=True)
+    ran = document["summary"]["ran"]
+    assert ran > 10
+    assert summary.read_text().splitlines() == [
+        f"{document['summary']['steps']} steps: {ran} ran, 0 from the cache",
+        "hit rate 12%, last build 98%: ptxas changed",
+    ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from gpubuild import receipt
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.step import ActionResult, Blob
-from gpubuild.state import BuildState, FileDigests, StepRecord
+from gpubuild.state import BuildState, FileDigests, Origin, StepRecord
 
 TICK = 0.04
 
@@ -162,3 +164,50 @@ def test_a_copied_project_watches_its_own_headers(tmp_path: Path, header: str, k
     assert (there is not None) == kept
     if there is not None:
         assert there.result.discovered[0][0] == str(tmp_path / header.replace("one/", "two/"))
+
+
+def test_it_is_written_when_there_is_something_new(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    filled(path).save()
+    written = path.stat().st_ino
+
+    def rewrites(change: Callable[[BuildState], object]) -> bool:
+        nonlocal written
+        before = written
+        state = BuildState(path, tmp_path)
+        state.save()
+        assert path.stat().st_ino == before, "nothing new"
+        change(state)
+        state.save()
+        written = path.stat().st_ino
+        return written != before
+
+    assert not rewrites(lambda state: state.record("a"))
+    assert rewrites(lambda state: state.remember("b", record()))
+    assert rewrites(lambda state: state.forget("b"))
+    assert rewrites(lambda state: state.files.digest(tmp_path / "m.mlir"))
+    assert rewrites(lambda state: state.files.note(tmp_path / "m.mlir", digest_bytes(b"m")))
+    assert rewrites(lambda state: state.files.forget(tmp_path / "m.mlir"))
+    moved = BuildState(path, tmp_path / "elsewhere")
+    moved.save()
+    assert path.stat().st_ino != written, "its root is another"
+
+
+def test_what_a_step_was_part_of_moves_with_the_project(tmp_path: Path) -> None:
+    origin = Origin(
+        file=str(tmp_path / "p/targets.yaml"),
+        program="app",
+        outputs=(str(tmp_path / "p/build/app/app"), "/x/y"),
+    )
+    (tmp_path / "p").mkdir()
+    state = BuildState(tmp_path / "p/state.json", tmp_path / "p")
+    state.remember("a", replace(record(), origin=origin, kept_in="1234"))
+    state.save()
+    (tmp_path / "p").rename(tmp_path / "q")
+    again = BuildState(tmp_path / "q/state.json", tmp_path / "q").record("a")
+    assert again is not None and again.kept_in == "1234"
+    assert again.origin == Origin(
+        file=str(tmp_path / "q/targets.yaml"),
+        program="app",
+        outputs=(str(tmp_path / "q/build/app/app"), "/x/y"),
+    )

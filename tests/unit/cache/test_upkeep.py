@@ -9,7 +9,7 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.size_note import read_note
+from gpubuild.cache.size_note import read_note, write_note
 from gpubuild.cache.upkeep import collect, verify
 from gpubuild.model.digest import Digest, digest_bytes
 
@@ -150,6 +150,15 @@ def test_a_damaged_size_note_leads_to_a_count(tmp_path: Path, text: bytes) -> No
     publish(store, tmp_path, 2)
     store.close()
     assert read_note(tmp_path / "cache") == 200
+
+
+def test_a_truncated_size_note(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    write_note(tmp_path, 12345)
+    assert read_note(tmp_path) == 12345
+    for length in range(len("12345\n")):
+        (tmp_path / "size").write_text("12345\n"[:length])
+        assert read_note(tmp_path) is None
 
 
 def test_verify_finds_nothing_wrong_in_a_good_cache(store: DiskStore, tmp_path: Path) -> None:
