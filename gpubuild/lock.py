@@ -13,6 +13,9 @@ from gpubuild.events import BuildWarning, Listener
 from gpubuild.graph.layout import Layout
 
 
+_ATTEMPTS = 100
+
+
 @contextmanager
 def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
     """Hold the folder's lock; wait, and say so, while another build has it.
@@ -21,15 +24,15 @@ def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
     Raises ``UsageError`` when the folder cannot be created or written.
     """
     told = False
-    while True:
+    for attempts_left in reversed(range(_ATTEMPTS)):
         descriptor = _open(layout)
         try:
             if not _take(descriptor, layout, listener, told=told):
                 told = True
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             # While we waited, `clean` may have deleted the file: a lock on what has no name any
-            # more keeps nobody out.
-            if _is_current(descriptor, layout):
+            # more keeps nobody out. Some network file systems number a file anew at each look.
+            if _is_current(descriptor, layout) or not attempts_left:
                 yield
                 return
         finally:

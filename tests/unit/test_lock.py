@@ -113,6 +113,14 @@ def test_builds_that_wait_for_a_clean_do_not_overlap(tmp_path: Path, monkeypatch
     assert overlaps == [1] * 90
 
 
+def test_a_file_system_without_lasting_numbers_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.path.samestat", lambda *_: False)
+    with build_lock(layout_of(tmp_path), Silent()):
+        assert is_held(layout_of(tmp_path))
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "build").write_text("in the way")
     with (
