@@ -12,7 +12,6 @@ from gpubuild.errors import UsageError
 from gpubuild.events import BuildWarning, Listener
 from gpubuild.graph.layout import Layout
 
-
 _ATTEMPTS = 100
 
 

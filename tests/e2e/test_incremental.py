@@ -169,6 +169,7 @@ def test_renaming_a_program_compiles_nothing(project: Path) -> None:
     (project / "targets.yaml").write_text(SAXPY.replace("  saxpy:", "  axpy:"))
     assert which(build(project), "ran") == set()
     assert run_on_cpu(project / "build/axpy/axpy").code == 0
+    assert not (project / "build/saxpy").exists(), "nobody knows it any more"
 
 
 def test_renaming_a_target_compiles_nothing(project: Path) -> None:
