@@ -185,9 +185,14 @@ void gb_check_meet(gb_cpu_item *item) {
 
 /* ---- accesses ---- */
 
-/* Whether only this work-item can know the address: it lies in the frames of the kernel. */
+/* Whether only this work-item can know the address: it lies in the frames of the kernel, or where fission keeps
+ * what was there. */
 static inline bool is_private(const struct thread *thread, const gb_cpu_item *item, uint64_t address) {
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    uint64_t slot = address - (uint64_t)(uintptr_t)item->slots;
+    if (item->slots != NULL && slot < item->kernel->slot_bytes) {
+        return true;
+    }
     if (item->kernel->run == NULL) {
         return address >= frame && address - frame < GB_FIBER_STACK_BYTES;
     }

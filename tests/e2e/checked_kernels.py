@@ -46,6 +46,7 @@ class Case:
     body: str
     says: tuple[str, ...] = ()
     shared: str = ""  # type of workgroup memory %w, static
+    private: str = ""  # type of private memory %q
     dynamic: int = 0
     blocks: int = 2
     items: int = 32
@@ -284,17 +285,35 @@ CASES = {
         shared=WG,
     ),
     "fibers": Case(
-        "%width = arith.constant 32 : i32\n%x, %ok = gpu.shuffle xor %one, %i1, %width : f32\n"
-        "memref.store %x, %w[%t] : WG\ngpu.barrier\n%v = memref.load %w[%right] : WG\n"
-        "memref.store %v, %g[%c0] : memref<?xf32> // race",
+        "%z = memref.load %g[%c97] : memref<?xf32>\n%all = arith.cmpf olt, %z, %one : f32\n"
+        "memref.store %one, %w[%t] : WG\nscf.if %all { gpu.barrier }\n"
+        "%v = memref.load %w[%right] : WG\nmemref.store %v, %g[%c0] : memref<?xf32> // race",
         shared=WG,
         tier="fibers",
+    ),
+    "shuffle": Case(
+        "%width = arith.constant 32 : i32\n%x, %ok = gpu.shuffle xor %one, %i1, %width : f32\n"
+        "memref.store %x, %w[%t] : WG\ngpu.barrier\n%v = memref.load %w[%right] : WG\n"
+        "memref.store %v, %g[%i] : memref<?xf32>",
+        shared=WG,
     ),
     "private_memory": Case(
         "%a = memref.alloca() : memref<4xf32>\nmemref.store %one, %a[%c1] : memref<4xf32>\n"
         "%sel = scf.if %lower -> memref<4xf32> { scf.yield %a : memref<4xf32> } "
         "else { scf.yield %a : memref<4xf32> }\n"
         "%v = memref.load %sel[%c1] : memref<4xf32>\nmemref.store %v, %g[%i] : memref<?xf32>"
+    ),
+    "private_memory_behind_a_barrier": Case(
+        "%a = memref.alloca() : memref<4xf32>\nmemref.store %one, %a[%c1] : memref<4xf32>\n"
+        "%sel = scf.if %lower -> memref<4xf32> { scf.yield %a : memref<4xf32> } "
+        "else { scf.yield %a : memref<4xf32> }\n"
+        "memref.store %one, %sel[%c2] : memref<4xf32>\ngpu.barrier\n"
+        "%v = memref.load %a[%c1] : memref<4xf32>\nmemref.store %v, %g[%i] : memref<?xf32>"
+    ),
+    "private_attribution": Case(
+        "memref.store %one, %q[%c1] : PRIVATE\ngpu.barrier\n"
+        "%v = memref.load %q[%c1] : PRIVATE\nmemref.store %v, %g[%i] : memref<?xf32>",
+        private="memref<4xf32, #gpu.address_space<private>>",
     ),
     # ---- barriers ----
     "barrier_of_half": Case(
@@ -344,7 +363,9 @@ def source() -> str:
     kernels, hosts = [], []
     for name, case in CASES.items():
         attribution = f" workgroup(%w : {case.shared})" if case.shared else ""
-        typed = case.body.replace("WG", WG).replace("BYTES", BYTES)
+        if case.private:
+            attribution += f" private(%q : {case.private})"
+        typed = case.body.replace("PRIVATE", case.private).replace("WG", WG).replace("BYTES", BYTES)
         body = "\n".join("      " + line for line in typed.splitlines())
         kernels.append(
             f"    gpu.func @{name}({MEMORY}){attribution} kernel {{\n{IDS}{body}\n      gpu.return\n    }}"

@@ -32,7 +32,9 @@ class Access:
 
     @property
     def private(self) -> bool:
-        """Whether the memory is an ``alloca``, as far as the code around the op tells."""
+        """Whether the memory is an ``alloca`` or of the private space, as far as the code around tells."""
+        if str(ir.MemRefType(self.memory.type).memory_space) in _PRIVATE_SPACES:
+            return True
         source = self.memory
         while not isinstance(source.owner, ir.Block) and source.owner.operation.name in _SAME_MEMORY:
             source = source.owner.operation.operands[0]
@@ -75,6 +77,7 @@ class View:
 _SAME_MEMORY = VIEWS | {"vector.type_cast"}
 
 
+_PRIVATE_SPACES = frozenset({"#gpu.address_space<private>", "5 : i64", "5", "5 : i32"})
 _WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
 
 
