@@ -26,6 +26,7 @@ from gpubuild.toolchain.run import run_tool
 _ABI_5, _ABI_6 = 500, 600  # both lay out implicit arguments as our minimal ockl reads them
 _ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
 _DEVICE_LIBRARIES = "rocm-device-libs"
+_FAST_LIBRARY = "ocml_fast.ll"
 _OWN_LIBRARIES = ("ockl.ll", "ocml.ll")
 _ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
 _INSTALL_HINT = (
@@ -53,7 +54,8 @@ def check_target(build: DeviceBuild) -> None:
 def link_libraries(build: DeviceBuild) -> None:
     """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls."""
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
-    own = [*_OWN_LIBRARIES, *_assertions(build)]
+    fast = [_FAST_LIBRARY] if build.params.fast_math else []
+    own = [*fast, *_OWN_LIBRARIES, *_assertions(build)]
     libraries = [*user_libraries(build.io), *(own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
     missing = llvm.undefined_symbols(build.module)

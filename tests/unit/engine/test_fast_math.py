@@ -1,0 +1,58 @@
+"""Fast math: approximations where they were asked for, on both vendors, and nowhere else."""
+
+import re
+
+import pytest
+from unit.engine.device_steps import Compiled, compile_module, rocm_libraries
+
+# What the instruction of either vendor for an op is called.
+NVIDIA = {
+    "math.sin": "sin.approx.ftz", "math.cos": "cos.approx.ftz", "math.exp2": "ex2.approx.ftz",
+    "math.log2": "lg2.approx.ftz", "math.sqrt": "sqrt.approx.ftz", "math.rsqrt": "rsqrt.approx.ftz",
+}  # fmt: skip
+AMD = {
+    "math.sin": "v_sin_f32", "math.cos": "v_cos_f32", "math.exp2": "v_exp_f32", "math.log2": "v_log_f32",
+    "math.sqrt": "v_sqrt_f32", "math.rsqrt": "v_rsq_f32",
+}  # fmt: skip
+ALL = (*AMD, "math.tan")
+# Corrections that a result right to the last place takes, in what is left without them.
+AMD_EXACT = ("v_div_fixup_f32", "v_div_fmas_f32")
+
+
+def every_op(chip: str, *, fast: bool, kind: str = "f32", **options) -> Compiled:
+    """One kernel for each op."""
+    functions = "".join(
+        f"gpu.func @f{n}(%a: memref<?x{kind}>, %x: {kind}, %i: index) kernel {{\n"
+        f"%r = {op} %x : {kind}\n%d = arith.divf %r, %x : {kind}\n"
+        f"memref.store %d, %a[%i] : memref<?x{kind}>\ngpu.return\n}}\n"
+        for n, op in enumerate(ALL)
+    )
+    return compile_module(f"gpu.module @k {{\n{functions}}}", chip, fast_math=fast, **options)
+
+
+def test_nvidia_uses_approximations_only_when_asked() -> None:
+    fast, exact = every_op("sm_90", fast=True).asm, every_op("sm_90", fast=False).asm
+    assert [op for op, name in NVIDIA.items() if name not in fast] == []
+    assert "div.rn" not in fast and "div.rn" in exact
+    assert "sqrt.rn" in exact and "sqrt.rn" not in fast
+    # libdevice's own functions start from some approximations, which they then improve.
+    assert not any(name in exact for name in ("sin.approx", "cos.approx", "lg2.approx", "sqrt.approx.ftz"))
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx1100"])
+def test_amd_uses_its_instructions_and_no_library_when_fast(chip: str) -> None:
+    fast = every_op(chip, fast=True).asm
+    assert [op for op, name in AMD.items() if name not in fast] == []
+    assert not any(name in fast for name in AMD_EXACT)
+
+
+def test_amd_without_fast_math_takes_sines_from_rocm() -> None:
+    """The instruction is coarse: it must not slip in."""
+    exact = every_op("gfx90a", fast=False, extra=rocm_libraries()).asm
+    assert not re.search(r"v_(sin|cos)_f", exact)
+    assert all(name in exact for name in AMD_EXACT)
+
+
+def test_fast_math_has_the_same_code_with_rocm_as_without() -> None:
+    plain = every_op("gfx90a", fast=True, kind="f16")
+    assert plain.ran.outputs == every_op("gfx90a", fast=True, kind="f16", extra=rocm_libraries()).ran.outputs
