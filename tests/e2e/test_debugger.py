@@ -39,7 +39,7 @@ module attributes {gpu.container_module} {
 STORE = 11  # the line of the kernel's memref.store
 
 
-def test_a_breakpoint_on_a_kernels_line_stops_there(tmp_path: Path) -> None:
+def test_a_breakpoint_on_a_kernels_line_stops_there(tmp_path: Path, shared_cache: dict[str, str]) -> None:
     """The first stop may be in host code: before the kernels are loaded, gdb knows no nearer line."""
     gdb = shutil.which("gdb")
     if gdb is None:
@@ -49,7 +49,7 @@ def test_a_breakpoint_on_a_kernels_line_stops_there(tmp_path: Path) -> None:
         "version: 1\ndefaults: {debug: true, opt_level: 0}\ntargets: {cpu: {}}\n"
         "programs: {app: {sources: [k.mlir]}}\n"
     )
-    outcome = gpubuild("build", "-q", cwd=tmp_path)
+    outcome = gpubuild("build", "-q", cwd=tmp_path, env=shared_cache)
     assert outcome.code == 0, outcome.err
     commands = ["set debuginfod enabled off", f"break k.mlir:{STORE}", "run", "continue", "backtrace", "kill"]
     gdb_process = subprocess.Popen(

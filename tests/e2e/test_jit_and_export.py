@@ -8,10 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, saxpy_project
+from e2e.command import SAXPY, Outcome, gpubuild, saxpy_project
 from e2e.test_programs import DOUBLE, project
 
-CPU = {"GPUBUILD_DEVICE": "cpu"}
 # Constructors with and without priority, what runs at exit, arguments, and data of the C library.
 MAIN = """\
 #include <stdio.h>
@@ -42,7 +41,7 @@ extern "C" long from_cxx(long v) {
 }
 """
 PROGRAMS = """\
-targets: {sm_60: {}, cpu: {}}
+targets: {cpu: {}}
 programs:
   app: {sources: [k.mlir, main.c]}
   again: {sources: [k.mlir, second.mlir, plus.c, cxx.cpp], link: {libraries: [m]}}
@@ -51,6 +50,11 @@ programs:
   missing: {sources: [k.mlir, missing.c]}
   flags: {sources: [k.mlir, main.c], link: {flags: ["-Wl,-z,now"]}}
 """
+
+
+@pytest.fixture(scope="session")
+def cpu(shared_cache: dict[str, str]) -> dict[str, str]:
+    return {**shared_cache, "GPUBUILD_DEVICE": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -76,20 +80,20 @@ int main(void) { printf("%ld %.1f\\n", from_cxx(_mlir_ciface_twice2(_mlir_ciface
     )
 
 
-def jit(folder: Path, program: str, *arguments: str) -> Outcome:
-    return gpubuild("run", "-q", "--jit", program, "--", *arguments, cwd=folder, env=CPU)
+def jit(folder: Path, cpu: dict[str, str], program: str, *arguments: str) -> Outcome:
+    return gpubuild("run", "-q", "--jit", program, "--", *arguments, cwd=folder, env=cpu)
 
 
-def test_the_same_as_the_executable(folder: Path) -> None:
-    ran = jit(folder, "app", "x", "y")
+def test_the_same_as_the_executable(folder: Path, cpu: dict[str, str]) -> None:
+    ran = jit(folder, cpu, "app", "x", "y")
     assert (ran.code, ran.out) == (7, "42 12 3 y\nexit\nlast\n"), ran.err
     assert not (folder / "build/app/app").exists()
-    linked = gpubuild("run", "-q", "app", "--", "x", "y", cwd=folder, env=CPU)
+    linked = gpubuild("run", "-q", "app", "--", "x", "y", cwd=folder, env=cpu)
     assert (linked.code, linked.out) == (ran.code, ran.out)
 
 
-def test_modules_of_two_sources_and_cxx(folder: Path) -> None:
-    ran = jit(folder, "again")
+def test_modules_of_two_sources_and_cxx(folder: Path, cpu: dict[str, str]) -> None:
+    ran = jit(folder, cpu, "again")
     assert (ran.code, ran.out) == (0, "8 4.0\nunmade made\n"), ran.err
 
 
@@ -102,27 +106,27 @@ def test_modules_of_two_sources_and_cxx(folder: Path) -> None:
         ("flags", "-Wl,-z,now"),
     ],
 )
-def test_what_cannot_be_loaded_is_refused(folder: Path, program: str, said: str) -> None:
-    ran = jit(folder, program)
+def test_what_cannot_be_loaded_is_refused(folder: Path, cpu: dict[str, str], program: str, said: str) -> None:
+    ran = jit(folder, cpu, program)
     assert ran.code in (1, 2)
     assert said in ran.err
     assert "without --jit" in ran.err
     assert ran.out == ""
 
 
-def test_failures_of_the_runtime_are_the_programs(folder: Path) -> None:
-    ran = gpubuild("run", "-q", "--jit", "app", cwd=folder, env={"GPUBUILD_DEVICE": "cuda:63"})
+def test_failures_of_the_runtime_are_the_programs(folder: Path, cpu: dict[str, str]) -> None:
+    ran = gpubuild("run", "-q", "--jit", "app", cwd=folder, env={**cpu, "GPUBUILD_DEVICE": "cuda:63"})
     assert ran.code == 1
     assert "cuda" in ran.err
     assert ran.out == ""
 
 
-def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path) -> None:
+def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, cpu: dict[str, str]) -> None:
     cc = shutil.which("cc") or shutil.which("gcc")
     if cc is None:
         pytest.skip("no C compiler of the system's")
-    folder = saxpy_project(tmp_path / "p")
-    done = gpubuild("export", "-o", tmp_path / "out", cwd=folder)
+    folder = saxpy_project(tmp_path / "p", SAXPY.replace("sm_60: {}, sm_90: {}, gfx90a", "gfx90a"))
+    done = gpubuild("export", "-o", tmp_path / "out", cwd=folder, env=cpu)
     assert done.code == 0, done.err
     assert gpubuild("export", "-o", folder, cwd=folder).code == 2
     elsewhere = tmp_path / "else where"
@@ -131,5 +135,5 @@ def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path) -> None:
     assert {"host.o", "host.ll", "main.o", "link.sh", "runtime"} == {p.name for p in elsewhere.iterdir()}
     environment = {"PATH": os.defpath, "CC": cc}
     subprocess.run(["sh", elsewhere / "link.sh"], env=environment, cwd=tmp_path, check=True)
-    ran = subprocess.run([elsewhere / "saxpy"], env=CPU, capture_output=True, text=True, check=False)
+    ran = subprocess.run([elsewhere / "saxpy"], env=cpu, capture_output=True, text=True, check=False)
     assert (ran.returncode, "OK" in ran.stdout) == (0, True), ran.stderr

@@ -479,7 +479,7 @@ PROGRAMS = {
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Path:
     folder = tmp_path_factory.mktemp("streams")
     yaml = ["version: 1", "targets: {sm_80: {}, gfx90a: {}, cpu: {}}", "programs:"]
     for name, text in PROGRAMS.items():
@@ -493,7 +493,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "threads.c").write_text(THREADS)
     yaml.append("  threads: {sources: [one.mlir, two.mlir, threads.c], link: {libraries: [pthread]}}")
     (folder / "targets.yaml").write_text("\n".join(yaml) + "\n")
-    outcome = gpubuild("build", cwd=folder)
+    outcome = gpubuild("build", cwd=folder, env=shared_cache)
     assert outcome.code == 0, outcome.err + outcome.out
     return folder / "build"
 

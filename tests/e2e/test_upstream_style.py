@@ -155,7 +155,7 @@ module attributes {gpu.container_module} {
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Path:
     folder = tmp_path_factory.mktemp("upstream")
     (folder / "reduce.mlir").write_text(all_reduce_program())
     (folder / "cluster.mlir").write_text(CLUSTER)
@@ -166,7 +166,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "  cluster: {sources: [cluster.mlir], targets: [sm_90a, cpu]}\n"
         "  asserts: {sources: [asserts.mlir], targets: [cpu]}\n"
     )
-    outcome = gpubuild("build", cwd=folder)
+    outcome = gpubuild("build", cwd=folder, env=shared_cache)
     assert outcome.code == 0, outcome.err + outcome.out
     return folder / "build"
 
