@@ -141,7 +141,7 @@ class Builder:
         witness: Witness | None = None,
     ) -> None:
         self._project = project
-        self._toolchain = toolchain
+        self.toolchain = toolchain
         self._witness = witness
         self._options = options
         self._layout = layout
@@ -225,7 +225,7 @@ class Builder:
                 plan=plan,
                 report=report,
                 state=self._state,
-                toolchain=self._toolchain,
+                toolchain=self.toolchain,
             )
         return report
 
@@ -245,7 +245,8 @@ class Builder:
         programs = self._planner.choose_programs(self._options.programs if names is None else names)
         plan = self._planner.scan_plan(programs)
         self._run(plan, dry_run=False)
-        self._save_state()
+        if any(self._reports[s].status is not Status.UP_TO_DATE for s in plan.steps):
+            self._save_state()  # SCons asks for each program in turn
         for report in self._reports.values():
             if report.error is not None:
                 raise report.error

@@ -17,7 +17,6 @@ from gpubuild.model.project import Project
 from gpubuild.model.result import StepReport
 from gpubuild.model.step import Step
 from gpubuild.settings import Settings
-from gpubuild.toolchain.find import Toolchain
 
 _ABSENT = "absent"
 
@@ -33,7 +32,6 @@ class Session:
         self.layout = Layout(root=self.project.root, build_dir=build_dir)
         self.known: set[str] = set()  # ids of steps that have nodes
         settings = Settings.from_environ()
-        self._toolchain = Toolchain(settings, memo=self.layout.tools_memo)
         self._fingerprints: dict[str, str] = {}
         self._plans: dict[str, Plan] = {}
         self._told: set[str] = set()
@@ -74,7 +72,7 @@ class Session:
 
     def _fingerprint(self, name: str) -> str:
         if name not in self._fingerprints:
-            tool = self._toolchain.find(name)
+            tool = self._builder.toolchain.find(name)
             self._fingerprints[name] = tool.fingerprint if tool else _ABSENT
         return self._fingerprints[name]
 
