@@ -34,6 +34,7 @@ _RUN_EPILOG = """\
 examples:
   gpubuild run                      the project's only program
   gpubuild run edges -- in.ppm out.pgm
+  gpubuild run --jit edges          from its objects, without linking an executable
   GPUBUILD_DEVICE=cpu gpubuild run --all
                                     every program, each checked against the expected.txt beside its source
 """
