@@ -265,3 +265,19 @@ define linkonce_odr hidden half @__ocml_log10_f16(half %x) alwaysinline nounwind
   %r = fptrunc float %y to half
   ret half %r
 }
+
+; LLVM expands frem as ocml does, by exact steps of a long division.
+define linkonce_odr hidden half @__ocml_fmod_f16(half %x, half %y) alwaysinline nounwind {
+  %r = frem half %x, %y
+  ret half %r
+}
+
+define linkonce_odr hidden float @__ocml_fmod_f32(float %x, float %y) alwaysinline nounwind {
+  %r = frem float %x, %y
+  ret float %r
+}
+
+define linkonce_odr hidden double @__ocml_fmod_f64(double %x, double %y) alwaysinline nounwind {
+  %r = frem double %x, %y
+  ret double %r
+}

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from op_coverage.program import AMD_CHIPS, NEEDS_ROCM, Program, each, floats, from_bf16, integers, to_bf16
+from op_coverage.program import Program, each, floats, from_bf16, integers, to_bf16
 
 PROGRAMS: list[Program] = []
 
 
 def _wrap(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return values.astype(dtype)
-
-
-def _refused(op: str) -> dict[str, str]:
-    return dict.fromkeys(AMD_CHIPS, NEEDS_ROCM) if op == "remf" else {}
 
 
 _UNSIGNED = {np.int8: np.uint8, np.int16: np.uint16, np.int32: np.uint32, np.int64: np.uint64}
@@ -148,7 +144,6 @@ def _floats() -> None:
                     [first, y],
                     function(first, y),
                     breaks=(f"arith.{op}", "arith.subf" if op == "addf" else "arith.addf"),
-                    refused=_refused(op),
                 )
             )
         PROGRAMS.append(
@@ -165,7 +160,6 @@ def _floats() -> None:
                 [to_bf16(first), to_bf16(y)],
                 from_bf16(to_bf16(function(first, y))),
                 kinds=["bf16", "bf16"],
-                refused=_refused(op),
             )
         )
     predicates = {
