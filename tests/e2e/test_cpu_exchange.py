@@ -112,6 +112,39 @@ BODIES = {
       }
       scf.yield %t : f32
     }""",
+    "within_bounds": """
+    memref.store %half, %out[%place] : memref<?xf32>
+    %mx = arith.constant 90 : index
+    %my = arith.constant 5 : index
+    %inx = arith.cmpi ult, %gx, %mx : index
+    %iny = arith.cmpi sle, %gy, %my : index
+    %in = arith.andi %inx, %iny : i1
+    %own = memref.load %a[%c0, %gx] : memref<?x?xf32>
+    scf.if %in {
+      %inner = scf.for %k = %c0 to %n step %c1 iter_args(%s = %own) -> f32 {
+        %v = memref.load %a[%k, %gx] : memref<?x?xf32>
+        %t = arith.addf %s, %v : f32
+        scf.yield %t : f32
+      }
+      %twice = arith.addf %inner, %own : f32
+      memref.store %twice, %out[%place] : memref<?xf32>
+    }
+    %r = memref.load %out[%place] : memref<?xf32>""",
+    "within_bounds_that_overflow": """
+    memref.store %half, %out[%place] : memref<?xf32>
+    %far = arith.constant -20 : index
+    %start = arith.addi %gx, %far : index
+    %most = arith.constant 1000 : index
+    %in = arith.cmpi ult, %start, %most : index
+    scf.if %in {
+      %inner = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+        %v = memref.load %a[%k, %start] : memref<?x?xf32>
+        %t = arith.addf %s, %v : f32
+        scf.yield %t : f32
+      }
+      memref.store %inner, %out[%place] : memref<?xf32>
+    }
+    %r = memref.load %out[%place] : memref<?xf32>""",
     "never": """
     %r = scf.for %k = %n to %c0 step %c1 iter_args(%s = %half) -> f32 {
       %v = memref.load %a[%k, %gx] : memref<?x?xf32>
@@ -146,12 +179,12 @@ MIRROR = """
     %items = arith.muli %i1, %bz : index
     %last = arith.subi %items, %c1 : index
     %mirror = arith.subi %last, %lin : index
-"""
-OUT = """
     %gxs = gpu.grid_dim x
     %width = arith.muli %gxs, %bx : index
     %line = arith.muli %row, %width : index
     %place = arith.addi %line, %gx : index
+"""
+OUT = """
     memref.store %r, %out[%place] : memref<?xf32>
     gpu.return
 """
@@ -197,28 +230,34 @@ def test_the_sum_is_right(module) -> None:
 
 
 def test_loops_are_exchanged(tmp_path: Path) -> None:
-    """A product of matrices without tiles becomes vector code, at the accesses of neighbours in x only."""
-    body = """
-    %col = gpu.global_id x
-    %n = memref.dim %a, %c0 : memref<?x?xf32>
+    """Accesses of neighbours in x become vector code, with a bounds check around the loop or not."""
+    loop = """
     %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
       %v = memref.load %a[INDICES] : memref<?x?xf32>
       %t = arith.addf %s, %v : f32
       scf.yield %t : f32
     }
-    memref.store %r, %out[%col] : memref<?xf32>
-    gpu.return"""
+    memref.store %r, %out[%col] : memref<?xf32>"""
+    guarded = f"""
+    %in = arith.cmpi ult, %col, %n : index
+    scf.if %in {{{loop}
+    }}"""
     kernels = "".join(
         f"""
   gpu.func @{name}(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    %zero = arith.constant 0.0 : f32{body.replace("INDICES", indices)}
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?x?xf32>{body.replace("INDICES", indices)}
+    gpu.return
   }}"""
-        for name, indices in {"neighbours": "%k, %col", "rows": "%col, %k"}.items()
+        for name, body, indices in (
+            ("neighbours", loop, "%k, %col"),
+            ("guarded", guarded, "%k, %col"),
+            ("rows", loop, "%col, %k"),
+        )
     )
     out = compile_module(f"gpu.module @k {{{kernels}\n}}", tmp_path)
-    code = (out / "asm").read_text()
-    parts = code.split('"gpubuild.run.') if '"gpubuild.run.' in code else code.split("\ngpubuild.run.")
-    assert "vaddps" in parts[1]
-    assert "vaddps" not in parts[2]
+    code = (out / "asm").read_text().split("\ngpubuild.run.")
+    assert ["vaddps" in part for part in code[1:]] == [True, True, False]

@@ -18,18 +18,23 @@ from gpubuild.engine.cpu.workgroup_code import needs_item
 _UNROLLED = 32  # LLVM unrolls loops of a known number of iterations: what it does then is as good
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 _CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
+_HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
-_X_IDS = frozenset({"gpu.thread_id", "gpu.global_id"})
+_IDS = frozenset({"gpu.thread_id", "gpu.global_id"})
+UPPER_BOUNDS = {2: 3, 3: 3, 6: 7, 7: 7}  # arith's slt, sle, ult, ule → the ``<=`` of that kind
 
 
 class Exchange:
     """The loops of one function; ``loops`` says of each whether work-items start at places of their own.
 
-    ``meets`` are the ops around barriers, which run once for all work-items as it is.
+    ``meets`` are the ops around barriers, which run once for all work-items as it is. ``guards`` are
+    the conditions around such loops that ask whether a work-item lies within bounds: for most chunks
+    that is so for all of it.
     """
 
     def __init__(self, entry: ir.Block, meets: set[ir.Operation], uniformity: Uniformity) -> None:
         self.loops: dict[ir.Operation, bool] = {}
+        self.guards: set[ir.Operation] = set()
         self._meets = meets
         self._uniformity = uniformity
         self._function = entry.owner.operation
@@ -43,6 +48,28 @@ class Exchange:
                         self._block(inner)
             elif op.name == "scf.for":
                 self._consider(op)
+            elif op.name == "scf.if" and not len(op.results) and not len(op.regions[1].blocks):
+                self._guard(op)
+
+    def _guard(self, op: ir.Operation) -> None:
+        before = len(self.loops)
+        if self._is_bounds_check(op.operands[0]):
+            self._block(op.regions[0].blocks[0])
+        if len(self.loops) > before:
+            self.guards.add(op)
+
+    def _is_bounds_check(self, value: ir.Value) -> bool:
+        if self.uniform(value):
+            return True
+        if isinstance(value.owner, ir.Block):
+            return False
+        op = value.owner.operation
+        if op.name == "arith.andi":
+            return all(map(self._is_bounds_check, op.operands))
+        if op.name != "arith.cmpi" or ir.IntegerAttr(op.attributes["predicate"]).value not in UPPER_BOUNDS:
+            return False
+        low, high = op.operands
+        return self.uniform(high) and all(self._slope(low, axis) in (0, 1) for axis in "xy")
 
     def _consider(self, op: ir.Operation) -> bool:
         """Add ``op``, and loops directly in it, if that pays."""
@@ -104,7 +131,7 @@ class Exchange:
         if isinstance(value.owner, ir.Block):
             return None
         op = value.owner.operation
-        if is_x_id(op):
+        if is_id(op, "x"):
             return 1
         if op.name == "arith.index_cast":
             return self._x_terms(op.operands[0])
@@ -113,20 +140,21 @@ class Exchange:
         parts = [self._x_terms(operand) for operand in op.operands]
         return None if None in parts else sum(p for p in parts if p is not None)
 
-    def _slope(self, value: ir.Value) -> int | None:
-        """By how much ``value`` grows from a work-item to the next one in x; ``None``: not known."""
+    def _slope(self, value: ir.Value, axis: str = "x") -> int | None:
+        """By how much ``value`` grows from a work-item to the next one on ``axis``; ``None``: not known."""
         if self.uniform(value):
             return 0
         owner = value.owner
         if isinstance(owner, ir.Block):
             around = owner.owner.operation
-            return 1 if self.loops.get(around) and value == owner.arguments[0] else None
+            strided = self.loops.get(around) and value == owner.arguments[0]
+            return None if not strided else 1 if axis == "x" else 0
         op = owner.operation
-        if op.name in _X_IDS:
-            return 1 if is_x_id(op) else 0
+        if op.name in _IDS:
+            return 1 if is_id(op, axis) else 0
         if op.name in _CASTS:
-            return self._slope(op.operands[0])
-        slopes = [self._slope(operand) for operand in op.operands]
+            return self._slope(op.operands[0], axis)
+        slopes = [self._slope(operand, axis) for operand in op.operands]
         if op.name in _SUMS:
             left, right = slopes
             return None if left is None or right is None else left + _SUMS[op.name] * right
@@ -136,14 +164,14 @@ class Exchange:
 def has_exchangeable(kernel: ir.Operation) -> bool:
     """Whether a kernel in which nobody waits has such loops."""
     entry = kernel.regions[0].blocks[0]
-    if len(kernel.regions[0].blocks) != 1 or not any(op.name == "scf.for" for op in operations(entry)):
+    if len(kernel.regions[0].blocks) != 1 or not any(o.name in _HOLD for o in operations(entry)):
         return False
     return bool(Exchange(entry, set(), Uniformity(entry, set())).loops)
 
 
-def is_x_id(op: ir.Operation) -> bool:
-    """Whether ``op`` is the work-item's x, in its workgroup or in the grid."""
-    return op.name in _X_IDS and str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == "x"
+def is_id(op: ir.Operation, axis: str) -> bool:
+    """Whether ``op`` is the work-item's place on ``axis``, in its workgroup or in the grid."""
+    return op.name in _IDS and str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == axis
 
 
 def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:

@@ -131,6 +131,7 @@ class _Fission:
         self.lane_slots: dict[ir.Value, ir.Value] = {}
         if not exchange:
             self.exchange.loops.clear()
+            self.exchange.guards.clear()
 
     @cached_property
     def extents(self) -> Extents:
@@ -279,7 +280,7 @@ class _Fission:
         inside = {inner for op in ops for inner in nested(op)}
         if consumer is not None:
             inside.add(consumer)
-        if any(op in self.exchange.loops for op in ops):
+        if any(op in self.exchange.loops or op in self.exchange.guards for op in ops):
             for chunk in open_chunks(emit, self.extents):
                 Lanes(work=self, chunk=chunk, inside=inside).run(ops, wanted)
             return

@@ -14,7 +14,7 @@ from typing import Protocol
 from mlir import ir
 
 from gpubuild.engine.cpu.chunks import LANES, Chunk
-from gpubuild.engine.cpu.exchange import Exchange, is_x_id
+from gpubuild.engine.cpu.exchange import UPPER_BOUNDS, Exchange, is_id
 from gpubuild.engine.cpu.item_loops import ItemLoops, for_loop, if_op
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
 from gpubuild.engine.cpu.uniformity import ITEM_IDS, VIEWS, is_pure, nested, operations, terminator
@@ -105,6 +105,11 @@ class Lanes:
         """Build ``ops``; gives back the last ones, which no exchanged loop ends."""
         pending: list[ir.Operation] = []
         for op in ops:
+            if op in self.work.exchange.guards:
+                self._fill(pending, emit, guards, None, ())
+                pending = []
+                self._guarded(op, emit, guards)
+                continue
             if op not in self.work.exchange.loops:
                 pending.append(op)
                 continue
@@ -118,6 +123,37 @@ class Lanes:
             self._loop(op, emit, guards)
             self._keep_results(op, emit, guards)
         return pending
+
+    def _guarded(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
+        """A bounds check is made once for a chunk that lies within bounds as a whole."""
+        both = if_op(emit, self._all_within(op.operands[0], emit), [], 2)
+        every, some = (terminator(region.blocks[0]) for region in both.regions)
+        body = op.regions[0].blocks[0]
+        end = terminator(body)
+        rest = self._cut([o for o in operations(body) if o != end], Emitter(every), guards)
+        self._fill(rest, Emitter(every), guards, None, ())
+        self._fill([op], Emitter(some), guards, None, ())
+
+    def _all_within(self, value: ir.Value, emit: Emitter) -> ir.Value:
+        """Whether a condition of engine.cpu.exchange's kind holds for all work-items of the chunk.
+
+        What it compares grows from a work-item to the next, unless it overflows: the last one's decides.
+        """
+        if value not in self.work.old or value in self.work.once:
+            return self._same(value, emit)
+        op = value.owner.operation
+        if op.name == "arith.andi":
+            return emit.binary("arith.andi", *(self._all_within(operand, emit) for operand in op.operands))
+        if op.name != "arith.cmpi":
+            return self._same(value, emit)
+        low, high = op.operands
+        first, last = self._same(low, emit), self._same(low, emit, last=True)
+        predicate = ir.IntegerAttr(op.attributes["predicate"])
+        no_more = ir.IntegerAttr.get(predicate.type, UPPER_BOUNDS[predicate.value])
+        bit = ir.IntegerType.get_signless(1)
+        within = emit.op("arith.cmpi", [last, self._same(high, emit)], [bit], {"predicate": predicate})
+        grows = emit.op("arith.cmpi", [first, last], [bit], {"predicate": no_more})
+        return emit.binary("arith.andi", within.results[0], grows.results[0])
 
     def _loop(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
         lower, upper, step = list(op.operands)[:3]
@@ -192,6 +228,8 @@ class Lanes:
         for guard in guards:
             self._enter(guard, loops)
         here = {inner for op in ops for inner in nested(op)}
+        if consumer is not None:
+            here.add(consumer)
         self.work.place_item(ops, loops)
         for op in ops:
             new = self.work.copy(op, loops, loops.emit)
@@ -200,7 +238,7 @@ class Lanes:
                 if self._leaves(old):
                     store(value, self.work.slots.of(old), loops)
                 users = {use.owner.operation for use in old.uses}
-                elsewhere = any(u in self.inside and u not in here and u != consumer for u in users)
+                elsewhere = any(u in self.inside and u not in here for u in users)
                 if elsewhere and not self._cheap(old):
                     store(value, self._slot(old), loops, at=lane)
         for_lanes = [(self.work.value(v, loops, loops.emit), slot) for v, slot in kept]
@@ -229,8 +267,11 @@ class Lanes:
     def _leaves(self, value: ir.Value) -> bool:
         return any(use.owner.operation not in self.inside for use in value.uses)
 
-    def _same(self, value: ir.Value, emit: Emitter) -> ir.Value:
-        """A value that is the same for all work-items, but for their x: then that of a row's first."""
+    def _same(self, value: ir.Value, emit: Emitter, *, last: bool = False) -> ir.Value:
+        """A value that is computed from ids and from what is the same for all: that of the first one.
+
+        With ``last`` it is that of the chunk's last work-item.
+        """
         if value not in self.work.old:
             return value
         if value in self.work.once:
@@ -239,23 +280,28 @@ class Lanes:
             return self.counters[value]
         op = None if isinstance(value.owner, ir.Block) else value.owner.operation
         if op is not None and op.name in ITEM_IDS:
-            return self._first_x(op, emit)
+            return self._id(op, emit, last=last)
         if op is None or not is_pure(op):
             raise CannotFissionError("a loop with bounds that are not known before it")
-        operands = [self._same(operand, emit) for operand in op.operands]
+        operands = [self._same(operand, emit, last=last) for operand in op.operands]
         new = emit.copy(op)
         for index, operand in enumerate(operands):
             new.operands[index] = operand
         return new.results[list(op.results).index(value)]
 
-    def _first_x(self, op: ir.Operation, emit: Emitter) -> ir.Value:
-        if not is_x_id(op):
-            raise CannotFissionError("a loop whose start depends on y or z")
-        if op.name == "gpu.thread_id":
-            return self.chunk.origin[0]
+    def _id(self, op: ir.Operation, emit: Emitter, *, last: bool) -> ir.Value:
+        axis = next((number for number, name in enumerate("xyz") if is_id(op, name)), None)
+        if axis is None:
+            raise CannotFissionError(f"a bound that depends on {op.name}")
         extents = self.chunk.extents
-        before = emit.binary("arith.muli", extents.block_id[0], extents.block_dim[0])
-        return emit.binary("arith.addi", before, self.chunk.origin[0])
+        place = self.chunk.origin[axis]
+        if last and axis < 2:
+            size = self.chunk.width if axis == 0 else emit.constant(self.chunk.rows)
+            place = emit.binary("arith.addi", place, emit.binary("arith.subi", size, extents.one))
+        if op.name == "gpu.thread_id":
+            return place
+        before = emit.binary("arith.muli", extents.block_id[axis], extents.block_dim[axis])
+        return emit.binary("arith.addi", before, place)
 
     def _cheap(self, value: ir.Value) -> bool:
         return self._cost(value) <= _MOST
