@@ -8,6 +8,11 @@ from mlir import ir
 
 from gpubuild.engine.cpu import layout
 
+_WRITES_NOTHING = (
+    "#llvm.memory_effects<other = read, argMem = read, inaccessibleMem = readwrite, errnoMem = none, "
+    "targetMem0 = none, targetMem1 = none>"
+)
+
 
 class Builder:
     """Makes LLVM-dialect ops before ``op``; types are given as MLIR text such as ``i32``."""
@@ -74,9 +79,18 @@ class Builder:
         self.op("llvm.store", [], [value, self.offset(pointer, bytes_)], ordering="0 : i64")
 
     def service(
-        self, index: int, result: str, arguments: Sequence[ir.Value], *, variadic: str = ""
+        self,
+        index: int,
+        result: str,
+        arguments: Sequence[ir.Value],
+        *,
+        variadic: str = "",
+        writes_nothing: bool = False,
     ) -> ir.Operation:
-        """Call a function of the runtime's service table; ``result`` is empty for none."""
+        """Call a function of the runtime's service table; ``result`` is empty for none.
+
+        One that ``writes_nothing`` keeps what it learns where no kernel looks, and throws nothing.
+        """
         image = self.value(
             "llvm.mlir.addressof", "!llvm.ptr", global_name=ir.FlatSymbolRefAttr.get(layout.IMAGE_SYMBOL)
         )
@@ -87,6 +101,9 @@ class Builder:
             "op_bundle_sizes": "array<i32>",
             "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
         }
+        if writes_nothing:
+            attributes["memory_effects"] = _WRITES_NOTHING
+            attributes["no_unwind"] = "unit"
         if variadic:
             attributes["var_callee_type"] = variadic
         return self.op("llvm.call", [result] if result else [], operands, **attributes)

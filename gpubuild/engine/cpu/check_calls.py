@@ -51,7 +51,7 @@ def declare(body: ir.Block) -> None:
 
 def _service(number: int) -> Callable[[ir.Operation, FunctionState], None]:
     def rewrite(op: ir.Operation, function: FunctionState) -> None:
-        Builder(op).service(number, "", [function.item, *op.operands])
+        Builder(op).service(number, "", [function.item, *op.operands], writes_nothing=True)
         replace(op)
 
     return rewrite
