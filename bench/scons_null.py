@@ -134,8 +134,9 @@ def scons(folder: Path, *arguments: str) -> str:
 
 
 def environment() -> Mapping[str, str]:
-    """The caller's, less what would change what SCons does."""
-    return {name: value for name, value in os.environ.items() if name != "SCONSFLAGS"}
+    """The caller's, less what would change what SCons does or have Python compile itself each time."""
+    dropped = {"SCONSFLAGS", "PYTHONDONTWRITEBYTECODE"}
+    return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
 def null_build(folder: Path) -> tuple[float, float]:
