@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 SAXPY = """\
@@ -51,6 +53,16 @@ def gpubuild(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = Non
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def shared_cache(factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variable that names one cache for all tests of a run that are not about the cache.
+
+    With it the runtime, the dearest step by far, is compiled once and not by every module.
+    """
+    base = factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "shared-cache"
+    return {"GPUBUILD_CACHE_DIR": str(folder)}
 
 
 def saxpy_project(folder: Path, targets_yaml: str = SAXPY) -> Path:

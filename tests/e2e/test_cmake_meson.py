@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, gpubuild, shared_cache
 
 PAGE = (ROOT / "docs" / "cmake-meson.md").read_text()
 
@@ -30,15 +30,10 @@ def find(name: str) -> str:
     return path
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 class Project:
     """The project of `gpubuild init` without its main, and a shell's environment that has gpubuild."""
 
-    def __init__(self, folder: Path, cache: Path) -> None:
+    def __init__(self, folder: Path, factory: pytest.TempPathFactory) -> None:
         assert gpubuild("init", "demo", cwd=folder).code == 0
         self.root = folder / "demo"
         (self.root / "targets.yaml").write_text(block("yaml"))
@@ -48,7 +43,7 @@ class Project:
         launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
         launcher.chmod(0o755)
         path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
-        self.environment = {**os.environ, "PATH": path, "GPUBUILD_CACHE_DIR": str(cache)}
+        self.environment = {**os.environ, "PATH": path} | shared_cache(factory)
 
     def run(self, *command: str) -> str:
         done = subprocess.run(
@@ -58,10 +53,10 @@ class Project:
         return done.stdout
 
 
-def test_cmake(tmp_path: Path, cache: Path) -> None:
+def test_cmake(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     cmake, ctest = find("cmake"), find("ctest")
     find("ninja")
-    project = Project(tmp_path, cache)
+    project = Project(tmp_path, tmp_path_factory)
     (project.root / "CMakeLists.txt").write_text(block("cmake"))
     project.run(cmake, "-G", "Ninja", "-S", ".", "-B", "out")
     project.run(cmake, "--build", "out")
@@ -77,10 +72,10 @@ def test_cmake(tmp_path: Path, cache: Path) -> None:
     assert done.returncode != 0, "the program has the kernel that was edited"
 
 
-def test_meson(tmp_path: Path, cache: Path) -> None:
+def test_meson(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     meson = find("meson")
     find("ninja")
-    project = Project(tmp_path, cache)
+    project = Project(tmp_path, tmp_path_factory)
     (project.root / "meson.build").write_text(block("meson"))
     project.run(meson, "setup", "out")
     assert re.search(r"^Ok: +1", project.run(meson, "test", "-C", "out"), re.M)
