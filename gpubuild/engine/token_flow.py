@@ -51,6 +51,41 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
         )
 
 
+def wait_for_followers(module: ir.Module) -> None:
+    """Let the host, when it waits for a token, also wait for what followed it in the block until then.
+
+    The dialect does not ask for that. Upstream does it, with one stream for all that depends on a
+    token, and programs written for it rely on it.
+    """
+    for wait in [op for op in _users(module) if op.name == "gpu.wait" and not is_join(op)]:
+        before = set()
+        for op in wait.block.operations:
+            if op.operation == wait:
+                break
+            before.add(op.operation)
+        awaited = list(wait.operands)
+        added = []
+        for token in awaited:
+            added += [end for end in _followers(token, before) if end not in awaited and end not in added]
+        if added:
+            with ir.InsertionPoint(wait), wait.location:
+                ir.Operation.create("gpu.wait", operands=[*awaited, *added])
+            wait.erase()
+
+
+def _followers(token: ir.Value, before: set[ir.Operation]) -> list[ir.Value]:
+    """The ends of the chains that begin with ``token``, as far as these operations go."""
+    ends: list[ir.Value] = []
+    for use in token.uses:
+        op = use.owner.operation
+        if op not in before or not op.name.startswith("gpu.") or is_join(op):
+            continue
+        for result in op.results:
+            if is_token(result):
+                ends += _followers(result, before) or [result]
+    return ends
+
+
 def fork(module: ir.Module) -> None:
     """Give every consumer of a token but the last a stream of its own, which waits for the token.
 

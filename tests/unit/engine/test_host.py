@@ -10,7 +10,7 @@ from elftools.elf.elffile import ELFFile
 from unit.engine.steps import Ran, failing_step, run_step
 from unit.engine.test_bundle import BLOBS, OBJECTS, PTX, inputs
 
-from gpubuild.engine import gpu_binary, host, mlir
+from gpubuild.engine import gpu_binary, host, mlir, token_flow
 from gpubuild.engine.offload import ImageKind, OffloadKind, unpack
 from gpubuild.model.params import BundleParams, HostParams
 from gpubuild.model.project import Offload
@@ -165,7 +165,7 @@ def test_a_source_without_kernels_is_lowered_too(tmp_path: Path) -> None:
 
 def test_clang_is_refused(tmp_path: Path) -> None:
     error = failing_step(tmp_path, StepKind.HOST, params(Offload.CLANG), {"host": HOST}, OUTPUTS)
-    assert "not available yet" in error.message
+    assert "not available" in error.message
 
 
 @pytest.mark.parametrize("debug", [False, True])
@@ -272,6 +272,26 @@ def test_a_token_with_two_consumers_makes_two_streams(tmp_path: Path) -> None:
     assert len(set(destroyed)) == 2
     # What the second stream waits for is recorded right after the allocation, before any copy.
     assert found.index("mgpuEventRecord") < found.index("mgpuMemcpy")
+
+
+def test_the_host_waits_for_what_followed_a_token(tmp_path: Path) -> None:
+    """As with upstream, whose programs wait for the token that their copies depend on."""
+    function = """func.func @f(%h: memref<8xf32>, %d: memref<8xf32>) {
+ %t = gpu.wait async
+ %a = gpu.memcpy async [%t] %d, %h : memref<8xf32>, memref<8xf32>
+ %b = gpu.memcpy async [%t] %h, %d : memref<8xf32>, memref<8xf32>
+ %c = gpu.memcpy async [%b] %d, %h : memref<8xf32>, memref<8xf32>
+ gpu.wait [%t]
+ %late = gpu.memcpy async [%a] %d, %h : memref<8xf32>, memref<8xf32>
+ return
+}"""
+    text = f"module attributes {{gpu.container_module}} {{\n{function}\n}}"
+    with mlir.context():
+        module = mlir.parse(text)
+        token_flow.wait_for_followers(module)
+        (wait,) = [line for line in mlir.canonical_text(module).splitlines() if "gpu.wait [" in line]
+    names = [name.strip() for name in wait[wait.index("[") + 1 : wait.index("]")].split(",")]
+    assert len(names) == 3  # the token, the first copy and the third; not the second, which the third follows
 
 
 LOOP = """ %zero = arith.constant 0 : index
