@@ -23,6 +23,7 @@ _PREFIX = "gpu.subgroup_mma_"
 _COMPUTE = _PREFIX + "compute"
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 _WAIT = "nvvm.bar.warp.sync"
+_WAITS_FOR = "gpubuild.for"  # read by engine.cpu.fission, for its messages
 
 
 def expand_matrices(module: ir.Operation, *, lanes: int, target: str, source: SourceText) -> None:
@@ -51,9 +52,9 @@ def expand_matrices(module: ir.Operation, *, lanes: int, target: str, source: So
     for function in found.functions:
         waits = find_waits(function)
         for op in waits.before:
-            _wait(Emitter(op))
+            _wait(Emitter(op), op)
         for op in waits.after:
-            _wait(_behind(op))
+            _wait(_behind(op), op)
         _check_size(function, lanes)
     for value in found.values:
         fragment = fragments.of(value.type)
@@ -192,8 +193,9 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
     emit.op("cf.assert", [whole], [], {"msg": ir.StringAttr.get(message)})
 
 
-def _wait(emit: Emitter) -> None:
-    emit.op(_WAIT, [emit.constant(-1, ir.IntegerType.get_signless(32))], [])
+def _wait(emit: Emitter, op: ir.Operation) -> None:
+    attributes = {_WAITS_FOR: ir.StringAttr.get(op.name)}
+    emit.op(_WAIT, [emit.constant(-1, ir.IntegerType.get_signless(32))], [], attributes)
 
 
 def _behind(op: ir.Operation) -> Emitter:

@@ -155,6 +155,14 @@ def _kernel(body: str, name: str = "f", private: str = "", arguments: str = "%ou
 OWN_SLOT = f"memref.store %ti, %s[%t] : memref<1024xi32, {WG}>"
 HELPERS = f"""
   func.func private @waits() {{
+    %b = gpu.block_id x
+    %zero = arith.constant 0 : index
+    %first = arith.cmpi eq, %b, %zero : index
+    cf.cond_br %first, ^once, ^twice
+  ^twice:
+    gpu.barrier
+    cf.br ^once
+  ^once:
     gpu.barrier
     return
   }}
@@ -173,12 +181,17 @@ HELPERS = f"""
         ("%e = scf.while (%i = %c0) : (index) -> index { %k = arith.cmpi ult, %i, %n : index\n"
          "scf.condition(%k) %i : index } do { ^bb(%i: index): gpu.barrier\n %j = arith.addi %i, %c1 : index\n"
          "scf.yield %j : index }", "gpu.barrier inside scf.while"),
-        ("%p = memref.alloca() : memref<4xi32>\n gpu.barrier\n memref.store %ti, %p[%c0] : memref<4xi32>\n"
-         "%r = memref.load %p[%t] : memref<4xi32>\n memref.store %r, %out[%g] : memref<?xi32>",
+        ("%p = memref.alloca(%n) : memref<?xi32>\n gpu.barrier\n memref.store %ti, %p[%c0] : memref<?xi32>\n"
+         "%r = memref.load %p[%t] : memref<?xi32>\n memref.store %r, %out[%g] : memref<?xi32>",
          "private memory (memref.alloca)"),
+        ("%p = memref.alloca() : memref<2250xi32>\n memref.store %ti, %p[%c0] : memref<2250xi32>\n"
+         "gpu.barrier\n%r = memref.load %p[%t] : memref<2250xi32>\n"
+         "memref.store %r, %out[%g] : memref<?xi32>",
+         "9024 bytes of private memory for each work-item"),
         ("func.call @waits() : () -> ()\n gpu.barrier", "a call of @waits, which waits"),
-        ("%w = arith.constant 32 : i32\n %r, %ok = gpu.shuffle xor %ti, %i1, %w : i32\n gpu.barrier\n"
-         "memref.store %r, %out[%g] : memref<?xi32>", "gpu.shuffle"),
+        ("%w = arith.constant 32 : i32\n %in = arith.cmpi ult, %t, %c3 : index\n scf.if %in {\n"
+         "%r, %ok = gpu.shuffle xor %ti, %i1, %w : i32\n memref.store %r, %out[%g] : memref<?xi32> }",
+         "gpu.shuffle in a divergent scf.if"),
         ("%v = memref.load %out[%g] : memref<?xi32>\n %i = arith.index_cast %v : i32 to index\n"
          "%m = memref.subview %out[%i] [1] [1] : memref<?xi32> to memref<1xi32, strided<[1], offset: ?>>\n"
          "gpu.barrier\n memref.store %ti, %m[%c0] : memref<1xi32, strided<[1], offset: ?>>",

@@ -286,11 +286,8 @@ def test_tiers_are_what_the_kernels_need(kernels):
     assert tiers["atomics"][0] == "loop"
     assert tiers["matmul"] == ("fission", "gpu.barrier")
     assert tiers["reverse"] == ("fission", "gpu.barrier")
-    assert tiers["diverge"] == ("fibers", "gpu.barrier; no fission: private memory")
-    assert tiers["calls"] == (
-        "fibers",
-        "calls @swap, which has gpu.barrier; no fission: a call of @swap, which waits",
-    )
+    assert tiers["diverge"] == ("fission", "gpu.barrier")
+    assert tiers["calls"] == ("fission", "calls @swap, which has gpu.barrier")
 
 
 @pytest.mark.parametrize("fibers", [False, True])

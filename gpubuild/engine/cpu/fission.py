@@ -26,20 +26,23 @@ from gpubuild.engine.cpu.chunks import open_chunks
 from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
 from gpubuild.engine.cpu.item_loops import Extents, ItemLoops, for_loop, if_op, set_operands
 from gpubuild.engine.cpu.lanes import LaneLoops, Lanes
+from gpubuild.engine.cpu.prepare import most_items, prepare
 from gpubuild.engine.cpu.recompute import Recompute
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
 from gpubuild.engine.cpu.uniformity import (
     BARRIERS,
     GROUP_OPS,
     ITEM_IDS,
+    WAITS_FOR,
     Uniformity,
+    ancestors_of_group_ops,
     is_pure,
     nested,
     operations,
     terminator,
 )
 from gpubuild.engine.cpu.work_reduce import reduce_slot
-from gpubuild.engine.cpu.workgroup_code import check_kernel, functions_that_wait, needs_item
+from gpubuild.engine.cpu.workgroup_code import functions_that_wait, needs_item
 from gpubuild.engine.emit import Emitter
 
 _SUFFIX = ".workgroup"
@@ -71,11 +74,10 @@ def fission_kernels(module: ir.Operation) -> Fissions:
     for kernel in kernels:
         name = kernel.attributes["sym_name"].value
         try:
-            check_kernel(kernel, waiting)
             if name + _SUFFIX in taken:
                 raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
             if name in waiting or has_exchangeable(kernel):
-                fissions.done[name] = _cut(kernel, name)
+                fissions.done[name] = _cut(kernel, name, module, waiting)
         except CannotFissionError as why:
             if name in waiting:
                 fissions.refused[name] = str(why)
@@ -84,28 +86,37 @@ def fission_kernels(module: ir.Operation) -> Fissions:
     return fissions
 
 
-def _cut(kernel: ir.Operation, name: str) -> FissionedKernel:
+def _cut(kernel: ir.Operation, name: str, module: ir.Operation, waiting: set[str]) -> FissionedKernel:
     """With loops exchanged where that pays, if it can be."""
     try:
-        return _fission(kernel, name + _SUFFIX, exchange=True)
+        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=True)
     except CannotFissionError:
-        return _fission(kernel, name + _SUFFIX, exchange=False)
+        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=False)
 
 
-def _fission(kernel: ir.Operation, name: str, *, exchange: bool) -> FissionedKernel:
+def _fission(
+    kernel: ir.Operation, name: str, module: ir.Operation, waiting: set[str], *, exchange: bool
+) -> FissionedKernel:
     function = kernel.clone(ir.InsertionPoint(kernel)).operation
     function.attributes["sym_name"] = ir.StringAttr.get(name)
-    work = _Fission(function, name, exchange=exchange)
+    slots: list[Slots] = []
     try:
+        prepare(function, name, module, waiting, slots)
+        work = _Fission(function, name, exchange=exchange)
+        slots.append(work.slots)
         work.run()
     except CannotFissionError:
         function.erase()
-        for variable in work.slots.variables:
+        for variable in _variables(slots):
             variable.erase()
         raise
     return FissionedKernel(
-        function=name, slots=tuple(v.attributes["sym_name"].value for v in work.slots.variables)
+        function=name, slots=tuple(v.attributes["sym_name"].value for v in _variables(slots))
     )
+
+
+def _variables(slots: Sequence[Slots]) -> list[ir.Operation]:
+    return [variable for one in slots for variable in one.variables]
 
 
 class _Fission:
@@ -120,13 +131,13 @@ class _Fission:
         self.end = terminator(self.entry)
         self.body = [op for op in operations(self.entry) if op != self.end]
         inside = [op for top in self.body for op in nested(top)]
-        self.meets = _ancestors_of_group_ops(inside, function)
+        self.meets = ancestors_of_group_ops(inside, function)
         self.uniformity = Uniformity(self.entry, self.meets)
         self.recompute = Recompute(self.uniformity)
         self.old = {value for op in inside for value in _defined(op)}
         self.once: dict[ir.Value, ir.Value] = {}
         self.head = Emitter(self.body[0])
-        self.slots = Slots(function, name, _most_items(function), self.head)
+        self.slots = Slots(function, name, most_items(function), self.head)
         self.exchange = Exchange(self.entry, self.meets, self.uniformity)
         self.lane_slots: dict[ir.Value, ir.Value] = {}
         if not exchange:
@@ -189,8 +200,8 @@ class _Fission:
             raise CannotFissionError(f"{self._first_meeting(op)} inside {op.name}")
 
     def _first_meeting(self, op: ir.Operation) -> str:
-        names: list[str] = [inner.name for inner in nested(op) if inner.name in GROUP_OPS]
-        return names[0]
+        first = next(inner for inner in nested(op) if inner.name in GROUP_OPS)
+        return str(first.attributes[WAITS_FOR].value if WAITS_FOR in first.attributes else first.name)
 
     def _for(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
         bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
@@ -354,26 +365,6 @@ def _ancestor_in(op: ir.Operation, order: Mapping[ir.Operation, int]) -> ir.Oper
     while op is not None and op not in order:
         op = op.parent.operation if op.parent is not None else None
     return op
-
-
-def _ancestors_of_group_ops(inside: Sequence[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
-    """The ops where all work-items meet, and everything around them in the function."""
-    found: set[ir.Operation] = set()
-    for op in inside:
-        around = op
-        while op.name in GROUP_OPS and around != function:
-            found.add(around)
-            around = around.parent.operation
-    return found
-
-
-def _most_items(function: ir.Operation) -> int:
-    if "known_block_size" not in function.attributes:
-        return layout.MAX_BLOCK
-    items = 1
-    for extent in ir.DenseI32ArrayAttr(function.attributes["known_block_size"]):
-        items *= extent
-    return min(max(items, 1), layout.MAX_BLOCK)
 
 
 def _uses_item_place(function: ir.Operation) -> bool:

@@ -13,6 +13,7 @@ from mlir import ir
 ITEM_IDS = frozenset({"gpu.thread_id", "gpu.global_id", "gpu.lane_id"})
 # A subgroup that waits in uniform control flow may as well wait for all of its workgroup.
 BARRIERS = frozenset({"gpu.barrier", "nvvm.bar.warp.sync"})
+WAITS_FOR = "gpubuild.for"  # on a barrier: the op of the source that it stands for
 GROUP_OPS = BARRIERS | {"gpu.all_reduce"}  # all work-items of a workgroup meet there
 GROUP_IDS = frozenset(
     {
@@ -84,6 +85,17 @@ def is_pure(op: ir.Operation) -> bool:
     if len(op.regions) or not len(op.results):
         return False
     return op.name in _PURE or op.name.partition(".")[0] in _PURE_DIALECTS
+
+
+def ancestors_of_group_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
+    """The ops where all work-items meet, and everything around them in the function."""
+    found: set[ir.Operation] = set()
+    for op in inside:
+        around = op
+        while op.name in GROUP_OPS and around != function:
+            found.add(around)
+            around = around.parent.operation
+    return found
 
 
 class Uniformity:

@@ -43,10 +43,8 @@ def check_kernel(kernel: ir.Operation, waiting: set[str]) -> None:
     blocks = kernel.regions[0].blocks
     if len(blocks) != 1:
         raise CannotFissionError("branches between blocks")
-    if _has_private_memory(kernel, blocks[0]):
-        raise CannotFissionError("private memory")
     for op in nested(kernel):
-        if op.name in _PRIVATE:
+        if op.name in _PRIVATE and len(op.operands):
             raise CannotFissionError(f"private memory ({op.name})")
         if _is_foreign(op):
             raise CannotFissionError(op.name)
@@ -70,10 +68,3 @@ def _is_foreign(op: ir.Operation) -> bool:
 
 def _callee(op: ir.Operation) -> str:
     return ir.FlatSymbolRefAttr(op.attributes["callee"]).value if "callee" in op.attributes else ""
-
-
-def _has_private_memory(kernel: ir.Operation, entry: ir.Block) -> bool:
-    kind = ir.FunctionType(kernel.attributes["function_type"].value)
-    shared = "workgroup_attributions"
-    count = kernel.attributes[shared].value if shared in kernel.attributes else 0
-    return len(entry.arguments) > len(kind.inputs) + count

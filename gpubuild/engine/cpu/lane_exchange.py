@@ -1,0 +1,43 @@
+"""Lane exchange: ``gpu.shuffle`` by way of memory, for code that is about to be cut at its barriers.
+
+Every work-item stores what it gives, then reads what another gave. No wait is needed after that: the
+memory is the shuffle's own, and the end of a loop's iteration is a cut as well.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.slots import Slots
+from gpubuild.engine.cpu.uniformity import WAITS_FOR
+from gpubuild.engine.emit import Emitter
+from gpubuild.engine.exchange import below, last_word
+
+_SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
+
+
+def lower_shuffle(op: ir.Operation, slots: Slots, item: ir.Value, items: ir.Value) -> None:
+    """Replace ``op``; ``item`` is the work-item's number in its workgroup of ``items``.
+
+    A lane that does not exist, or takes no part, leaves the reader with its own value.
+    """
+    value, offset, width = op.operands
+    slot = slots.make(value.type)
+    emit = Emitter(op)
+    emit.op("memref.store", [value, slot, item], [])
+    mask = emit.constant(-1, ir.IntegerType.get_signless(32))
+    emit.op("nvvm.bar.warp.sync", [mask], [], {WAITS_FOR: ir.StringAttr.get(op.name)})
+    lane = emit.binary("arith.andi", item, emit.constant(layout.SUBGROUP - 1))
+    mode = last_word(op.attributes["mode"])
+    number = emit.op("arith.index_cast", [lane], [offset.type]).results[0]
+    source = emit.binary(_SOURCES[mode], number, offset) if mode in _SOURCES else offset
+    valid = below(emit, source, width)
+    wide = emit.op("arith.index_castui", [source], [ir.IndexType.get()]).results[0]
+    place = emit.binary("arith.addi", emit.binary("arith.subi", item, lane), wide)
+    there = emit.binary("arith.andi", below(emit, place, items), valid)
+    place = emit.op("arith.select", [there, place, item], [place.type]).results[0]
+    moved = emit.op("memref.load", [slot, place], [value.type]).results[0]
+    for old, new in zip(op.results, (moved, valid), strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()

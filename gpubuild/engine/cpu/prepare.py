@@ -1,0 +1,50 @@
+"""Prepare: kernels for fission: what it does not know becomes what it does."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.inline_calls import inline_waiting_calls
+from gpubuild.engine.cpu.lane_exchange import lower_shuffle
+from gpubuild.engine.cpu.private_memory import allocate_attributions, place_private
+from gpubuild.engine.cpu.slots import CannotFissionError, Slots
+from gpubuild.engine.cpu.uniformity import ancestors_of_group_ops, nested, operations
+from gpubuild.engine.cpu.workgroup_code import check_kernel
+from gpubuild.engine.emit import Emitter
+from gpubuild.engine.subgroup_reduce import workgroup_position, workgroup_size
+
+
+def prepare(
+    function: ir.Operation, name: str, module: ir.Operation, waiting: set[str], made: list[Slots]
+) -> None:
+    """Turn what fission does not know into what it does; ``made`` gets the slots that takes.
+
+    Raises ``CannotFissionError`` when something is left.
+    """
+    if len(function.regions[0].blocks) != 1:
+        raise CannotFissionError("branches between blocks")
+    inline_waiting_calls(function, module, waiting)
+    allocate_attributions(function)
+    entry = function.regions[0].blocks[0]
+    inside = [inner for op in operations(entry) for inner in nested(op)]
+    shuffles = [op for op in inside if op.name == "gpu.shuffle"]
+    if shuffles or any(op.name == "memref.alloca" for op in inside):
+        count, head = most_items(function), Emitter(entry.operations[0].operation)
+        item, items = workgroup_position(head), workgroup_size(head)
+        made.append(Slots(function, name + ".lane", count, head))
+        for op in shuffles:
+            lower_shuffle(op, made[0], item, items)
+        inside = [inner for op in operations(entry) for inner in nested(op)]
+        place_private(function, ancestors_of_group_ops(inside, function), name, count, item, made)
+    check_kernel(function, waiting)
+
+
+def most_items(function: ir.Operation) -> int:
+    """How many work-items a workgroup of the kernel can have."""
+    if "known_block_size" not in function.attributes:
+        return layout.MAX_BLOCK
+    items = 1
+    for extent in ir.DenseI32ArrayAttr(function.attributes["known_block_size"]):
+        items *= extent
+    return min(max(items, 1), layout.MAX_BLOCK)
