@@ -272,8 +272,11 @@ define linkonce_odr hidden half @__ocml_fmod_f16(half %x, half %y) alwaysinline 
   ret half %r
 }
 
+; The call keeps it from becoming a frem of bf16 where its operands are that: there is no expansion of it.
+declare float @llvm.canonicalize.f32(float)
 define linkonce_odr hidden float @__ocml_fmod_f32(float %x, float %y) alwaysinline nounwind {
-  %r = frem float %x, %y
+  %q = frem float %x, %y
+  %r = call float @llvm.canonicalize.f32(float %q)
   ret float %r
 }
 
