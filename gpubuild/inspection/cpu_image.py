@@ -6,6 +6,7 @@ import struct
 
 from gpubuild.inspection.elf import DamagedError, Elf
 from gpubuild.inspection.inspection import Kernel
+from gpubuild.model.sanitize import Sanitize
 
 SYMBOL = "gpubuild_cpu_image"
 ABI = 3
@@ -20,6 +21,18 @@ _MOST_KERNELS = 1 << 16
 def is_cpu_image(elf: Elf) -> bool:
     """Whether the shared object exports our table."""
     return elf.address_of(SYMBOL) is not None
+
+
+def checks(elf: Elf) -> tuple[str, ...]:
+    """What the kernels are checked for: the flags of the first, as those of one image are the same."""
+    address = elf.address_of(SYMBOL)
+    if address is None:
+        return ()
+    _, abi, _, _, kernels_at, count = _IMAGE.unpack(elf.at(address, _IMAGE.size))
+    if abi != ABI or not count:
+        return ()
+    flags = _KERNEL.unpack(elf.at(kernels_at, _KERNEL.size))[4]
+    return tuple(kind.value for number, kind in enumerate(Sanitize) if flags >> (number + 1) & 1)
 
 
 def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:

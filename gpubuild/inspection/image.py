@@ -24,6 +24,7 @@ class ImageFacts:
     format: str
     module: str | None = None
     kernels: tuple[Kernel, ...] = ()
+    sanitize: tuple[str, ...] = ()
 
 
 def describe_image(data: bytes) -> ImageFacts | None:
@@ -62,6 +63,7 @@ def _describe_elf(elf: Elf) -> ImageFacts | None:
             triple=cpu_triple(_CPU_MACHINES[elf.machine]),
             module=module,
             kernels=tuple(kernels),
+            sanitize=cpu_image.checks(elf),
         )
     return None
 

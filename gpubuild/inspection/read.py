@@ -87,6 +87,7 @@ def _plain_object(data: bytes, facts: ImageFacts) -> Object:
         chip=facts.chip,
         format=facts.format,
         kernels=facts.kernels,
+        sanitize=facts.sanitize,
         data=data,
     )
 

@@ -106,6 +106,9 @@ def test_tiers(project: Path) -> None:
     (module,) = document["modules"]
     (item,) = module["objects"]
     assert item["sanitize"] == ["bounds", "race", "barrier", "uninitialized"]
+    image = project / "build" / "cases" / "kernels.checked.so"
+    alone = gpubuild("inspect", image, "--json", cwd=project).document["modules"][0]["objects"][0]
+    assert alone["sanitize"] == item["sanitize"]
     tiers = {kernel["name"]: kernel["tier"] for kernel in item["kernels"]}
     expected = {name: case.tier for name, case in CASES.items() if case.tier}
     assert {name: tiers[name] for name in expected} == expected
