@@ -252,6 +252,12 @@ void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode, uint64_t a
         return;
     }
     struct workgroup *group = group_of(thread, item);
+    if (mode == GB_CHECK_UNKNOWN) {
+        if (shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
+            gb_check_bytes_set(&group->bytes, offset, bytes);
+        }
+        return;
+    }
     if (shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
         check_initialized(item, group, site, mode, offset, bytes);
     }

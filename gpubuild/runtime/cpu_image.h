@@ -101,7 +101,12 @@ enum gb_cpu_lane_op {
 };
 
 /* How checked code accesses memory. */
-enum gb_check_mode { GB_CHECK_READ = 0, GB_CHECK_WRITE = 1, GB_CHECK_ATOMIC = 2 };
+enum gb_check_mode {
+    GB_CHECK_READ = 0,
+    GB_CHECK_WRITE = 1,
+    GB_CHECK_ATOMIC = 2,
+    GB_CHECK_UNKNOWN = 3 /* may write any of it: counts as initialised, and as nothing else */
+};
 
 /* What the runtime does for kernels. `site` numbers the operation in gb_cpu_image.sites. */
 struct gb_cpu_services {

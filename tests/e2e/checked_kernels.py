@@ -349,6 +349,15 @@ CASES = {
         "(i32, memref<4xi32, #gpu.address_space<workgroup>>) -> i32 // uninitialized",
         shared="memref<4xi32, #gpu.address_space<workgroup>>",
     ),
+    "written_with_a_mask": Case(
+        "%s = arith.muli %t, %c2 : index\n%n2 = arith.addi %t, %c1 : index\n"
+        "scf.if %lower {\n%k = vector.create_mask %n2 : vector<2xi1>\n"
+        "%v = vector.broadcast %one : f32 to vector<2xf32>\n"
+        "vector.maskedstore %w[%s], %k, %v : WG, vector<2xi1>, vector<2xf32>\n"
+        "vector.transfer_write %v, %g[%c0], %k : vector<2xf32>, memref<?xf32>\n}\ngpu.barrier\n"
+        "%x = memref.load %w[%right] : WG\nmemref.store %x, %w[%t] : WG // race",
+        shared=WG,
+    ),
     "written_by_one_read_by_all": Case(
         "scf.if %first { memref.store %one, %w[%c0] : WG }\ngpu.barrier\n"
         "%v = memref.load %w[%c0] : WG\nmemref.store %v, %g[%i] : memref<?xf32>",

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from gpubuild.engine.cpu import check_calls
+from gpubuild.engine.cpu import check_calls, layout
 from gpubuild.engine.cpu.check_access import Access, access_of, view_of
-from gpubuild.engine.cpu.check_address import element_bytes, first_address
+from gpubuild.engine.cpu.check_address import element_bytes, first_address, whole_memory
 from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_extents, within
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
@@ -26,6 +26,8 @@ from gpubuild.model.sanitize import Sanitize
 PASSES = "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))"
 TIDY_PASSES = "builtin.module(gpu.module(canonicalize,cse))"
 _MEETINGS = frozenset({"gpu.barrier", "gpu.all_reduce"})
+# Which elements these write is not looked at.
+_UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
 _FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
 
 
@@ -73,6 +75,8 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
             _check_view(op, view_extents(view, Emitter(op)), checks)
         elif (access := access_of(op)) is not None:
             _check_access(op, access, checks)
+        elif op.name in _UNKNOWN_STORES:
+            _tell_unknown(op, op.operands[0], checks)
     check_calls.declare(body)
 
 
@@ -205,6 +209,10 @@ def _tell(op: ir.Operation, access: Access, checks: Checks, site: int) -> None:
         return
     if Sanitize.RACE not in checks.wanted and not access.in_workgroup_memory:
         return  # other memory may have been written by anybody
+    if access.masked:
+        if access.mode != layout.CHECK_READ:
+            _tell_unknown(op, access.memory, checks)
+        return
     bytes_each = element_bytes(ir.MemRefType(access.memory.type).element_type)
     if bytes_each is None:
         return
@@ -219,3 +227,17 @@ def _tell(op: ir.Operation, access: Access, checks: Checks, site: int) -> None:
         emit.binary("arith.muli", count, emit.constant(bytes_each)),
     ]
     emit.op("func.call", operands, [], check_calls.callee(check_calls.ACCESS))
+
+
+def _tell_unknown(op: ir.Operation, memory: ir.Value, checks: Checks) -> None:
+    """Tell that any part of ``memory`` may be written: nothing of it counts as uninitialised then."""
+    if Sanitize.UNINITIALIZED not in checks.wanted or not isinstance(memory.type, ir.MemRefType):
+        return
+    bytes_each = element_bytes(ir.MemRefType(memory.type).element_type)
+    if bytes_each is None:
+        return
+    emit = Emitter(op)
+    i32 = ir.IntegerType.get_signless(32)
+    address, bytes_ = whole_memory(emit, memory, bytes_each)
+    numbers = [emit.constant(checks.site(op), i32), emit.constant(layout.CHECK_UNKNOWN, i32)]
+    emit.op("func.call", [*numbers, address, bytes_], [], check_calls.callee(check_calls.ACCESS))

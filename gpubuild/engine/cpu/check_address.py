@@ -51,5 +51,24 @@ def first_address(emit: Emitter, access: Access, bytes_each: int) -> ir.Value:
     return emit.binary("arith.addi", start, scaled)
 
 
+def whole_memory(emit: Emitter, memory: ir.Value, bytes_each: int) -> tuple[ir.Value, ir.Value]:
+    """Address and bytes of all from a memref's first element to its last."""
+    kind, index = ir.MemRefType(memory.type), ir.IndexType.get()
+    start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [index]).results[0]
+    base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
+    parts = emit.op(
+        "memref.extract_strided_metadata", [memory], [base, index, *[index] * (2 * kind.rank)]
+    ).results
+    one = emit.constant(1)
+    elements = one
+    for number in range(kind.rank):
+        steps = emit.binary("arith.subi", parts[2 + number], one)
+        reach = emit.binary("arith.muli", steps, parts[2 + kind.rank + number])
+        elements = emit.binary("arith.addi", elements, reach)
+    bytes_ = emit.constant(bytes_each)
+    offset = emit.binary("arith.muli", parts[1], bytes_)
+    return emit.binary("arith.addi", start, offset), emit.binary("arith.muli", elements, bytes_)
+
+
 def _power_of_two(bytes_: int) -> int:
     return 1 << (bytes_ - 1).bit_length()
