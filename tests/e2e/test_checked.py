@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.checked_kernels import CASES, main_c, marks, source
+from e2e.checked_cases import CASES
+from e2e.checked_kernels import main_c, marks, source
 from e2e.command import Outcome, gpubuild
 
 FOUND = 66  # the exit code of a program in which something was found
