@@ -86,6 +86,18 @@ def test_one_machine_stores_and_another_finds(url: str, tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_glance_moves_nothing(url: str, tmp_path: Path) -> None:
+    result, _ = fill(url, tmp_path)
+    store = open_tiered(tmp_path / "second", url)
+    assert store.peek(KEY) == result and store.is_remote(KEY)
+    assert store.peek(OTHER_KEY) is None
+    assert store.stats().blobs == store.stats().records == 0
+    assert store.lookup(KEY) == store.peek(KEY) == result, "here by now"
+    assert store.stats().blobs == len({blob.digest for blob in result.blobs})
+    store.close()
+    assert store.warnings == ()
+
+
 def test_many_at_once(url: str, tmp_path: Path) -> None:
     keys = {digest_bytes(b"%d" % n): {"object": os.urandom(3000), "shared": TEXT} for n in range(60)}
     first = open_tiered(tmp_path / "first", url)
