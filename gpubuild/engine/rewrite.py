@@ -143,8 +143,6 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
 def _matrix_refusal(op: ir.Operation, machine: Machine) -> str:
     if machine.kind is Kind.ROCDL:
         return f"'{op.name}' is not supported on AMD GPUs; write the matrix operation in the amdgpu dialect"
-    if machine.kind is Kind.CPU:
-        return f"'{op.name}' is not supported on CPUs"
     if not machine.multiplies_matrices:
         return f"'{op.name}' needs matrix units, which NVIDIA chips have from sm_70 on"
     if op.name == "gpu.subgroup_mma_elementwise":
