@@ -9,6 +9,7 @@ upstream to lower is the one form that is right everywhere: reading a lane by it
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 from mlir import ir
 
@@ -147,8 +148,8 @@ def move(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value
 def _move_vector(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value]:
     vector = ir.VectorType(value.type)
     result = value
-    for index in range(vector.shape[0]):
-        position = {"static_position": ir.DenseI64ArrayAttr.get([index])}
+    for place in product(*(range(n) for n in vector.shape)):
+        position = {"static_position": ir.DenseI64ArrayAttr.get(list(place))}
         element = emit.op("vector.extract", [value], [vector.element_type], position).results[0]
         element, there = move(emit, element, read)
         result = emit.op("vector.insert", [element, result], [vector], position).results[0]

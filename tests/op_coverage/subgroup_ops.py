@@ -139,6 +139,23 @@ def _shuffles() -> None:
             breaks=("constant 5", "constant 6"),
         )
     )
+    PROGRAMS.append(
+        Program(
+            name="gpu_subgroup_broadcast_2d",
+            op="gpu.subgroup_broadcast of a vector of two dimensions",
+            body="""%j = arith.muli %i, %c2 : index
+    %f = vector.load %in[%j] : memref<?xf32>, vector<2xf32>
+    %x = vector.shape_cast %f : vector<2xf32> to vector<2x1xf32>
+    %l = arith.constant 3 : i32
+    %b = gpu.subgroup_broadcast %x, specific_lane %l : vector<2x1xf32>
+    %v = vector.shape_cast %b : vector<2x1xf32> to vector<2xf32>
+    vector.store %v, %out[%j] : memref<?xf32>, vector<2xf32>""",
+            args={"in": given, "out": np.zeros_like(given)},
+            expect={"out": given.reshape(_COUNT, 2)[np.arange(_COUNT) // LANES * LANES + 3].ravel()},
+            block=_COUNT,
+            breaks=("constant 3", "constant 4"),
+        )
+    )
 
 
 def _rotations() -> None:
