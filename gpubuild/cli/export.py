@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
+import tempfile
 from pathlib import Path
 from typing import cast
 
@@ -51,8 +52,31 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _write(name: str, step: Step, folder: Path) -> Path:
-    if folder.exists():
-        shutil.rmtree(folder)
+    """Make the export beside ``folder`` and have its files take the places of those there.
+
+    One by one and never without one: an export that a build tool asks for happens while the same
+    build compiles the runtime's sources, or links the objects, of the last one.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as fresh:
+        _fill(name, step, Path(fresh))
+        _take_over(Path(fresh), folder)
+    return folder / RECIPE
+
+
+def _take_over(fresh: Path, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        if not (fresh / path.name).exists() or path.is_dir() != (fresh / path.name).is_dir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    for path in fresh.iterdir():
+        if path.is_dir():
+            _take_over(path, folder / path.name)
+        else:
+            path.replace(folder / path.name)
+
+
+def _fill(name: str, step: Step, folder: Path) -> None:
     runtime = folder / _RUNTIME
     runtime.mkdir(parents=True)
     for path in sorted(RUNTIME_DIR.iterdir()):
@@ -73,7 +97,6 @@ def _write(name: str, step: Step, folder: Path) -> Path:
     recipe = folder / RECIPE
     recipe.write_text(_recipe(name, step, objects, archives))
     recipe.chmod(0o755)
-    return recipe
 
 
 def _free_name(path: Path, folder: Path) -> str:

@@ -77,9 +77,9 @@ EXTRA = {
     "call": "func.func @h(%x: f32) -> f32 { %r = arith.mulf %x, %x : f32\n return %r : f32 }",
     "constant table": 'memref.global "private" constant @tab : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>',
 }
+CONSTRUCTS["assert"] = '%c = arith.cmpi ult, %i, %i : index\ncf.assert %c, "bad"'
 NVIDIA_ONLY = {
     "printf": 'gpu.printf "hi %d\\n", %n : i32',
-    "assert": '%c = arith.cmpi ult, %i, %i : index\ncf.assert %c, "bad"',
     "math f32": "%b = math.sin %x : f32\n%c = math.powf %b, %x : f32\n%r = math.erf %c : f32" + STORE,
     "math f64": "%d = arith.extf %x : f32 to f64\n%e = math.exp %d : f64\n%p = math.powf %e, %d : f64\n"
     "%t = math.tanh %p : f64\n%r = arith.truncf %t : f64 to f32" + STORE,

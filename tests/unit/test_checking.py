@@ -22,7 +22,7 @@ def check(folder: Path, script: str, expected: str | None = None) -> Check:
     if expected is not None:
         file = folder / "expected.txt"
         file.write_text(expected)
-    return check_program("saxpy", program(folder, script), file)
+    return check_program("saxpy", [program(folder, script)], file)
 
 
 def test_a_good_run(tmp_path: Path) -> None:

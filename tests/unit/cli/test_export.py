@@ -1,0 +1,34 @@
+"""Export: a new one takes the place of the last while something may be reading that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpubuild.cli.export import _take_over
+
+
+def tree(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_files_are_replaced_one_by_one_and_others_go(tmp_path: Path) -> None:
+    last = tree(tmp_path / "last", {"link.sh": "1", "runtime/a.c": "a", "old/b.c": "b", "kind": "file"})
+    reader = os.open(last / "runtime", os.O_RDONLY | os.O_DIRECTORY)
+    fresh = tree(tmp_path / "fresh", {"link.sh": "2", "runtime/a.c": "a", "kind/c.c": "c"})
+    _take_over(fresh, last)
+    found = {str(p.relative_to(last)): p.read_text() for p in last.rglob("*") if p.is_file()}
+    assert found == {"link.sh": "2", "runtime/a.c": "a", "kind/c.c": "c"}
+    try:  # a folder that is made anew would be empty for who has the old one open
+        assert os.listdir(reader) == ["a.c"]
+    finally:
+        os.close(reader)
+
+
+def test_a_first_one(tmp_path: Path) -> None:
+    _take_over(tree(tmp_path / "fresh", {"runtime/a.c": "a"}), tmp_path / "folder")
+    assert (tmp_path / "folder/runtime/a.c").read_text() == "a"
