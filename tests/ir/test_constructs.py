@@ -72,12 +72,12 @@ CONSTRUCTS = {
     + STORE,
     "ceiling division": "%q = arith.ceildivsi %n, %n : i32\n%r = arith.sitofp %q : i32 to f32" + STORE,
     "poison": "%r = ub.poison : f32" + STORE,
+    "assert": '%c = arith.cmpi ult, %i, %i : index\ncf.assert %c, "bad"',
 }
 EXTRA = {
     "call": "func.func @h(%x: f32) -> f32 { %r = arith.mulf %x, %x : f32\n return %r : f32 }",
     "constant table": 'memref.global "private" constant @tab : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>',
 }
-CONSTRUCTS["assert"] = '%c = arith.cmpi ult, %i, %i : index\ncf.assert %c, "bad"'
 NVIDIA_ONLY = {
     "printf": 'gpu.printf "hi %d\\n", %n : i32',
     "math f32": "%b = math.sin %x : f32\n%c = math.powf %b, %x : f32\n%r = math.erf %c : f32" + STORE,

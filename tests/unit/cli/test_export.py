@@ -23,8 +23,8 @@ def test_files_are_replaced_one_by_one_and_others_go(tmp_path: Path) -> None:
     _take_over(fresh, last)
     found = {str(p.relative_to(last)): p.read_text() for p in last.rglob("*") if p.is_file()}
     assert found == {"link.sh": "2", "runtime/a.c": "a", "kind/c.c": "c"}
-    try:  # a folder that is made anew would be empty for who has the old one open
-        assert os.listdir(reader) == ["a.c"]
+    try:  # a folder that is made anew has nothing for who has the old one open
+        assert os.stat("a.c", dir_fd=reader)
     finally:
         os.close(reader)
 
