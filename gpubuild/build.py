@@ -149,7 +149,7 @@ class Builder:
         self._store = store
         self._executor = executor
         self._work = WorkArea(layout.private / "work")
-        self._state = BuildState(layout.state_file, layout.root)
+        self.state = self._state = BuildState(layout.state_file, layout.root)
         self._runner = StepRunner(
             toolchain=toolchain,
             store=store,
@@ -236,14 +236,17 @@ class Builder:
             if _without_count(warning) not in told:
                 self._listener.on_event(BuildWarning(message=warning))
 
-    def scan(self, names: tuple[str, ...] | None = None) -> Plan:
+    def scan(self, names: tuple[str, ...] | None = None, *, run: bool = True) -> Plan:
         """Run the steps that tell what the modules are, and return the full plan.
 
         ``names`` are programs, by default those of the options; later calls may name others.
-        Raises the first ``StepError`` when a source cannot be read as it is.
+        Raises the first ``StepError`` when a source cannot be read as it is. Without ``run`` the
+        modules are those that were found last; raises ``OSError`` when they are not there.
         """
         programs = self._planner.choose_programs(self._options.programs if names is None else names)
         plan = self._planner.scan_plan(programs)
+        if not run:
+            return self._full_plan(programs, plan)
         self._run(plan, dry_run=False)
         if any(self._reports[s].status is not Status.UP_TO_DATE for s in plan.steps):
             self._save_state()  # SCons asks for each program in turn
@@ -269,9 +272,9 @@ class Builder:
                 report = self._runner.fail(step, error, started=started, workdir=workdir)
         if report is None:
             wait([future])
-            with self._lock:
-                report = collect(self._runner, prepared, future, workdir)
         with self._lock:
+            if report is None:
+                report = collect(self._runner, prepared, future, workdir)
             self._note(report)
         return report
 

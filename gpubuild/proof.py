@@ -6,6 +6,7 @@ tools, and those count only when they have not changed since the build began.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from typing import Any
 
 from gpubuild import receipt
 from gpubuild.graph.plan import Plan
+from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step
@@ -23,6 +25,25 @@ from gpubuild.toolchain.find import Toolchain
 
 _DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)
 _CLOCK_SLACK_SECONDS = 1.0
+
+
+def load_witnessed(file: Path) -> tuple[Project, Witness | None]:
+    """The project, and a witness that saw the very bytes it was loaded from.
+
+    Raises ``ConfigError`` with every mistake in the file.
+    """
+    from gpubuild.config.load import load_project, loads
+
+    try:
+        at = time.time_ns()
+        before = receipt.stat_of(file)
+        data = file.read_bytes()
+        unchanged = receipt.stat_of(file) == before
+    except OSError:
+        return load_project(file), None  # to say what is wrong with it
+    known = (before, at, digest_bytes(data))
+    witness = Witness((os.path.abspath(file), known)) if unchanged else None  # noqa: PTH100 - as loads()
+    return loads(data, file), witness
 
 
 class Witness:
@@ -83,6 +104,35 @@ class Witness:
         """The receipt's bytes, or ``None`` when something stands against one."""
         if not report.ok or report.warnings or any(s.status not in _DONE for s in report.steps):
             return None
+        return self.prove(
+            request=request,
+            project=project,
+            plan=plan,
+            state=state,
+            toolchain=toolchain,
+            facts={
+                "steps": len(report.steps),
+                "programs": [[name, str(path)] for name, path in report.executables.items()],
+                "warnings": list(dict.fromkeys(w for step in report.steps for w in step.warnings)),
+            },
+            show={"steps": [_shown(report_step) for report_step in report.steps]},
+        )
+
+    def prove(
+        self,
+        *,
+        request: receipt.Request,
+        project: Project,
+        plan: Plan,
+        state: BuildState,
+        toolchain: Toolchain,
+        facts: dict[str, Any],
+        show: dict[str, Any],
+    ) -> bytes | None:
+        """A proof that all that ``plan`` rests on and makes is as ``state`` has it.
+
+        ``facts`` and ``show`` come with it. ``None`` when something stands against one.
+        """
         passed_ns = time.time_ns() - self._began_ns
         if abs(passed_ns / 1e9 - (time.monotonic() - self._began)) > _CLOCK_SLACK_SECONDS:
             return None  # the clock was set meanwhile: times prove nothing
@@ -113,9 +163,7 @@ class Witness:
             "request": request,
             "scene": self._scene,
             "boot": self._boot if self._native else "",
-            "steps": len(report.steps),
-            "programs": [[name, str(path)] for name, path in report.executables.items()],
-            "warnings": list(dict.fromkeys(w for step in report.steps for w in step.warnings)),
+            **facts,
             "files": receipt.pack_files(files),
             "doubtful": sorted(p for p, (stat, at, _) in files.items() if not receipt.is_settled(stat, at)),
             "executables": sorted(
@@ -126,7 +174,7 @@ class Witness:
             ),
             "absent": sorted(absent),
         }
-        return receipt.dumps(check, {"steps": [_shown(report_step) for report_step in report.steps]})
+        return receipt.dumps(check, show)
 
     def _may_have_vanished(self, path: Path) -> bool:
         """Whether a path that is not there may have been when the build began."""

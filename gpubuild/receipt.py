@@ -126,7 +126,8 @@ def pack_files(known: dict[str, Known]) -> dict[str, Any]:
 class Receipt:
     """A receipt that was read; see :func:`read`."""
 
-    def __init__(self, check: dict[str, Any], show: bytes) -> None:
+    def __init__(self, path: str, check: dict[str, Any], show: bytes) -> None:
+        self._path = path
         self._check = check
         self._show = show
 
@@ -188,7 +189,7 @@ class Receipt:
         self._check["files"] = pack_files(known)
         self._check["doubtful"] = sorted(still_doubtful)
         try:  # noqa: SIM105 - contextlib is not imported yet
-            write(path_for(self._check["request"]), dumps(self._check, json.loads(self._show)))
+            write(self._path, dumps(self._check, json.loads(self._show)))
         except OSError:
             pass  # then the next check reads the files again
         return True
@@ -205,7 +206,7 @@ def read(path: str) -> Receipt | None:
     if head != f"{_FORMAT} {crc32(body):08x}".encode():
         return None
     check, _, show = body.partition(b"\n")
-    return Receipt(json.loads(check), show)
+    return Receipt(path, json.loads(check), show)
 
 
 def _changed(folders: dict[str, Any]) -> Iterable[str]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.document import build_document, dump, error_document
@@ -15,14 +12,9 @@ from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.cli.project import build_folder, shown
 from gpubuild.cli.trace import Tracer
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
-from gpubuild.model.digest import digest_bytes
 from gpubuild.model.goal import Goal
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
-from gpubuild.receipt import stat_of
-
-if TYPE_CHECKING:
-    from gpubuild.proof import Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +54,9 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
     Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``; failures of steps are in
     the report and were shown.
     """
-    project, witness = _load_witnessed(options.file)
+    from gpubuild.proof import load_witnessed
+
+    project, witness = load_witnessed(options.file)
     if goal is not Goal.EXECUTABLE:
         witness = None  # a receipt says that executables are there
     if options.trace and not options.trace.absolute().parent.is_dir():
@@ -95,23 +89,6 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
     for warning in report.warnings:
         console.warning(warning)
     return Outcome(project=project, build_dir=request.build_dir, report=report)
-
-
-def _load_witnessed(file: Path) -> tuple[Project, Witness | None]:
-    """The project, and a witness that saw the very bytes it was loaded from."""
-    from gpubuild.config.load import load_project, loads
-    from gpubuild.proof import Witness
-
-    try:
-        at = time.time_ns()
-        before = stat_of(file)
-        data = file.read_bytes()
-        unchanged = stat_of(file) == before
-    except OSError:
-        return load_project(file), None  # to say what is wrong with it
-    known = (before, at, digest_bytes(data))
-    witness = Witness((os.path.abspath(file), known)) if unchanged else None  # noqa: PTH100 - as loads()
-    return loads(data, file), witness
 
 
 def exit_code(report: BuildReport) -> int:

@@ -5,58 +5,99 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
+from gpubuild import receipt
 from gpubuild.build import Builder, BuildOptions, open_builder
-from gpubuild.config.load import load_project
+from gpubuild.errors import GpubuildError, StepError
 from gpubuild.events import BuildWarning, Event
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.model.project import Project
-from gpubuild.model.result import StepReport
-from gpubuild.model.step import Step
+from gpubuild.model.step import Step, StepKind
+from gpubuild.proof import load_witnessed
+from gpubuild.scons import sketch
+from gpubuild.scons.describing import node_of
+from gpubuild.scons.linking import link_too
+from gpubuild.scons.node import Node
 from gpubuild.settings import Settings
+from gpubuild.state import StepRecord
 
 _ABSENT = "absent"
+_SCANNED = frozenset({StepKind.OUTLINE, StepKind.PREPROCESS})  # their outputs decide what the nodes are
+
+
+def changed(what: str) -> StepError:
+    """What to say when the plan is no longer the one that SCons has."""
+    return StepError(f"{what}: the project has changed since scons began", hint="run scons again")
 
 
 class Session:
-    """A project, its builder, and the steps that already are SCons nodes.
+    """A project, its builder, and the steps of the programs that were asked for.
 
-    The builder holds the build folder's lock and its worker processes until SCons ends.
+    The builder holds the build folder's lock and its worker processes until SCons ends. Then a
+    sketch is left, if everything is up to date.
     """
 
-    def __init__(self, file: Path, build_dir: Path, jobs: int, *, use_cache: bool = True) -> None:
-        self.project: Project = load_project(file)
-        self.layout = Layout(root=self.project.root, build_dir=build_dir)
-        self.known: set[str] = set()  # ids of steps that have nodes
+    def __init__(self, file: str, build_dir: str, jobs: int, *, use_cache: bool = True) -> None:
+        self.project: Project
+        self.project, self._witness = load_witnessed(Path(file))
+        self._file, self._build_dir = file, build_dir
+        self.layout = Layout(root=self.project.root, build_dir=Path(build_dir))
         settings = Settings.from_environ()
         self._fingerprints: dict[str, str] = {}
-        self._plans: dict[str, Plan] = {}
+        self._programs: dict[str, list[Node]] = {}
+        self._steps: dict[str, Step] = {}
+        self._nodes: dict[str, Node] = {}
+        self._scanned: dict[str, StepRecord | None] = {}  # as they were when their nodes were made
+        self._links_more = False  # an executable has objects of other builders
         self._told: set[str] = set()
         self._printing = threading.Lock()
         self._open = ExitStack()
-        request = BuildOptions(build_dir=build_dir, jobs=jobs, use_cache=use_cache)
-        self._builder: Builder = self._open.enter_context(open_builder(self.project, settings, request, self))
+        request = BuildOptions(build_dir=Path(build_dir), jobs=jobs, use_cache=use_cache)
+        self._builder: Builder = self._open.enter_context(
+            open_builder(self.project, settings, request, self, witness=self._witness)
+        )
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Save what was learnt, stop the workers, drop the lock."""
+        """Save what was learnt, leave a sketch, stop the workers, drop the lock."""
         try:
             self._builder.save()
+            self._leave_sketch()
         finally:
             self._open.close()
 
-    def plan(self, program: str) -> Plan:
-        """The steps of one program. Raises ``UsageError`` and ``StepError``."""
-        if program not in self._plans:
-            self._plans[program] = self._builder.scan((program,))
-        return self._plans[program]
+    def nodes(self, program: str, *, as_sketched: bool = False) -> list[Node]:
+        """The steps of one program, producers first. Raises ``UsageError`` and ``StepError``.
 
-    def run(self, step: Step) -> StepReport:
-        """Bring a step up to date; called from SCons' job threads."""
-        return self._builder.run_step(step)
+        With ``as_sketched`` no source is looked at, for builders may be at work on some: a sketch
+        has proved, when SCons began, that the modules found last are those that there are.
+        """
+        if program not in self._programs:
+            try:
+                plan = self._builder.scan((program,), run=not as_sketched)
+            except OSError as error:
+                raise changed(program) from error
+            for step_id, step in plan.steps.items():
+                if step_id not in self._steps:
+                    self._add(step)
+            self._programs[program] = [self._nodes[step_id] for step_id in plan.order()]
+        return self._programs[program]
+
+    def link_too(self, node: Node, objects: list[Any]) -> Node:
+        """The link step with more to link; ``objects`` are nodes of SCons."""
+        self._links_more = True
+        self._add(link_too(self._steps[node.id], objects))
+        return self._nodes[node.id]
+
+    def run(self, node: Node) -> GpubuildError | None:
+        """Bring a step up to date; called from SCons' job threads. What went wrong is returned."""
+        if self._nodes.get(node.id) != node:
+            return changed(node.title)
+        return self._builder.run_step(self._steps[node.id]).error
 
     def fingerprints(self, step: Step) -> list[tuple[str, str]]:
         """Name and digest of every tool whose change must rebuild the step."""
@@ -70,29 +111,42 @@ class Session:
                     self._told.add(event.message)
                     print(f"gpubuild: warning: {event.message}", file=sys.stderr)
 
+    def _add(self, step: Step) -> None:
+        if step.kind in _SCANNED:
+            self._scanned[step.id] = self._builder.state.record(step.id)
+        self._steps[step.id] = step
+        self._nodes[step.id] = node_of(self, step)
+
+    def _leave_sketch(self) -> None:
+        """Let the next SCons have its nodes without planning. Failing to is no failure."""
+        data = None
+        records = [self._builder.state.record(step_id) for step_id in self._scanned]
+        # A source may have been edited, and split again, after its nodes were made.
+        same = all(
+            now is not None and before is not None and (now.key, now.result) == (before.key, before.result)
+            for before, now in zip(self._scanned.values(), records, strict=True)
+        )
+        if same and self._witness is not None and not self._links_more:
+            warnings = dict.fromkeys(w for record in records if record for w in record.result.warnings)
+            folders = (str(s.dynamic_dir) for s in self._steps.values() if s.dynamic_dir)
+            data = self._witness.prove(
+                request=sketch.request(self._file, self._build_dir),
+                project=self.project,
+                plan=Plan(self._steps.values()),
+                state=self._builder.state,
+                toolchain=self._builder.toolchain,
+                facts={"steps": len(self._steps), "programs": [], "warnings": list(warnings)},
+                show=sketch.document(self.project.programs, self._programs, folders),
+            )
+        path = sketch.path_for(self._build_dir)
+        with suppress(OSError):
+            if data is not None:
+                receipt.write(path, data)
+            else:
+                Path(path).unlink(missing_ok=True)
+
     def _fingerprint(self, name: str) -> str:
         if name not in self._fingerprints:
             tool = self._builder.toolchain.find(name)
             self._fingerprints[name] = tool.fingerprint if tool else _ABSENT
         return self._fingerprints[name]
-
-
-_sessions: dict[Path, Session] = {}
-
-
-def open_session(file: Path, build_dir: Path, jobs: int, *, use_cache: bool) -> Session:
-    """The session of ``build_dir``, opened on first use.
-
-    Raises ``ConfigError`` and ``UsageError``, also when two project files share a build folder.
-    """
-    from gpubuild.errors import UsageError
-
-    session = _sessions.get(build_dir)
-    if session is None:
-        session = _sessions[build_dir] = Session(file, build_dir, jobs, use_cache=use_cache)
-    if session.project.file != file:
-        raise UsageError(
-            f"{file} and {session.project.file} would both build in {build_dir}",
-            hint="give one of them another folder: env.GpuProgram(…, GPUBUILD_DIR='build2')",
-        )
-    return session

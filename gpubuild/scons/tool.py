@@ -14,22 +14,18 @@ Construction variables: ``GPUBUILD_DIR`` is the build folder (default ``#build``
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gpubuild.errors import EXIT_USAGE, GpubuildError
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import Input, Step, StepKind
-from gpubuild.scons.action import SIGNATURE, StepAction, signature
-from gpubuild.scons.session import Session, open_session
+from gpubuild.scons.action import SIGNATURE, StepAction
+from gpubuild.scons.front import Front, front_of
+from gpubuild.scons.node import LINK, Node
 
 PROJECT_FILE = "targets.yaml"
-_CXX = frozenset({".cpp", ".cc", ".cxx", ".C", ".c++"})
 
 
 def generate(env: Any, **_: object) -> None:  # noqa: ANN401 - SCons has no types
@@ -59,25 +55,24 @@ def gpu_program(
     """
     if variables:
         env = env.Override(variables)
-    session = _session(env, project)
-    return _add_program(env, session, name, env.arg2nodes(objects, env.fs.File))
+    front = _front(env, project)
+    return _add_program(env, front, name, env.arg2nodes(objects, env.fs.File))
 
 
 def gpu_programs(env: Any, project: Any = PROJECT_FILE, **variables: Any) -> dict[str, Any]:  # noqa: ANN401
     """The executables of all programs of ``project``, by name, in file order."""
     if variables:
         env = env.Override(variables)
-    session = _session(env, project)
-    return {name: _add_program(env, session, name, []) for name in session.project.programs}
+    front = _front(env, project)
+    return {name: _add_program(env, front, name, []) for name in front.programs()}
 
 
-def _session(env: Any, project: Any) -> Session:  # noqa: ANN401
+def _front(env: Any, project: Any) -> Front:  # noqa: ANN401
     file = env.File(project)
-    folder = Path(env.Dir(env["GPUBUILD_DIR"]).abspath)
     try:
-        return open_session(
-            Path(file.srcnode().abspath),
-            folder,
+        return front_of(
+            file.srcnode().abspath,
+            env.Dir(env["GPUBUILD_DIR"]).abspath,
             int(env.GetOption("num_jobs")),
             use_cache=bool(env["GPUBUILD_CACHE"]),
         )
@@ -85,71 +80,33 @@ def _session(env: Any, project: Any) -> Session:  # noqa: ANN401
         _stop(error)
 
 
-def _add_program(env: Any, session: Session, name: str, objects: list[Any]) -> Any:  # noqa: ANN401
+def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any:  # noqa: ANN401
     try:
-        plan = session.plan(name)
+        nodes = front.nodes(name)
+        for node in nodes:
+            if node.id not in front.known:
+                front.known.add(node.id)
+                _add_node(env, front, front.link(node, objects) if objects and node.kind == LINK else node)
     except GpubuildError as error:
         if not env.GetOption("clean"):
             _stop(error)
         # What cannot be planned can still be cleaned, as far as it is known.
-        executable = env.File(str(session.layout.executable(name)))
-        env.Clean(executable, [executable, env.Dir(str(session.layout.program_dir(name)))])
+        layout = front.session().layout
+        executable = env.File(str(layout.executable(name)))
+        env.Clean(executable, [executable, env.Dir(str(layout.program_dir(name)))])
         return [executable]
-    for step_id in plan.order():
-        if step_id not in session.known:
-            session.known.add(step_id)
-            step = plan.steps[step_id]
-            _add_step(env, session, _link_too(step, objects) if step.kind is StepKind.LINK else step)
-    return env.arg2nodes([str(plan.executable(name).output_path("executable"))], env.fs.File)
+    (executable,) = (node.targets[0] for node in nodes if node.kind == LINK)
+    return env.arg2nodes([executable], env.fs.File)
 
 
-def _link_too(step: Step, objects: list[Any]) -> Step:
-    """The link step with more to link, as if it had been listed last under ``sources:``."""
-    params = step.params
-    assert isinstance(params, LinkParams)  # noqa: S101
-    first = len(step.inputs)
-    added = tuple(
-        Input(
-            name=f"{'archive' if node.get_suffix() == '.a' else 'object'}.{first + number}",
-            path=Path(node.abspath),
-        )
-        for number, node in enumerate(objects)
-    )
-    # The runtime stays last: objects need it.
-    step = replace(step, inputs=(*step.inputs[:-1], *added, step.inputs[-1]))
-    if any(source.get_suffix() in _CXX for node in objects for source in node.sources):
-        tools = tuple("cxx" if tool == "cc" else tool for tool in step.tools)
-        step = replace(step, params=replace(params, cxx=True), tools=tools)
-    return step
-
-
-def _add_step(env: Any, session: Session, step: Step) -> None:  # noqa: ANN401
-    targets = [env.File(str(path)) for path in _output_paths(step)]
-    # Inputs outside the key only improve messages: they come from steps that are inputs anyway.
-    sources = [env.File(str(item.path)) for item in step.inputs if item.in_key]
-    action = env.Action(StepAction(session, step), varlist=[SIGNATURE])
-    made = env.Command(targets, sources, action, **{SIGNATURE: signature(session, step)})
-    env.Depends(made, [env.File(path) for path in _headers(step)])
+def _add_node(env: Any, front: Front, node: Node) -> None:  # noqa: ANN401
+    targets = [env.File(path) for path in node.targets]
+    sources = [env.File(path) for path in node.sources]
+    action = env.Action(StepAction(front, node), varlist=[SIGNATURE])
+    made = env.Command(targets, sources, action, **{SIGNATURE: node.signature})
+    env.Depends(made, [env.File(path) for path in node.headers])
     # SCons must not delete the files first: the step itself knows which of them are still right.
     env.Precious(made)
-
-
-def _output_paths(step: Step) -> list[Path]:
-    if step.dynamic_dir is None:
-        return [output.path for output in step.outputs]
-    # Planning has just run the step, so that its outputs are there to be listed.
-    return sorted(step.dynamic_dir.iterdir())
-
-
-def _headers(step: Step) -> list[str]:
-    """The files a C source includes, as the preprocessor told while the project was planned."""
-    if step.kind is not StepKind.PREPROCESS:
-        return []
-    try:
-        found = json.loads(step.output_path("deps").read_text())
-    except (OSError, ValueError):
-        return []
-    return [str(path) for path in found if isinstance(path, str) and Path(path).is_absolute()]
 
 
 def _stop(error: GpubuildError) -> NoReturn:

@@ -9,10 +9,11 @@ import pytest
 
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams, LinkParams, OutlineParams, RuntimeParams
-from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import Kind
-from gpubuild.scons.action import StepAction, describe, signature
+from gpubuild.scons.action import StepAction
+from gpubuild.scons.describing import describe, node_of, signature
+from gpubuild.scons.node import Node
 
 PARAMS = CompileParams(module="k", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
 STEP = Step(
@@ -36,12 +37,13 @@ class FakeSession:
     def fingerprints(self, step: Step) -> list[tuple[str, str]]:
         return [(name, self.ptxas) for name in step.tools]
 
-    def run(self, step: Step) -> StepReport:
-        self.ran.append(step.id)
-        status = Status.FAILED if self.error else Status.RAN
-        return StepReport(
-            id=step.id, kind=step.kind, program="", module="", target="", status=status, error=self.error
-        )
+    def run(self, node: Node) -> StepError | None:
+        self.ran.append(node.id)
+        return self.error
+
+
+def action(session: FakeSession, step: Step = STEP) -> StepAction:
+    return StepAction(session, node_of(session, step))
 
 
 def test_signature_covers_options_and_tools() -> None:
@@ -82,11 +84,11 @@ def test_dollars_are_not_variables_of_scons() -> None:
 def test_what_is_printed(change: dict, text: str) -> None:
     step = replace(STEP, **change)
     assert describe(step) == text
-    assert StepAction(FakeSession(), step).strfunction([], [], None) == f"gpubuild: {text}"
+    assert action(FakeSession(), step).strfunction([], [], None) == f"gpubuild: {text}"
 
 
 def test_explanations_name_the_step_and_its_options() -> None:
-    name = StepAction(FakeSession(), STEP).__name__
+    name = action(FakeSession()).__name__
     assert "compile @k for old_gpu (p): " in name
     assert "chip='sm_60'" in name
     assert "ptxas=aaaaaaaaaaaa " in name
@@ -94,10 +96,10 @@ def test_explanations_name_the_step_and_its_options() -> None:
 
 def test_running(capsys: pytest.CaptureFixture[str]) -> None:
     session = FakeSession()
-    assert StepAction(session, STEP)([], [], None) == 0
+    assert action(session)([], [], None) == 0
     assert session.ran == ["p/compile/k/old_gpu"]
     failing = FakeSession(error=StepError("it broke", hint="mend it"))
-    assert StepAction(failing, STEP)([], [], None) == 1
+    assert action(failing)([], [], None) == 1
     assert capsys.readouterr().err == "gpubuild: error: it broke\n  hint: mend it\n"
 
 
