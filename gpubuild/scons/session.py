@@ -52,6 +52,7 @@ class Session:
         self._steps: dict[str, Step] = {}
         self._nodes: dict[str, Node] = {}
         self._scanned: dict[str, StepRecord | None] = {}  # as they were when their nodes were made
+        self._planned = False  # a program that no sketch had
         self._links_more = False  # an executable has objects of other builders
         self._told: set[str] = set()
         self._printing = threading.Lock()
@@ -77,6 +78,7 @@ class Session:
         has proved, when SCons began, that the modules found last are those that there are.
         """
         if program not in self._programs:
+            self._planned = self._planned or not as_sketched
             try:
                 plan = self._builder.scan((program,), run=not as_sketched)
             except OSError as error:
@@ -119,6 +121,8 @@ class Session:
 
     def _leave_sketch(self) -> None:
         """Let the next SCons have its nodes without planning. Failing to is no failure."""
+        if not (self._planned or self._links_more):
+            return  # the sketch that SCons began with stays: it proves by content
         data = None
         records = [self._builder.state.record(step_id) for step_id in self._scanned]
         # A source may have been edited, and split again, after its nodes were made.
