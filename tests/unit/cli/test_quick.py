@@ -31,7 +31,8 @@ PIECES = (
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_arguments_mean_what_the_parser_says(count: int) -> None:
     understood = 0
-    for pieces in itertools.product(PIECES, repeat=count):
+    stride = 7 if count == 3 else 1  # no factor of the number of pieces: each meets each
+    for pieces in itertools.islice(itertools.product(PIECES, repeat=count), 0, None, stride):
         arguments = [argument for piece in pieces for argument in piece]
         found = quick.parse(arguments)
         if found is None:
@@ -51,7 +52,7 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
         assert found.flags == flags, arguments
         assert not options.dry_run
         assert options.trace is None
-    assert understood >= 15**count / 2
+    assert understood >= 15**count / 2 / stride
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,7 @@ def test_the_document_is_that_of_the_whole_command(tmp_path: Path, monkeypatch: 
         "steps": [[s.id, s.kind.value, s.module, s.target, list(map(str, s.outputs))] for s in report.steps]
     }
     found = receipt.Receipt(
+        "",
         {"steps": 2, "programs": [["a", str(tmp_path / "build/a")]], "warnings": []},
         json.dumps(show).encode(),
     )
