@@ -149,12 +149,12 @@ class Builder:
         self._store = store
         self._executor = executor
         self._work = WorkArea(layout.private / "work")
-        self.state = self._state = BuildState(layout.state_file, layout.root)
+        self.state = BuildState(layout.state_file, layout.root)
         self._runner = StepRunner(
             toolchain=toolchain,
             store=store,
             executor=executor,
-            state=self._state,
+            state=self.state,
             work=self._work,
             root=layout.root,
             project_file=project.file,
@@ -212,7 +212,7 @@ class Builder:
         )
         self._told = report.warnings
         if not self._options.dry_run:
-            self._log.append(plan, report, self._state.record, self._executor.workers)
+            self._log.append(plan, report, self.state.record, self._executor.workers)
         if self._witness is not None and not self._options.dry_run:
             self._witness.leave_receipt(
                 request=request_of(
@@ -224,7 +224,7 @@ class Builder:
                 project=self._project,
                 plan=plan,
                 report=report,
-                state=self._state,
+                state=self.state,
                 toolchain=self.toolchain,
             )
         return report
@@ -291,7 +291,7 @@ class Builder:
         return self._explain_alone(step)
 
     def _explain_alone(self, step: Step) -> Explanation:
-        record = self._state.record(step.id)
+        record = self.state.record(step.id)
         if record is None and any(i.producer and not i.path.exists() for i in step.inputs):
             return Explanation(step=step.id, status=Status.WOULD_RUN, state="first build", why="", rows=())
         prepared = self._runner.prepare(step)
@@ -299,7 +299,7 @@ class Builder:
         versions = {**prepared.versions}
 
         def version(fingerprint: str) -> str:
-            return versions.get(fingerprint) or self._state.version(fingerprint)
+            return versions.get(fingerprint) or self.state.version(fingerprint)
 
         up_to_date = report.status is Status.UP_TO_DATE
         before = {**record.parts, **(record.before if up_to_date else {})} if record else None
@@ -327,7 +327,7 @@ class Builder:
         ):
             return
         built = [program.name for program in programs]
-        remove_leftovers(self._state, layout=self._layout, project=self._project, plan=plan, built=built)
+        remove_leftovers(self.state, layout=self._layout, project=self._project, plan=plan, built=built)
 
     def _broken(self, plan: Plan) -> bool:
         """Whether a step of ``plan`` has failed."""
@@ -372,7 +372,7 @@ class Builder:
 
         folder = self._store.directory
         return record_build(
-            folder, self._project.programs, plan.steps, reports, self._state.record, self._store.notes
+            folder, self._project.programs, plan.steps, reports, self.state.record, self._store.notes
         )
 
     def _note(self, report: StepReport) -> None:
@@ -385,7 +385,7 @@ class Builder:
 
     def _save_state(self) -> None:
         try:
-            self._state.save()
+            self.state.save()
         except OSError as error:
             self._listener.on_event(
                 BuildWarning(
