@@ -11,6 +11,7 @@ from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.library_calls import call_libraries_directly
+from gpubuild.engine.matrices import expand_matrices
 from gpubuild.engine.module_index import kernel_functions, module_dialect
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
@@ -77,7 +78,16 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
         if params.passes:
             mlir.run_passes(module, params.passes, source=source)
         else:
-            rewrite.prepare(module, _machine(params), source=source)
+            machine = _machine(params)
+            if not machine.multiplies_matrices:
+                expand_matrices(
+                    module.operation,
+                    lanes=machine.subgroup_size,
+                    target=machine.name,
+                    source=source,
+                    kind=params.kind,
+                )
+            rewrite.prepare(module, machine, source=source)
             _convert(module, params, source)
         if params.debug:
             scope = f"ensure-debug-info-scope-on-llvm-func{{emission-kind={_DEBUG_KINDS[params.kind]}}}"

@@ -3,6 +3,7 @@
 Every value of type ``!gpu.mma_matrix`` becomes a vector, the fragment of engine.matrix_tiles that its
 lane holds, so that loops, branches and calls carry it like any other. What a lane does on its
 fragments needs no other lane; only accesses to memory must keep their order (engine.matrix_order).
+The same code serves CPUs, NVIDIA chips before sm_70 and AMD chips; only how lanes wait differs.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ from gpubuild.engine.matrix_code import EXPANSIONS, FUNCTIONS, MatrixOp
 from gpubuild.engine.matrix_order import LOAD, STORE, find_waits
 from gpubuild.engine.matrix_tiles import Fragment, MatrixType, Tiles
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.model.target import Kind
 
 _PREFIX = "gpu.subgroup_mma_"
 _COMPUTE = _PREFIX + "compute"
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 _WAIT = "nvvm.bar.warp.sync"
+_ACQUIRE, _RELEASE = 4, 5  # orderings of llvm.fence
 _WAITS_FOR = "gpubuild.for"  # read by engine.cpu.fission, for its messages
 
 
-def expand_matrices(module: ir.Operation, *, lanes: int, target: str, source: SourceText) -> None:
-    """Rewrite all matrix code of ``module``, for subgroups of ``lanes`` work-items.
+def expand_matrices(
+    module: ir.Operation, *, lanes: int, target: str, source: SourceText, kind: Kind = Kind.CPU
+) -> None:
+    """Rewrite all matrix code of ``module``, for subgroups of ``lanes`` work-items of a ``kind`` of target.
 
     Raises ``StepError`` with a place for each op that cannot be done.
     """
@@ -49,12 +54,13 @@ def expand_matrices(module: ir.Operation, *, lanes: int, target: str, source: So
         )
         for op in found.ops
     ]
+    wait = _wait_in_wave if kind is Kind.ROCDL else _wait
     for function in found.functions:
         waits = find_waits(function)
         for op in waits.before:
-            _wait(Emitter(op), op)
+            wait(Emitter(op), op)
         for op in waits.after:
-            _wait(_behind(op), op)
+            wait(_behind(op), op)
         _check_size(function, lanes)
     for value in found.values:
         fragment = fragments.of(value.type)
@@ -196,6 +202,23 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
 def _wait(emit: Emitter, op: ir.Operation) -> None:
     attributes = {_WAITS_FOR: ir.StringAttr.get(op.name)}
     emit.op(_WAIT, [emit.constant(-1, ir.IntegerType.get_signless(32))], [], attributes)
+
+
+def _wait_in_wave(emit: Emitter, _: ir.Operation) -> None:
+    """AMD's lanes go in step and their accesses keep their order, unless the compiler moves them."""
+    scope = ir.StringAttr.get("wavefront")
+    i64 = ir.IntegerType.get_signless(64)
+    for ordering in (_RELEASE, 0, _ACQUIRE):
+        if ordering:
+            order = {"ordering": ir.IntegerAttr.get(i64, ordering), "syncscope": scope}
+            emit.op("llvm.fence", [], [], order)
+            continue
+        barrier = {
+            "intrin": ir.StringAttr.get("llvm.amdgcn.wave.barrier"),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+        }
+        emit.op("llvm.call_intrinsic", [], [], barrier)
 
 
 def _behind(op: ir.Operation) -> Emitter:

@@ -129,7 +129,7 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
         return messages.printf_refusal(op)
     if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
         return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
-    if op.name.startswith("gpu.subgroup_mma_") and (reason := _matrix_refusal(op, machine)):
+    if op.name.startswith("gpu.subgroup_mma_") and (reason := _matrix_refusal(op)):
         return reason
     if op.name in _CLUSTER_OPS and not machine.clusters:
         return f"'{op.name}' needs clusters of workgroups, which this chip does not have"
@@ -140,11 +140,7 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
     return _narrow_memory(op)
 
 
-def _matrix_refusal(op: ir.Operation, machine: Machine) -> str:
-    if machine.kind is Kind.ROCDL:
-        return f"'{op.name}' is not supported on AMD GPUs; write the matrix operation in the amdgpu dialect"
-    if not machine.multiplies_matrices:
-        return f"'{op.name}' needs matrix units, which NVIDIA chips have from sm_70 on"
+def _matrix_refusal(op: ir.Operation) -> str:
     if op.name == "gpu.subgroup_mma_elementwise":
         function = exchange.last_word(op.attributes["opType"])
         if function not in _MATRIX_FUNCTIONS:

@@ -6,11 +6,9 @@ Those that NVIDIA chips share with CPUs are in subgroup_ops.
 from __future__ import annotations
 
 import numpy as np
-from op_coverage.program import AMD_CHIPS, NVIDIA, NVIDIA_OLD, Program, integers
+from op_coverage.program import NVIDIA, Program, integers
 
 PROGRAMS: list[Program] = []
-_AMD = "is not supported on AMD GPUs; write the matrix operation in the amdgpu dialect"
-_OLD = "needs matrix units, which NVIDIA chips have from sm_70 on"
 _SHAPE = (16, 16)
 
 
@@ -34,7 +32,7 @@ def _add(op: str, name: str, line: str, element: str, inputs: dict[str, np.ndarr
             f"{stored}, memref<16x16x{result}>",
             args={**inputs, "out": np.zeros(_SHAPE, want.dtype)},
             expect={"out": want},
-            refused={NVIDIA_OLD: _OLD, **dict.fromkeys(AMD_CHIPS, _AMD), **refused},
+            refused=refused,
         )
     )
     assert all(value.dtype == kinds[element] for value in inputs.values())
@@ -76,8 +74,10 @@ def _thread_local() -> None:
     _add(
         "gpu.subgroup_mma_extract_thread_local, insert_thread_local",
         "gpu_mma_thread_local",
-        """%c8 = arith.constant 8 : index
-    %D = scf.for %e = %c0 to %c8 step %c1 iter_args(%m = %X) -> ($) {
+        """%c256 = arith.constant 256 : index
+    %lanes = gpu.subgroup_size : index
+    %held = arith.divui %c256, %lanes : index
+    %D = scf.for %e = %c0 to %held step %c1 iter_args(%m = %X) -> ($) {
       %v = gpu.subgroup_mma_extract_thread_local %m[%e] : $ -> f32
       %w = arith.mulf %v, %v : f32
       %n = gpu.subgroup_mma_insert_thread_local %w, %m[%e] : f32, $ -> $

@@ -10,7 +10,7 @@ from op_coverage.gpu_ops import (
     reduction_program,
     reductions,
 )
-from op_coverage.program import AMD_CHIPS, NVIDIA_OLD, Program, floats, integers, to_bf16
+from op_coverage.program import Program, floats, integers, to_bf16
 
 LANES = 32
 PROGRAMS: list[Program] = []
@@ -311,20 +311,12 @@ def _matrices() -> None:
     )
     a, b = a.reshape(16, 16), b.reshape(16, 16)
     c = integers(np.int32, -9, 9, 256).astype(np.float32).reshape(16, 16)
-    refused = {
-        NVIDIA_OLD: "needs matrix units, which NVIDIA chips have from sm_70 on",
-        **dict.fromkeys(
-            AMD_CHIPS, "is not supported on AMD GPUs; write the matrix operation in the amdgpu dialect"
-        ),
-    }
     f16 = {k: f'!gpu.mma_matrix<16x16xf16, "{k}Op">' for k in "AB"}
     f32 = '!gpu.mma_matrix<16x16xf32, "COp">'
     c16 = '!gpu.mma_matrix<16x16xf16, "COp">'
 
     def add(name: str, op: str, body: str, args: dict, want: np.ndarray, **more) -> None:
-        PROGRAMS.append(
-            Program(name=name, op=op, body=body, args=args, expect={"out": want}, refused=refused, **more)
-        )
+        PROGRAMS.append(Program(name=name, op=op, body=body, args=args, expect={"out": want}, **more))
 
     def load(name: str, memref: str, kind: str, memory: str, extra: str = "") -> str:
         return (
