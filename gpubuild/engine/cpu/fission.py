@@ -15,7 +15,7 @@ includes every barrier in divergent control flow, which only fibers can diagnose
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,17 +23,16 @@ from mlir import ir
 
 from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.chunks import open_chunks
+from gpubuild.engine.cpu.control_flow import ControlFlow, owner_of
 from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
-from gpubuild.engine.cpu.item_loops import Extents, ItemLoops, for_loop, if_op, set_operands
+from gpubuild.engine.cpu.item_loops import Extents, ItemLoops
 from gpubuild.engine.cpu.lanes import LaneLoops, Lanes
 from gpubuild.engine.cpu.prepare import most_items, prepare
 from gpubuild.engine.cpu.recompute import Recompute
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
 from gpubuild.engine.cpu.uniformity import (
     BARRIERS,
-    GROUP_OPS,
     ITEM_IDS,
-    WAITS_FOR,
     Uniformity,
     ancestors_of_group_ops,
     is_pure,
@@ -151,18 +150,18 @@ class _Fission:
     def run(self) -> None:
         _ = self.extents
         emit = Emitter(self.end)
-        self._flush(self._block(self.body, emit), emit)
+        self.flush(self.block(self.body, emit), emit)
         for op in reversed(self.body):
             op.erase()
 
     # ---- code that runs once for all work-items ----
 
-    def _block(self, ops: Sequence[ir.Operation], emit: Emitter) -> list[ir.Operation]:
+    def block(self, ops: Sequence[ir.Operation], emit: Emitter) -> list[ir.Operation]:
         """Build ``ops`` where ``emit`` points; gives back the last ones, which no barrier ends."""
         pending: list[ir.Operation] = []
         for op in ops:
             if op.name in BARRIERS:
-                self._flush(pending, emit)
+                self.flush(pending, emit)
                 pending = []
             elif op in self.meets:
                 self._meet(op, pending, emit)
@@ -174,13 +173,14 @@ class _Fission:
         return pending
 
     def _compute_once(self, op: ir.Operation, emit: Emitter) -> None:
-        operands = [self._once(value) for value in op.operands]
+        operands = [self.known(value) for value in op.operands]
         new = emit.copy(op)
         for index, value in enumerate(operands):
             new.operands[index] = value
         self.once.update(zip(op.results, new.results, strict=True))
 
-    def _once(self, value: ir.Value) -> ir.Value:
+    def known(self, value: ir.Value) -> ir.Value:
+        """What a value that is the same for all work-items is in the new code."""
         if value not in self.old:
             return value
         if value not in self.once:
@@ -190,90 +190,14 @@ class _Fission:
     def _meet(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
         if op.name == "gpu.all_reduce":
             slot = self.slots.make(op.operands[0].type)
-            self._flush(pending, emit, op, [(op.operands[0], slot)])
+            self.flush(pending, emit, op, [(op.operands[0], slot)])
             self.once[op.results[0]] = reduce_slot(op, slot, self.extents, emit)
-        elif op.name == "scf.for":
-            self._for(op, pending, emit)
-        elif op.name == "scf.if":
-            self._if(op, pending, emit)
         else:
-            raise CannotFissionError(f"{self._first_meeting(op)} inside {op.name}")
-
-    def _first_meeting(self, op: ir.Operation) -> str:
-        first = next(inner for inner in nested(op) if inner.name in GROUP_OPS)
-        return str(first.attributes[WAITS_FOR].value if WAITS_FOR in first.attributes else first.name)
-
-    def _for(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
-        bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
-        if not all(map(self.uniformity.uniform, bounds)):
-            raise CannotFissionError(f"{self._first_meeting(op)} in a divergent {op.name}")
-        body = op.regions[0].blocks[0]
-        end = terminator(body)
-        counter, *arguments = list(body.arguments)
-        same = [self.uniformity.uniform(argument) for argument in arguments]
-        varying = [a for a, uniform in zip(arguments, same, strict=True) if not uniform]
-        entering = [(v, self.slots.of(a)) for v, a in zip(initial, arguments, strict=True) if a in varying]
-        self._flush(pending, emit, op, entering)
-        for argument, value in zip(arguments, end.operands, strict=True):
-            if argument in varying and self._may_share(argument, value, body):
-                self.slots.share(value, argument)
-        carried = [self._once(v) for v, uniform in zip(initial, same, strict=True) if uniform]
-        attributes = {name: op.attributes[name] for name in op.attributes}
-        lower, upper, step = (self._once(v) for v in bounds)
-        loop = for_loop(emit, lower, upper, step, carried, attributes)
-        inner = loop.regions[0].blocks[0]
-        self.once[counter] = inner.arguments[0]
-        kept = [a for a, uniform in zip(arguments, same, strict=True) if uniform]
-        self.once.update(zip(kept, list(inner.arguments)[1:], strict=True))
-        leaving = [
-            (v, self.slots.of(a)) for v, a in zip(end.operands, arguments, strict=True) if a in varying
-        ]
-        new_end = terminator(inner)
-        self._body(body, Emitter(new_end), leaving)
-        following = [self._once(v) for v, uniform in zip(end.operands, same, strict=True) if uniform]
-        set_operands(new_end, following)
-        results = iter(loop.results)
-        for result, argument, uniform in zip(op.results, arguments, same, strict=True):
-            if uniform:
-                self.once[result] = next(results)
-            else:
-                self.slots.share(result, argument)
-
-    def _if(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
-        if not self.uniformity.uniform(op.operands[0]):
-            raise CannotFissionError(f"{self._first_meeting(op)} in a divergent {op.name}")
-        self._flush(pending, emit)
-        results = list(op.results)
-        same = [r for r in results if self.uniformity.uniform(r)]
-        branches = [region.blocks[0] for region in op.regions if len(region.blocks)]
-        new = if_op(emit, self._once(op.operands[0]), [r.type for r in same], len(branches))
-        for number, branch in enumerate(branches):
-            yielded = list(terminator(branch).operands)
-            leaving = [(v, self.slots.of(r)) for v, r in zip(yielded, results, strict=True) if r not in same]
-            end = terminator(new.regions[number].blocks[0])
-            self._body(branch, Emitter(end), leaving)
-            set_operands(end, [self._once(v) for v, r in zip(yielded, results, strict=True) if r in same])
-        self.once.update(zip(same, new.results, strict=True))
-
-    def _body(self, block: ir.Block, emit: Emitter, leaving: list[tuple[ir.Value, ir.Value]]) -> None:
-        end = terminator(block)
-        rest = self._block([op for op in operations(block) if op != end], emit)
-        self._flush(rest, emit, end, leaving)
-
-    def _may_share(self, argument: ir.Value, value: ir.Value, body: ir.Block) -> bool:
-        """Whether ``value``, the next ``argument``, can overwrite it as soon as it is computed."""
-        order = {op: number for number, op in enumerate(operations(body))}
-        owner = _owner(value)
-        if owner not in order or owner in self.meets or len(list(value.uses)) != 1:
-            return False
-        if self.uniformity.uniform(value) or self.recompute.possible(owner) or value in self.slots:
-            return False
-        users = [_ancestor_in(use.owner.operation, order) for use in argument.uses]
-        return all(user is not None and order[user] <= order[owner] for user in users)
+            ControlFlow(self).build(op, pending, emit)
 
     # ---- code that runs for each work-item ----
 
-    def _flush(
+    def flush(
         self,
         ops: Sequence[ir.Operation],
         emit: Emitter,
@@ -328,7 +252,7 @@ class _Fission:
         slot = self.slots.get(value)
         if slot is not None:
             return load(value.type, slot, loops, emit)
-        owner = _owner(value)
+        owner = owner_of(value)
         if owner is None or not self.recompute.possible(owner):
             raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
         if owner.name in ITEM_IDS:
@@ -354,17 +278,6 @@ class _Fission:
 def _defined(op: ir.Operation) -> list[ir.Value]:
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     return [*op.results, *arguments]
-
-
-def _owner(value: ir.Value) -> ir.Operation | None:
-    """The op that defines ``value``; ``None`` for an argument of a block."""
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
-
-
-def _ancestor_in(op: ir.Operation, order: Mapping[ir.Operation, int]) -> ir.Operation | None:
-    while op is not None and op not in order:
-        op = op.parent.operation if op.parent is not None else None
-    return op
 
 
 def _uses_item_place(function: ir.Operation) -> bool:
