@@ -12,6 +12,7 @@ from gpubuild.engine.emit import Emitter
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
+from gpubuild.engine.matrix_units import units_lack
 from gpubuild.engine.module_index import kernel_functions, module_dialect
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
@@ -49,6 +50,7 @@ class Lowered:
 
     llvm: str
     kernels: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def lower(params: CompileParams, io: StepIO) -> Lowered:
@@ -57,7 +59,7 @@ def lower(params: CompileParams, io: StepIO) -> Lowered:
     Raises ``StepError``; both inputs hold the same code, so the second run fails the same way.
     """
     try:
-        return lower_text(io.text("module"), params)
+        lowered = lower_text(io.text("module"), params)
     except StepError as plain:
         if not io.has("located"):
             raise
@@ -66,6 +68,9 @@ def lower(params: CompileParams, io: StepIO) -> Lowered:
         except StepError as located:
             raise located from plain
         raise
+    for warning in lowered.warnings:
+        io.warn(warning)
+    return lowered
 
 
 def lower_text(text: str, params: CompileParams) -> Lowered:
@@ -74,19 +79,13 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
         source = SourceText(text, f"@{params.module} (canonical text)")
         module = mlir.parse(text)
         kernels = _only_module(module, params)
+        warnings: list[str] = []
         _check_dialect(kernels, params)
         if params.passes:
             mlir.run_passes(module, params.passes, source=source)
         else:
             machine = _machine(params)
-            if not machine.multiplies_matrices:
-                expand_matrices(
-                    module.operation,
-                    lanes=machine.subgroup_size,
-                    target=machine.name,
-                    source=source,
-                    kind=params.kind,
-                )
+            warnings += _expand_matrices(module, machine, source)
             rewrite.prepare(module, machine, source=source)
             _convert(module, params, source)
         if params.debug:
@@ -103,7 +102,29 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
         return Lowered(
             llvm=mlir.translate(kernels, target=params.target or params.chip, source=source),
             kernels=names,
+            warnings=tuple(warnings),
         )
+
+
+def _expand_matrices(module: ir.Module, machine: rewrite.Machine, source: SourceText) -> list[str]:
+    """Make vector code of matrices that the target's units cannot do; warn where it has units."""
+    warnings = []
+    if machine.multiplies_matrices:
+        lack = units_lack(module.operation, machine.chip)
+        if not lack:
+            return []
+        warnings = [
+            f"the matrix units of {machine.chip} cannot do {lack}: all matrix operations of the "
+            "module are compiled without them"
+        ]
+    expand_matrices(
+        module.operation,
+        lanes=machine.subgroup_size,
+        target=machine.name,
+        source=source,
+        kind=machine.kind,
+    )
+    return warnings
 
 
 def _convert(module: ir.Module, params: CompileParams, source: SourceText) -> None:

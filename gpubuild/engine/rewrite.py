@@ -38,7 +38,6 @@ _LANE_EXCHANGES = frozenset(
     {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
 )
 _MATRIX_ELEMENT = re.compile(r"x([a-z]+\d+)")
-_MATRIX_FUNCTIONS = frozenset({"addf", "mulf", "divf", "maxf", "minf", "subf", "negatef"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +128,6 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
         return messages.printf_refusal(op)
     if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
         return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
-    if op.name.startswith("gpu.subgroup_mma_") and (reason := _matrix_refusal(op)):
-        return reason
     if op.name in _CLUSTER_OPS and not machine.clusters:
         return f"'{op.name}' needs clusters of workgroups, which this chip does not have"
     if op.name == "gpu.warp_execute_on_lane_0" and (len(op.operands) > 1 or len(op.results)):
@@ -138,14 +135,6 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
     if any(type(r.type) is ir.Type and str(r.type) in _WIDE_FLOATS for r in op.results):
         return f"'{op.name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
     return _narrow_memory(op)
-
-
-def _matrix_refusal(op: ir.Operation) -> str:
-    if op.name == "gpu.subgroup_mma_elementwise":
-        function = exchange.last_word(op.attributes["opType"])
-        if function not in _MATRIX_FUNCTIONS:
-            return f"'{op.name} {function}' is not supported"
-    return ""
 
 
 def _subgroup_size(op: ir.Operation, machine: Machine) -> None:

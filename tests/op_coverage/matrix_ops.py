@@ -1,18 +1,15 @@
-"""Matrix operations on CPUs: functions and ops that NVIDIA's route leaves out.
-
-Those that NVIDIA chips share with CPUs are in subgroup_ops.
-"""
+"""Matrix operations that no chip's units do; the others are in subgroup_ops."""
 
 from __future__ import annotations
 
 import numpy as np
-from op_coverage.program import NVIDIA, Program, integers
+from op_coverage.program import Program, integers
 
 PROGRAMS: list[Program] = []
 _SHAPE = (16, 16)
 
 
-def _add(op: str, name: str, line: str, element: str, inputs: dict[str, np.ndarray], want, refused) -> None:
+def _add(op: str, name: str, line: str, element: str, inputs: dict[str, np.ndarray], want) -> None:
     """``line`` makes ``%D`` of C operands named like the inputs, which are 16x16."""
     kinds = {"f16": np.float16, "f32": np.float32, "i32": np.int32}
     memory, matrix = f"memref<16x16x{element}>", f'!gpu.mma_matrix<16x16x{element}, "COp">'
@@ -32,7 +29,6 @@ def _add(op: str, name: str, line: str, element: str, inputs: dict[str, np.ndarr
             f"{stored}, memref<16x16x{result}>",
             args={**inputs, "out": np.zeros(_SHAPE, want.dtype)},
             expect={"out": want},
-            refused=refused,
         )
     )
     assert all(value.dtype == kinds[element] for value in inputs.values())
@@ -55,7 +51,6 @@ def _elementwise() -> None:
             "i32",
             {"x": x} if one else {"x": x, "y": y},
             want,
-            {NVIDIA: f"'gpu.subgroup_mma_elementwise {function}' is not supported"},
         )
     _add(
         "gpu.subgroup_mma_elementwise extf",
@@ -64,7 +59,6 @@ def _elementwise() -> None:
         "f16",
         {"x": x.astype(np.float16)},
         x.astype(np.float32),
-        {NVIDIA: "'gpu.subgroup_mma_elementwise extf' is not supported"},
     )
 
 
@@ -86,7 +80,6 @@ def _thread_local() -> None:
         "f32",
         {"x": x},
         x * x,
-        {NVIDIA: "failed to legalize operation 'gpu.subgroup_mma_extract_thread_local'"},
     )
 
 
