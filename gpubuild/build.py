@@ -356,6 +356,7 @@ class Builder:
             runner=self._runner,
             executor=self._executor,
             store=self._store,
+            state=self.state,
             listener=self._listener,
             reports=self._reports,
             note=self._note,

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpubuild.model.result import StepReport
+from gpubuild.model.step import StepKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A step still to come, and what it took when it last ran here; ``None`` when it never has."""
+
+    id: str
+    kind: StepKind
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanGrew:
-    """``total`` steps are known so far: scanning sources comes first and adds compile steps."""
+    """``total`` steps are known so far: scanning sources comes first and adds compile steps.
+
+    ``waiting`` are those still to come, by id, when the plan is whole; ``workers`` run at once.
+    """
 
     total: int
+    waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -372,7 +372,6 @@ class StepRunner:
         self, prepared: Prepared, status: Status, result: ActionResult | None, reason: str = ""
     ) -> StepReport:
         step = prepared.step
-        blobs = result.blobs if result else ()
         return StepReport(
             id=step.id,
             kind=step.kind,
@@ -383,8 +382,9 @@ class StepRunner:
             reason=reason,
             key=prepared.key,
             seconds=time.monotonic() - prepared.started,
-            outputs=tuple(step.output_path(b.name) for b in blobs),
+            outputs=tuple(step.output_path(b.name) for b in result.blobs) if result else (),
             warnings=result.warnings if result else (),
+            cost_seconds=result.seconds if result else 0.0,
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, StepError
-from gpubuild.events import Listener, PlanGrew, StepStarted
+from gpubuild.events import Listener, PlanGrew, StepStarted, Waiting
 from gpubuild.execute.protocol import Executor
 from gpubuild.graph.plan import Plan
 from gpubuild.model.digest import Digest
@@ -20,6 +20,7 @@ from gpubuild.model.job import JobResult
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.runner import Prepared, StepRunner
+from gpubuild.state import BuildState
 
 
 class Schedule:
@@ -32,6 +33,7 @@ class Schedule:
         runner: StepRunner,
         executor: Executor,
         store: Store,
+        state: BuildState,
         listener: Listener,
         reports: MutableMapping[str, StepReport],
         note: Callable[[StepReport], None],
@@ -42,6 +44,7 @@ class Schedule:
         self._runner = runner
         self._executor = executor
         self._store = store
+        self._state = state
         self._listener = listener
         self._reports = reports
         self._note = note
@@ -49,6 +52,7 @@ class Schedule:
         # The scan phase runs even in a dry run: without it there is no plan to show.
         scan_only = all(s.kind in (StepKind.OUTLINE, StepKind.PREPROCESS) for s in plan.steps.values())
         self._dry_run = dry_run and not scan_only
+        self._is_whole = not scan_only
         self._expected: dict[Path, Digest] = {}  # in a dry run: in files that would be fetched
         self._stopping = False
         self._anticipated: set[str] = set()
@@ -60,8 +64,11 @@ class Schedule:
     def run(self) -> None:
         """Run all steps that were not reported yet."""
         plan, reports = self._plan, self._reports
-        self._listener.on_event(PlanGrew(total=len(plan.steps)))
         self._waiting = {s: plan.needs(s) - reports.keys() for s in plan.steps if s not in reports}
+        known = {s: self._expect(plan.steps[s]) for s in self._waiting} if self._is_whole else {}
+        self._listener.on_event(
+            PlanGrew(total=len(plan.steps), waiting=known, workers=self._executor.workers)
+        )
         for step_id, needs in self._waiting.items():
             if not needs:
                 self._push(step_id)
@@ -83,6 +90,10 @@ class Schedule:
         for step_id in self._waiting:
             if step_id not in reports:
                 self._note(skipped(plan.steps[step_id], "the build stopped after a failure"))
+
+    def _expect(self, step: Step) -> Waiting:
+        record = self._state.record(step.id)
+        return Waiting(id=step.id, kind=step.kind, seconds=record.result.seconds if record else None)
 
     def _push(self, step_id: str) -> None:
         heapq.heappush(self._ready, (-self._plan.rank(step_id), step_id))

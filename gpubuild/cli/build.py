@@ -110,7 +110,7 @@ def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
 
 
 def _closing(report: BuildReport, *, dry_run: bool) -> str:
-    line = summary_line(report.steps, report.seconds)
+    line = summary_line(report)
     if dry_run or not report.executables:
         return line
     files = [shown(path) for path in report.executables.values()]

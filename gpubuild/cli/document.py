@@ -29,6 +29,7 @@ def build_document(
             "steps": len(report.steps),
             **{status.value: sum(1 for s in report.steps if s.status is status) for status in Status},
             "seconds": round(report.seconds, 3),
+            "saved_seconds": round(report.saved_seconds, 3),
             "warnings": list(report.warnings),
             "cache": _cache(report.cache),
         },

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.project import shown
-from gpubuild.cli.template import FILES, OPTIONAL
+from gpubuild.cli.template import OPTIONAL, files
 from gpubuild.errors import UsageError
 
 
@@ -15,17 +15,19 @@ def execute(options: argparse.Namespace) -> int:
     """The command. Overwrites nothing: it writes all of its files or none."""
     console: Console = options.console
     folder: Path = options.directory
-    taken = [name for name in FILES if name not in OPTIONAL and _is_there(folder / name)]
+    wanted = files(main=options.main, scons=options.scons, service=options.ci)
+    taken = [name for name in wanted if name not in OPTIONAL and _is_there(folder / name)]
     if taken:
         raise UsageError(
             f"{folder / taken[0]} is there already; nothing was written",
             hint="choose another folder: gpubuild init DIR",
         )
     written: list[Path] = []
+    made: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in FILES.items():
+        for name, text in wanted.items():
             path = folder / name
+            _make_folder(path.parent, made)
             if name in OPTIONAL and _is_there(path):
                 continue
             with path.open("x", encoding="utf-8") as stream:
@@ -34,13 +36,24 @@ def execute(options: argparse.Namespace) -> int:
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
+        for path in reversed(made):
+            path.rmdir()
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     if not console.quiet:
         for path in written:
             console.print(f"wrote {shown(path.absolute())}")
         into = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
-        console.print(f"next: {into}gpubuild run")
+        console.print(f"next: {into}{'scons -Q' if options.scons else 'gpubuild run'}")
     return 0
+
+
+def _make_folder(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those above it, and note each in ``made``. Raises ``OSError``."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent, made)
+    folder.mkdir()
+    made.append(folder)
 
 
 def _is_there(path: Path) -> bool:

@@ -11,6 +11,7 @@ from gpubuild.cli.options import Parser, add_build_options, add_command, add_jso
 from gpubuild.cli.parser_views import add_views
 
 EMIT = ("mlir", "llvm", "asm", "obj", "bin")
+CI_SERVICES = ("github", "gitlab")
 
 _EPILOG = """\
 examples:
@@ -65,6 +66,13 @@ what --emit writes, per module and target:
   mlir  the kernel module by itself, as a build would compile it
   llvm  LLVM IR                 asm  PTX, or AMD or CPU assembly
   obj   cubin, hsaco or so      bin  a gpu.binary (MLIR) with the objects of all targets
+"""
+
+
+_INIT_EPILOG = """\
+examples:
+  gpubuild init demo                       a project that builds and runs as it is
+  gpubuild init demo --scons --ci github   built by scons, checked at every push
 """
 
 
@@ -226,8 +234,24 @@ def _clean(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _init(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = add_command(commands, "init", "start a project: targets.yaml, a kernel and a main program in C")
-    parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR")
+    parser = add_command(
+        commands, "init", "start a project: targets.yaml, a kernel and a main program", epilog=_INIT_EPILOG
+    )
+    parser.add_argument(
+        "directory", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"
+    )
+    mains = parser.add_mutually_exclusive_group()
+    mains.add_argument(
+        "--c-main", dest="main", action="store_const", const="c", default="c",
+        help="the main program in C, calling MLIR (default)",
+    )  # fmt: skip
+    mains.add_argument(
+        "--mlir-main", dest="main", action="store_const", const="mlir", help="the main program in MLIR"
+    )
+    parser.add_argument("--scons", action="store_true", help="also an SConstruct")
+    parser.add_argument(
+        "--ci", choices=CI_SERVICES, default="", help="also what makes this service build and run it"
+    )
 
 
 def _cache(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -177,7 +177,8 @@ def _document(found: receipt.Receipt, seconds: float) -> str:
         f'{{\n  "schema": 1,\n  "programs": [\n{programs}\n  ],\n  "steps": [\n'
         + ",\n".join(steps)
         + f'\n  ],\n  "summary": {{\n    "ok": true,\n    "steps": {found.steps},\n{counts}'
-        f'    "seconds": {round(seconds, 3)},\n    "warnings": [],\n    "cache": null\n  }}\n}}\n'
+        f'    "seconds": {round(seconds, 3)},\n    "saved_seconds": 0.0,\n    "warnings": [],\n'
+        '    "cache": null\n  }\n}\n'
     )
 
 

@@ -1,6 +1,8 @@
-"""Template: the files of a new project."""
+"""Template: the files of a new project, by what it is to have."""
 
 from __future__ import annotations
+
+from gpubuild.cli.ci_recipes import GITHUB, GITLAB
 
 TARGETS_YAML = """\
 # What to build, and for which devices. See `gpubuild --help`.
@@ -14,7 +16,7 @@ targets:
 
 programs:
   scale:
-    sources: [scale.mlir, main.c]
+    sources: [scale.mlir, %(main)s]
 """
 
 KERNEL = """\
@@ -54,6 +56,55 @@ module attributes {gpu.container_module} {
 }
 """
 
+MAIN_MLIR = """\
+// main: scales 1,000 numbers on the device and checks every one of them.
+module {
+  llvm.mlir.global internal constant @line("scale: %s (%d of 1000 elements wrong)\\0A\\00")
+  llvm.mlir.global internal constant @ok("OK\\00")
+  llvm.mlir.global internal constant @failed("FAILED\\00")
+  llvm.func @printf(!llvm.ptr, ...) -> i32
+  func.func private @scale(f32, memref<?xf32>)
+
+  func.func @main() -> i32 {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %n = arith.constant 1000 : index
+    %factor = arith.constant 3.0 : f32
+    %zero = arith.constant 0 : i32
+
+    %x = memref.alloc(%n) : memref<?xf32>
+    scf.for %i = %c0 to %n step %c1 {
+      %int = arith.index_cast %i : index to i32
+      %value = arith.sitofp %int : i32 to f32
+      memref.store %value, %x[%i] : memref<?xf32>
+    }
+    func.call @scale(%factor, %x) : (f32, memref<?xf32>) -> ()
+
+    %wrong = scf.for %i = %c0 to %n step %c1 iter_args(%count = %zero) -> (i32) {
+      %int = arith.index_cast %i : index to i32
+      %value = arith.sitofp %int : i32 to f32
+      %expected = arith.mulf %factor, %value : f32
+      %found = memref.load %x[%i] : memref<?xf32>
+      %differs = arith.cmpf une, %found, %expected : f32
+      %one = arith.extui %differs : i1 to i32
+      %next = arith.addi %count, %one : i32
+      scf.yield %next : i32
+    }
+    memref.dealloc %x : memref<?xf32>
+
+    %is_wrong = arith.cmpi ne, %wrong, %zero : i32
+    %line = llvm.mlir.addressof @line : !llvm.ptr
+    %ok = llvm.mlir.addressof @ok : !llvm.ptr
+    %failed = llvm.mlir.addressof @failed : !llvm.ptr
+    %word = arith.select %is_wrong, %failed, %ok : !llvm.ptr
+    %printed = llvm.call @printf(%line, %word, %wrong) vararg(!llvm.func<i32 (ptr, ...)>)
+        : (!llvm.ptr, !llvm.ptr, i32) -> i32
+    %code = arith.extui %is_wrong : i1 to i32
+    return %code : i32
+  }
+}
+"""
+
 MAIN_C = """\
 #include <stdint.h>
 #include <stdio.h>
@@ -85,11 +136,29 @@ EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 
 GITIGNORE = "/build/\n/cache/\n"
 
-FILES = {
-    "targets.yaml": TARGETS_YAML,
-    "scale.mlir": KERNEL,
-    "main.c": MAIN_C,
-    "expected.txt": EXPECTED,
-    ".gitignore": GITIGNORE,
-}
+SCONSTRUCT = """\
+# `scons` builds every program of targets.yaml, one node per kernel module and target.
+env = Environment(tools=["gpubuild"])
+env.GpuPrograms("targets.yaml")
+"""
+SCONS_IGNORED = "/.sconsign.dblite\n"
+
 OPTIONAL = frozenset({".gitignore"})  # left as it is when there is one
+SERVICES = {"github": (".github/workflows/gpubuild.yml", GITHUB), "gitlab": (".gitlab-ci.yml", GITLAB)}
+
+
+def files(*, main: str = "c", scons: bool = False, service: str = "") -> dict[str, str]:
+    """The text of each file by name. ``main`` is ``c`` or ``mlir``; ``service`` of ``SERVICES`` or empty."""
+    found = {
+        "targets.yaml": TARGETS_YAML % {"main": f"main.{main}"},
+        "scale.mlir": KERNEL,
+        f"main.{main}": MAIN_C if main == "c" else MAIN_MLIR,
+        "expected.txt": EXPECTED,
+        ".gitignore": GITIGNORE + SCONS_IGNORED * scons,
+    }
+    if scons:
+        found["SConstruct"] = SCONSTRUCT
+    if service:
+        name, text = SERVICES[service]
+        found[name] = text
+    return found

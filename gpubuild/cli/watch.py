@@ -78,7 +78,7 @@ def _build(options: argparse.Namespace) -> Path | None:
     if not options.quiet:
         from gpubuild.cli.progress import summary_line
 
-        console.note(summary_line(report.steps, report.seconds))
+        console.note(summary_line(report))
     return report.executables.get(name) if report.ok else None
 
 

@@ -46,6 +46,7 @@ class StepReport:
     warnings: tuple[str, ...] = ()
     error: GpubuildError | None = field(default=None, compare=False)
     stages: tuple[StageTime, ...] = field(default=(), compare=False)  # of a step that ran
+    cost_seconds: float = field(default=0.0, compare=False)  # of a worker's time, whenever it ran
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,12 @@ class BuildReport:
     def failed(self) -> tuple[StepReport, ...]:
         """The steps that failed on their own."""
         return tuple(s for s in self.steps if s.status is Status.FAILED)
+
+    @property
+    def saved_seconds(self) -> float:
+        """What the steps that the cache served took when they ran, added up."""
+        hits = (Status.HIT_LOCAL, Status.HIT_REMOTE)
+        return sum((step.cost_seconds for step in self.steps if step.status in hits), 0.0)
 
     @property
     def ok(self) -> bool:

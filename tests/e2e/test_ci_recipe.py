@@ -163,6 +163,6 @@ def test_the_job_summary(cold: Path, tmp_path: Path) -> None:
     ran = document["summary"]["ran"]
     assert ran > 10
     assert summary.read_text().splitlines() == [
-        f"{document['summary']['steps']} steps: {ran} ran, 0 from the cache",
+        f"{document['summary']['steps']} steps: {ran} ran, 0 cached, 0 s saved",
         "hit rate 12%, last build 98%: ptxas changed",
     ]

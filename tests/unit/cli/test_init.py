@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from gpubuild.cli import init
+from gpubuild.cli import init, template
 from gpubuild.cli.main import main
-from gpubuild.cli.template import FILES
+from gpubuild.cli.parser import CI_SERVICES
 from gpubuild.config.load import load_project
+
+ROOT = Path(__file__).parents[3]
+BASE = {"targets.yaml", "scale.mlir", "main.c", "expected.txt", ".gitignore"}
+
+
+def all_files(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
 
 
 def test_a_new_project_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "deep" / "demo"
     assert main(["init", str(folder)]) == 0
-    assert {p.name for p in folder.iterdir()} == set(FILES)
+    assert all_files(folder) == BASE
     project = load_project(folder / "targets.yaml")
     assert list(project.targets) == ["sm_60", "sm_90", "gfx90a", "cpu"]
     assert all(source.is_file() for source in project.programs["scale"].sources)
     assert f"next: cd {folder} && gpubuild run" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", sorted(set(FILES) - {".gitignore"}))
+@pytest.mark.parametrize(
+    ("options", "more", "less"),
+    [
+        (["--c-main"], set(), set()),
+        (["--mlir-main"], {"main.mlir"}, {"main.c"}),
+        (["--scons"], {"SConstruct"}, set()),
+        (["--ci", "github"], {".github/workflows/gpubuild.yml"}, set()),
+        (["--ci", "gitlab", "--scons"], {".gitlab-ci.yml", "SConstruct"}, set()),
+    ],
+)
+def test_options(options: list[str], more: set[str], less: set[str], tmp_path: Path) -> None:
+    assert main(["init", str(tmp_path), *options]) == 0
+    assert all_files(tmp_path) == (BASE | more) - less
+    sources = load_project(tmp_path / "targets.yaml").programs["scale"].sources
+    assert {p.name for p in sources} <= all_files(tmp_path)
+    assert (".sconsign" in (tmp_path / ".gitignore").read_text()) == ("--scons" in options)
+
+
+def test_one_main_program_only(tmp_path: Path) -> None:
+    assert main(["init", str(tmp_path), "--c-main", "--mlir-main"]) == 2
+    assert all_files(tmp_path) == set()
+
+
+def test_the_recipes_are_those_of_the_page() -> None:
+    assert set(CI_SERVICES) == set(template.SERVICES)
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.S)
+    assert blocks == [text for _, text in template.SERVICES.values()]
+
+
+@pytest.mark.parametrize("name", sorted(BASE - {".gitignore"}))
 def test_nothing_is_overwritten(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / name).symlink_to("nowhere")  # even a broken link is somebody's
     assert main(["init", str(tmp_path)]) == 2
@@ -38,6 +75,8 @@ def test_a_gitignore_is_kept(tmp_path: Path) -> None:
 
 
 def test_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(init, "FILES", {**FILES, "no-such-folder/file": "text"})
+    (tmp_path / "full").write_text("a file, not a folder\n")
+    names = {"a": "text", "deep/er/b": "text", "full/c": "text"}
+    monkeypatch.setattr(init, "files", lambda **_: names)
     assert main(["init", str(tmp_path)]) == 2
-    assert list(tmp_path.iterdir()) == []
+    assert [p.name for p in tmp_path.iterdir()] == ["full"]

@@ -9,8 +9,8 @@ import pytest
 from gpubuild.cli.console import Console
 from gpubuild.cli.progress import LiveView, PlainView, make_view, summary_line
 from gpubuild.errors import StepError
-from gpubuild.events import BuildWarning, PlanGrew, StepFinished, StepStarted
-from gpubuild.model.result import Status, StepReport
+from gpubuild.events import BuildWarning, PlanGrew, StepFinished, StepStarted, Waiting
+from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind
 
 
@@ -118,8 +118,35 @@ def test_live_view_draws_nothing_before_the_first_event() -> None:
     assert console.out.getvalue() == ""
 
 
+def build(*steps: StepReport, seconds: float = 0.0) -> BuildReport:
+    return BuildReport(steps=steps, executables={}, seconds=seconds)
+
+
 def test_summary() -> None:
     steps = (*[report(Status.RAN)] * 3, *[report(Status.UP_TO_DATE)] * 9)
-    assert summary_line(steps, 0.42) == "12 steps: 3 ran, 9 up to date in 0.4 s"
-    assert summary_line((report(Status.HIT_LOCAL),), 0) == "1 step: 1 from the cache in 0.0 s"
-    assert summary_line((), 0) == "0 steps: nothing to do in 0.0 s"
+    assert summary_line(build(*steps, seconds=0.42)) == "12 steps: 3 ran, 9 up to date in 0.4 s"
+    assert summary_line(build(report(Status.HIT_LOCAL))) == "1 step: 1 from the cache in 0.0 s"
+    assert summary_line(build()) == "0 steps: nothing to do in 0.0 s"
+
+
+def test_summary_tells_what_the_cache_has_saved() -> None:
+    """What steps took that ran, or that nobody had to look up, was not saved by it."""
+    costly = [report(status, cost_seconds=1.5) for status in Status]
+    assert summary_line(build(*costly)).endswith(" in 0.0 s, 3.0 s saved")
+
+
+def waiting(*names: str, seconds: float | None = None) -> dict[str, Waiting]:
+    return {name: Waiting(id=name, kind=StepKind.LINK, seconds=seconds) for name in names}
+
+
+def test_live_view_says_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("gpubuild.cli.progress.time.monotonic", lambda: now)
+    console = Console(out=Terminal(), err=io.StringIO())
+    with LiveView(console, to_err=False, explain=False) as view:
+        view.on_event(PlanGrew(total=2, waiting=waiting("a", "b", seconds=20.0), workers=2))
+        view.on_event(StepStarted(id="a"))
+        now = 105.0
+        assert view._render().plain.splitlines() == ["[0/2] 5.0 s, about 18 s left  ", "    5.0 s  a"]
+        view.on_event(PlanGrew(total=3, waiting=waiting("c"), workers=2))
+        assert "left" not in view._render().plain, "nobody knows how long c takes"

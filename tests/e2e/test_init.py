@@ -1,0 +1,85 @@
+"""Projects of `gpubuild init`, with each of its options: they build, run, and pass their own CI."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild, shared_cache
+
+EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
+
+
+@pytest.fixture
+def environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a CI service gives its jobs, with the ``gpubuild`` that is under test."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    launcher = folder / "gpubuild"
+    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
+    launcher.chmod(0o755)
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    return inherited | {"PATH": f"{folder}:{os.environ['PATH']}"} | shared_cache(tmp_path_factory)
+
+
+def github(folder: Path) -> list[str]:
+    yaml = pytest.importorskip("yaml")
+    # YAML reads `on` as a truth.
+    document = yaml.safe_load((folder / ".github/workflows/gpubuild.yml").read_text())
+    return [step["run"] for step in document["jobs"]["build"]["steps"] if "run" in step]
+
+
+def gitlab(folder: Path) -> list[str]:
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((folder / ".gitlab-ci.yml").read_text())["build"]
+    return [*job["before_script"], *job["script"]]
+
+
+@pytest.mark.parametrize(
+    ("service", "main"), [(github, "--mlir-main"), (gitlab, "--c-main")], ids=["github", "gitlab"]
+)
+def test_the_jobs_of_a_new_project_pass(
+    service, main: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    assert gpubuild("init", project, main, "--ci", service.__name__, cwd=tmp_path).code == 0
+    summary = tmp_path / "summary.md"
+    scripts = service(project)
+    assert scripts[0] == "pip install gpubuild"
+    out = ""
+    for script in scripts[1:]:
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", script],
+            cwd=project,
+            env=environment | {"GITHUB_STEP_SUMMARY": str(summary)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+        out += done.stdout
+    assert "1 program: 1 ok\n" in out
+    assert (project / "gpubuild-cache.tar").stat().st_size > 10_000
+    assert summary.exists() == (service is github)
+
+
+def test_a_new_project_builds_with_scons(environment: dict[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("SCons")
+    assert gpubuild("init", "project", "--scons", cwd=tmp_path).code == 0
+    project = tmp_path / "project"
+    scons = [sys.executable, "-m", "SCons", "-Q"]
+    subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True)
+    done = subprocess.run(
+        [project / "build/scale/scale"],
+        env=environment | {"GPUBUILD_DEVICE": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == EXPECTED == (project / "expected.txt").read_text()
+    again = subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True, text=True)
+    assert again.stdout == "scons: `.' is up to date.\n"
