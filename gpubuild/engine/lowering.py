@@ -141,9 +141,11 @@ def pipeline(params: CompileParams) -> str:
     if params.kind is Kind.ROCDL:
         return _rocdl_pipeline(params)
     chip = params.chip if params.kind is Kind.NVVM else "sm_90"
+    # nvgpu's conversion knows scf's loops, which may carry its types, but not the blocks of cf.
+    common = _COMMON_PASSES.replace("convert-scf-to-cf", "convert-nvgpu-to-nvvm,convert-scf-to-cf")
     return (
         f"builtin.module(nvvm-attach-target{{chip={chip} O={params.opt_level}}},"
-        f"gpu.module({_COMMON_PASSES},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
+        f"gpu.module({common},convert-vector-to-llvm,convert-index-to-llvm,"
         f"convert-gpu-to-nvvm,convert-nvvm-to-llvm,{_FINAL_PASSES}))"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import mlir
+from gpubuild.engine import mlir, transform_schedule
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.module_index import describe_module
@@ -46,6 +46,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
         if params.passes:
             with io.stage("passes"):
                 mlir.run_passes(source.module, params.passes, source=source.lines)
+                transform_schedule.drop(source.module)
         with io.stage("outline"):
             if _contains(source.module.operation, "gpu.launch"):
                 mlir.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)

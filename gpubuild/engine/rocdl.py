@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import inline_assembly, llvm
+from gpubuild.engine import amd_trap, inline_assembly, llvm
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
     DeviceBuild,
@@ -58,6 +58,7 @@ def link_libraries(build: DeviceBuild) -> None:
     own = [*fast, *_OWN_LIBRARIES, *_assertions(build)]
     libraries = [*user_libraries(build.io), *(own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
+    build.module = amd_trap.move_out(build.module, build.params.chip)
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
     if not wanted:

@@ -76,6 +76,27 @@ def test_a_newer_ptx_is_advised_where_ptxas_asks_for_it() -> None:
     assert compile_module(kernel(body), "sm_90", features="+ptx80").object
 
 
+def test_a_loop_carries_the_sums_of_a_warpgroup() -> None:
+    """Upstream's conversion takes these types through loops, not through the blocks of cf."""
+    tile = "memref<64x64xf16, #gpu.address_space<workgroup>>"
+    sums = "!nvgpu.warpgroup.accumulator<fragmented = vector<64x64xf32>>"
+    factor = f"!nvgpu.warpgroup.descriptor<tensor = {tile}>"
+    described = DESCRIPTOR.replace("swizzle = none", "swizzle = swizzle_128b")
+    body = f"""
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %l = nvgpu.warpgroup.generate.descriptor %tile, %map : {tile}, {described} -> {factor}
+    %zero = nvgpu.warpgroup.mma.init.accumulator -> {sums}
+    %d = scf.for %step = %c0 to %i step %c1 iter_args(%sum = %zero) -> ({sums}) {{
+      %next = nvgpu.warpgroup.mma %l, %l, %sum {{transposeB}} : {factor}, {factor}, {sums} -> {sums}
+      scf.yield %next : {sums}
+    }}
+    nvgpu.warpgroup.mma.store %d, %out : {sums} to memref<64x64xf32>"""
+    text = kernel(body, arguments=f"%tile: {tile}, %map: {described}, %out: memref<64x64xf32>")
+    asm = compile_module(text, "sm_90a", opt_level=1).asm
+    assert "wgmma.mma_async" in asm and "bra" in asm
+
+
 def test_tensor_map_descriptors_are_pointers_to_launches() -> None:
     assert "mgpuTensorMapEncodeTiledMemref" in in_child(_lowered_host, LAUNCH)
 

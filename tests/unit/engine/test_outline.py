@@ -191,6 +191,34 @@ def test_a_file_without_kernels_is_all_host() -> None:
     assert json.loads(written["index.json"])["has_main"] is True
 
 
+def test_a_schedule_that_has_run_is_left_out() -> None:
+    """Else the host part has transform ops, which nothing lowers."""
+    schedule = """
+  transform.named_sequence @__transform_main(%top: !transform.any_op {transform.readonly}) {
+    %loops = transform.structured.match ops{["scf.for"]} in %top : (!transform.any_op) -> !transform.any_op
+    transform.loop.unroll %loops {factor = 4} : !transform.any_op
+    transform.yield
+  }
+"""
+    code = """
+  func.func @run(%m: memref<4xf32>, %x: f32) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    scf.for %i = %c0 to %c4 step %c1 {
+      memref.store %x, %m[%i] : memref<4xf32>
+    }
+    return
+  }
+"""
+    inside = f"module attributes {{transform.with_named_sequence}} {{{code}{schedule}}}"
+    beside = f"{code}module attributes {{transform.with_named_sequence}} {{{schedule}}}"
+    for text in (inside, beside):
+        host = outline_source(text, passes="builtin.module(transform-interpreter)")["host.mlir"]
+        assert host.count("memref.store") == 4 and "transform" not in host
+        assert "transform.loop.unroll" in outline_source(text)["host.mlir"]
+
+
 def test_user_passes_run_first() -> None:
     text = """func.func @run(%m: memref<64xf32>) {
       %c0 = arith.constant 0 : index
