@@ -103,7 +103,8 @@ _Static_assert(sizeof(struct gb_cu_launch_config) == 56, "layout of CUlaunchConf
     X(set_2d_8, cuMemsetD2D8Async,                                                                            \
       (gb_cu_address, size_t pitch, unsigned char, size_t width, size_t height, void *stream))                \
     X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned flags))                                  \
-    X(host_unregister, cuMemHostUnregister, (void *))
+    X(host_unregister, cuMemHostUnregister, (void *))                                                         \
+    X(host_pointer, cuMemHostGetDevicePointer_v2, (gb_cu_address *, void *, unsigned flags))
 
 /* Newer than the oldest driver that can run what we compile; NULL where missing. */
 #define GB_CUDA_OPTIONAL(X)                                                                                   \

@@ -62,6 +62,8 @@ struct gb_device_calls {
                         void *stream, const struct gb_where *);
     void (*host_register)(struct gb_device *, void *address, size_t bytes, const struct gb_where *);
     void (*host_unregister)(struct gb_device *, void *address, const struct gb_where *);
+    /* Where the device finds registered host memory; NULL here: where the host does. */
+    void *(*host_pointer)(struct gb_device *, void *address, const struct gb_where *);
 
     /* An event that takes the time when it is recorded, and the time between two; waits for the second.
      * NULL here: launches are timed in another way. */

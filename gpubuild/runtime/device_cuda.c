@@ -338,6 +338,12 @@ static void cuda_host_unregister(struct gb_device *device, void *address, const 
     IN_CONTEXT(device, where, "cuMemHostUnregister", gb_cuda.host_unregister(address));
 }
 
+static void *cuda_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
+    gb_cu_address found = 0;
+    IN_CONTEXT(device, where, "cuMemHostGetDevicePointer", gb_cuda.host_pointer(&found, address, 0));
+    return (void *)(uintptr_t)found;
+}
+
 static void cuda_tensor_map_encode(struct gb_device *base, void *map, const struct gb_tensor_map *t,
                                    const struct gb_where *where) {
     const struct gb_cuda_device *device = (const struct gb_cuda_device *)base;
@@ -374,5 +380,6 @@ const struct gb_device_calls gb_cuda_calls = {
     .memory_fill = cuda_memory_fill,
     .host_register = cuda_host_register,
     .host_unregister = cuda_host_unregister,
+    .host_pointer = cuda_host_pointer,
     .tensor_map_encode = cuda_tensor_map_encode,
 };

@@ -236,6 +236,12 @@ static void hip_host_unregister(struct gb_device *device, void *address, const s
     ON_DEVICE(device, where, "hipHostUnregister", hip.host_unregister(address));
 }
 
+static void *hip_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
+    void *found = NULL;
+    ON_DEVICE(device, where, "hipHostGetDevicePointer", hip.host_pointer(&found, address, 0));
+    return found;
+}
+
 static const struct gb_device_calls calls = {
     .fit = hip_fit,
     .module_load = hip_module_load,
@@ -260,6 +266,7 @@ static const struct gb_device_calls calls = {
     .memory_fill = hip_memory_fill,
     .host_register = hip_host_register,
     .host_unregister = hip_host_unregister,
+    .host_pointer = hip_host_pointer,
     .tensor_map_encode = NULL,
 };
 

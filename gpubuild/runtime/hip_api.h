@@ -52,7 +52,8 @@ enum { HIP_PROPERTIES_BYTES = 8192, HIP_PROPERTIES_CHIP_AT = 1160, HIP_PROPERTIE
     X(set_8, hipMemsetD8Async, (void *, unsigned char, size_t count, void *stream))                           \
     X(set_2d_8, hipMemset2DAsync, (void *, size_t pitch, int value, size_t width, size_t height, void *stream)) \
     X(host_register, hipHostRegister, (void *, size_t, unsigned flags))                                       \
-    X(host_unregister, hipHostUnregister, (void *))
+    X(host_unregister, hipHostUnregister, (void *))                                                           \
+    X(host_pointer, hipHostGetDevicePointer, (void **, void *, unsigned flags))
 
 struct gb_hip_api {
     const char *(*error_name)(gb_hip_result);

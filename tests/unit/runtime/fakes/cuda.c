@@ -292,6 +292,12 @@ int cuMemHostUnregister(void *address) {
     IN_CONTEXT("cuMemHostUnregister");
     return 0;
 }
+int cuMemHostGetDevicePointer_v2(uint64_t *found, void *address, unsigned flags) {
+    record("cuMemHostGetDevicePointer ctx=%s flags=%u", context(), flags);
+    IN_CONTEXT("cuMemHostGetDevicePointer");
+    *found = (uint64_t)(uintptr_t)address + 4096;
+    return 0;
+}
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dims,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
                            int interleave, int swizzle, int l2, int fill) {
