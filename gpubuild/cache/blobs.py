@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class BlobFolder:
         self._cas = directory / "cas"
         self._tmp = directory / "tmp"
         self._quarantine = directory / "quarantine"
+        self._prefix = f"{self._cas}{os.sep}"
 
     def prepare(self) -> None:
         """Make the folders and prove that files can be created in them."""
@@ -68,14 +69,19 @@ class BlobFolder:
 
     def path(self, digest: Digest) -> Path:
         """Where the blob lies if it is there. Raises ``ValueError`` for what is not a digest."""
+        return Path(self._place(digest))
+
+    def _place(self, digest: Digest) -> str:
+        # Plain text: a build that finds all in the cache comes here twice a file, and would spend
+        # as long on Path objects as on reading.
         if not is_digest(digest):
             raise ValueError(f"not a digest: {digest!r}")
-        return self._cas / digest[:2] / digest
+        return f"{self._prefix}{digest[:2]}{os.sep}{digest}"
 
     def has(self, blob: Blob) -> bool:
         """Whether a file of the right name and size is there; its content is not read."""
         try:
-            found = self.path(blob.digest).lstat()
+            found = os.lstat(self._place(blob.digest))
         except FileNotFoundError:
             return False
         return stat.S_ISREG(found.st_mode) and found.st_size == blob.size_bytes
@@ -86,25 +92,31 @@ class BlobFolder:
         A copy, never a link: the user may edit build outputs. Raises ``FileNotFoundError`` for
         an absent blob, ``DamagedBlobError`` after setting a bad one aside, ``DestinationError``.
         """
-        path = self.path(blob.digest)
+        place = self._place(blob.digest)
         try:
-            source = os.open(path, _READ)
+            source = os.open(place, _READ)
         except FileNotFoundError:
             raise
         except OSError as error:
+            path = Path(place)
             if path.is_symlink():
                 self._set_aside(path, path.lstat())
                 raise DamagedBlobError(f"{path} is a link") from error
             raise
-        with _closing(source):
+        try:
             found = os.fstat(source)
             if not stat.S_ISREG(found.st_mode) or found.st_size != blob.size_bytes:
-                self._set_aside(path, found)
-                raise DamagedBlobError(f"{path} is not a file of {blob.size_bytes} bytes")
-            with _output(blob, destination) as target:
+                self._set_aside(Path(place), found)
+                raise DamagedBlobError(f"{place} is not a file of {blob.size_bytes} bytes")
+
+            def fill(target: int) -> None:
                 if _copy(source, target, destination) != blob.digest:
-                    self._set_aside(path, found)
-                    raise DamagedBlobError(f"the content of {path} does not match its name")
+                    self._set_aside(Path(place), found)
+                    raise DamagedBlobError(f"the content of {place} does not match its name")
+
+            _replace(blob, destination, fill)
+        finally:
+            os.close(source)
 
     def add(self, blob: Blob, file: Path) -> bool:
         """Store ``file`` as ``blob``; False when it was there. Durable only after :meth:`sync`.
@@ -220,13 +232,17 @@ class BlobFolder:
         """A file to write a blob into, which is then synced and becomes ``path``."""
         temporary = self._temporary()
         target = os.open(temporary, _CREATE, 0o600)
-        with _unless_renamed(temporary):
+        try:
             with _closing(target):
                 yield target
                 os.fchmod(target, 0o444)
                 os.fsync(target)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
 
     def _temporary(self) -> Path:
         return self._tmp / f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -244,40 +260,40 @@ def write_chunks(blob: Blob, chunks: Iterable[bytes], destination: Path) -> None
 
     Raises ``DamagedBlobError``, ``DestinationError``, and what ``chunks`` raises.
     """
-    with _output(blob, destination) as target:
-        _receive(blob, chunks, target, destination)
+    _replace(blob, destination, lambda target: _receive(blob, chunks, target, destination))
 
 
-@contextlib.contextmanager
-def _output(blob: Blob, destination: Path) -> Iterator[int]:
-    """A file to write ``blob`` into, which then takes the place of ``destination``.
+def _replace(blob: Blob, destination: Path, fill: Callable[[int], None]) -> None:
+    """Have ``fill`` write a file, which then takes the place of ``destination``.
 
     Its mode is that of a build output, whatever the umask.
     """
-    temporary = destination.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
-    with _destination_errors(destination):
+    folder, _ = os.path.split(destination)
+    temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
+    try:
         try:
             target = os.open(temporary, _CREATE, 0o600)
         except FileNotFoundError:
             destination.parent.mkdir(parents=True, exist_ok=True)
             target = os.open(temporary, _CREATE, 0o600)
-    with _unless_renamed(temporary):
-        with _closing(target):
-            yield target
-            with _destination_errors(destination):
-                os.fchmod(target, 0o755 if blob.executable else 0o644)
-        with _destination_errors(destination):
-            temporary.replace(destination)
-
-
-@contextlib.contextmanager
-def _unless_renamed(temporary: Path) -> Iterator[None]:
-    """Delete ``temporary`` when what should end with its renaming fails."""
+    except OSError as error:
+        raise _cannot_write(destination, error) from error
     try:
-        yield
+        try:
+            fill(target)
+            try:
+                os.fchmod(target, 0o755 if blob.executable else 0o644)
+            except OSError as error:
+                raise _cannot_write(destination, error) from error
+        finally:
+            os.close(target)
+        try:
+            os.replace(temporary, destination)
+        except OSError as error:
+            raise _cannot_write(destination, error) from error
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise
 
 
@@ -288,16 +304,21 @@ def _receive(blob: Blob, chunks: Iterable[bytes], target: int, destination: Path
         if size_bytes > blob.size_bytes:
             break
         digest.update(chunk)
-        with _destination_errors(destination) if destination else contextlib.nullcontext():
-            _write_all(target, chunk)
+        _write_all(target, chunk, destination)
     if size_bytes != blob.size_bytes or digest.hexdigest() != blob.digest:
         raise DamagedBlobError(f"what was sent as {blob.digest} is something else")
 
 
-def _write_all(target: int, data: bytes) -> None:
+def _write_all(target: int, data: bytes, destination: Path | None = None) -> None:
+    """Write ``data``. A failure is the fault of ``destination`` if one is named, else of the store."""
     rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(target, rest) :]
+    try:
+        while rest:
+            rest = rest[os.write(target, rest) :]
+    except OSError as error:
+        if destination is None:
+            raise
+        raise _cannot_write(destination, error) from error
 
 
 @contextlib.contextmanager
@@ -308,12 +329,8 @@ def _closing(handle: int) -> Iterator[None]:
         os.close(handle)
 
 
-@contextlib.contextmanager
-def _destination_errors(destination: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DestinationError(f"cannot write {destination}: {error.strerror}") from error
+def _cannot_write(destination: Path, error: OSError) -> DestinationError:
+    return DestinationError(f"cannot write {destination}: {error.strerror}")
 
 
 def _copy(source: int, target: int | None, destination: Path | None = None) -> Digest:
@@ -322,8 +339,7 @@ def _copy(source: int, target: int | None, destination: Path | None = None) -> D
     while chunk := os.read(source, _CHUNK_BYTES):
         digest.update(chunk)
         if target is not None:
-            with _destination_errors(destination) if destination else contextlib.nullcontext():
-                _write_all(target, chunk)
+            _write_all(target, chunk, destination)
     return Digest(digest.hexdigest())
 
 

@@ -168,9 +168,20 @@ def encode_history(builds: list[BuildEntry]) -> bytes:
     cut = len(builds) - MAX_BUILDS_WITH_KEYS
     document = {
         "schema": SCHEMA,
-        "builds": [asdict(b) if n >= cut else {**asdict(b), "keys": []} for n, b in enumerate(builds)],
+        "builds": [_entry_to_json(build, with_keys=n >= cut) for n, build in enumerate(builds)],
     }
     return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _entry_to_json(build: BuildEntry, *, with_keys: bool) -> dict[str, object]:
+    # Not by asdict as a whole: it would copy every key of every build, one by one.
+    return {
+        "when": build.when,
+        "groups": [asdict(group) for group in build.groups],
+        "tools": dict(build.tools),
+        "options": dict(build.options),
+        "keys": build.keys if with_keys else (),
+    }
 
 
 def forget_history(cache: Path) -> None:

@@ -84,15 +84,15 @@ class Layout:
         except ValueError:
             return path.as_posix()
 
-    def object_file(self, program: str, module: str, target: str, kind: Kind, output: str) -> Path:
-        """A compile step's output: ``llvm``, ``asm``, ``object`` or ``info``."""
-        suffix = {
-            "llvm": "ll",
-            "asm": ASM_SUFFIX[kind],
-            "object": OBJECT_SUFFIX[kind],
-            "info": "json",
-        }[output]
-        return self.program_dir(program) / f"{file_name(module)}.{file_name(target)}.{suffix}"
+    def object_files(self, program: str, module: str, target: str, kind: Kind) -> dict[str, Path]:
+        """A compile step's outputs: ``llvm``, ``asm``, ``object`` and ``info``."""
+        folder, stem = self.program_dir(program), f"{file_name(module)}.{file_name(target)}"
+        return {
+            "llvm": folder / f"{stem}.ll",
+            "asm": folder / f"{stem}.{ASM_SUFFIX[kind]}",
+            "object": folder / f"{stem}.{OBJECT_SUFFIX[kind]}",
+            "info": folder / f"{stem}.json",
+        }
 
     def binary_file(self, program: str, module: str) -> Path:
         """The module's ``gpu.binary``."""

@@ -244,11 +244,10 @@ class Planner:
                 *libraries,
             ),
             outputs=tuple(
-                Output(
-                    name=role,
-                    path=self.layout.object_file(program.name, module.name, target.name, target.kind, role),
-                )
-                for role in ("llvm", "asm", "object", "info")
+                Output(name=role, path=path)
+                for role, path in self.layout.object_files(
+                    program.name, module.name, target.name, target.kind
+                ).items()
             ),
             tools=required,
             optional_tools=optional,

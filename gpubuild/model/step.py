@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import string
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from gpubuild.model.digest import Digest
 from gpubuild.model.params import Params
+
+_PLAIN = frozenset(string.ascii_letters + string.digits + "._-")
 
 
 class StepKind(StrEnum):
@@ -102,4 +105,4 @@ class ActionResult:
 
 def is_plain_name(name: str) -> bool:
     """Whether ``name`` is safe as a file name inside a folder of ours."""
-    return bool(name) and name[0] != "." and all(c.isascii() and (c.isalnum() or c in "._-") for c in name)
+    return bool(name) and name[0] != "." and _PLAIN.issuperset(name)

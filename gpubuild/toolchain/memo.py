@@ -99,7 +99,7 @@ def _write(path: Path, digests: dict[str, str], facts: dict[str, object]) -> Non
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".tools-")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                json.dump(document, stream, indent=0)
+                stream.write(json.dumps(document))
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

@@ -84,7 +84,7 @@ def test_long_names_fit_and_stay_apart() -> None:
     assert len(safe) == len(names)
     assert max(map(len, safe)) <= 100
     layout = Layout(root=Path("/p"), build_dir=Path("/p/build"))
-    assert len(layout.object_file("p", "n" * 500, "t" * 500, Kind.NVVM, "object").name) < 255
+    assert len(layout.object_files("p", "n" * 500, "t" * 500, Kind.NVVM)["object"].name) < 255
 
 
 def test_file_names_are_injective() -> None:

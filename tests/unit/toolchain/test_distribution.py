@@ -123,3 +123,32 @@ def test_a_folder_of_the_same_name_hides_a_namespace_package_only_with_its_modul
     other = package(tmp_path / "cwd" / "gpubuild_probe_ns", *names)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "cwd"), str(tmp_path / "site"), *sys.path])
     assert hidden_by("gpubuild_probe_ns", installed) == (other if hides else None)
+
+
+@pytest.mark.parametrize("name", ["gpubuild-probe", "GPUBuild.Probe", "gpubuild_probe"])
+def test_every_spelling_of_a_name_finds_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "absent"), str(tmp_path)])
+    found = find_distribution(name, Memo(None), package="thing")
+    assert found is not None
+    assert (found.version, found.root) == ("1.0", tmp_path)
+
+
+def test_what_is_installed_in_an_older_form_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "thing").mkdir()
+    (tmp_path / "thing" / "a.py").write_bytes(b"code")
+    info = tmp_path / "gpubuild_probe-2.0.egg-info"
+    info.mkdir()
+    (info / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: gpubuild-probe\nVersion: 2.0\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    found = find_distribution("gpubuild-probe", Memo(None), package="thing")
+    assert found is not None
+    assert found.version == "2.0"
+
+
+def test_a_package_with_a_longer_name_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert find_distribution("gpubuild", Memo(None), package="thing") is None

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -35,10 +34,7 @@ def memo_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> metadata.Distribution:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "distribution", missing)
+    monkeypatch.setattr("gpubuild.toolchain.distribution._find_installed", lambda name: None)
     monkeypatch.setattr("gpubuild.toolchain.rocm._SYSTEM", ())
 
 
