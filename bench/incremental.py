@@ -5,7 +5,8 @@ Usage: python bench/incremental.py [--rounds 5] [--quick] [--peers DIR] [--outpu
 Every figure is the wall time of a whole process, start to end: median and range. gpubuild compiles
 real kernels; the peers build the same graph, node for node and edge for edge, with `cp` in place of
 every action, so what they show is what a build tool itself costs. Contenders take turns within each
-round, so that a busy moment of the machine does not favour one. Absolute times depend on the
+round, so that a busy moment of the machine does not favour one, and nothing is deleted before the end
+(see timing.put_aside). Absolute times depend on the
 machine; ratios travel better.
 """
 
@@ -26,7 +27,7 @@ from generate import expected_output, generate
 from peers import Ccache, Peer, Shape, install, planned, source_name
 from report import Goal, results_text, scenario_table
 from server import nginx, nginx_program
-from timing import ROOT, Samples, bare_python, gpubuild_command, timed
+from timing import ROOT, Samples, bare_python, gpubuild_command, put_aside, timed
 
 SHAPES = (Shape(files=83, modules=2, targets=4), Shape(files=16, modules=2, targets=4))
 PEERS = ("ninja", "doit", "SCons")
@@ -53,7 +54,7 @@ class Product:
 
     def fresh(self, folder: Path, remote: str = "") -> None:
         """The project as generated, with a remote cache if ``remote`` has its URL."""
-        shutil.rmtree(folder, ignore_errors=True)
+        put_aside(folder)
         generate(folder, files=self.shape.files, modules=self.shape.modules, targets=self.shape.targets)
         if remote:
             with (folder / "targets.yaml").open("a") as stream:
@@ -144,12 +145,12 @@ class Race:
     def cold(self) -> None:
         """Everything from nothing, with empty caches."""
         product = self.product
-        shutil.rmtree(product.cache, ignore_errors=True)
+        put_aside(product.cache)
         product.fresh(product.folder)
         self.note("cold", "gpubuild", product.run())
         product.verify(product.folder, expected_output(product.shape.files, product.shape.modules))
         for peer in self.peers:
-            shutil.rmtree(peer.cache, ignore_errors=True)
+            put_aside(peer.cache)
             peer.checkout()
             peer.describe(-1)
             self.note("cold", peer.name, peer.run(self.jobs))
@@ -193,7 +194,6 @@ class Race:
         if product.program(folder).read_bytes() != product.program().read_bytes():
             sys.exit("an incremental build and a clean checkout differ")
         self.note("copy the same files", "gpubuild", copy_outputs(folder / "build", folder / "copy"))
-        shutil.rmtree(folder)
         for peer in self.peers:
             peer.checkout()
             peer.describe(-1)
@@ -205,12 +205,11 @@ class Race:
         folder, cache = product.scratch / "remote", product.scratch / "remote-cache"
         with nginx(product.scratch / "nginx") as url:
             for number in range(rounds + 1):
-                shutil.rmtree(cache, ignore_errors=True)
+                put_aside(cache)
                 product.fresh(folder, remote=url)
                 name = "clean checkout, warm remote cache" if number else "cold, filling a remote cache"
                 self.note(name, "gpubuild", product.run(folder, cache))
                 product.verify(folder, expected_output(product.shape.files, product.shape.modules))
-        shutil.rmtree(folder)
 
 
 def append(path: Path, text: str) -> None:

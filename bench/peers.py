@@ -7,14 +7,13 @@ only. So all of a peer's time is the build tool's own, but for the processes it 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from timing import ROOT, timed
+from timing import ROOT, put_aside, timed
 
 REQUIREMENTS = ROOT / "bench/requirements.txt"
 
@@ -100,7 +99,7 @@ class Peer:
 
     def checkout(self) -> None:
         """A folder with sources only; what a cache outside it has stays."""
-        subprocess.run(["rm", "-rf", self._folder], check=True)
+        put_aside(self._folder)
         self._folder.mkdir(parents=True)
         for name, text in self._texts.items():
             (self._folder / name).write_text(text)
