@@ -22,7 +22,7 @@ from gpubuild.execute.lazy import LazyExecutor
 from gpubuild.execute.local import LocalExecutor
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
-from gpubuild.explain import Row, rows
+from gpubuild.explanation import Explanation, explain_step
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner
@@ -114,17 +114,6 @@ def open_builder(
         builder.tell_late_warnings()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """A step's key, part by part, as it is now and as it was before the last change of it."""
-
-    step: str
-    status: Status  # up-to-date or would-run
-    state: str  # the same in words
-    why: str  # it was last brought up to date; empty when it never was
-    rows: tuple[Row, ...]
-
-
 class Builder:
     """Builds programs of one project in one build folder."""
 
@@ -169,6 +158,7 @@ class Builder:
         )
         self._reports: dict[str, StepReport] = {}
         self._lock = threading.Lock()
+        self._opened = time.monotonic()
         self._told: tuple[str, ...] = ()  # the store's warnings that are in a report
         self._log = BuildLog(log_file(layout))
 
@@ -283,39 +273,18 @@ class Builder:
 
         Runs nothing. Raises ``StepError`` when an input is not there, ``ToolNotFoundError``.
         """
-        for step_id in plan.order_before(step.id):
-            earlier = self._runner.would_run(self._runner.prepare(plan.steps[step_id]))
-            if earlier.status is not Status.UP_TO_DATE:
-                first = f"{step_id} comes first ({earlier.reason})"
-                return replace(self._explain_alone(step), status=Status.WOULD_RUN, state=first)
-        return self._explain_alone(step)
+        return explain_step(self._runner, self.state, plan, step)
 
-    def _explain_alone(self, step: Step) -> Explanation:
-        record = self.state.record(step.id)
-        if record is None and any(i.producer and not i.path.exists() for i in step.inputs):
-            return Explanation(step=step.id, status=Status.WOULD_RUN, state="first build", why="", rows=())
-        prepared = self._runner.prepare(step)
-        report = self._runner.would_run(prepared)
-        versions = {**prepared.versions}
+    def conclude(self, plan: Plan) -> None:
+        """Write down what :meth:`run_step` did, as :meth:`build` does at its end: for SCons.
 
-        def version(fingerprint: str) -> str:
-            return versions.get(fingerprint) or self.state.version(fingerprint)
-
-        up_to_date = report.status is Status.UP_TO_DATE
-        before = {**record.parts, **(record.before if up_to_date else {})} if record else None
-        if before is not None:
-            before = {name: value for name, value in before.items() if value}
-        return Explanation(
-            step=step.id,
-            status=report.status,
-            state="up to date" if up_to_date else f"would be looked at again: {report.reason}",
-            why=record.why if record else "",
-            rows=rows(before, prepared.parts, version),
-        )
-
-    def save(self) -> None:
-        """Write the build state; :meth:`build` does so itself."""
+        ``plan`` has all steps that could be asked for. SCons asks only for those that it finds
+        outdated; of the others nothing is said.
+        """
         self._save_state()
+        steps = tuple(self._reports.values())
+        report = BuildReport(steps=steps, executables={}, seconds=time.monotonic() - self._opened)
+        self._log.append(plan, report, self.state.record, self._executor.workers)
 
     def _remove_leftovers(self, programs: tuple[Program, ...], plan: Plan) -> None:
         """Delete what has no step any more, as far as this build knows all steps."""

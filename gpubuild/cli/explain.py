@@ -13,7 +13,7 @@ from gpubuild.cli.project import build_folder, load
 from gpubuild.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpubuild.build import Explanation
+    from gpubuild.explanation import Explanation
 
 _LISTED = 8  # candidates named when a short form fits several steps
 

@@ -64,10 +64,11 @@ class Session:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Save what was learnt, leave a sketch, stop the workers, drop the lock."""
+        """Save what was learnt, log the build, leave a sketch, stop the workers, drop the lock."""
         try:
-            self._builder.save()
-            self._leave_sketch()
+            plan = Plan(self._steps.values())
+            self._builder.conclude(plan)
+            self._leave_sketch(plan)
         finally:
             self._open.close()
 
@@ -119,7 +120,7 @@ class Session:
         self._steps[step.id] = step
         self._nodes[step.id] = node_of(self, step)
 
-    def _leave_sketch(self) -> None:
+    def _leave_sketch(self, plan: Plan) -> None:
         """Let the next SCons have its nodes without planning. Failing to is no failure."""
         if not (self._planned or self._links_more):
             return  # the sketch that SCons began with stays: it proves by content
@@ -136,7 +137,7 @@ class Session:
             data = self._witness.prove(
                 request=sketch.request(self._file, self._build_dir),
                 project=self.project,
-                plan=Plan(self._steps.values()),
+                plan=plan,
                 state=self._builder.state,
                 toolchain=self._builder.toolchain,
                 facts={"steps": len(self._steps), "programs": [], "warnings": list(warnings)},

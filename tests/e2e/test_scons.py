@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu
 
+from gpubuild.buildlog import read_log
+
 SCONSTRUCT = """\
 env = Environment(tools=["default", "gpubuild"])
 program = env.GpuProgram("scale", "targets.yaml")
@@ -114,6 +116,8 @@ def test_a_kernel_edit_and_back(project: Path) -> None:
     ran = done(scons("-j2", cwd=project))
     assert {f"compile @scale_kernels for {t} (scale)" for t in ("sm_60", "sm_90", "gfx90a", "cpu")} <= ran
     assert "compile main.c" not in ran
+    logged = read_log(project / "build/.gpubuild/builds.jsonl").builds[-1]
+    assert "scale/compile/scale_kernels/sm_90" in {step.id for step in logged.steps}
     assert run_on_cpu(project / "build/scale/scale").code == 1
     edit(project / "scale.mlir", "arith.addf", "arith.mulf")
     done(scons(cwd=project))

@@ -39,6 +39,7 @@ LAYER = {
     "proof": 6,
     "buildlog": 6,
     "watching": 6,
+    "explanation": 7,
     "reporting": 7,
     "schedule": 7,
     "build": 8,
