@@ -23,6 +23,7 @@ _COMMON_PASSES = (
     "convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,scf-forall-to-for,lower-affine,convert-vector-to-scf,"
     "convert-scf-to-cf,expand-strided-metadata,lower-affine,arith-expand{include-bf16=false}"
 )
+_CONTROL_FLOW = "convert-scf-to-cf"
 _FINAL_PASSES = (
     "convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts"
@@ -129,25 +130,43 @@ def _expand_matrices(module: ir.Module, machine: rewrite.Machine, source: Source
 
 def _convert(module: ir.Module, params: CompileParams, source: SourceText) -> None:
     try:
-        mlir.run_passes(module, pipeline(params), source=source)
+        mlir.run_passes(module, pipeline(params, nvgpu_loops=_carries_nvgpu(module)), source=source)
     except StepError as error:
         # Upstream's conversions know what a chip lacks; a user of many targets must know which chip.
         error.message = f"target {params.target or params.chip} cannot compile this module: {error.message}"
         raise
 
 
-def pipeline(params: CompileParams) -> str:
-    """The pass pipeline of a target's kind. CPUs take the NVVM route under a stand-in chip."""
+def pipeline(params: CompileParams, *, nvgpu_loops: bool = False) -> str:
+    """The pass pipeline of a target's kind. CPUs take the NVVM route under a stand-in chip.
+
+    ``nvgpu_loops``: loops carry values of nvgpu's types. Upstream's conversion of that dialect takes
+    them through scf's ops, not through the blocks of cf; it refuses matrices of gpu in scf's ops.
+    """
     if params.kind is Kind.ROCDL:
         return _rocdl_pipeline(params)
     chip = params.chip if params.kind is Kind.NVVM else "sm_90"
-    # nvgpu's conversion knows scf's loops, which may carry its types, but not the blocks of cf.
-    common = _COMMON_PASSES.replace("convert-scf-to-cf", "convert-nvgpu-to-nvvm,convert-scf-to-cf")
+    nvgpu = "convert-nvgpu-to-nvvm"
+    common = f"{_COMMON_PASSES},{nvgpu}"
+    if nvgpu_loops:
+        common = _COMMON_PASSES.replace(_CONTROL_FLOW, f"{nvgpu},{_CONTROL_FLOW}")
     return (
         f"builtin.module(nvvm-attach-target{{chip={chip} O={params.opt_level}}},"
         f"gpu.module({common},convert-vector-to-llvm,convert-index-to-llvm,"
         f"convert-gpu-to-nvvm,convert-nvvm-to-llvm,{_FINAL_PASSES}))"
     )
+
+
+def _carries_nvgpu(module: ir.Module) -> bool:
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        found = op.name.startswith("scf.") and any(str(r.type).startswith("!nvgpu.") for r in op.results)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
 
 
 def _rocdl_pipeline(params: CompileParams) -> str:
