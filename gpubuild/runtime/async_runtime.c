@@ -6,12 +6,13 @@
  * Tokens, values and groups are one kind of object. One lock guards them all; tasks run without it.
  */
 #define _POSIX_C_SOURCE 200809L
+#include "cpu_count.h"
+#include "cpu_fork.h"
 #include "cpu_stream.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Who goes on when an object is ready: a task, or a group that counts it. */
 struct awaiter {
@@ -33,6 +34,10 @@ struct object {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_TASKS, &lock);
+}
 
 typedef void resume_function(void *handle);
 
@@ -278,9 +283,7 @@ void mlirAsyncRuntimeAwaitAllInGroupAndExecute(void *group, void *handle, resume
 
 /* MLIR spells it so. */
 int64_t mlirAsyncRuntimGetNumWorkerThreads(void) {
-    int asked = gb_settings()->cpu_threads;
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return asked > 0 ? asked : online > 0 ? online : 1;
+    return gb_cpu_thread_count();
 }
 
 void mlirAsyncRuntimePrintCurrentThreadId(void) {

@@ -5,6 +5,7 @@
 #include "gpubuild_rt.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,7 +25,9 @@ static size_t slot_bytes(void) {
     return GB_FIBER_STACK_BYTES + GUARD_BYTES;
 }
 
-unsigned gb_fiber_max_threads(unsigned fibers) {
+static unsigned long usable_mappings;
+
+static void read_mappings(void) {
     unsigned long mappings = DEFAULT_MAPPINGS;
     FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
     if (file != NULL) {
@@ -33,8 +36,13 @@ unsigned gb_fiber_max_threads(unsigned fibers) {
         }
         fclose(file);
     }
-    unsigned long usable = mappings > 2ul * OTHER_MAPPINGS ? mappings - OTHER_MAPPINGS : mappings / 2;
-    unsigned long threads = usable / (2ul * (fibers > 0 ? fibers : 1)); /* a stack and its guard */
+    usable_mappings = mappings > 2ul * OTHER_MAPPINGS ? mappings - OTHER_MAPPINGS : mappings / 2;
+}
+
+unsigned gb_fiber_max_threads(unsigned fibers) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_mappings);
+    unsigned long threads = usable_mappings / (2ul * (fibers > 0 ? fibers : 1)); /* a stack and its guard */
     return threads == 0 ? 1u : threads > 4096 ? 4096u : (unsigned)threads;
 }
 

@@ -1,6 +1,7 @@
 /* cpu_module.c: CPU objects: from bytes in memory to kernels that can be called. */
 #define _GNU_SOURCE
 #include "cpu_check.h"
+#include "cpu_fork.h"
 #include "cpu_image.h"
 #include "cpu_print.h"
 #include "cpu_team.h"
@@ -23,7 +24,7 @@ struct gb_cpu_module {
 };
 
 static struct gb_cpu_module *modules;
-static pthread_rwlock_t modules_lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const gb_cpu_services services = {
     .barrier = gb_cpu_barrier,
@@ -41,6 +42,10 @@ static const gb_cpu_services services = {
 /* Images call the C library without naming it: its mathematics must be visible to them. */
 static void load_math(void) {
     (void)dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL); /* other C libraries have it built in */
+}
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_IMAGES, &modules_lock);
 }
 
 static int temporary_file(void) {
@@ -103,23 +108,23 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
     }
     image->services = &services;
     module->image = image;
-    pthread_rwlock_wrlock(&modules_lock);
+    pthread_mutex_lock(&modules_lock);
     module->next = modules;
     modules = module;
-    pthread_rwlock_unlock(&modules_lock);
+    pthread_mutex_unlock(&modules_lock);
     gb_check_image(image);
     return module;
 }
 
 void gb_cpu_module_unload(gb_cpu_module *module) {
-    pthread_rwlock_wrlock(&modules_lock);
+    pthread_mutex_lock(&modules_lock);
     for (struct gb_cpu_module **link = &modules; *link != NULL; link = &(*link)->next) {
         if (*link == module) {
             *link = module->next;
             break;
         }
     }
-    pthread_rwlock_unlock(&modules_lock);
+    pthread_mutex_unlock(&modules_lock);
     dlclose(module->library);
     close(module->file);
     free(module);
@@ -138,7 +143,7 @@ const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const cha
 /* The image that `kernel` is part of; NULL when it has been unloaded. */
 static const gb_cpu_image *image_of(const gb_cpu_kernel *kernel) {
     const gb_cpu_image *found = NULL;
-    pthread_rwlock_rdlock(&modules_lock);
+    pthread_mutex_lock(&modules_lock);
     for (const struct gb_cpu_module *module = modules; module != NULL && found == NULL; module = module->next) {
         uintptr_t first = (uintptr_t)module->image->kernels;
         uintptr_t last = (uintptr_t)(module->image->kernels + module->image->kernel_count);
@@ -146,7 +151,7 @@ static const gb_cpu_image *image_of(const gb_cpu_kernel *kernel) {
             found = module->image;
         }
     }
-    pthread_rwlock_unlock(&modules_lock);
+    pthread_mutex_unlock(&modules_lock);
     return found;
 }
 

@@ -7,6 +7,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cpu_runner.h"
 
+#include "cpu_count.h"
+#include "cpu_fork.h"
+#include "cpu_recycle.h"
+
 #include <stdlib.h>
 
 enum {
@@ -30,7 +34,15 @@ static struct {
 void gb_cpu_release(struct gb_cpu_stream *stream) {
     if (--stream->references == 0) {
         pthread_cond_destroy(&stream->moved);
-        free(stream);
+        gb_recycle_give(stream, sizeof *stream);
+    }
+}
+
+void gb_cpu_work_free(struct gb_cpu_work *work) {
+    if (work->bytes != 0) {
+        gb_recycle_give(work, work->bytes);
+    } else {
+        free(work);
     }
 }
 
@@ -134,6 +146,7 @@ static bool must_wait(struct gb_cpu_stream *stream) {
 static void serve(struct gb_cpu_stream *stream, uint64_t count) {
     leave_ready(stream);
     stream->state = GB_SERVED;
+    stream->server = pthread_self();
     while (stream->first != NULL && stream->completed < count) {
         if (must_wait(stream)) {
             return;
@@ -151,7 +164,7 @@ static void serve(struct gb_cpu_stream *stream, uint64_t count) {
         if (work->awaited != NULL) {
             gb_cpu_release(work->awaited);
         }
-        free(work);
+        gb_cpu_work_free(work);
         stream->completed++;
         if (stream->completed >= stream->wake_at) {
             wake_sleepers(stream);
@@ -167,6 +180,7 @@ static void serve(struct gb_cpu_stream *stream, uint64_t count) {
 
 static void *run_streams(void *unused) {
     (void)unused;
+    gb_cpu_unbind_thread();
     pthread_mutex_lock(&all.lock);
     for (;;) {
         while (all.first == NULL) {
@@ -206,17 +220,12 @@ void gb_cpu_await(struct gb_cpu_stream *stream, uint64_t count) {
 
 /* ---- fork ---- */
 
-static void before_fork(void) {
-    pthread_mutex_lock(&all.lock);
-}
-
-static void after_fork_in_parent(void) {
-    pthread_mutex_unlock(&all.lock);
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_STREAMS, &all.lock);
 }
 
 /* A child has none of the threads: what they had to do stays undone there, as with a GPU's. */
 static void after_fork_in_child(void) {
-    pthread_mutex_init(&all.lock, NULL);
     pthread_cond_init(&all.work, NULL);
     for (struct gb_cpu_stream *stream = all.busy; stream != NULL; stream = stream->older) {
         stream->state = GB_IDLE;
@@ -234,7 +243,7 @@ static void after_fork_in_child(void) {
 }
 
 static void initialize(void) {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
 /* ---- calls ---- */

@@ -29,12 +29,16 @@ struct gb_cpu_stream {
     struct gb_cpu_stream *next;    /* in the list of READY streams, or in another's `blocked` */
     struct gb_cpu_stream *newer;   /* in the list of busy streams, that is not IDLE */
     struct gb_cpu_stream *older;
+    pthread_t server; /* who is at it while it is SERVED */
 };
 
 void gb_cpu_lock(void);
 void gb_cpu_unlock(void);
 
 /* The lock is held for these. */
+
+/* Give back the memory of work that is done. */
+void gb_cpu_work_free(struct gb_cpu_work *work);
 
 /* Have a stream served that was given work. */
 void gb_cpu_wake(struct gb_cpu_stream *stream);

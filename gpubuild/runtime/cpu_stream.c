@@ -2,9 +2,8 @@
  *
  * An event is a stream and a number of pieces of work; it has happened when the stream has done as many.
  */
+#include "cpu_recycle.h"
 #include "cpu_runner.h"
-
-#include <stdlib.h>
 
 struct gb_cpu_event {
     struct gb_cpu_stream *stream; /* NULL: never recorded */
@@ -19,8 +18,9 @@ static struct gb_cpu_stream *locked(struct gb_cpu_stream *stream) {
     return stream != NULL ? stream : &default_stream;
 }
 
+/* The lock is held. */
 static struct gb_cpu_stream *new_stream(void) {
-    struct gb_cpu_stream *stream = gb_allocate(sizeof *stream);
+    struct gb_cpu_stream *stream = gb_recycle_take(sizeof *stream);
     stream->references = 1;
     stream->end = &stream->first;
     stream->wake_at = UINT64_MAX;
@@ -29,7 +29,19 @@ static struct gb_cpu_stream *new_stream(void) {
 }
 
 struct gb_cpu_stream *gb_cpu_stream_create(void) {
-    return new_stream();
+    gb_cpu_lock();
+    struct gb_cpu_stream *stream = new_stream();
+    gb_cpu_unlock();
+    return stream;
+}
+
+void *gb_cpu_work_make(size_t bytes, void (*run)(struct gb_cpu_work *work)) {
+    gb_cpu_lock();
+    struct gb_cpu_work *work = gb_recycle_take(bytes);
+    gb_cpu_unlock();
+    work->bytes = bytes;
+    work->run = run;
+    return work;
 }
 
 void gb_cpu_stream_destroy(struct gb_cpu_stream *stream) {
@@ -49,7 +61,8 @@ static void submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work) {
 
 static void submit_wait(struct gb_cpu_stream *stream, struct gb_cpu_stream *awaited, uint64_t count) {
     if (awaited->completed < count) {
-        struct gb_cpu_work *work = gb_allocate(sizeof *work);
+        struct gb_cpu_work *work = gb_recycle_take(sizeof *work);
+        work->bytes = sizeof *work;
         work->awaited = awaited;
         work->count = count;
         awaited->references++;
@@ -63,9 +76,11 @@ void gb_cpu_stream_submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work
     gb_cpu_unlock();
 }
 
+/* Except for what the caller is at itself: a task may end the program. */
 static void wait_for_all(struct gb_cpu_stream *last) {
     for (struct gb_cpu_stream *stream = gb_cpu_newest_busy(); stream != NULL; stream = stream->older) {
-        if (stream != last) {
+        bool own = stream->state == GB_SERVED && pthread_equal(stream->server, pthread_self()) != 0;
+        if (stream != last && !own) {
             submit_wait(last, stream, stream->submitted);
         }
     }
@@ -76,7 +91,9 @@ void gb_cpu_submit_last(struct gb_cpu_work *work) {
     if (gb_cpu_newest_busy() == NULL) {
         gb_cpu_unlock();
         work->run(work);
-        free(work);
+        gb_cpu_lock();
+        gb_cpu_work_free(work);
+        gb_cpu_unlock();
         return;
     }
     struct gb_cpu_stream *last = new_stream();
@@ -108,7 +125,10 @@ void gb_cpu_streams_drain(void) {
 }
 
 struct gb_cpu_event *gb_cpu_event_create(void) {
-    return gb_allocate(sizeof(struct gb_cpu_event));
+    gb_cpu_lock();
+    struct gb_cpu_event *event = gb_recycle_take(sizeof *event);
+    gb_cpu_unlock();
+    return event;
 }
 
 static void forget(struct gb_cpu_event *event) {
@@ -122,8 +142,8 @@ void gb_cpu_event_destroy(struct gb_cpu_event *event) {
     if (event != NULL) {
         gb_cpu_lock();
         forget(event);
+        gb_recycle_give(event, sizeof *event);
         gb_cpu_unlock();
-        free(event);
     }
 }
 

@@ -7,16 +7,21 @@
 struct gb_cpu_stream;
 struct gb_cpu_event;
 
-/* A piece of work; the first member of what `run` needs, in memory that free() takes. The stream frees it. */
+/* A piece of work; the first member of what `run` needs. The stream frees it. */
 struct gb_cpu_work {
     void (*run)(struct gb_cpu_work *work); /* NULL: nothing to do but to wait */
     struct gb_cpu_work *next;
     struct gb_cpu_stream *awaited; /* not before this stream has done `count` pieces; NULL: at once */
     uint64_t count;
+    size_t bytes; /* as gb_cpu_work_make() was told; 0: free() takes it */
 };
 
 /* All functions may be called from any thread. A NULL stream is the default stream: one for the process,
  * in no order with the others. */
+
+/* A piece of work with `bytes` in all, the rest zeroed, aligned to GB_CPU_WORK_ALIGNMENT; from memory that is kept. */
+#define GB_CPU_WORK_ALIGNMENT 64u
+void *gb_cpu_work_make(size_t bytes, void (*run)(struct gb_cpu_work *work));
 
 struct gb_cpu_stream *gb_cpu_stream_create(void);
 /* What has been submitted is still done. */

@@ -1,6 +1,7 @@
 /* device_cpu.c: the processor as a device. What it is asked to do becomes work of a stream (cpu_stream.h). */
 #define _POSIX_C_SOURCE 200809L /* posix_memalign */
 #include "cpu_image.h"
+#include "cpu_pool.h"
 #include "cpu_stream.h"
 #include "device.h"
 #include "profile.h"
@@ -10,7 +11,6 @@
 
 enum {
     ALIGNMENT = 256,      /* what cuMemAlloc promises */
-    PARAM_ALIGNMENT = 64, /* of the largest vectors */
     AT_ONCE_BYTES = 16384 /* handing over a copy as small takes longer than the copy */
 };
 
@@ -65,34 +65,38 @@ static void run_launch(struct gb_cpu_work *work) {
     }
 }
 
-static size_t aligned(size_t bytes) {
-    return (bytes + PARAM_ALIGNMENT - 1) / PARAM_ALIGNMENT * PARAM_ALIGNMENT;
+/* Where a parameter of `bytes` goes that may not lie before `offset`: at a multiple of its size's next power of two, as
+ * C and LLVM have it, or of the largest vectors'. */
+static size_t param_place(size_t offset, size_t bytes) {
+    size_t alignment = 8;
+    while (alignment < bytes && alignment < GB_CPU_WORK_ALIGNMENT) {
+        alignment *= 2;
+    }
+    return (offset + alignment - 1) / alignment * alignment;
 }
 
 /* A launch with its own copy of the parameters: the caller's are on its stack. */
 static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct gb_launch *launch,
                                        const struct gb_where *where) {
     size_t count = (size_t)kernel->param_count;
-    size_t head = aligned(sizeof(struct launch_work) + count * sizeof(void *));
+    size_t head = sizeof(struct launch_work) + count * sizeof(void *);
     size_t bytes = head;
     for (size_t i = 0; i < count; i++) {
-        bytes += aligned((size_t)kernel->param_bytes[i]);
+        bytes = param_place(bytes, (size_t)kernel->param_bytes[i]) + (size_t)kernel->param_bytes[i];
     }
-    void *memory = NULL;
-    if (posix_memalign(&memory, PARAM_ALIGNMENT, bytes) != 0) {
-        gb_fatal(where, "out of host memory: %zu bytes for the parameters of a launch", bytes);
-    }
-    struct launch_work *self = memory;
-    *self = (struct launch_work){.work = {.run = run_launch}, .kernel = kernel, .launch = *launch};
+    struct launch_work *self = gb_cpu_work_make(bytes, run_launch);
+    self->kernel = kernel;
+    self->launch = *launch;
     if (gb_profile_on()) {
         self->profile = gb_profile_of(where);
         self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
     }
     self->launch.params = (void **)(self + 1);
-    char *value = (char *)memory + head;
-    for (size_t i = 0; i < count; i++) {
-        self->launch.params[i] = memcpy(value, launch->params[i], (size_t)kernel->param_bytes[i]);
-        value += aligned((size_t)kernel->param_bytes[i]);
+    for (size_t i = 0, place = head; i < count; i++) {
+        size_t param_bytes = (size_t)kernel->param_bytes[i];
+        place = param_place(place, param_bytes);
+        self->launch.params[i] = memcpy((char *)self + place, launch->params[i], param_bytes);
+        place += param_bytes;
     }
     return self;
 }
@@ -166,6 +170,7 @@ static void cpu_event_record(struct gb_device *device, void *event, void *stream
 /* A copy or fill, or what an address is freed by. */
 struct memory_work {
     struct gb_cpu_work work;
+    void (*what)(struct gb_cpu_work *work);
     void *to;
     void *from;
     size_t count; /* bytes of a copy, elements of a fill */
@@ -197,12 +202,20 @@ static void run_free(struct gb_cpu_work *work) {
     free(((struct memory_work *)work)->to);
 }
 
+/* A long one keeps a CPU busy as a kernel does. */
+static void run_seated(struct gb_cpu_work *work) {
+    gb_cpu_seat_take();
+    ((const struct memory_work *)work)->what(work);
+    gb_cpu_seat_give();
+}
+
 static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
     if (bytes <= AT_ONCE_BYTES && gb_cpu_stream_is_idle(stream)) {
-        work.work.run(&work.work);
+        work.what(&work.work);
         return;
     }
-    struct memory_work *self = gb_allocate(sizeof *self);
+    struct memory_work *self = gb_cpu_work_make(sizeof *self, bytes <= AT_ONCE_BYTES ? work.what : run_seated);
+    work.work = self->work;
     *self = work;
     gb_cpu_stream_submit(stream, &self->work);
 }
@@ -224,8 +237,8 @@ static void cpu_memory_free(struct gb_device *device, void *address, void *strea
     (void)device;
     (void)stream;
     (void)where;
-    struct memory_work *self = gb_allocate(sizeof *self);
-    *self = (struct memory_work){.work = {.run = run_free}, .to = address};
+    struct memory_work *self = gb_cpu_work_make(sizeof *self, run_free);
+    self->to = address;
     gb_cpu_submit_last(&self->work);
 }
 
@@ -233,7 +246,7 @@ static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size
                             const struct gb_where *where) {
     (void)device;
     (void)where;
-    submit_memory(stream, (struct memory_work){.work = {.run = run_copy}, .to = to, .from = from, .count = bytes},
+    submit_memory(stream, (struct memory_work){.what = run_copy, .to = to, .from = from, .count = bytes},
                   bytes);
 }
 
@@ -241,7 +254,7 @@ static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value
                               const struct gb_where *where) {
     (void)device;
     (void)where;
-    submit_memory(stream, (struct memory_work){.work = {.run = run_set_32}, .to = to, .count = count, .value = value},
+    submit_memory(stream, (struct memory_work){.what = run_set_32, .to = to, .count = count, .value = value},
                   count * sizeof value);
 }
 
@@ -249,7 +262,7 @@ static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value
                               const struct gb_where *where) {
     (void)device;
     (void)where;
-    submit_memory(stream, (struct memory_work){.work = {.run = run_set_16}, .to = to, .count = count, .value = value},
+    submit_memory(stream, (struct memory_work){.what = run_set_16, .to = to, .count = count, .value = value},
                   count * sizeof value);
 }
 
@@ -272,8 +285,10 @@ static void cpu_memory_fill(struct gb_device *device, void *to, const void *elem
                             size_t count, void *stream, const struct gb_where *where) {
     (void)device;
     (void)where;
-    struct fill_work *self = gb_allocate(sizeof *self + element_bytes);
-    *self = (struct fill_work){.work = {.run = run_fill}, .to = to, .count = count, .element_bytes = element_bytes};
+    struct fill_work *self = gb_cpu_work_make(sizeof *self + element_bytes, run_fill);
+    self->to = to;
+    self->count = count;
+    self->element_bytes = element_bytes;
     memcpy(self->element, element, element_bytes);
     gb_cpu_stream_submit(stream, &self->work);
 }

@@ -6,6 +6,7 @@
  */
 #include "module.h"
 
+#include "cpu_fork.h"
 #include "profile.h"
 
 #include <pthread.h>
@@ -43,6 +44,10 @@ static struct gb_device *decided;              /* the process's first device: fi
 
 static _Thread_local struct gb_device *thread_device;
 static _Thread_local int thread_ordinal = -1; /* what gb_device_select asked for; -1: never */
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_MODULES, &lock);
+}
 
 static void *find_copy(struct copy *copies, struct gb_device *device) {
     for (; copies != NULL; copies = copies->next) {

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "profile.h"
 
+#include "cpu_fork.h"
 #include "cpu_stream.h"
 
 #include <errno.h>
@@ -51,6 +52,10 @@ static struct {
     uint64_t counts;
     pid_t process; /* a child of fork writes nothing */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_PROFILE, &all.lock);
+}
 
 bool gb_profile_on(void) {
     return gb_settings()->profile != NULL;

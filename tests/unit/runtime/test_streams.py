@@ -9,7 +9,18 @@ import pytest
 from unit.runtime.programs import RUNTIME, Runtime
 
 HERE = Path(__file__).parent
-PARTS = [RUNTIME / name for name in ("cpu_stream.c", "async_runtime.c", "message.c", "env.c")]
+PARTS = [
+    RUNTIME / name
+    for name in (
+        "cpu_stream.c",
+        "cpu_recycle.c",
+        "cpu_count.c",
+        "cpu_fork.c",
+        "async_runtime.c",
+        "message.c",
+        "env.c",
+    )
+]
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{RUNTIME}", "-pthread"]
 
 

@@ -1,0 +1,151 @@
+"""Launches of the CPU device as hard as programs make them: threads, memory, fork, exit, OpenMP."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from unit.runtime.programs import RUNTIME, Runtime, extra_flags
+
+HERE = Path(__file__).parent
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread", f"-I{RUNTIME}"]
+# A thread never goes on without a seat, however busy the machine is elsewhere.
+PATIENT = "-DGB_CPU_PATIENCE_MS=60000"
+SECONDS = 60
+
+
+def compile_c(output: Path, *arguments: object) -> Path:
+    """Skips when a sanitizer or OpenMP is missing here."""
+    done = subprocess.run(
+        ["cc", *FLAGS, *map(str, arguments), "-o", output], capture_output=True, text=True, check=False
+    )
+    if done.returncode and ("-ltsan" in done.stderr or "libtsan" in done.stderr or "gomp" in done.stderr):
+        pytest.skip(f"the C compiler lacks a library: {done.stderr.splitlines()[-2:]}")
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+def run(program: Path, *arguments: object, threads: int | str, **variables: str) -> int:
+    environment = {
+        **os.environ,
+        "GPUBUILD_DEVICE": "cpu",
+        "GPUBUILD_CPU_THREADS": str(threads),
+        **variables,
+    }
+    done = subprocess.run(
+        [program, *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
+    assert (done.stdout, done.stderr) == ("", "")
+    return done.returncode
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("launches")
+
+
+@pytest.fixture(scope="module")
+def image(folder: Path) -> Path:
+    return compile_c(folder / "image.so", "-shared", "-nostdlib", HERE / "launch_kernels.c")
+
+
+@pytest.fixture(scope="module")
+def launches(built_runtime: Runtime, folder: Path) -> Path:
+    if extra_flags():
+        pytest.skip("counts allocations in place of the sanitizer")
+    sources = (HERE / "launches.c", RUNTIME / "cpu_pool.c", built_runtime.archive)
+    return compile_c(folder / "launches", "-DCOUNT_ALLOCATIONS", PATIENT, *sources, "-ldl", "-lm")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "allocations",  # none for a launch, a stream or an event
+        "grids",  # no memory for a large grid
+        "streams",  # 6 host threads with 3 streams each: no more threads in kernels than asked for
+        "fork",  # of one thread while others launch: the child can launch, too
+    ],
+)
+def test_launches(launches: Path, image: Path, what: str, threads: int) -> None:
+    assert run(launches, what, image, threads=threads) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_task_may_end_the_program(launches: Path, image: Path, threads: int) -> None:
+    """While streams are busy; with its own exit code."""
+    assert run(launches, "exit", image, threads=threads) == 7
+
+
+def test_no_data_races(folder: Path) -> None:
+    sanitizer = ("-fsanitize=thread",)
+    kernels = compile_c(
+        folder / "image-tsan.so", *sanitizer, "-shared", "-nostdlib", HERE / "launch_kernels.c"
+    )
+    sources = sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.S")])
+    program = compile_c(
+        folder / "launches-tsan", *sanitizer, PATIENT, HERE / "launches.c", *sources, "-ldl", "-lm"
+    )
+    options = {"TSAN_OPTIONS": "die_after_fork=0 atexit_sleep_ms=0"}
+    for threads in (1, 3):
+        for what, code in (("streams", 0), ("fork", 0), ("exit", 7)):
+            assert run(program, what, kernels, threads=threads, **options) == code
+
+
+@pytest.mark.parametrize("bind", ["false", "true"])
+def test_launches_from_openmp(built_runtime: Runtime, folder: Path, image: Path, bind: str) -> None:
+    """Parallel regions, nested ones, and with threads bound to a CPU each, which the pool's must not be."""
+    program = folder / "openmp"
+    if not program.exists():
+        compile_c(
+            program, *extra_flags(), "-fopenmp", HERE / "openmp.c", built_runtime.archive, "-ldl", "-lm"
+        )
+    for threads in (1, 3):
+        assert run(program, image, threads=threads, OMP_PROC_BIND=bind, OMP_DYNAMIC="false") == 0
+
+
+def test_the_number_of_threads_is_that_of_cpus_it_may_use(runtime: Runtime) -> None:
+    """Cut by control groups' quotas; an explicit number is taken as it is."""
+    cpu = min(os.sched_getaffinity(0))
+    script = f"os.sched_setaffinity(0, {{{cpu}}}); print(rt.gb_cpu_thread_count(), flush=True)"
+    assert runtime.run(script).ok().out == b"1\n"
+    assert runtime.run(script, GPUBUILD_CPU_THREADS="5").ok().out == b"5\n"
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "cpus"),
+    [
+        ("0::/\n", {"cpu.max": "max 100000\n"}, 0),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 2),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
+        ("0::/a/b\n", {"a/b/cpu.max": "50000 100000", "a/cpu.max": "300000 100000"}, 1),
+        ("0::/not/here\n", {"cpu.max": "200000 100000\n"}, 2),
+        (
+            "3:cpuset:/\n2:cpu,cpuacct:/d/x\n",
+            {"cpu/d/x/cpu.cfs_quota_us": "400000", "cpu/d/x/cpu.cfs_period_us": "100000"},
+            4,
+        ),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 0),
+        ("1:cpuset:/\n0::/\n", {}, 0),
+        ("nonsense", {"cpu.max": "1"}, 0),
+    ],
+)
+def test_quotas(runtime: Runtime, tmp_path: Path, membership: str, files: dict[str, str], cpus: int) -> None:
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    for name, text in files.items():
+        (mount / name).parent.mkdir(parents=True, exist_ok=True)
+        (mount / name).write_text(text)
+    done = runtime.run(
+        f"print(rt.gb_cpu_quota({membership.encode()!r}, {str(mount).encode()!r}), flush=True)"
+    )
+    assert done.ok().out == f"{cpus}\n".encode()
