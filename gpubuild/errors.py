@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gpubuild import columns
+
 EXIT_STEP_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERNAL = 3
@@ -18,7 +20,10 @@ EXIT_INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """A place in a user's file: 1-based line and column; 0 when unknown."""
+    """A place in a user's file: 1-based line and column, in characters; 0 when unknown.
+
+    A compiler's column counts bytes until the line's text is known (``quote_sources``).
+    """
 
     file: str
     line: int = 0
@@ -54,9 +59,7 @@ class Diagnostic:
         if self.source_line:
             lines.append(f"  {self.source_line}")
             if self.location and self.location.column:
-                # Tabs are kept so that the caret lands under its character on any tab width.
-                lead = self.source_line[: self.location.column - 1]
-                lines.append("  " + "".join("\t" if c == "\t" else " " for c in lead) + "^")
+                lines.append(f"  {columns.padding(self.source_line, self.location.column)}^")
         lines.extend(note.render() for note in self.notes)
         return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpubuild import columns
 from gpubuild.errors import Diagnostic, GpubuildError, StepError
 
 _MAX_FILE_BYTES = 16 << 20  # more is no source that anyone reads by the line
@@ -31,7 +32,8 @@ def _quoted(diagnostic: Diagnostic, root: Path, files: dict[str, Sequence[str]])
             files[place.file] = _lines(root / place.file)
         lines = files[place.file]
         line = lines[place.line - 1] if place.line <= len(lines) else ""
-    return replace(diagnostic, source_line=line, notes=notes)
+        place = replace(place, column=columns.of_byte(line, place.column))
+    return replace(diagnostic, location=place, source_line=line, notes=notes)
 
 
 def _lines(path: Path) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpubuild import columns
 from gpubuild.errors import Diagnostic, Location
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class SourceText:
         self._name = source_name
         self._lines: dict[str, Sequence[str]] = {}
         if text:
-            self._lines[UNNAMED_BUFFER] = text.splitlines()
+            self._lines[UNNAMED_BUFFER] = _split(text)
             if source_name:
                 self._lines[source_name] = self._lines[UNNAMED_BUFFER]
 
@@ -39,11 +40,16 @@ class SourceText:
         """Line ``number`` (from 1) of ``file``, or an empty string."""
         if file not in self._lines:
             try:
-                self._lines[file] = Path(file).read_text(errors="replace").splitlines()
+                self._lines[file] = _split(Path(file).read_text(errors="replace"))
             except (OSError, ValueError):
                 self._lines[file] = ()
         lines = self._lines[file]
         return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _split(text: str) -> Sequence[str]:
+    """Lines as compilers count them: not splitlines(), to which a form feed or U+2028 ends one, too."""
+    return [line.rstrip("\r") for line in text.split("\n")]
 
 
 def from_mlir(infos: Iterable[ir.DiagnosticInfo], source: SourceText) -> tuple[Diagnostic, ...]:
@@ -75,7 +81,8 @@ def locate(location: ir.Location, source: SourceText) -> tuple[Location | None, 
     # MLIR gives an op made by a pass the position 0:0 of its buffer, which helps nobody.
     if file == UNNAMED_BUFFER and line == 0:
         return None, ""
-    return Location(file=source.name(file), line=line, column=column), source.line(file, line)
+    text = source.line(file, line)
+    return Location(file=source.name(file), line=line, column=columns.of_byte(text, column)), text
 
 
 def file_position(location: ir.Location) -> tuple[str, int, int] | None:

@@ -9,6 +9,7 @@ from functools import cache
 
 from llvmlite import binding
 
+from gpubuild import columns
 from gpubuild.errors import Diagnostic, Location, StepError
 
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in Apple's wrapper
@@ -205,15 +206,13 @@ def _values(module: binding.ModuleRef) -> Iterator[binding.ValueRef]:
 
 
 def _parse_diagnostics(message: str, text: str, name: str) -> list[Diagnostic]:
-    lines = text.splitlines()
-    found = [
-        Diagnostic(
-            message=match[3],
-            location=Location(file=name, line=int(match[1]), column=int(match[2]) + 1),
-            source_line=lines[int(match[1]) - 1] if 0 < int(match[1]) <= len(lines) else "",
-        )
-        for match in _PARSE_ERROR.finditer(message)
-    ]
+    lines = text.split("\n")
+    found = []
+    for match in _PARSE_ERROR.finditer(message):
+        number = int(match[1])
+        line = lines[number - 1] if 0 < number <= len(lines) else ""
+        location = Location(file=name, line=number, column=columns.of_byte(line, int(match[2]) + 1))
+        found.append(Diagnostic(message=match[3], location=location, source_line=line))
     return found or [Diagnostic(message=" ".join(message.split()))]
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from e2e.command import SAXPY, Outcome, gpubuild, saxpy_project
 
+from gpubuild import columns
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -37,6 +39,27 @@ def test_type_error(project: Path) -> None:
     assert "saxpy.mlir:11:30: error:" in outcome.err
     assert "%ax = arith.mulf %a, %i : f32" in outcome.err
     assert "^" in outcome.err
+
+
+def caret(shown: str, message: str) -> str:
+    """The character above the caret of the message: ``shown`` as a terminal has it, cell by cell."""
+    lines = shown[shown.index(message) :].splitlines()
+    cells = "".join(c * columns.width(c) for c in lines[1])
+    return cells[len(lines[2]) - 1 :]
+
+
+def test_carets_are_right_behind_characters_of_any_width(project: Path) -> None:
+    """In MLIR, which counts bytes, in C, and in YAML, which counts characters."""
+    edit(project / "main.c", "int main(", '\tint l = sizeof "é漢" + undeclared;\nint main(')
+    assert caret(failed_build(project, "-t", "cpu").err, "main.c:").startswith("undeclared")
+    edit(
+        project / "saxpy.mlir",
+        "%ax = arith.mulf",
+        '%t = arith.constant {"漢é" = 1} 1 : i32 %u = arith.negf %nope : f32\n%ax = arith.mulf',
+    )
+    assert caret(failed_build(project).err, "saxpy.mlir:").startswith("%nope")
+    (project / "targets.yaml").write_text(SAXPY + '    link: {flags: ["é漢"], chp: 1}\n')
+    assert caret(failed_build(project).err, "targets.yaml:").startswith("chp")
 
 
 def test_bad_chip(project: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "gpubuild"
 
 LAYER = {
+    "columns": -1,
     "errors": 0,
     "wording": 0,
     "model": 1,

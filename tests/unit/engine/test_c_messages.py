@@ -1,5 +1,7 @@
 """What compilers print, as diagnostics."""
 
+import pytest
+
 from gpubuild.engine.c_messages import parse_messages
 
 GCC = """In file included from main.c:1:
@@ -39,3 +41,34 @@ def test_names_can_be_shown_differently() -> None:
     (error,) = parse_messages(ZIG, source_line=lines, shown=lambda f: f.removeprefix("/p/"))
     assert str(error.location) == "main.c:7:14"
     assert error.source_line == "</p/main.c 7>"
+
+
+WIDE = "\t/* é 漢 */ return undeclared;"
+GCC_WIDE = """a.c: In function 'f':
+a.c:2:27: error: 'undeclared' undeclared (first use in this function)
+    2 |         /* é 漢 */ return undeclared;
+      |                           ^~~~~~~~~~
+a.c:2:27: note: each undeclared identifier is reported only once
+"""
+OLD_GCC_WIDE = GCC_WIDE.replace("2:27", "2:22").replace("27", "22")
+ZIG_WIDE = """a.c:2:22: error: use of undeclared identifier 'undeclared'
+    2 |         /* é 漢 */ return undeclared;
+      |                           ^~~~~~~~~~
+1 error generated.
+"""
+BARE = "a.c:2:22: error: use of undeclared identifier 'undeclared'\n"
+
+
+@pytest.mark.parametrize("text", [GCC_WIDE, OLD_GCC_WIDE, ZIG_WIDE, BARE])
+def test_columns_are_characters_whatever_the_compiler_counts(text: str) -> None:
+    """gcc since 11 counts a terminal's columns, others bytes."""
+    (error,) = parse_messages(text, source_line=lambda file, line: WIDE)
+    assert error.location is not None
+    assert error.location.column == WIDE.index("undeclared") + 1
+
+
+def test_a_caret_in_the_middle_of_a_range() -> None:
+    text = 'a.c:1:12: error: no\n    1 | "é" a ~ + b;\n      |     ~~~~^~~\n'
+    (error,) = parse_messages(text, source_line=lambda file, line: '"é" a ~ + b;')
+    assert error.location is not None
+    assert error.location.column == 9

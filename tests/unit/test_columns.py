@@ -1,0 +1,50 @@
+"""Columns: bytes, characters and columns of a terminal are three things."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpubuild import columns
+from gpubuild.errors import Diagnostic, Location
+
+WORD = "x"
+
+
+@pytest.mark.parametrize(
+    ("before", "padding"),
+    [
+        ("", ""),
+        ("plain ", "      "),
+        ("/* é */ ", "        "),
+        ("/* 漢字 */ ", "           "),
+        ("/* e\u0301 */ ", "        "),  # a letter and the accent on it
+        ("\té\t", "\t \t"),
+        ("\U0001f600 ", "   "),
+    ],
+)
+def test_the_same_place_in_bytes_in_cells_and_on_the_terminal(before: str, padding: str) -> None:
+    line = f"{before}{WORD} + é"
+    column = len(before) + 1
+    assert columns.of_byte(line, len(before.encode()) + 1) == column
+    cells = 0
+    for character in before:
+        cells = (cells // 8 + 1) * 8 if character == "\t" else cells + columns.width(character)
+    assert columns.of_cell(line, cells + 1) == column + (before[-1:] == "\u0301")
+    assert columns.padding(line, column) == padding
+    shown = Diagnostic(message="m", location=Location(file="f", line=1, column=column), source_line=line)
+    assert shown.render() == f"f:1:{column}: error: m\n  {line}\n  {padding}^"
+
+
+def test_what_is_not_known_stays() -> None:
+    assert columns.of_byte("é", 0) == 0
+
+
+def test_places_behind_the_end_of_the_line() -> None:
+    assert columns.of_byte("é", 3) == 2
+    assert columns.of_cell("漢", 3) == 2
+    assert columns.of_cell("漢", 5) == 4
+
+
+def test_a_byte_inside_a_character_is_that_character() -> None:
+    assert columns.of_byte("é+", 2) == 1
+    assert columns.of_byte("é+", 3) == 2
