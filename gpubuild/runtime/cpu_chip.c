@@ -170,12 +170,10 @@ int gb_cpu_supports(const char *chip, const char *wanted) {
     return (known || told) && (!told || has_all(wanted));
 }
 
-#else
+#elif !defined(__aarch64__) /* cpu_chip_aarch64.c */
 
 int gb_cpu_supports(const char *chip, const char *features) {
-    /* Other machines are told apart by their ELF type when an image is loaded. */
-    (void)features;
-    return strcmp(chip, "generic") == 0 || strncmp(chip, "armv8", 5) == 0;
+    return strcmp(chip, "generic") == 0 && (features == NULL || features[0] == '\0');
 }
 
 #endif
