@@ -18,7 +18,8 @@ class Settings:
     """What the environment says. Paths are absolute; ``None`` means not set.
 
     Tool overrides name a file to use instead of the one found (see ``gpubuild doctor``);
-    ``rocm_path`` is a ROCm installation, whose ``amdgcn/bitcode`` holds the device libraries.
+    ``rocm_path`` is a ROCm installation, whose ``amdgcn/bitcode`` holds the device libraries;
+    ``cuda_path`` a CUDA one, whose ``bin`` holds nvlink and fatbinary.
     """
 
     cache_dir: Path | None = None  # GPUBUILD_CACHE_DIR
@@ -29,6 +30,8 @@ class Settings:
     libdevice: Path | None = None  # GPUBUILD_LIBDEVICE
     lld: Path | None = None  # GPUBUILD_LLD
     rocm_path: Path | None = None  # ROCM_PATH
+    clang_linker_wrapper: Path | None = None  # GPUBUILD_CLANG_LINKER_WRAPPER
+    cuda_path: Path | None = None  # CUDA_PATH
     remote_url: str = ""  # GPUBUILD_REMOTE: an HTTP cache, instead of the project file's
     remote_mode: str = ""  # GPUBUILD_REMOTE_MODE: read-write, read-only, write-only or off
     remote_token: str = field(default="", repr=False)  # GPUBUILD_REMOTE_TOKEN
@@ -64,6 +67,8 @@ class Settings:
             libdevice=path("GPUBUILD_LIBDEVICE"),
             lld=path("GPUBUILD_LLD"),
             rocm_path=path("ROCM_PATH"),
+            clang_linker_wrapper=path("GPUBUILD_CLANG_LINKER_WRAPPER"),
+            cuda_path=path("CUDA_PATH"),
             remote_url=env.get("GPUBUILD_REMOTE", ""),
             remote_mode=env.get("GPUBUILD_REMOTE_MODE", ""),
             remote_token=env.get("GPUBUILD_REMOTE_TOKEN", ""),

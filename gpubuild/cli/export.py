@@ -18,6 +18,8 @@ from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.goal import Goal
 from gpubuild.model.params import LinkParams
 from gpubuild.model.step import Step
+from gpubuild.toolchain.clang import CUDA, WRAPPER, hidden, wrapper_options
+from gpubuild.toolchain.clang import NAMES as WRAPPER_NAMES
 
 RECIPE = "link.sh"
 _RUNTIME = "runtime"
@@ -113,14 +115,31 @@ def _free_name(path: Path, folder: Path) -> str:
 def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> str:
     params = cast(LinkParams, step.params)
     libraries = [n if "/" in n or n.startswith("-") else f"-l{n}" for n in params.libraries]
-    parts = [shlex.quote(text) for text in [*objects, *params.flags]]
+    flags = [hidden(flag) for flag in params.flags] if params.wrapper_triple else params.flags
+    parts = [shlex.quote(text) for text in [*objects, *flags]]
     output = shlex.quote(f"./{Path(step.output_path('executable')).name}")
     inputs = " ".join(
         [*parts, "-Wl,--start-group", *map(shlex.quote, archives), "RUNTIME", "-Wl,--end-group"]
     )
     ending = " ".join([*map(shlex.quote, libraries), *_LIBRARIES])
     sources = f"{_RUNTIME}/*.c {_RUNTIME}/*.S"
-    if params.cxx:
+    needs = "a C compiler and nothing else: neither gpubuild nor LLVM, CUDA or ROCm"
+    if params.wrapper_triple:
+        needs = f"a C compiler and {WRAPPER} with lld of LLVM 22 (Debian: clang-tools-22, lld-22)"
+        cuda = ""
+        if CUDA in step.tools:
+            needs += ",\n# and CUDA's nvlink and fatbinary"
+            cuda = '--cuda-path="${CUDA_PATH:-/usr/local/cuda}" '
+        ending = " ".join(hidden(flag) for flag in ending.split(" "))
+        driver = "${CXX:-c++}" if params.cxx else "${CC:-cc}"
+        lines = (
+            f'for source in {sources}; do ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"; done\n'
+            f'"${{CLANG_LINKER_WRAPPER:-{WRAPPER_NAMES[0]}}}" '
+            f"{' '.join(wrapper_options(params.wrapper_triple))} "
+            f'{cuda}--linker-path="$(command -v "{driver}")" '
+            f"-o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*.o')} {ending}"
+        )
+    elif params.cxx:
         # A C++ driver would take the runtime for C++.
         lines = (
             f'for source in {sources}; do ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"; done\n'
@@ -131,7 +150,7 @@ def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> s
     return f"""\
 #!/bin/sh
 # Links {name} from objects that gpubuild compiled, and its runtime from source.
-# Needs a C compiler and nothing else: neither gpubuild nor LLVM, CUDA or ROCm.
+# Needs {needs}.
 set -e
 cd "$(dirname "$0")"
 {lines}

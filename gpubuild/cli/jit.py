@@ -21,6 +21,11 @@ def jit_commands(outcome: Outcome) -> dict[str, list[str]]:
 
 def _command(name: str, step: Step, layout: Layout) -> list[str]:
     params = cast(LinkParams, step.params)
+    if params.wrapper_triple:
+        raise UsageError(
+            f"program {name} cannot run without being linked: offload: clang links its device code, too",
+            hint=f"gpubuild run {name}, without --jit, or offload: dispatch",
+        )
     if params.flags:
         raise UsageError(
             f"program {name} cannot run without being linked: it has link: flags: {' '.join(params.flags)}",

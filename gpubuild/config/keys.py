@@ -175,7 +175,7 @@ _PROGRAM = Record(
             spec=Choice(words=tuple(Offload)),
             default=Offload.DISPATCH.value,
             help="dispatch: carry every object and choose at run time. select_object: embed one. "
-            "clang: not available, an error that says why.",
+            "clang: device code that clang-linker-wrapper links and registers (docs/clang.md).",
             aka=("handler",),
         ),
         "select": Key(

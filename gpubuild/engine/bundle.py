@@ -12,13 +12,10 @@ from gpubuild.engine.io import StepIO
 from gpubuild.engine.target_attr import target_attr
 from gpubuild.errors import StepError
 from gpubuild.model.params import BundleParams, ObjectParams
-from gpubuild.model.target import Kind
+from gpubuild.model.target import Kind, target_id
 
 _SELECTED_INDEX = re.compile(r"#gpu\.select_object<(\d+)(?: : \w+)?>")
 _SELECTED_TARGET = re.compile(r"#gpu\.select_object<(#.*)>", re.DOTALL)
-
-# Features that tell AMD code objects for one chip apart, in the order of a target id.
-_TARGET_ID_FEATURES = ("sramecc", "xnack")
 
 
 def run(params: BundleParams, io: StepIO) -> None:
@@ -55,12 +52,6 @@ def _object(number: int, params: ObjectParams, io: StepIO) -> gpu_binary.ObjectD
 def carries_ptx(params: ObjectParams) -> bool:
     """Whether later devices could run the object's PTX: not so for `sm_90a`, `sm_100f` and the like."""
     return params.kind is Kind.NVVM and params.chip[-1:].isdigit()
-
-
-def target_id(chip: str, features: str) -> str:
-    """AMD's name of a processor with its settings, such as ``gfx90a:sramecc+:xnack-``."""
-    signs = {f[1:]: f[0] for f in features.replace(" ", "").split(",") if f[:1] in ("+", "-")}
-    return ":".join([chip, *(f"{name}{signs[name]}" for name in _TARGET_ID_FEATURES if name in signs)])
 
 
 def _kernels(info: str) -> str:

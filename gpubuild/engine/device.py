@@ -63,8 +63,14 @@ def optimize_module(build: DeviceBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``.
 
     Only kernels can be called from outside, so that helpers and the C wrappers that MLIR makes of
-    them need not stay. Globals do: a host may look them up.
+    them need not stay. Globals do: a host may look them up. Not so where modules are linked with each
+    other later, in which a name may occur twice.
     """
+    if build.params.relocatable:
+        for variable in build.module.global_variables:
+            if not variable.is_declaration and not variable.name.startswith("llvm."):
+                variable.linkage = "internal"
+                variable.visibility = "default"
     for function in build.module.functions:
         external = not function.is_declaration and function.linkage.name == "external"
         if external and function.name not in build.kernel_names:

@@ -33,13 +33,11 @@ def embed_container(binary: ir.Operation, module: str) -> None:
     binary.attributes["offloadingHandler"] = ir.Attribute.parse("#gpu.select_object<0>")
 
 
-def images(item: ObjectData, module: str) -> list[Image]:
-    """The images of one object of a bundle: its machine code, and its PTX if it carries that."""
+def strings_of(item: ObjectData, module: str) -> dict[str, str]:
+    """What the container says of one object of a bundle."""
     properties = {name: str(value) for name, value in item.properties.items()}
-    triple = properties[gpu_binary.TRIPLE]
-    image_kind, offload_kind = _KINDS.get(triple, (ImageKind.OBJECT, OffloadKind.NONE))
     strings = {
-        "triple": triple,
+        "triple": properties[gpu_binary.TRIPLE],
         "arch": properties[gpu_binary.ARCH],
         "gpubuild.module": module,
         "gpubuild.target": properties[gpu_binary.TARGET],
@@ -49,9 +47,16 @@ def images(item: ObjectData, module: str) -> list[Image]:
         strings["gpubuild.features"] = properties[gpu_binary.FEATURES]
     if gpu_binary.SANITIZE in properties:
         strings["gpubuild.sanitize"] = properties[gpu_binary.SANITIZE]
+    return strings
+
+
+def images(item: ObjectData, module: str) -> list[Image]:
+    """The images of one object of a bundle: its machine code, and its PTX if it carries that."""
+    strings = strings_of(item, module)
+    image_kind, offload_kind = _KINDS.get(strings["triple"], (ImageKind.OBJECT, OffloadKind.NONE))
     found = [Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=item.data)]
-    if gpu_binary.PTX in properties:
+    if gpu_binary.PTX in item.properties:
         # The driver reads PTX up to a NUL.
-        ptx = properties[gpu_binary.PTX].encode().rstrip(b"\0") + b"\0"
+        ptx = str(item.properties[gpu_binary.PTX]).encode().rstrip(b"\0") + b"\0"
         found.append(Image(image_kind=ImageKind.PTX, offload_kind=offload_kind, strings=strings, data=ptx))
     return found

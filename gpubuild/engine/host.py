@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import async_ops, dispatch, entry_point, gpu_binary, host_code, mlir, rewrite
+from gpubuild.engine import (
+    async_ops,
+    clang_offload,
+    dispatch,
+    entry_point,
+    gpu_binary,
+    host_code,
+    mlir,
+    rewrite,
+)
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import StepError
@@ -41,11 +50,6 @@ def run(params: HostParams, io: StepIO) -> None:
 
     Raises ``StepError`` whose diagnostics point into the user's file when ``located`` is there.
     """
-    if params.offload is Offload.CLANG:
-        raise StepError(
-            "offload: clang is not available",
-            hint="use offload: dispatch, or offload: select_object with select:",
-        )
     try:
         lowered = _lower(io.text("host"), params, io)
     except StepError as plain:
@@ -64,6 +68,7 @@ def run(params: HostParams, io: StepIO) -> None:
 
 
 def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
+    carried: list[clang_offload.Carried] = []
     with mlir.context():
         with io.stage("embed binaries"):
             source = SourceText(text, "host part (canonical text)")
@@ -73,12 +78,23 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
             if params.offload is Offload.DISPATCH:
                 for name, binary in placed.items():
                     dispatch.embed_container(binary, name)
+            if params.offload is Offload.CLANG:
+                for number, (name, binary) in enumerate(placed.items()):
+                    carried.append(clang_offload.embed_record(binary, name, _device_codes(number, io)))
         with io.stage("lower host"):
             lower_host(module, params.passes, source)
             if params.debug:
                 mlir.run_passes(module, _DEBUG_PASSES, source=source)
         with io.stage("translate host"):
-            return _Lowered(mlir_text=mlir_text, llvm_text=_translate(module, source))
+            text = _translate(module, source)
+    return _Lowered(mlir_text=mlir_text, llvm_text=clang_offload.with_device_code(text, carried))
+
+
+def _device_codes(number: int, io: StepIO) -> list[bytes]:
+    """The relocatable codes of the objects of binary ``number``, in order."""
+    prefix = f"device.{number}."
+    roles = [role for role in io.input_names if role.startswith(prefix)]
+    return [io.read(role) for role in sorted(roles, key=lambda role: int(role.removeprefix(prefix)))]
 
 
 def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpubuild.engine import undefined
+from gpubuild.engine import clang_link, undefined
 from gpubuild.engine.driver import first_lines, run_driver
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import StepError
@@ -32,19 +32,23 @@ def run(params: LinkParams, io: StepIO) -> None:
         grouped = ("-Wl,--start-group", *archives, "-Wl,--end-group") if archives else ()
         if params.shared:
             grouped = ("-shared", "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive")
-        made = run_driver(
-            io,
-            "cxx" if params.cxx else "cc",
-            [
-                "-o", _OUTPUT, *objects, *grouped, *_REPRODUCIBLE, *strip_flags(params),
-                *params.flags, *(library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
-            ],
-        )  # fmt: skip
+        driver = "cxx" if params.cxx else "cc"
+        arguments = [
+            "-o", _OUTPUT, *objects, *grouped, *_REPRODUCIBLE, *strip_flags(params),
+            *params.flags, *(library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
+        ]  # fmt: skip
+        if params.wrapper_triple:
+            made = clang_link.run_wrapper(params, io, driver, arguments)
+        else:
+            made = run_driver(io, driver, arguments)
         if made.returncode < 0:
             made.check("linking")
         if made.returncode:
             output = made.stderr.decode(errors="replace")
             symbols = undefined.undefined_symbols(output)
+            if params.wrapper_triple and (error := clang_link.explain(output)) is not None:
+                error.output = first_lines(made.stderr)
+                raise error
             raise StepError(
                 f"cannot link: {undefined.describe(symbols)}" if symbols else "cannot link",
                 output=first_lines(made.stderr),

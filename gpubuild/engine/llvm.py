@@ -167,6 +167,11 @@ def emit_object(module: binding.ModuleRef, machine: binding.TargetMachine) -> by
         return bytes(machine.emit_object(module))
 
 
+def emit_bitcode(module: binding.ModuleRef) -> bytes:
+    """The module as LLVM bitcode."""
+    return bytes(module.as_bitcode())
+
+
 def emit_assembly(module: binding.ModuleRef, machine: binding.TargetMachine) -> str:
     """Assembly or PTX text. Raises ``StepError``; LLVM may abort instead."""
     with _reported("LLVM could not emit assembly"):

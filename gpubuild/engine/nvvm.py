@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpubuild.engine import libdevice, llvm
+from gpubuild.engine import libdevice, llvm, relocatable
 from gpubuild.engine.chips import check_chip, ptx_features
 from gpubuild.engine.device import (
     DeviceBuild,
@@ -30,11 +30,14 @@ _PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in 
 
 
 def run(params: CompileParams, io: StepIO) -> None:
-    """Write ``llvm``, ``asm`` (PTX), ``object`` (cubin) and ``info``.
+    """Write ``llvm``, ``asm`` (PTX), ``object`` (cubin), ``info`` and, when asked for, ``device``.
 
     Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
     """
-    run_stages(DeviceBuild(params=params, io=io), STAGES)
+    stages = STAGES
+    if params.relocatable:
+        stages = relocatable.stages_with(STAGES, assemble_relocatable, after="ptxas")
+    run_stages(DeviceBuild(params=params, io=io), stages)
 
 
 def check_target(build: DeviceBuild) -> None:
@@ -76,21 +79,32 @@ def emit_ptx(build: DeviceBuild) -> None:
 
 def assemble(build: DeviceBuild) -> None:
     """Stage: ptxas."""
+    (build.io.scratch / _PTX_FILE).write_text(build.assembly)
+    output = _run_ptxas(build, "-v", role="object")
+    build.kernels = parse_ptxas(output, build.kernel_names)
+    for line in output.splitlines():
+        if "warning" in line:
+            build.io.warn(line.strip())
+
+
+def assemble_relocatable(build: DeviceBuild) -> None:
+    """Stage: ptxas once more, for what nvlink is to link."""
+    _run_ptxas(build, "-c", role="device")
+
+
+def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
+    """Write output ``role``; returns what ptxas says."""
     params, io = build.params, build.io
-    (io.scratch / _PTX_FILE).write_text(build.assembly)
-    command = [*io.tool("ptxas"), f"-arch={params.chip}", f"-O{params.opt_level}", "-v"]
+    command = [*io.tool("ptxas"), f"-arch={params.chip}", f"-O{params.opt_level}", option]
     if params.debug:
         command.append("-lineinfo")  # -g would switch optimisation off
-    done = run_tool([*command, _PTX_FILE, "-o", io.tool_out("object")], cwd=io.scratch)
+    done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
     try:
         done.check(f"assembling @{params.module} for {params.chip}")
     except StepError as error:
         explain_ptxas(error)
         raise
-    build.kernels = parse_ptxas(done.output, build.kernel_names)
-    for line in done.output.splitlines():
-        if "warning" in line:
-            io.warn(line.strip())
+    return done.output
 
 
 def explain_ptxas(error: StepError) -> None:

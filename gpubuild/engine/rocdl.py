@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import amd_trap, inline_assembly, llvm
+from gpubuild.engine import amd_trap, inline_assembly, llvm, relocatable
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
     DeviceBuild,
@@ -37,11 +37,14 @@ _OBJECT_FILE = "module.o"
 
 
 def run(params: CompileParams, io: StepIO) -> None:
-    """Write ``llvm``, ``asm``, ``object`` (hsaco) and ``info``.
+    """Write ``llvm``, ``asm``, ``object`` (hsaco), ``info`` and, when asked for, ``device`` (bitcode).
 
     Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
     """
-    run_stages(DeviceBuild(params=params, io=io), STAGES)
+    stages = STAGES
+    if params.relocatable:
+        stages = relocatable.stages_with(STAGES, relocatable.emit_bitcode, after="optimize")
+    run_stages(DeviceBuild(params=params, io=io), stages)
 
 
 def check_target(build: DeviceBuild) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind
+from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, RELOCATABLE_SUFFIX, Kind
 
 _LONGEST_NAME = 100  # module and target together, with suffixes, stay below the usual 255 bytes
 _KEPT_OF_LONG_NAME = 80
@@ -84,15 +84,20 @@ class Layout:
         except ValueError:
             return path.as_posix()
 
-    def object_files(self, program: str, module: str, target: str, kind: Kind) -> dict[str, Path]:
-        """A compile step's outputs: ``llvm``, ``asm``, ``object`` and ``info``."""
+    def object_files(
+        self, program: str, module: str, target: str, kind: Kind, *, relocatable: bool = False
+    ) -> dict[str, Path]:
+        """A compile step's outputs: ``llvm``, ``asm``, ``object``, ``info`` and, if wanted, ``device``."""
         folder, stem = self.program_dir(program), f"{file_name(module)}.{file_name(target)}"
-        return {
+        files = {
             "llvm": folder / f"{stem}.ll",
             "asm": folder / f"{stem}.{ASM_SUFFIX[kind]}",
             "object": folder / f"{stem}.{OBJECT_SUFFIX[kind]}",
             "info": folder / f"{stem}.json",
         }
+        if relocatable:
+            files["device"] = folder / f"{stem}.{RELOCATABLE_SUFFIX[kind]}"
+        return files
 
     def binary_file(self, program: str, module: str) -> Path:
         """The module's ``gpu.binary``."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpubuild.errors import UsageError
+from gpubuild.graph.clang_targets import check_targets
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.modules import ModuleTargets, settle
 from gpubuild.graph.plan import Plan
@@ -118,18 +119,11 @@ class Planner:
         )
 
     def _program(self, program: Program, scans: Mapping[str, ScannedSource]) -> list[Step]:
-        if program.offload is Offload.CLANG:
-            raise UsageError(
-                f"program {program.name}: offload: clang is not available: clang-linker-wrapper links "
-                "relocatable device code and registers it with the CUDA, HIP or OpenMP runtime, and "
-                "gpubuild's images are linked already and loaded by its own",
-                hint="use offload: dispatch, whose executables LLVM's tools read (llvm-objdump --offloading, "
-                "llvm-offload-binary), or offload: select_object",
-            )
         sources = self._sources()
         stems = _stems([s for s in program.sources if s.suffix in MLIR_SUFFIXES])
         steps: list[Step] = []
         linked: list[Input] = []
+        kinds: set[Kind] = set()
         owners: dict[str, Path] = {}
         for source in program.sources:
             if source.suffix not in MLIR_SUFFIXES:
@@ -149,13 +143,16 @@ class Planner:
                     )
                 owners[scanned.name] = source
                 module = settle(self.project, program, scanned, self.only_targets)
+                if program.offload is Offload.CLANG:
+                    check_targets(program.name, module)
+                kinds.update(target.kind for target in module.targets)
                 modules.append(module)
                 steps.extend(self._module(program, outline, module))
             host = self._host(program, outline, modules, stems[source])
             steps.append(host)
             linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
         self._check_overrides(program, owners)
-        steps.append(self._link(program, linked))
+        steps.append(self._link(program, linked, kinds))
         return steps
 
     def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
@@ -208,6 +205,7 @@ class Planner:
     def _compile(self, program: Program, outline: Step, settled: ModuleTargets, target: Target) -> Step:
         module = settled.module
         required, optional = _TOOLS[target.kind]
+        relocatable = program.offload is Offload.CLANG
         libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
         return Step(
             id=f"{program.name}/compile/{module.name}/{target.name}",
@@ -223,6 +221,7 @@ class Planner:
                 debug=target.debug,
                 passes=target.passes,
                 sanitize=target.sanitize,
+                relocatable=relocatable,
                 target=target.name,
             ),
             inputs=(
@@ -246,7 +245,7 @@ class Planner:
             outputs=tuple(
                 Output(name=role, path=path)
                 for role, path in self.layout.object_files(
-                    program.name, module.name, target.name, target.kind
+                    program.name, module.name, target.name, target.kind, relocatable=relocatable
                 ).items()
             ),
             tools=required,
@@ -265,6 +264,8 @@ class Planner:
             )
             for number, settled in enumerate(modules)
         )
+        if program.offload is Offload.CLANG:
+            binaries += self._device_codes(program, modules)
         return Step(
             id=f"{program.name}/host" + (f"/{stem}" if stem else ""),
             kind=StepKind.HOST,
@@ -298,12 +299,31 @@ class Planner:
             program=program.name,
         )
 
-    def _link(self, program: Program, linked: list[Input]) -> Step:
+    def _device_codes(self, program: Program, modules: list[ModuleTargets]) -> tuple[Input, ...]:
+        """What the compile steps made for clang-linker-wrapper."""
+        return tuple(
+            Input(
+                name=f"device.{number}.{n}",
+                path=self.layout.object_files(
+                    program.name, settled.module.name, target.name, target.kind, relocatable=True
+                )["device"],
+                producer=f"{program.name}/compile/{settled.module.name}/{target.name}",
+            )
+            for number, settled in enumerate(modules)
+            for n, target in enumerate(settled.targets)
+        )
+
+    def _link(self, program: Program, linked: list[Input], kinds: set[Kind]) -> Step:
         numbered = [
             Input(name=f"{item.name}.{n}", path=item.path, producer=item.producer)
             for n, item in enumerate(linked)
         ]
         cxx = any(s.suffix in CXX_SUFFIXES for s in program.sources)
+        tools = [OURS, "cxx" if cxx else "cc"]
+        if program.offload is Offload.CLANG:
+            tools.append("clang-linker-wrapper")
+            if Kind.NVVM in kinds:
+                tools.append("cuda-linker")
         return Step(
             id=f"{program.name}/link",
             kind=StepKind.LINK,
@@ -312,13 +332,14 @@ class Planner:
                 flags=program.link_flags,
                 cxx=cxx,
                 debug=self.project.debug,
+                wrapper_triple=self.triple if program.offload is Offload.CLANG else "",
             ),
             inputs=(
                 *numbered,
                 Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),
             ),
             outputs=(Output(name="executable", path=self.layout.executable(program.name), executable=True),),
-            tools=(OURS, "cxx" if cxx else "cc"),
+            tools=tuple(tools),
             program=program.name,
         )
 

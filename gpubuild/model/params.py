@@ -32,7 +32,8 @@ class CompileParams:
 
     Inputs ``module`` (canonical text), ``located`` (not in the key; used for diagnostics only),
     ``lib.N`` (device libraries, .bc or .ll). Outputs ``llvm`` (text), ``asm`` (PTX or assembly),
-    ``object`` (cubin, hsaco, shared object), ``info`` (JSON, see engine.info).
+    ``object`` (cubin, hsaco, shared object), ``info`` (JSON, see engine.info), and with ``relocatable``
+    also ``device``: what clang-linker-wrapper links (engine.relocatable).
     """
 
     module: str
@@ -45,6 +46,7 @@ class CompileParams:
     debug: bool = False
     passes: str = ""
     sanitize: tuple[Sanitize, ...] = ()  # needs the located text: reports name places in the source
+    relocatable: bool = False
     target: str = field(default="", compare=False)  # the target's name, for messages
 
 
@@ -79,8 +81,9 @@ class HostParams:
     """Lower the host part of one source to an object file.
 
     Inputs ``host`` (text with a placeholder gpu.binary per module), ``binary.N`` in the order of
-    ``modules`` (images for ``dispatch`` and their strings are read from the binaries), and
-    optionally ``located`` (the same text with locations, not in the key; for diagnostics only).
+    ``modules`` (images for ``dispatch`` and their strings are read from the binaries), for ``clang``
+    ``device.N.M`` (relocatable code of object M of binary N), and optionally ``located`` (the same
+    text with locations, not in the key; for diagnostics only).
     Outputs ``mlir`` (host with real gpu.binary ops), ``llvm`` (text), ``object`` (ELF).
     """
 
@@ -139,7 +142,8 @@ class RuntimeParams:
 class LinkParams:
     """Link inputs ``object.N``, ``archive.N`` and ``runtime`` into output ``executable``.
 
-    With ``shared`` the output is a library that has all of the archives in it.
+    With ``shared`` the output is a library that has all of the archives in it. With
+    ``wrapper_triple``, the triple of host code, clang-linker-wrapper links (``offload: clang``).
     """
 
     libraries: tuple[str, ...] = ()
@@ -147,6 +151,7 @@ class LinkParams:
     cxx: bool = False  # a C++ source takes part, so its standard library is needed
     debug: bool = False  # keep debug information
     shared: bool = False
+    wrapper_triple: str = ""
 
 
 Params = (

@@ -24,7 +24,10 @@ class Kind(StrEnum):
 # File-name suffixes of a compile step's outputs, per kind (design: artefacts under build/).
 ASM_SUFFIX = {Kind.NVVM: "ptx", Kind.ROCDL: "s", Kind.CPU: "s"}
 OBJECT_SUFFIX = {Kind.NVVM: "cubin", Kind.ROCDL: "hsaco", Kind.CPU: "so"}
+RELOCATABLE_SUFFIX = {Kind.NVVM: "o", Kind.ROCDL: "bc", Kind.CPU: "o"}  # with `offload: clang` only
 
+# Features that tell AMD code objects for one chip apart, in the order of a target id.
+_TARGET_ID_FEATURES = ("sramecc", "xnack")
 _NVIDIA_CHIP = re.compile(r"sm_\d+[af]?")
 _AMD_CHIP = re.compile(r"gfx[0-9a-f]+((-\d+)?-generic)?")
 
@@ -61,6 +64,12 @@ def kind_of_chip(name: str) -> Kind | None:
     if name == "cpu" or name.startswith(("x86-64", "armv8")):
         return Kind.CPU
     return None
+
+
+def target_id(chip: str, features: str) -> str:
+    """AMD's name of a processor with its settings, such as ``gfx90a:sramecc+:xnack-``."""
+    signs = {f[1:]: f[0] for f in features.replace(" ", "").split(",") if f[:1] in ("+", "-")}
+    return ":".join([chip, *(f"{name}{signs[name]}" for name in _TARGET_ID_FEATURES if name in signs)])
 
 
 def cpu_triple(machine: str) -> str:

@@ -42,7 +42,7 @@ struct gb_fit gb_fit_cuda(const struct gb_image *image, int major, int minor) {
     if (image->vendor != GB_VENDOR_CUDA) {
         return unfit("not an NVIDIA image");
     }
-    if (image->format == GB_FORMAT_FATBIN || image->chip[0] == '\0') {
+    if (image->chip[0] == '\0') { /* a fat binary has one where it is known what is in it */
         return fit(image->format == GB_FORMAT_PTX ? CUDA_PTX : CUDA_OPAQUE);
     }
     int image_major = 0;

@@ -1,8 +1,9 @@
 /* cpu_image.h: what a CPU object (an ELF shared object made by gpubuild/engine/cpu) and the runtime
  * tell each other, and the calls by which the rest of the runtime drives the CPU device.
  *
- * A CPU object exports one symbol, `gpubuild_cpu_image`. gpubuild/engine/cpu/layout.py repeats the
- * offsets of this file; tests/unit/engine/cpu/test_layout.py compares the two.
+ * A CPU object exports one symbol, `gpubuild_cpu_image` (with `.MODULE` behind it, where objects of several
+ * modules are linked together). gpubuild/engine/cpu/layout.py repeats the offsets of this file;
+ * tests/unit/engine/cpu/test_layout.py compares the two.
  */
 #ifndef GPUBUILD_CPU_IMAGE_H
 #define GPUBUILD_CPU_IMAGE_H

@@ -98,7 +98,13 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
         const char *reason = dlerror();
         gb_fatal(&where, "the CPU image cannot be loaded: %s", reason != NULL ? reason : "unknown reason");
     }
-    gb_cpu_image *image = dlsym(module->library, GB_CPU_IMAGE_SYMBOL);
+    /* A library that others linked holds the images of all modules of the program. */
+    char *own = gb_text("%s.%s", GB_CPU_IMAGE_SYMBOL, module_name);
+    gb_cpu_image *image = dlsym(module->library, own);
+    free(own);
+    if (image == NULL) {
+        image = dlsym(module->library, GB_CPU_IMAGE_SYMBOL);
+    }
     if (image == NULL || image->magic != GB_CPU_IMAGE_MAGIC) {
         gb_fatal(&where, "the shared object is not a CPU image: it has no %s", GB_CPU_IMAGE_SYMBOL);
     }

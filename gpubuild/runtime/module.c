@@ -8,6 +8,7 @@
 
 #include "cpu_fork.h"
 #include "profile.h"
+#include "registered.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -82,6 +83,11 @@ struct gb_module *gb_module_register(const void *data, size_t size, int opt_leve
     }
     struct gb_module *module = gb_allocate(sizeof *module);
     const char *name = images[0].module[0] != '\0' ? images[0].module : "(unnamed)";
+    count = gb_registered_fill(data, size, images, count, &why);
+    if (count == 0) {
+        const struct gb_where where = {.module = name, .call = call};
+        gb_fatal(&where, "cannot load a module: %s", why);
+    }
     module->content = (struct gb_module_images){.name = name, .images = images, .count = count};
     module->opt_level = opt_level;
     gb_trace("register module %s, %zu image%s, %zu bytes", name, count, count == 1 ? "" : "s", size);

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings
-from gpubuild.toolchain import rocm
+from gpubuild.toolchain import clang, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by, tree_fingerprint
@@ -28,6 +28,7 @@ _PACKAGE = Path(__file__).parents[1]
 _NVCC = "nvidia-cuda-nvcc-cu12"
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
 _VERSION_TIMEOUT_SECONDS = 60.0
+_SHAPING = ("run", "zig", "clang")  # our modules beside the engine's that decide what tools are told
 _VERSION = re.compile(r"\d+\.\d+")
 
 
@@ -67,6 +68,16 @@ _ENTRIES = {
     "rocm-device-libs": _Entry(
         needed_by="math functions on AMD targets",
         fix="install ROCm's device libraries (Debian, Ubuntu: rocm-device-libs), or set ROCM_PATH to a ROCm",
+        required=False,
+    ),
+    clang.WRAPPER: _Entry(
+        needed_by="programs with offload: clang",
+        fix="install LLVM 22's (Debian: clang-tools-22, lld-22), or set GPUBUILD_CLANG_LINKER_WRAPPER",
+        required=False,
+    ),
+    clang.CUDA: _Entry(
+        needed_by="NVIDIA targets of programs with offload: clang",
+        fix="install CUDA's nvlink and fatbinary and set CUDA_PATH, or leave out NVIDIA targets",
         required=False,
     ),
 }
@@ -121,6 +132,8 @@ class Toolchain:
             "cxx": lambda: self._compiler("cxx", settings.cxx, "GPUBUILD_CXX"),
             "ar": self._ar,
             "rocm-device-libs": self._rocm,
+            clang.WRAPPER: lambda: self._clang(clang.WRAPPER, clang.wrapper_tool),
+            clang.CUDA: lambda: self._clang(clang.CUDA, clang.cuda_tool),
         }
 
     def find(self, name: str) -> Tool | None:
@@ -154,9 +167,14 @@ class Toolchain:
         seen.update(p for p in _PACKAGE.rglob("*") if "__pycache__" not in p.parts)
         seen.update(Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite"))
         programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
-        seen.update(f / name for f in self._settings.search_path if f.is_absolute() for name in programs)
         if "rocm-device-libs" in self._found:
             seen |= rocm.looked_at(self._settings.rocm_path)
+        if clang.WRAPPER in self._found:
+            programs.update(clang.NAMES)
+            seen |= clang.looked_at(self._settings.clang_linker_wrapper)
+        if clang.CUDA in self._found:
+            seen |= clang.cuda_files(self._settings.cuda_path)
+        seen.update(f / name for f in self._settings.search_path if f.is_absolute() for name in programs)
         overrides = (
             *(self._settings.cc, self._settings.cxx, self._settings.ptxas),
             *(self._settings.libdevice, self._settings.lld),
@@ -188,7 +206,7 @@ class Toolchain:
         """Our own code: whatever can change a byte of output, so that editing it changes keys."""
         code = [p for p in (_PACKAGE / "engine").rglob("*") if p.suffix in (".py", ".ll", ".json", ".td")]
         code += (_PACKAGE / "model").glob("*.py")
-        code += [_PACKAGE / "settings.py", _PACKAGE / "toolchain/run.py", _PACKAGE / "toolchain/zig.py"]
+        code += [_PACKAGE / "settings.py", *(_PACKAGE / "toolchain" / f"{n}.py" for n in _SHAPING)]
         from gpubuild import __version__
 
         return Tool(
@@ -329,6 +347,12 @@ class Toolchain:
             fingerprint=digest_bytes(encode(files)),
             source="ROCM_PATH" if self._settings.rocm_path else "system",
         )
+
+    def _clang(self, name: str, find: clang.Finder) -> Tool | None:
+        tool, problem = find(self._settings, self._memo, self._version)
+        if tool is None:
+            self._problems[name] = problem
+        return tool
 
     def _overriding_program(
         self, name: str, path: Path, variable: str, zig_command: tuple[str, ...]

@@ -9,13 +9,13 @@ from pathlib import Path
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine import libdevice, llvm, mlir, rewrite
+from gpubuild.engine import libdevice, llvm, mlir, relocatable, rewrite
 from gpubuild.engine.chips import NATIVE, check_chip
 from gpubuild.engine.cpu import check, half, layout, mathlib
 from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.fission import Fissions, fission_kernels
-from gpubuild.engine.cpu.image import Kernel, image_text
+from gpubuild.engine.cpu.image import Kernel, chip_mark, image_text
 from gpubuild.engine.cpu.state import ModuleState, written_ops
 from gpubuild.engine.device import user_libraries
 from gpubuild.engine.diagnostics import SourceText
@@ -59,12 +59,15 @@ class CpuBuild:
 
 
 def run(params: CompileParams, io: StepIO) -> None:
-    """Write ``llvm``, ``asm``, ``object`` (ELF shared object) and ``info``.
+    """Write ``llvm``, ``asm``, ``object`` (ELF shared object), ``info`` and, when asked for, ``device``.
 
     Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
     """
     build = CpuBuild(params=params, io=io)
-    for name, stage in STAGES:
+    stages = STAGES
+    if params.relocatable:
+        stages = relocatable.stages_with(STAGES, emit_relocatable, after="optimize")
+    for name, stage in stages:
         with io.stage(name):
             stage(build)
 
@@ -231,6 +234,15 @@ def emit(build: CpuBuild) -> None:
     """Stage: assembly for people, a relocatable object for the linker."""
     build.io.write("asm", llvm.emit_assembly(build.module, build.machine))
     (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
+
+
+def emit_relocatable(build: CpuBuild) -> None:
+    """Stage: the same for clang-linker-wrapper, which links the images of all modules into one."""
+    module = build.module.clone()
+    chip, name = build.params.chip, build.params.module
+    module.get_global_variable(layout.IMAGE_SYMBOL).name = f"{layout.IMAGE_SYMBOL}.{name}"
+    llvm.link_text(module, chip_mark(chip), "chip mark")
+    build.io.write("device", llvm.emit_object(module, build.machine))
 
 
 def link(build: CpuBuild) -> None:

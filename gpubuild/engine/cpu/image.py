@@ -49,6 +49,15 @@ def image_text(
     return text.finish()
 
 
+def chip_mark(chip: str) -> str:
+    """LLVM IR of a text by which the runtime finds out what chip an image is for that others linked."""
+    text = f"{layout.CHIP_MARK}{chip}"
+    return (
+        f'@gpubuild.chip = internal constant [{len(text) + 1} x i8] c"{escaped(text)}\\00"\n'
+        '@llvm.used = appending global [1 x ptr] [ptr @gpubuild.chip], section "llvm.metadata"\n'
+    )
+
+
 _RECORD = "{ ptr, ptr, ptr, i32, i32, i64, i64, ptr, [3 x i32], i32, i64 }"
 
 

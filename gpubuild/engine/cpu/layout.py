@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from gpubuild.model.sanitize import Sanitize
 
-IMAGE_SYMBOL = "gpubuild_cpu_image"
+IMAGE_SYMBOL = "gpubuild_cpu_image"  # in images that clang-linker-wrapper links: .MODULE behind it
+CHIP_MARK = "gpubuild.chip="
 IMAGE_MAGIC = 0x55504342
 IMAGE_ABI = 3
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills

@@ -9,10 +9,10 @@ import pytest
 from unit.engine.steps import Ran, failing_step, run_step
 
 from gpubuild.engine import gpu_binary, mlir
-from gpubuild.engine.bundle import carries_ptx, target_id
+from gpubuild.engine.bundle import carries_ptx
 from gpubuild.model.params import BundleParams, ObjectParams
 from gpubuild.model.step import StepKind
-from gpubuild.model.target import Kind
+from gpubuild.model.target import Kind, target_id
 
 MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
 SM_60 = ObjectParams(target="sm_60", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")

@@ -163,11 +163,6 @@ def test_a_source_without_kernels_is_lowered_too(tmp_path: Path) -> None:
     assert symbols(tmp_path, ran.outputs["object"]) == {"f": "defined", "erff": "undefined"}
 
 
-def test_clang_is_refused(tmp_path: Path) -> None:
-    error = failing_step(tmp_path, StepKind.HOST, params(Offload.CLANG), {"host": HOST}, OUTPUTS)
-    assert "not available" in error.message
-
-
 @pytest.mark.parametrize("debug", [False, True])
 def test_debug_information_only_when_asked_for(tmp_path: Path, debug: bool) -> None:
     with mlir.context():

@@ -238,13 +238,6 @@ def test_planning_is_linear_enough() -> None:
     assert plan.graph.number_of_edges() < 8 * len(plan.steps)
 
 
-def test_clang_is_refused_with_the_reason() -> None:
-    with pytest.raises(UsageError) as caught:
-        plan_of(make_program(ROOT, "app", "app.mlir", offload=Offload.CLANG))
-    assert "clang-linker-wrapper" in caught.value.message
-    assert "dispatch" in caught.value.hint
-
-
 def test_goals_short_of_an_executable() -> None:
     program = make_program(ROOT, "app", "app.mlir", "main.c")
     objects = plan_of(program, goal=Goal.OBJECTS)

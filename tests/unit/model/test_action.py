@@ -62,6 +62,7 @@ PARAMS = {
         "debug": True,
         "passes": "p",
         "sanitize": (Sanitize.BOUNDS,),
+        "relocatable": True,
     },
     OBJECT: {
         "target": "b",
@@ -96,7 +97,14 @@ PARAMS = {
     CcParams(language="c"): {"language": "c++", "opt_level": 0, "debug": True, "flags": ("-x",)},
     LlvmParams(triple="t"): {"triple": "u", "opt_level": 0, "bitcode": True},
     RuntimeParams(): {"opt_level": 0},
-    LinkParams(): {"libraries": ("m",), "flags": ("-s",), "cxx": True, "debug": True, "shared": True},
+    LinkParams(): {
+        "libraries": ("m",),
+        "flags": ("-s",),
+        "cxx": True,
+        "debug": True,
+        "shared": True,
+        "wrapper_triple": "t",
+    },
 }
 
 

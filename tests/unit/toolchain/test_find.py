@@ -32,13 +32,17 @@ def memo_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("memo") / "tools.json"  # zig is large: digest it once
 
 
+OPTIONAL = ("rocm-device-libs", "clang-linker-wrapper", "cuda-linker")
+
+
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpubuild.toolchain.distribution._find_installed", lambda name: None)
     monkeypatch.setattr("gpubuild.toolchain.rocm._SYSTEM", ())
+    monkeypatch.setattr("gpubuild.toolchain.clang._CUDA_PATH", Path("/nonexistent"))
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "rocm-device-libs"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in OPTIONAL])
 def test_every_required_tool_is_found_without_a_system(name: str, memo_path: Path) -> None:
     tool = Toolchain(BARE, memo_path).require(name)
     assert tool.path.exists()

@@ -1,0 +1,115 @@
+"""Clang: where LLVM's clang-linker-wrapper and what it starts lie (``offload: clang``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.settings import Settings
+from gpubuild.toolchain.memo import Memo
+from gpubuild.toolchain.tool import Tool
+
+WRAPPER = "clang-linker-wrapper"
+CUDA = "cuda-linker"
+# Its LLVM must read the bitcode of ours, and its generated code is what runtime/registered.c answers.
+_MAJOR = 22
+NAMES = (f"{WRAPPER}-{_MAJOR}",)
+# What it starts lies beside it. nvlink goes by CUDA's path.
+_STARTED = ("clang", "lld", "clang-offload-bundler", "clang-nvlink-wrapper")
+_LIBRARIES = ("lib/libLLVM*.so*", "lib/libclang-cpp.so*")
+_DEBIAN_LIBRARIES = tuple(f"*-linux-gnu/{name}.so.{_MAJOR}*" for name in ("libLLVM", "libclang-cpp"))
+_CUDA_PROGRAMS = ("bin/fatbinary", "bin/nvlink")
+_CUDA_PATH = Path("/usr/local/cuda")
+
+_Version = Callable[[Path, tuple[str, ...]], str]
+Finder = Callable[[Settings, Memo, _Version], tuple[Tool | None, str]]
+
+
+def wrapper_tool(settings: Settings, memo: Memo, version: _Version) -> tuple[Tool | None, str]:
+    """The wrapper; or ``None`` and why."""
+    path, problem = find_wrapper(settings.clang_linker_wrapper, settings.search_path)
+    if path is None:
+        return None, problem
+    tool = Tool(
+        name=WRAPPER,
+        command=(str(path),),
+        version=version(path, ("--version",)),
+        fingerprint=_fingerprint(files_of(path), memo),
+        source="GPUBUILD_CLANG_LINKER_WRAPPER" if settings.clang_linker_wrapper else "system",
+    )
+    return tool, ""
+
+
+def cuda_tool(settings: Settings, memo: Memo, version: _Version) -> tuple[Tool | None, str]:
+    """The folder of CUDA whose nvlink and fatbinary the wrapper is to start; or ``None`` and why."""
+    files = sorted(cuda_files(settings.cuda_path))
+    missing = [str(file) for file in files if not os.access(file, os.X_OK)]
+    if missing:
+        return None, f"there is no {' and no '.join(missing)}"
+    tool = Tool(
+        name=CUDA,
+        command=(str(files[0].parents[1]),),
+        version=version(files[1], ("--version",)),
+        fingerprint=_fingerprint(files, memo),
+        source="CUDA_PATH" if settings.cuda_path else "system",
+    )
+    return tool, ""
+
+
+def _fingerprint(files: Sequence[Path], memo: Memo) -> str:
+    return digest_bytes(encode(tuple((file.name, memo.digest(file)) for file in files)))
+
+
+def find_wrapper(override: Path | None, search_path: Sequence[Path]) -> tuple[Path | None, str]:
+    """The wrapper, or ``None`` and why: it is not there, or lacks a program that it starts."""
+    if override is not None:
+        if not override.is_file() or not os.access(override, os.X_OK):
+            return None, f"GPUBUILD_CLANG_LINKER_WRAPPER names {override}, which is not an executable file"
+        candidates = [override]
+    else:
+        candidates = [folder / name for folder in search_path if folder.is_absolute() for name in NAMES]
+    problem = f"there is no {NAMES[0]} in PATH"
+    for path in candidates:
+        if not os.access(path, os.X_OK) or path.is_dir():
+            continue
+        missing = [name for name in _STARTED if not (path.resolve().parent / name).exists()]
+        if not missing:
+            return path, ""
+        problem = f"beside {path.resolve()} there is no {', no '.join(missing)}"
+    return None, problem
+
+
+def files_of(wrapper: Path) -> list[Path]:
+    """Every file that shapes what the wrapper makes, resolved."""
+    real = wrapper.resolve()
+    files = {real, *((real.parent / name).resolve() for name in _STARTED)}
+    root = real.parents[1]
+    found = [file for pattern in _LIBRARIES for file in root.glob(pattern)]
+    found += [file for pattern in _DEBIAN_LIBRARIES for file in root.parent.glob(pattern)]
+    return sorted(files | {file.resolve() for file in found})
+
+
+def looked_at(override: Path | None) -> set[Path]:
+    """The paths, besides those in PATH, whose coming or going can change :func:`find_wrapper`'s answer."""
+    return {override.resolve().parent / name for name in _STARTED} if override is not None else set()
+
+
+def cuda_files(cuda_path: Path | None) -> set[Path]:
+    """The two programs of CUDA that the wrapper starts for NVIDIA targets, where they are looked for."""
+    return {(cuda_path or _CUDA_PATH) / name for name in _CUDA_PROGRAMS}
+
+
+def wrapper_options(triple: str) -> tuple[str, ...]:
+    """For host code of ``triple``: CPU images call the C library's mathematics and are linked by lld."""
+    return (
+        f"--host-triple={triple}",
+        f"--device-linker={triple}=-lm",
+        f"--device-compiler={triple}=-fuse-ld=lld",
+    )
+
+
+def hidden(argument: str) -> str:
+    """A library as the wrapper lets it pass: it looks for ``-lm`` itself, where no linker would."""
+    return f"-Wl,{argument}" if argument.startswith("-l") else argument

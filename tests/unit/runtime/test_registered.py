@@ -1,0 +1,226 @@
+"""Programs whose constructors register device images, as clang-linker-wrapper generates them."""
+
+# ruff: noqa: E501  (programs inside strings are not broken for width)
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from unit.runtime.programs import FLAGS, Runtime, cubin, elf, extra_flags, hsaco, sanitizer_environment
+
+from gpubuild.engine.offload import Image, ImageKind, OffloadKind, pack
+
+PROGRAM = r"""
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+extern void *mgpuModuleLoad(void *, size_t), *mgpuModuleGetFunction(void *, const char *);
+extern void mgpuModuleUnload(void *);
+extern void mgpuLaunchKernel(void *, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int32_t, void *, void **,
+                             void **, size_t);
+struct fat { uint32_t magic, version; const void *data, *unused; };
+struct entry { uint64_t reserved; uint16_t version, kind; uint32_t flags; void *address; char *name; uint64_t size, data; void *more; };
+struct image { const void *start, *end; struct entry *first, *last; };
+struct list { int32_t count; struct image *images; struct entry *first, *last; };
+void **__hipRegisterFatBinary(struct fat *), **__cudaRegisterFatBinary(struct fat *);
+int __hipRegisterFunction(void **, const void *, char *, const char *, int, void *, void *, void *, void *, int *);
+int __cudaRegisterFunction(void **, const void *, char *, const char *, int, void *, void *, void *, void *, int *);
+void __hipUnregisterFatBinary(void **), __cudaUnregisterFatBinary(void **), __cudaRegisterFatBinaryEnd(void **);
+void __hipRegisterVar(void **, void *, char *, const char *, int, size_t, int, int);
+void __tgt_register_lib(struct list *), __tgt_unregister_lib(struct list *);
+
+static unsigned char record[] __attribute__((aligned(8))) = {RECORD};
+static unsigned char other[sizeof record];
+static unsigned char bundle[] __attribute__((aligned(8))) = {BUNDLE};
+static unsigned char fatbin[] __attribute__((aligned(8))) = {FATBIN};
+static unsigned char cpu[] __attribute__((aligned(8))) = {CPU};
+static struct fat hip = {0x48495046, 1, bundle, NULL}, cuda = {0x466243b1, 1, fatbin, NULL};
+static struct entry entry;
+static struct image image = {cpu, cpu + sizeof cpu, NULL, NULL};
+static struct list list = {1, &image, &entry, &entry + 1};
+static void **handles[2], *module;
+static char name[] = "k";
+
+static const char *what(void) { return getenv("WHAT") != NULL ? getenv("WHAT") : "all"; }
+static void leave(void) {
+    if (handles[0] != NULL) __hipUnregisterFatBinary(handles[0]);
+    if (handles[1] != NULL) __cudaUnregisterFatBinary(handles[1]);
+    __tgt_unregister_lib(&list);
+}
+__attribute__((constructor(101))) static void enter(void) {
+    if (strcmp(what(), "nothing") == 0) return;
+    void *mine = strcmp(what(), "other") == 0 ? other : record;
+    if (strcmp(what(), "version") == 0) hip.version = 2;
+    handles[0] = __hipRegisterFatBinary(&hip);
+    __hipRegisterFunction(handles[0], (char *)mine + 1, name, name, -1, NULL, NULL, NULL, NULL, NULL);
+    if (strcmp(what(), "variable") == 0) __hipRegisterVar(handles[0], record, name, "v", 0, 4, 0, 0);
+    handles[1] = __cudaRegisterFatBinary(&cuda);
+    __cudaRegisterFunction(handles[1], (char *)mine, name, name, -1, NULL, NULL, NULL, NULL, NULL);
+    __cudaRegisterFatBinaryEnd(handles[1]);
+    entry.address = mine;
+    __tgt_register_lib(&list);
+    atexit(leave);
+}
+__attribute__((constructor(123))) static void load(void) { module = mgpuModuleLoad(record, sizeof record); }
+__attribute__((destructor(123))) static void unload(void) { mgpuModuleUnload(module); }
+
+int main(void) {
+    mgpuLaunchKernel(mgpuModuleGetFunction(module, "k"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL, 0);
+    return 5;
+}
+"""
+KINDS = {
+    "sm_90": ("nvptx64-nvidia-cuda", OffloadKind.CUDA),
+    "gfx942": ("amdgcn-amd-amdhsa", OffloadKind.HIP),
+    "gfx90a:xnack+": ("amdgcn-amd-amdhsa", OffloadKind.HIP),
+    "x86-64-v2": ("x86_64-unknown-linux-gnu", OffloadKind.OPENMP),
+}
+
+
+def bundle(*objects: tuple[str, bytes]) -> bytes:
+    """What clang-offload-bundler writes: a table of contents, and the objects at multiples of 4096 bytes."""
+    entries, data = b"", b""
+    for number, (name, content) in enumerate(objects):
+        entries += struct.pack("<QQQ", 4096 * (number + 1), len(content), len(name)) + name.encode()
+        data += content.ljust(4096, b"\0")
+    head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(objects)) + entries
+    return head.ljust(4096, b"\0") + data
+
+
+RECORD = pack(
+    [
+        Image(
+            image_kind=ImageKind.OBJECT,
+            offload_kind=kind,
+            strings={"triple": triple, "arch": chip, "gpubuild.module": "m", "gpubuild.target": f"t_{chip}"},
+            data=b"",
+        )
+        for chip, (triple, kind) in KINDS.items()
+    ]
+)
+BUNDLE = bundle(
+    ("host-x86_64-unknown-linux-gnu-", b""),
+    ("hip-amdgcn-amd-amdhsa--gfx90a:xnack+", hsaco("gfx90a:xnack+")),
+    ("hip-amdgcn-amd-amdhsa--gfx942", hsaco("gfx942") + bytes(64)),
+)
+FATBIN = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(cubin(90))) + cubin(90)
+CPU = elf(62, tail=b"\0gpubuild.chip=x86-64-v2\0")
+
+
+def compiled(folder: Path, archive: Path, bundle: bytes = BUNDLE, cpu: bytes = CPU) -> Path:
+    text = PROGRAM
+    for name, data in (("RECORD", RECORD), ("BUNDLE", bundle), ("FATBIN", FATBIN), ("CPU", cpu)):
+        text = text.replace(f"{{{name}}}", "{" + ",".join(map(str, data)) + "}")
+    (folder / "main.c").write_text(text)
+    flags = [*FLAGS, "-Wno-error", *extra_flags()]
+    command = ["cc", *flags, folder / "main.c", archive, "-ldl", "-lm", "-o", folder / "program"]
+    subprocess.run(command, check=True)
+    return folder / "program"
+
+
+@pytest.fixture(scope="module")
+def program(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("registered"), built_runtime.archive)
+
+
+def run(program: Path, driver: Path, **variables: str) -> tuple[int, str, list[str]]:
+    log = program.parent / "calls"
+    log.unlink(missing_ok=True)
+    sanitized = {k: v for k, v in sanitizer_environment().items() if k != "LD_PRELOAD"}
+    environment = {"LD_LIBRARY_PATH": str(driver), "FAKE_LOG": str(log), "GPUBUILD_TRACE": "1", **sanitized}
+    done = subprocess.run(
+        [program], env=environment | variables, capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stderr, log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("device", "chip", "size"),
+    [
+        ("gfx90a:sramecc+:xnack+", "gfx90a:xnack+", len(hsaco("gfx90a:xnack+"))),
+        ("gfx942", "gfx942", len(hsaco("gfx942")) + 64),
+    ],
+)
+def test_the_code_object_of_a_hip_bundle(
+    program: Path, runtime: Runtime, device: str, chip: str, size: int
+) -> None:
+    code, err, calls = run(program, runtime.hip, FAKE_DEVICES=device)
+    assert code == 5, err
+    assert f"load module m, image {chip} of target t_{chip} (hsaco, {size} bytes) on hip:0" in err
+    loads = [call for call in calls if call.startswith("hipModule")]
+    assert loads[0] == "hipModuleLoadData dev=0 7f454c46 machine=224"
+    assert [call.split()[0] for call in loads[1:]] == [
+        "hipModuleGetFunction",
+        "hipModuleLaunchKernel",
+        "hipModuleUnload",
+    ]
+
+
+def test_a_cuda_fat_binary_is_the_drivers_to_open(program: Path, runtime: Runtime) -> None:
+    code, err, calls = run(program, runtime.cuda, FAKE_DEVICES="9.0")
+    assert code == 5, err
+    assert f"image sm_90 of target t_sm_90 (fatbin, {len(FATBIN)} bytes) on cuda:0" in err
+    assert any(call.startswith("cuModuleLoadData ctx=0 50ed55ba") for call in calls), calls
+
+
+def test_what_a_fat_binary_holds_is_known(program: Path, runtime: Runtime) -> None:
+    """The driver would refuse it; so the device is passed over, and the CPU taken where it can be."""
+    code, err, calls = run(program, runtime.cuda, FAKE_DEVICES="8.0", GPUBUILD_DEVICE="cuda")
+    assert code == 1
+    assert "sm_90 (fatbin" in err and "machine code of another major version" in err
+    assert not any(call.startswith("cuModuleLoadData") for call in calls)
+
+
+def test_the_cpus_image_is_found_by_its_mark(program: Path, runtime: Runtime) -> None:
+    """It is an ELF header only, so that loading it fails, by its name."""
+    code, err, _ = run(program, runtime.scratch, GPUBUILD_DEVICE="cpu")
+    assert code == 1
+    assert f"image x86-64-v2 of target t_x86-64-v2 (shared object, {len(CPU)} bytes) on cpu" in err
+
+
+def test_images_of_other_chips_are_not_taken(
+    runtime: Runtime, built_runtime: Runtime, tmp_path: Path
+) -> None:
+    """`gfx90a` alone is another id, and a mark that only begins like the chip's is another chip."""
+    other = bundle(("hip-amdgcn-amd-amdhsa--gfx90a", hsaco("gfx90a")))
+    cpu = elf(62, tail=b"\0gpubuild.chip=x86-64-v21\0")
+    program = compiled(tmp_path, built_runtime.archive, bundle=other, cpu=cpu)
+    code, err, _ = run(program, runtime.hip, FAKE_DEVICES="gfx90a:xnack+")
+    assert code == 1
+    assert "images of module m: sm_90 (fatbin" in err
+    assert "gfx" not in err.split("images of module m:")[1]
+
+
+def test_a_compressed_bundle_is_named(built_runtime: Runtime, runtime: Runtime, tmp_path: Path) -> None:
+    program = compiled(tmp_path, built_runtime.archive, bundle=b"CCOB" + bytes(60), cpu=elf(62))
+    code, err, _ = run(program, runtime.cuda, FAKE_DEVICES="9.0")
+    assert code == 5, err  # what others registered is there
+    assert "register module m, 1 image," in err
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("nothing", "nothing is registered for it: an object made with `offload: clang` must be linked by clang-linker-wrapper"),
+        ("other", "nothing is registered for it"),
+        ("version", "a fat binary is registered in a form that this runtime does not know"),
+        ("variable", "registers the variable v of device code that gpubuild did not make"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_ends_the_program(program: Path, runtime: Runtime, what: str, message: str) -> None:
+    code, err, _ = run(program, runtime.hip, FAKE_DEVICES="gfx942", WHAT=what)
+    assert code == 1
+    assert message in err
+
+
+def test_libraries_that_are_opened_later_do_not_see_the_functions(runtime: Runtime) -> None:
+    """Hidden: a library made for HIP's own runtime, opened later, must find that one's."""
+    exported = subprocess.run(
+        ["nm", "-D", "--defined-only", runtime.library], capture_output=True, text=True, check=True
+    )
+    assert "mgpuModuleLoad" in exported.stdout
+    assert "RegisterFatBinary" not in exported.stdout and "__tgt_" not in exported.stdout
