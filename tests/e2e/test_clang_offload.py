@@ -1,0 +1,168 @@
+"""`offload: clang` finished by the real clang-linker-wrapper, and run on the CPU and on fake drivers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu
+from unit.engine.steps import run_step
+from unit.engine.test_offload import llvm_tool
+
+from gpubuild.model.params import LinkParams
+from gpubuild.model.step import StepKind
+from gpubuild.settings import Settings
+from gpubuild.toolchain.clang import CUDA, WRAPPER
+from gpubuild.toolchain.find import Toolchain
+
+FAKES = ROOT / "tests/unit/runtime/fakes"
+TOOLS = Toolchain(Settings.from_environ())
+PROJECT = """\
+version: 1
+targets: {sm_90: {}, gfx90a: {}, cpu: {}}
+programs:
+  app: {sources: [two_modules.mlir], targets: [TARGETS], offload: clang, link: {libraries: [m], flags: [-lm]}}
+  clash: {sources: [two_modules.mlir, more.mlir], targets: [gfx90a], offload: clang}
+"""
+# The same kernel's name as in two_modules.mlir.
+MORE = """\
+module attributes {gpu.container_module} {
+  gpu.module @more { gpu.func @pattern() kernel { gpu.return } }
+}
+"""
+
+pytestmark = pytest.mark.skipif(
+    TOOLS.find(WRAPPER) is None, reason="no clang-linker-wrapper-22 (Debian: clang-tools-22, lld-22)"
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """The project, built with ``--keep-going``: ``clash`` cannot be linked."""
+
+    folder: Path
+    outcome: Outcome
+
+    @property
+    def program(self) -> Path:
+        return self.folder / "build/app/app"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Built:
+    folder = tmp_path_factory.mktemp("clang")
+    shutil.copy(ROOT / "examples/two_modules/two_modules.mlir", folder)
+    (folder / "more.mlir").write_text(MORE)
+    targets = "gfx90a, cpu" if TOOLS.find(CUDA) is None else "sm_90, gfx90a, cpu"
+    (folder / "targets.yaml").write_text(PROJECT.replace("TARGETS", targets))
+    return Built(folder, gpubuild("build", "--keep-going", cwd=folder, env=shared_cache))
+
+
+def fake_driver(folder: Path, name: str, soname: str) -> Path:
+    folder.mkdir()
+    command = ["cc", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-o", folder / soname, FAKES / f"{name}.c"]
+    subprocess.run(command, check=True)
+    return folder
+
+
+def run_on_fake(program: Path, driver: Path, devices: str) -> tuple[list[str], str]:
+    """Calls that the driver got and the program's trace; its kernels do nothing, so its results are wrong."""
+    log = driver / "calls"
+    environment = {
+        "LD_LIBRARY_PATH": str(driver), "FAKE_LOG": str(log), "FAKE_DEVICES": devices, "GPUBUILD_TRACE": "1"
+    }  # fmt: skip
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return log.read_text().splitlines(), done.stderr
+
+
+def test_the_cpu_s_image_gives_right_results(built: Built) -> None:
+    done = run_on_cpu(built.program)
+    assert (done.code, done.out) == (0, "two_modules: OK (sum of squares 85000)\n"), done.err
+
+
+def test_it_needs_no_sdk(built: Built) -> None:
+    dynamic = subprocess.run(
+        [llvm_tool("llvm-readelf"), "-d", built.program], capture_output=True, text=True, check=True
+    ).stdout
+    assert set(re.findall(r"NEEDED.*\[(\w+)", dynamic)) <= {"libm", "libc", "libdl", "libpthread", "ld"}
+
+
+def test_amd_s_image_is_linked_of_both_modules_and_arrives(built: Built, tmp_path: Path) -> None:
+    calls, trace = run_on_fake(
+        built.program, fake_driver(tmp_path / "hip", "hip", "libamdhip64.so"), "gfx90a:sramecc+:xnack-"
+    )
+    loads = [call for call in calls if call.startswith("hipModuleLoadData")]
+    assert loads == ["hipModuleLoadData dev=0 7f454c46 machine=224"] * 2  # one for each gpu.module
+    assert [c.split()[-1] for c in calls if c.startswith("hipModuleGetFunction")] == [
+        "pattern",
+        "sum_of_squares",
+    ]
+    assert sum(call.startswith("hipModuleLaunchKernel") for call in calls) == 2
+    # What llvm-objdump takes out of the executable is what was loaded.
+    shutil.copy(built.program, tmp_path / "app")
+    listed = subprocess.run(
+        [llvm_tool("llvm-objdump"), "--offloading", "app"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.search(r"arch +x86-64-v2\n.*\nproducer +openmp", listed)
+    image = tmp_path / "app.0.hip-amdgcn-amd-amdhsa--gfx90a"
+    assert f"image gfx90a of target gfx90a (hsaco, {image.stat().st_size} bytes) on hip:0" in trace
+    notes = subprocess.run(
+        [llvm_tool("llvm-readelf"), "--notes", image], capture_output=True, text=True, check=True
+    ).stdout
+    assert notes.count("NT_AMDGPU_METADATA") == 1  # drivers read the first one only
+    assert re.findall(r"\.symbol: +(\w+)\.kd", notes) == ["pattern", "sum_of_squares"]
+
+
+@pytest.mark.skipif(TOOLS.find(CUDA) is None, reason="no nvlink and fatbinary of CUDA (CUDA_PATH)")
+def test_nvidia_s_fat_binary_arrives(built: Built, tmp_path: Path) -> None:
+    calls, trace = run_on_fake(built.program, fake_driver(tmp_path / "cuda", "cuda", "libcuda.so.1"), "9.0")
+    assert "image sm_90 of target sm_90 (fatbin, " in trace
+    assert sum(call.startswith("cuModuleLoadData ctx=0 50ed55ba") for call in calls) == 2
+    assert sum(call.startswith("cuLaunchKernel") for call in calls) == 2
+
+
+def test_kernels_of_one_name_are_an_error_that_says_so(built: Built) -> None:
+    assert built.outcome.code == 1
+    assert "cannot link: pattern is defined more than once" in built.outcome.err
+    assert (
+        "offload: clang links the kernels of all gpu.modules for a chip into one image" in built.outcome.err
+    )
+
+
+def test_it_is_linked_the_same_everywhere(built: Built, tmp_path: Path) -> None:
+    tools = {name: TOOLS.require(name).command for name in ("cc", WRAPPER)}
+    if (cuda := TOOLS.find(CUDA)) is not None:
+        tools[CUDA] = cuda.command
+    inputs: dict[str, bytes | str | Path] = {
+        "object.0": (built.folder / "build/app/host.o").read_bytes(),
+        "runtime": (built.folder / "build/.gpubuild/runtime/libgpubuild_rt.a").read_bytes(),
+    }
+    params = LinkParams(libraries=("m",), flags=("-lm",), wrapper_triple="x86_64-unknown-linux-gnu")
+    ran = run_step(tmp_path / "a longer name", StepKind.LINK, params, inputs, ("executable",), tools)
+    assert ran.outputs["executable"] == built.program.read_bytes()
+    assert str(tmp_path).encode() not in ran.outputs["executable"]
+
+
+def test_an_export_is_linked_elsewhere(built: Built, shared_cache: dict[str, str]) -> None:
+    made = gpubuild("export", "app", "-o", "out", cwd=built.folder, env=shared_cache)
+    assert made.code == 0, made.err
+    environment = {**os.environ, "CLANG_LINKER_WRAPPER": TOOLS.require(WRAPPER).command[0]}
+    if (cuda := TOOLS.find(CUDA)) is not None:
+        environment["CUDA_PATH"] = cuda.command[0]
+    subprocess.run(["sh", built.folder / "out/link.sh"], check=True, env=environment)
+    assert run_on_cpu(built.folder / "out/app").out == "two_modules: OK (sum of squares 85000)\n"
+
+
+def test_it_cannot_run_without_being_linked(built: Built, shared_cache: dict[str, str]) -> None:
+    done = gpubuild("run", "--jit", "app", cwd=built.folder, env=shared_cache)
+    assert done.code == 2
+    assert "offload: clang links its device code, too" in done.err
