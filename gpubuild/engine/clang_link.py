@@ -12,6 +12,7 @@ from gpubuild.model.params import LinkParams
 from gpubuild.toolchain.clang import CUDA, WRAPPER, hidden, wrapper_options
 from gpubuild.toolchain.run import ToolRun, run_tool
 
+_UNKNOWN_CHIP = re.compile(r"nvlink fatal +: Value '(sm_\w+)' is not defined for option 'arch'")
 _DUPLICATES = re.compile(r"duplicate symbol: (.+)|Multiple definition of '(.+?)'")
 
 
@@ -42,6 +43,11 @@ def run_wrapper(params: LinkParams, io: StepIO, driver: str, arguments: Sequence
 def explain(output: str) -> StepError | None:
     """What to tell about a failed link of device code; ``None`` where that is not what failed."""
     names = sorted({one or other for one, other in _DUPLICATES.findall(output)})
+    if unknown := _UNKNOWN_CHIP.search(output):
+        return StepError(
+            f"cannot link: the nvlink found does not know {unknown[1]}",
+            hint="set CUDA_PATH to a CUDA that has the chip, or leave the target out of this program",
+        )
     if not names:
         return None
     return StepError(

@@ -17,6 +17,7 @@ from unit.engine.test_offload import llvm_tool
 from gpubuild.engine.clang_link import explain
 from gpubuild.engine.clang_offload import Carried, with_device_code
 from gpubuild.engine.offload import ImageKind, OffloadKind, unpack
+from gpubuild.model.params import LinkParams
 from gpubuild.model.project import Offload
 from gpubuild.model.step import StepKind
 
@@ -123,3 +124,17 @@ def test_duplicates_are_explained() -> None:
     assert error.message == "cannot link: add, scale is defined more than once"
     assert "rename one" in error.hint
     assert explain("undefined reference to `f'") is None
+
+
+def test_a_chip_that_nvlink_does_not_know() -> None:
+    error = explain("nvlink fatal   : Value 'sm_60' is not defined for option 'arch'\n")
+    assert error is not None
+    assert error.message == "cannot link: the nvlink found does not know sm_60"
+    assert "CUDA_PATH" in error.hint
+
+
+def test_a_compiler_that_is_two_words(tmp_path: Path) -> None:
+    tools = {"cc": ("/zig", "cc"), "clang-linker-wrapper": ("/wrapper",)}
+    given = LinkParams(wrapper_triple="x86_64-unknown-linux-gnu")
+    error = failing_step(tmp_path, StepKind.LINK, given, {"object.0": b""}, ("executable",), tools)
+    assert "cannot link with /zig cc: clang-linker-wrapper runs a command of one word" in error.message
