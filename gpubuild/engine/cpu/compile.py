@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llvmlite import binding
@@ -14,6 +14,7 @@ from gpubuild.engine.chips import NATIVE, check_chip
 from gpubuild.engine.cpu import check, half, layout, mathlib
 from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
+from gpubuild.engine.cpu.disjoint import Parameters, separable_parameters
 from gpubuild.engine.cpu.fission import Fissions, fission_kernels
 from gpubuild.engine.cpu.image import Kernel, chip_mark, image_text
 from gpubuild.engine.cpu.state import ModuleState, written_ops
@@ -104,6 +105,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
     with mlir.context():
         source = SourceText(text, f"@{params.module} (canonical text)")
         fissions = Fissions()
+        separable: dict[str, Parameters] = {}
         module = mlir.parse(text)
         names = written_ops(module.operation)
         checks = check.Checks(wanted=frozenset(params.sanitize), source=source, names=names)
@@ -126,6 +128,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             mlir.run_passes(module, LOOP_PASSES, source=source)
             if checks.wanted:
                 _check(module, params, checks)
+            separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
             fissions = _fission(module)
             check.keep_barriers_apart(_only_module(module, params), checks)
             mlir.run_passes(module, VECTOR_PASSES, source=source)
@@ -140,6 +143,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         facts = contextualize(
             kernels, state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
         )
+        facts = replace(facts, separable=separable)
         if not facts.kernels:
             raise StepError(
                 f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
@@ -175,7 +179,10 @@ def link_image(build: CpuBuild) -> None:
     kernels = []
     for facts in build.facts.kernels:
         arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
-        kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1])))
+        memrefs = build.facts.separable.get(facts.name)
+        if memrefs is not None and (memrefs.count != len(arguments) - 1 or build.params.opt_level < 2):
+            memrefs = None
+        kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1]), memrefs=memrefs))
     text = image_text(
         build.params.module,
         kernels,

@@ -8,7 +8,8 @@ like become calls of the runtime's services.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from mlir import ir
 
@@ -16,6 +17,7 @@ from gpubuild.engine.cpu import check_calls, layout
 from gpubuild.engine.cpu.address_spaces import drop_address_spaces
 from gpubuild.engine.cpu.builder import Builder, replace
 from gpubuild.engine.cpu.calls import rewrite_call
+from gpubuild.engine.cpu.disjoint import Parameters
 from gpubuild.engine.cpu.registers import rewrite_register
 from gpubuild.engine.cpu.state import FunctionState, ModuleState, SharedVariable
 from gpubuild.engine.cpu.tiers import FunctionFacts, TierChoice, choose_tiers
@@ -62,6 +64,7 @@ class Contextualized:
 
     kernels: tuple[KernelFacts, ...]
     sites: tuple[str, ...]
+    separable: Mapping[str, Parameters] = field(default_factory=dict)  # by kernel, where it is worth asking
 
 
 def contextualize(

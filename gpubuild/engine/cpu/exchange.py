@@ -17,7 +17,7 @@ from gpubuild.engine.cpu.workgroup_code import needs_item
 
 _UNROLLED = 32  # LLVM unrolls loops of a known number of iterations: what it does then is as good
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
-_CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
+CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
 _IDS = frozenset({"gpu.thread_id", "gpu.global_id"})
@@ -152,7 +152,7 @@ class Exchange:
         op = owner.operation
         if op.name in _IDS:
             return 1 if is_id(op, axis) else 0
-        if op.name in _CASTS:
+        if op.name in CASTS:
             return self._slope(op.operands[0], axis)
         slopes = [self._slope(operand, axis) for operand in op.operands]
         if op.name in _SUMS:
@@ -190,7 +190,7 @@ def _follows(value: ir.Value, counter: ir.Value) -> bool:
     if isinstance(value.owner, ir.Block):
         return False
     op = value.owner.operation
-    return op.name in {"arith.addi", *_CASTS} and any(_follows(operand, counter) for operand in op.operands)
+    return op.name in {"arith.addi", *CASTS} and any(_follows(operand, counter) for operand in op.operands)
 
 
 def _is_short(op: ir.Operation) -> bool:

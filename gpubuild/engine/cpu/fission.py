@@ -22,6 +22,7 @@ from functools import cached_property
 from mlir import ir
 
 from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.bounds import BoundsChecks, body_of, has_bounds_check
 from gpubuild.engine.cpu.chunks import open_chunks
 from gpubuild.engine.cpu.control_flow import ControlFlow, owner_of
 from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
@@ -75,7 +76,7 @@ def fission_kernels(module: ir.Operation) -> Fissions:
         try:
             if name + _SUFFIX in taken:
                 raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
-            if name in waiting or has_exchangeable(kernel):
+            if name in waiting or has_exchangeable(kernel) or has_bounds_check(kernel):
                 fissions.done[name] = _cut(kernel, name, module, waiting)
         except CannotFissionError as why:
             if name in waiting:
@@ -138,10 +139,13 @@ class _Fission:
         self.head = Emitter(self.body[0])
         self.slots = Slots(function, name, most_items(function), self.head)
         self.exchange = Exchange(self.entry, self.meets, self.uniformity)
+        self.bounds = BoundsChecks(self.exchange, self.once, self.old)
+        self.repeatable: set[ir.Operation] = set()  # of the stretch between barriers at hand
         self.lane_slots: dict[ir.Value, ir.Value] = {}
         if not exchange:
             self.exchange.loops.clear()
             self.exchange.guards.clear()
+            self.bounds.switch_off()
 
     @cached_property
     def extents(self) -> Extents:
@@ -219,7 +223,24 @@ class _Fission:
             for chunk in open_chunks(emit, self.extents):
                 Lanes(work=self, chunk=chunk, inside=inside).run(ops, wanted)
             return
-        loops = ItemLoops.open(emit, self.extents)
+        self.repeatable = {op for op in ops if is_pure(op)}
+        *before, last = self.bounds.stretches(ops, [value for value, _ in wanted]) or [list(ops)]
+        if wanted and last and self.bounds.is_check(last[0]):
+            before, last = [*before, last], []
+        for part in before:
+            self._loops(part, emit, inside)
+        loops = self._loops(last, emit, inside)
+        values = [(self.value(value, loops, loops.emit), slot) for value, slot in wanted]
+        for value, slot in values:
+            store(value, slot, loops)
+
+    def _loops(self, ops: Sequence[ir.Operation], emit: Emitter, inside: set[ir.Operation]) -> ItemLoops:
+        """The loop nest that runs ``ops``, a part of those that are ``inside`` a stretch."""
+        if len(ops) == 1 and self.bounds.is_check(ops[0]):
+            loops = self.bounds.open(ops[0], emit, self.extents)
+            ops = body_of(ops[0])
+        else:
+            loops = ItemLoops.open(emit, self.extents)
         self.place_item(ops, loops)
         for op in ops:
             new = self.copy(op, loops, loops.emit)
@@ -227,9 +248,7 @@ class _Fission:
                 loops.values[old] = value
                 if any(use.owner.operation not in inside for use in old.uses):
                     store(value, self.slots.of(old), loops)
-        values = [(self.value(value, loops, loops.emit), slot) for value, slot in wanted]
-        for value, slot in values:
-            store(value, slot, loops)
+        return loops
 
     def place_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
         """Have the record of the work-item say who runs, if one of ``ops`` looks at it."""
@@ -253,7 +272,7 @@ class _Fission:
         if slot is not None:
             return load(value.type, slot, loops, emit)
         owner = owner_of(value)
-        if owner is None or not self.recompute.possible(owner):
+        if owner is None or not (owner in self.repeatable or self.recompute.possible(owner)):
             raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
         if owner.name in ITEM_IDS:
             return loops.identity(owner, emit)

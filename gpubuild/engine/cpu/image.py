@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu import disjoint, layout
 from gpubuild.engine.cpu.contextualize import KernelFacts
+from gpubuild.engine.cpu.disjoint import Parameters
 from gpubuild.engine.cpu.tiers import Tier
 
 _AXES = "xyz"
@@ -19,6 +20,7 @@ class Kernel:
 
     facts: KernelFacts
     parameters: tuple[str, ...]
+    memrefs: Parameters | None = None  # where it pays to know that arguments do not overlap
 
 
 def image_text(
@@ -36,7 +38,13 @@ def image_text(
         if kernel.facts.workgroup:
             text.add(f"declare void @{quoted(kernel.facts.workgroup)}({parameters})")
         if kernel.facts.tier.tier is not Tier.FIBERS:
-            text.add(_run_entry(number, kernel, text))
+            name = f"@gpubuild.run.{number}"
+            if kernel.memrefs is None:
+                text.add(_run_entry(name, kernel, text))
+            else:
+                text.add(_run_entry(f"{name}.any", kernel, text))
+                text.add(_run_entry(f"{name}.apart", kernel, text, apart=kernel.memrefs))
+                text.add(_choice(name, kernel, kernel.memrefs, text))
     records = ", ".join(_record(number, kernel, text, flags) for number, kernel in enumerate(kernels))
     text.add(f"@gpubuild.kernels = internal constant [{len(kernels)} x {_RECORD}] [{records}]")
     names = ", ".join(f"ptr {text.string(site)}" for site in sites)
@@ -151,10 +159,32 @@ def _load(kind: str, offset: int, name: str, *, bounded: bool = False) -> str:
     )
 
 
-def _run_entry(number: int, kernel: Kernel, text: _Text) -> str:
-    """The loop over workgroups. The work-item is a local that LLVM dissolves."""
+_RUN_PARAMETERS = "ptr %launch, i64 %first, i64 %last, ptr %shared, ptr %dynamic, ptr %slots"
+
+
+def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
+    """Runs the entry for arguments that do not overlap, or else the one for any."""
+    scope, place = text.scope(f"gpubuild choice {kernel.facts.name}")
+    loads, _ = _parameters(kernel, "%params")
+    params = _load("ptr", layout.LAUNCH_PARAMS, "params")
+    test = disjoint.test_of(memrefs, yes="apart", no="any")
+    calls = "".join(
+        f"{way}:\n  call void {name}.{way}({_RUN_PARAMETERS}){place}\n  ret void\n"
+        for way in ("apart", "any")
+    )
+    return f"define internal void {name}({_RUN_PARAMETERS}){scope} {{\n{params}{loads}{test}{calls}}}"
+
+
+def _run_entry(name: str, kernel: Kernel, text: _Text, *, apart: Parameters | None = None) -> str:
+    """The loop over workgroups. The work-item is a local that LLVM dissolves.
+
+    Memrefs in ``apart`` do not overlap any that is written.
+    """
     scope, place = text.scope(f"gpubuild run {kernel.facts.name}")
     loads, arguments = _parameters(kernel, "%params")
+    for memref in apart.memrefs if apart else ():
+        aligned = memref.first + 1
+        arguments = arguments.replace(f"ptr %arg{aligned},", f"ptr noalias %arg{aligned},")
     head = f"  %item = alloca [{layout.ITEM_BYTES} x i8], align 16\n"
     extents = {}
     for i, axis in enumerate(_AXES):
@@ -182,8 +212,8 @@ def _run_entry(number: int, kernel: Kernel, text: _Text) -> str:
     )
     call = f"call void @{quoted(_function(kernel))}({arguments}) alwaysinline{place}"
     work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
-    return f"""define internal void @gpubuild.run.{number}(ptr noalias %launch, i64 %first, i64 %last, \
-ptr noalias %shared, ptr noalias %dynamic, ptr noalias %slots){scope} {{
+    return f"""define internal void {name}(ptr noalias %launch, i64 %first, i64 %last, \
+ptr noalias %shared, ptr noalias %dynamic, ptr noalias %slots) noinline{scope} {{
 entry:
 {head}{loads}  %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64

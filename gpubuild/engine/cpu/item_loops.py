@@ -11,6 +11,7 @@ from gpubuild.engine.cpu import layout
 from gpubuild.engine.emit import Emitter
 
 _AXES = "xyz"
+EQUAL = 0  # a predicate of arith.cmpi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +64,17 @@ class ItemLoops:
             ids.insert(0, loop.regions[0].blocks[0].arguments[0])
             end = loop.regions[0].blocks[0].operations[0].operation
             emit = Emitter(end)
+        return cls.at(emit, extents, tuple(ids), end)
+
+    @classmethod
+    def at(cls, emit: Emitter, extents: Extents, ids: tuple[ir.Value, ...], end: ir.Operation) -> ItemLoops:
+        """Inside loops that are there; ``ids`` are the work-item's x, y and z."""
         rows = emit.binary(
             "arith.addi",
             emit.binary("arith.muli", ids[2], extents.plane),
             emit.binary("arith.muli", ids[1], extents.block_dim[0]),
         )
-        return cls(extents=extents, ids=tuple(ids), linear=emit.binary("arith.addi", rows, ids[0]), end=end)
+        return cls(extents=extents, ids=ids, linear=emit.binary("arith.addi", rows, ids[0]), end=end)
 
     def identity(self, op: ir.Operation, emit: Emitter) -> ir.Value:
         """What ``op``, one of ITEM_IDS, is for this work-item."""
@@ -116,3 +122,11 @@ def set_operands(end: ir.Operation, values: Sequence[ir.Value]) -> ir.Operation:
 
 def _yield(block: ir.Block, values: Sequence[ir.Value], location: ir.Location) -> None:
     ir.Operation.create("scf.yield", operands=list(values), loc=location, ip=ir.InsertionPoint(block))
+
+
+def compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
+    """``arith.cmpi`` with one of its predicates."""
+    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
+    bit = ir.IntegerType.get_signless(1)
+    result: ir.Value = emit.op("arith.cmpi", [left, right], [bit], {"predicate": attribute}).results[0]
+    return result

@@ -1,0 +1,200 @@
+"""Disjoint: memrefs among a kernel's parameters, and code that finds out whether they overlap.
+
+Kernels may be launched with arguments that share memory, but hardly ever are. LLVM, which must expect it,
+would ask in front of each vectorised loop, each time; so it is asked once per launch and thread, for whole
+memrefs, and the kernel compiled twice: with ``noalias`` arguments for the usual case, and without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.cpu.uniformity import VIEWS, nested, operations
+
+_LOADS = frozenset({"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload"})
+_HARMLESS = VIEWS | {"memref.dim"}
+# With these, an access may lie outside the memref it started from; foreign code may do anything.
+_UNBOUNDED = frozenset(
+    {
+        "memref.reinterpret_cast",
+        "memref.extract_aligned_pointer_as_index",
+        "memref.extract_strided_metadata",
+        "builtin.unrealized_conversion_cast",
+        "func.call",
+    }
+)
+_FOREIGN = frozenset({"llvm", "nvvm", "nvgpu", "rocdl", "amdgpu", "ptr"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemrefParameter:
+    """A memref that takes LLVM's parameters from ``first`` on; ``None`` stands for what they tell.
+
+    Sizes, strides and the offset count elements.
+    """
+
+    first: int
+    element_bytes: int
+    written: bool
+    offset: int | None
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """All parameters of a kernel: how many there are in LLVM's eyes, and which are memrefs."""
+
+    count: int
+    memrefs: tuple[MemrefParameter, ...]
+
+
+def separable_parameters(module: ir.Operation) -> dict[str, Parameters]:
+    """The kernels of a gpu.module that gain from arguments known not to overlap."""
+    found: dict[str, Parameters] = {}
+    for op in operations(module.regions[0].blocks[0]):
+        if op.name == "gpu.func" and "gpu.kernel" in op.attributes:
+            parameters = _parameters(op)
+            if parameters is not None:
+                found[op.attributes["sym_name"].value] = parameters
+    return found
+
+
+def _parameters(kernel: ir.Operation) -> Parameters | None:
+    inside = nested(kernel)
+    if any(op.name in _UNBOUNDED or op.name.partition(".")[0] in _FOREIGN for op in inside):
+        return None
+    entry = kernel.regions[0].blocks[0]
+    inputs = ir.FunctionType(kernel.attributes["function_type"].value).inputs
+    arguments = list(entry.arguments)[: len(inputs)]
+    reached = {a: _reached(a) for a in arguments if isinstance(a.type, ir.MemRefType)}
+    written = {a: any(op.name not in _LOADS for op in users) for a, users in reached.items()}
+    if not _meet_in_a_block(reached):
+        return None
+    count, memrefs = 0, []
+    for argument in arguments:
+        kind = argument.type
+        if not isinstance(kind, ir.MemRefType):
+            if not isinstance(kind, ir.IndexType | ir.IntegerType | ir.FloatType | ir.VectorType):
+                return None
+            count += 1
+            continue
+        size = _element_bytes(kind.element_type)
+        if size is None:
+            return None
+        try:
+            strides, offset = kind.get_strides_and_offset()
+        except ValueError:  # an affine map that is no such layout
+            return None
+        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+        memrefs.append(
+            MemrefParameter(
+                first=count,
+                element_bytes=size,
+                written=written[argument],
+                offset=None if offset == dynamic else offset,
+                sizes=tuple(
+                    None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)
+                ),
+                strides=tuple(None if stride == dynamic else stride for stride in strides),
+            )
+        )
+        count += 3 + 2 * kind.rank
+    return Parameters(count=count, memrefs=tuple(memrefs))
+
+
+def _reached(value: ir.Value) -> set[ir.Operation]:
+    """The ops that use ``value`` or a view of it, other than for its shape."""
+    found: set[ir.Operation] = set()
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in _HARMLESS:
+            for result in op.results:
+                if isinstance(result.type, ir.MemRefType):
+                    found |= _reached(result)
+        else:
+            found.add(op)
+    return found
+
+
+def _meet_in_a_block(reached: dict[ir.Value, set[ir.Operation]]) -> bool:
+    """Whether one argument is stored to, and another used, in the same block: a loop of LLVM's, likely."""
+    stored: dict[ir.Block, set[ir.Value]] = {}
+    used: dict[ir.Block, set[ir.Value]] = {}
+    for argument, users in reached.items():
+        for op in users:
+            used.setdefault(op.block, set()).add(argument)
+            if op.name not in _LOADS:
+                stored.setdefault(op.block, set()).add(argument)
+    return any(used[block] - {argument} for block, some in stored.items() for argument in some)
+
+
+def _element_bytes(kind: ir.Type) -> int | None:
+    if isinstance(kind, ir.VectorType):
+        items = 1
+        for extent in ir.VectorType(kind).shape:
+            items *= extent
+        one = _element_bytes(ir.VectorType(kind).element_type)
+        return None if one is None else 1 << (items * one - 1).bit_length()
+    if isinstance(kind, ir.IndexType):
+        return 8
+    if isinstance(kind, ir.IntegerType | ir.FloatType):
+        return 1 << ((int(kind.width) + 7) // 8 - 1).bit_length()
+    return None
+
+
+def test_of(parameters: Parameters, *, yes: str, no: str) -> str:
+    """LLVM IR that branches to ``yes`` if no memref overlaps one that is written; reads ``%arg<number>``."""
+    lines: list[str] = []
+    for number, memref in enumerate(parameters.memrefs):
+        lines += _range(number, memref)
+    tests = []
+    for a, left in enumerate(parameters.memrefs):
+        for b, right in list(enumerate(parameters.memrefs))[a + 1 :]:
+            if left.written or right.written:
+                name = f"%apart.{a}.{b}"
+                lines += [
+                    f"{name}.below = icmp ule i64 %m{a}.end, %m{b}.start",
+                    f"{name}.above = icmp ule i64 %m{b}.end, %m{a}.start",
+                    f"{name} = or i1 {name}.below, {name}.above",
+                ]
+                tests.append(name)
+    last = "true"
+    for number, name in enumerate(tests):
+        lines.append(f"%all.{number} = and i1 {last}, {name}")
+        last = f"%all.{number}"
+    lines.append(f"br i1 {last}, label %{yes}, label %{no}")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def _range(number: int, memref: MemrefParameter) -> list[str]:
+    """``%m<number>.start`` and ``.end``: the addresses of the first byte and of that behind the last."""
+    rank = len(memref.sizes)
+    at = memref.first + 3
+    start = str(memref.offset) if memref.offset is not None else f"%arg{memref.first + 2}"
+    end = start
+    lines = []
+    for i, (size, stride) in enumerate(zip(memref.sizes, memref.strides, strict=True)):
+        name = f"%m{number}.d{i}"
+        extent = f"%arg{at + i}" if size is None else str(size)
+        step = f"%arg{at + rank + i}" if stride is None else str(stride)
+        lines += [
+            f"{name}.last = sub i64 {extent}, 1",
+            f"{name}.far = mul i64 {name}.last, {step}",
+            f"{name}.back = icmp slt i64 {name}.far, 0",
+            f"{name}.down = select i1 {name}.back, i64 {name}.far, i64 0",
+            f"{name}.up = select i1 {name}.back, i64 0, i64 {name}.far",
+            f"{name}.start = add i64 {start}, {name}.down",
+            f"{name}.end = add i64 {end}, {name}.up",
+        ]
+        start, end = f"{name}.start", f"{name}.end"
+    lines.append(f"%m{number}.base = ptrtoint ptr %arg{memref.first + 1} to i64")
+    for word, value, more in (("start", start, 0), ("end", end, memref.element_bytes)):
+        lines += [
+            f"%m{number}.{word}.bytes = mul i64 {value}, {memref.element_bytes}",
+            f"%m{number}.{word}.at = add i64 %m{number}.base, %m{number}.{word}.bytes",
+            f"%m{number}.{word} = add i64 %m{number}.{word}.at, {more}",
+        ]
+    return lines
