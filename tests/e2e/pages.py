@@ -117,7 +117,7 @@ def sessions(block: Block) -> list[Session]:
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
         if line.startswith("$ "):
             found.append((number, [line[2:]], []))
-        elif line.startswith("> ") and found and not found[-1][2]:
+        elif (line == ">" or line.startswith("> ")) and found and not found[-1][2]:
             found[-1][1].append(line[2:])
         else:
             assert found, f"line {number}: output before any command"
