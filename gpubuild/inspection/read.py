@@ -11,6 +11,7 @@ from gpubuild.inspection import binary_text
 from gpubuild.inspection.elf import EM_AMDGPU, EM_CUDA, MAGIC, DamagedError, Elf, reading
 from gpubuild.inspection.image import ImageFacts, describe_image
 from gpubuild.inspection.inspection import Inspection, Kernel, Module, Object, kind_of_triple
+from gpubuild.inspection.registered import registered_images
 from gpubuild.model import offload_binary
 from gpubuild.model.offload_binary import Image, ImageKind
 
@@ -59,6 +60,9 @@ def _modules(data: bytes) -> list[Module] | None:
         with reading("ELF file"):
             elf = Elf(data)
             if elf.machine not in (EM_CUDA, EM_AMDGPU):
+                registered = registered_images(elf)
+                if registered:  # the section holds parts of them, without names
+                    return _grouped(registered, linked_anew=True) + _blobs(elf)
                 found = _container(elf.bytes_of(offload_binary.SECTION)) + _blobs(elf)
                 if found:
                     return found
@@ -94,21 +98,29 @@ def _plain_object(data: bytes, facts: ImageFacts) -> Object:
 
 def _container(data: bytes) -> list[Module]:
     with reading("offload container"):
-        images = offload_binary.unpack(data)
+        return _grouped(offload_binary.unpack(data))
+
+
+def _grouped(images: list[Image], *, linked_anew: bool = False) -> list[Module]:
     objects: dict[str | None, list[Object]] = {}
     for image in images:
-        item = _container_object(image)
+        item = _container_object(image, linked_anew=linked_anew)
         objects.setdefault(image.strings.get("gpubuild.module"), []).append(item)
     return [Module(name=name, objects=tuple(items)) for name, items in objects.items()]
 
 
-def _container_object(image: Image) -> Object:
+def _container_object(image: Image, *, linked_anew: bool) -> Object:
     triple = image.strings.get("triple") or None
     kernels = _kernels(image.strings.get("gpubuild.kernels"))
     if kernels is not None and image.image_kind == ImageKind.PTX:
         # The note is about the machine code beside it; the driver allocates registers anew.
         kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
     facts = _lenient(image.data)
+    told = facts.kernels if facts else ()
+    if linked_anew and kernels is not None and any(kernel.registers is not None for kernel in told):
+        # Others have made the code since the note was written, and of all modules together.
+        names = [kernel.name for kernel in kernels]
+        kernels = tuple(kernel for kernel in told if kernel.name in names)
     return Object(
         target=image.strings.get("gpubuild.target"),
         kind=kind_of_triple(triple),

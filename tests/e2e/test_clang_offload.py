@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu
@@ -128,6 +129,23 @@ def test_nvidia_s_fat_binary_arrives(built: Built, tmp_path: Path) -> None:
     assert "image sm_90 of target sm_90 (fatbin, " in trace
     assert sum(call.startswith("cuModuleLoadData ctx=0 50ed55ba") for call in calls) == 2
     assert sum(call.startswith("cuLaunchKernel") for call in calls) == 2
+
+
+def test_inspect_knows_modules_and_targets(built: Built) -> None:
+    def rows(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
+        document = gpubuild("inspect", file, "--json", cwd=built.folder).document
+        return {(m["name"], o["target"]): o for m in document["modules"] for o in m["objects"]}
+
+    program, host = rows(built.program), rows(built.program.parent / "host.o")
+    assert program.keys() == host.keys() >= {(m, t) for m in ("fill", "norm") for t in ("gfx90a", "cpu")}
+    assert {o["format"] for (_, t), o in host.items() if t == "gfx90a"} == {"offload"}
+    amd = program["norm", "gfx90a"]
+    assert [(k["name"], k["shared_bytes"]) for k in amd["kernels"]] == [("sum_of_squares", 128)]
+    assert amd["format"] == "bin"
+    assert amd["kernels"][0]["code_bytes"] > 0
+    # One image of both modules for each chip, in parts before.
+    assert program["fill", "cpu"]["size_bytes"] == program["norm", "cpu"]["size_bytes"] > 0
+    assert 0 < host["fill", "cpu"]["size_bytes"] < host["norm", "cpu"]["size_bytes"]
 
 
 def test_kernels_of_one_name_are_an_error_that_says_so(built: Built) -> None:
