@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpubuild.engine.cpu import polynomials
+from gpubuild.engine.cpu import vector_math
 
 PREFIX = "__nv_"
 
@@ -80,7 +80,7 @@ def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool =
         if name.startswith(PREFIX):
             plain = name.removeprefix(PREFIX)
             own = plain.removeprefix("fast_")
-            body = polynomials.define(own, name, fused=fused, declarations=declarations)
+            body = vector_math.define(own, name, fused=fused, declarations=declarations)
             body = body or _define(plain, declarations, fast_math=fast_math)
             if body:
                 definitions.append(body)

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from math import factorial
 
 _ROUND_F32 = 12582912.0  # 1.5 * 2^23: adding it leaves a rounded integer in the low bits
-_ROUND_F64 = 6755399441055744.0  # 1.5 * 2^52
-_INFINITY = float("inf")
+ROUND_F64 = 6755399441055744.0  # 1.5 * 2^52
+INFINITY = float("inf")
 # Of 2 * atanh(s) = log((1 + s) / (1 - s)), divided by s, in s^2
 _LOG = (
     0.6666666666666206,
@@ -30,7 +30,7 @@ _LOG = (
     0.1814012879247704,
     0.16622714892883386,
 )
-_LN2 = 0.6931471805599453
+LN2 = 0.6931471805599453
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ _EXPONENTIALS = {
         steps=1.0,
         high=1.0,
         low=0.0,
-        lead=_LN2,
+        lead=LN2,
         q=(0.240226508, 0.0555038100, 0.00961808255, 0.00133813084, 0.000154531677),
         least=-151.0,
         most=129.0,
@@ -69,7 +69,7 @@ _EXPONENTIALS = {
 
 
 @dataclass(slots=True)
-class _Code:
+class Code:
     """Lines of one function; each method adds an instruction and gives back its value."""
 
     fused: bool
@@ -77,6 +77,7 @@ class _Code:
     declarations: set[str] = field(default_factory=set)
 
     def value(self, text: str) -> str:
+        """Any instruction that has a value."""
         name = f"%v{len(self.lines)}"
         self.lines.append(f"  {name} = {text}\n")
         return name
@@ -88,9 +89,11 @@ class _Code:
         return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
 
     def f(self, operation: str, left: str, right: str, kind: str) -> str:
+        """An instruction with two operands of type ``kind``."""
         return self.value(f"{operation} {kind} {left}, {right}")
 
     def fma(self, a: str, b: str, c: str, kind: str) -> str:
+        """``a * b + c``, rounded once where the CPU can."""
         if not self.fused:
             return self.f("fadd", self.f("fmul", a, b, kind), c, kind)
         name = f"llvm.fma.{'f32' if kind == 'float' else 'f64'}"
@@ -110,20 +113,11 @@ class _Code:
         return self.value(f"select i1 {found}, {kind} {yes}, {kind} {no}")
 
 
-def define(name: str, symbol: str, *, fused: bool, declarations: dict[str, None]) -> str:
-    """The definition of ``symbol`` as C's function ``name``; empty when it is not one of ours."""
-    make = _MAKERS.get(name)
-    if make is None or (name in _NEED_FUSED and not fused):
-        return ""
-    code = _Code(fused)
-    result = make(code)
-    declarations.update(dict.fromkeys(sorted(code.declarations)))
-    body = "".join(code.lines)
-    return f"define float @{symbol}(float %0) alwaysinline {{\n{body}  ret float {result}\n}}\n"
+Maker = Callable[[Code], str]  # adds what a function does, and gives back its result
 
 
-def _exponential(base: _Base) -> Callable[[_Code], str]:
-    def make(code: _Code) -> str:
+def _exponential(base: _Base) -> Maker:
+    def make(code: Code) -> str:
         kind = "float"
         x = code.select("ogt", "%0", base.most, code.number(base.most, kind), "%0", kind)
         x = code.select("olt", x, base.least, code.number(base.least, kind), x, kind)
@@ -148,45 +142,46 @@ def _exponential(base: _Base) -> Callable[[_Code], str]:
     return make
 
 
-def _exp64(code: _Code, x: str) -> str:
+def exp64(code: Code, x: str) -> str:
     """e^x in f64, to some 2^-42, for |x| up to 700."""
     kind = "double"
-    magic = code.number(_ROUND_F64, kind)
-    shifted = code.fma(x, code.number(1 / _LN2, kind), magic, kind)
+    magic = code.number(ROUND_F64, kind)
+    shifted = code.fma(x, code.number(1 / LN2, kind), magic, kind)
     whole = code.f("fsub", shifted, magic, kind)
-    r = code.fma(whole, code.number(-_LN2, kind), x, kind)
+    r = code.fma(whole, code.number(-LN2, kind), x, kind)
     p = code.polynomial(r, tuple(1.0 / factorial(k) for k in range(11)), kind)
     bits = code.value(f"bitcast double {shifted} to i64")
     exponent = code.value(f"shl i64 {code.value(f'add i64 {bits}, 1023')}, 52")
     return code.f("fmul", p, code.value(f"bitcast i64 {exponent} to double"), kind)
 
 
-def _bounded(code: _Code, bound: float) -> str:
+def _bounded(code: Code, bound: float) -> str:
     """The argument in f64, kept within ``bound``, beyond which nothing changes."""
     x = code.value("fpext float %0 to double")
     x = code.select("ogt", x, bound, code.number(bound, "double"), x, "double")
     return code.select("olt", x, -bound, code.number(-bound, "double"), x, "double")
 
 
-def _rounded(code: _Code, value: str) -> str:
+def rounded(code: Code, value: str) -> str:
+    """A double as a float."""
     return code.value(f"fptrunc double {value} to float")
 
 
-def _hyperbolic(name: str) -> Callable[[_Code], str]:
-    def make(code: _Code) -> str:
+def _hyperbolic(name: str) -> Maker:
+    def make(code: Code) -> str:
         kind = "double"
         one = code.number(1.0, kind)
         x = _bounded(code, 120.0)  # e^120 is more than f32 can hold
         square = code.f("fmul", x, x, kind)
         if name == "tanhf":
-            e = _exp64(code, code.f("fadd", x, x, kind))
+            e = exp64(code, code.f("fadd", x, x, kind))
             result = code.f("fdiv", code.f("fsub", e, one, kind), code.f("fadd", e, one, kind), kind)
             near: tuple[float, ...] = (1.0, -1.0 / 3, 2.0 / 15)
         elif name == "expm1f":
-            result = code.f("fsub", _exp64(code, x), one, kind)
+            result = code.f("fsub", exp64(code, x), one, kind)
             near = (1.0, 0.5, 1.0 / 6, 1.0 / 24)
         else:
-            e = _exp64(code, x)
+            e = exp64(code, x)
             other = code.f("fdiv", one, e, kind)
             both = code.f("fsub" if name == "sinhf" else "fadd", e, other, kind)
             result = code.f("fmul", both, code.number(0.5, kind), kind)
@@ -196,13 +191,13 @@ def _hyperbolic(name: str) -> Callable[[_Code], str]:
             small = code.f("fmul", x, code.polynomial(in_x, near, kind), kind)
             size = code.value(f"fcmp olt double {square}, {code.number(2.0**-16, kind)}")
             result = code.value(f"select i1 {size}, double {small}, double {result}")
-        return _rounded(code, result)
+        return rounded(code, result)
 
     return make
 
 
-def _logarithm(name: str) -> Callable[[_Code], str]:
-    def make(code: _Code) -> str:
+def _logarithm(name: str) -> Maker:
+    def make(code: Code) -> str:
         kind = "double"
         if name == "log1pf":
             return _log1p(code)
@@ -217,17 +212,17 @@ def _logarithm(name: str) -> Callable[[_Code], str]:
         shift = code.value(f"shl i32 {exponent}, 23")
         mantissa = code.value(f"bitcast i32 {code.value(f'sub i32 {bits}, {shift}')} to float")
         m = code.value(f"fpext float {mantissa} to double")
-        log = _log_near_one(code, code.f("fsub", m, code.number(1.0, kind), kind))
+        log = log_near_one(code, code.f("fsub", m, code.number(1.0, kind), kind))
         k = code.value(f"sitofp i32 {code.value(f'sub i32 {exponent}, {less}')} to double")
-        factor = {"logf": 1.0, "log2f": 1 / _LN2, "log10f": 0.4342944819032518}[name]
+        factor = {"logf": 1.0, "log2f": 1 / LN2, "log10f": 0.4342944819032518}[name]
         log = code.f("fmul", log, code.number(factor, kind), kind)
-        result = _rounded(code, code.fma(k, code.number(_LN2 * factor, kind), log, kind))
+        result = rounded(code, code.fma(k, code.number(LN2 * factor, kind), log, kind))
         return _log_special(code, result, 0.0, "%0")
 
     return make
 
 
-def _log_near_one(code: _Code, f: str) -> str:
+def log_near_one(code: Code, f: str) -> str:
     """log(1 + f) for 1 + f between the root of 1/2 and that of 2."""
     kind = "double"
     s = code.f("fdiv", f, code.f("fadd", f, code.number(2.0, kind), kind), kind)
@@ -236,7 +231,7 @@ def _log_near_one(code: _Code, f: str) -> str:
     return code.f("fmul", s, code.f("fadd", q, code.number(2.0, kind), kind), kind)
 
 
-def _log1p(code: _Code) -> str:
+def _log1p(code: Code) -> str:
     kind = "double"
     x = code.value("fpext float %0 to double")
     y = code.f("fadd", x, code.number(1.0, kind), kind)
@@ -246,30 +241,30 @@ def _log1p(code: _Code) -> str:
     exponent = code.value(f"ashr i32 {top}, 20")
     shift = code.value(f"shl i64 {code.value(f'sext i32 {exponent} to i64')}, 52")
     m = code.value(f"bitcast i64 {code.value(f'sub i64 {bits}, {shift}')} to double")
-    log = _log_near_one(code, code.f("fsub", m, code.number(1.0, kind), kind))
+    log = log_near_one(code, code.f("fsub", m, code.number(1.0, kind), kind))
     k = code.value(f"sitofp i32 {exponent} to double")
-    log = code.fma(k, code.number(_LN2, kind), log, kind)
+    log = code.fma(k, code.number(LN2, kind), log, kind)
     # Next to zero, 1 + x has lost digits.
     square = code.f("fmul", x, x, kind)
     near = code.f("fmul", x, code.polynomial(x, (1.0, -0.5, 1.0 / 3), kind), kind)
     size = code.value(f"fcmp olt double {square}, {code.number(2.0**-32, kind)}")
     return _log_special(
-        code, _rounded(code, code.value(f"select i1 {size}, double {near}, double {log}")), -1.0, "%0"
+        code, rounded(code, code.value(f"select i1 {size}, double {near}, double {log}")), -1.0, "%0"
     )
 
 
-def _log_special(code: _Code, result: str, pole: float, x: str) -> str:
+def _log_special(code: Code, result: str, pole: float, x: str) -> str:
     """Minus infinity at the pole, NaN below it and for NaN; plus infinity stays."""
     kind = "float"
-    result = code.select("oeq", x, _INFINITY, x, result, kind)
-    result = code.select("oeq", x, pole, code.number(-_INFINITY, kind), result, kind)
-    return code.select("uge", x, pole, code.select("uno", x, 0.0, x, result, kind), _NAN, kind)
+    result = code.select("oeq", x, INFINITY, x, result, kind)
+    result = code.select("oeq", x, pole, code.number(-INFINITY, kind), result, kind)
+    return code.select("uge", x, pole, code.select("uno", x, 0.0, x, result, kind), NAN, kind)
 
 
 # Without fused operations, two values at a time, the C library's are faster (33 ms against 51 for 2^24).
-_NEED_FUSED = frozenset({"logf", "log2f"})
-_NAN = "0x7FF8000000000000"
-_MAKERS: dict[str, Callable[[_Code], str]] = {
+NEED_FUSED = frozenset({"logf", "log2f"})
+NAN = "0x7FF8000000000000"
+MAKERS: dict[str, Maker] = {
     **{name: _exponential(base) for name, base in _EXPONENTIALS.items()},
     **{name: _hyperbolic(name) for name in ("tanhf", "sinhf", "coshf", "expm1f")},
     **{name: _logarithm(name) for name in ("logf", "log2f", "log10f", "log1pf")},

@@ -1,0 +1,135 @@
+"""Doubles: exponentials and logarithms of f64 as straight-line LLVM IR, with fused multiply-add.
+
+Worst errors, in units in the last place, of the tests' values: ``exp``, ``exp2`` below 0.8, denormal
+results included; ``log``, ``log2``, ``log10`` below 0.9. Special values are those of C's functions.
+The logarithm's coefficients are fdlibm's, with an error below 2^-58; the exponential's are Taylor's.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+from gpubuild.engine.cpu.polynomials import INFINITY, LN2, NAN, ROUND_F64, Code, Maker
+
+_KIND = "double"
+_LN2_LOW = 2.3190468138462996e-17  # ln 2 is LN2 + this
+_LAST = 13  # 0.35^14 / 14! is below 2^-57
+_LOG = (
+    6.666666666666735130e-01,
+    3.999999999940941908e-01,
+    2.857142874366239149e-01,
+    2.222219843214978396e-01,
+    1.818357216161805012e-01,
+    1.531383769920937332e-01,
+    1.479819860511658591e-01,
+)
+_HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of the root of 1/2
+
+
+def _exponential(base: str) -> Maker:
+    def make(code: Code) -> str:
+        most, least = (710.0, -746.0) if base == "exp" else (1025.0, -1076.0)
+        x = code.select("ogt", "%0", most, code.number(most, _KIND), "%0", _KIND)
+        x = code.select("olt", x, least, code.number(least, _KIND), x, _KIND)
+        magic = code.number(ROUND_F64, _KIND)
+        shifted = code.fma(x, code.number(1 / LN2 if base == "exp" else 1.0, _KIND), magic, _KIND)
+        whole = code.f("fsub", shifted, magic, _KIND)
+        ln2, low = code.number(LN2, _KIND), code.number(_LN2_LOW, _KIND)
+        if base == "exp":
+            exact = code.fma(whole, code.number(-LN2, _KIND), x, _KIND)
+            minus_low = code.number(-_LN2_LOW, _KIND)
+            r = code.fma(whole, minus_low, exact, _KIND)
+            rest = code.fma(whole, minus_low, code.f("fsub", exact, r, _KIND), _KIND)
+        else:
+            y = code.f("fsub", x, whole, _KIND)  # exact
+            r = code.f("fmul", y, ln2, _KIND)
+            lost = code.fma(y, ln2, code.f("fsub", code.number(-0.0, _KIND), r, _KIND), _KIND)
+            rest = code.fma(y, low, lost, _KIND)
+        q = code.polynomial(r, tuple(1.0 / factorial(k) for k in range(2, _LAST + 1)), _KIND)
+        tail = code.fma(code.f("fmul", r, r, _KIND), q, rest, _KIND)
+        one = code.number(1.0, _KIND)
+        high = code.f("fadd", one, r, _KIND)
+        lost = code.f("fadd", code.f("fsub", one, high, _KIND), r, _KIND)
+        p = code.f("fadd", high, code.f("fadd", lost, tail, _KIND), _KIND)
+        # 2^n in two factors: n may be below the least exponent, and above the largest.
+        n = code.value(f"trunc i64 {code.value(f'bitcast double {shifted} to i64')} to i32")
+        half = code.value(f"ashr i32 {n}, 1")
+        for part in (half, code.value(f"sub i32 {n}, {half}")):
+            wide = code.value(f"zext i32 {code.value(f'add i32 {part}, 1023')} to i64")
+            factor = code.value(f"bitcast i64 {code.value(f'shl i64 {wide}, 52')} to double")
+            p = code.f("fmul", p, factor, _KIND)
+        return p
+
+    return make
+
+
+def _logarithm(base: str) -> Maker:
+    def make(code: Code) -> str:
+        k, f = _split(code)
+        # log(1 + f) = high + low
+        s = code.f("fdiv", f, code.f("fadd", f, code.number(2.0, _KIND), _KIND), _KIND)
+        z = code.f("fmul", s, s, _KIND)
+        r = code.f("fmul", z, code.polynomial(z, _LOG, _KIND), _KIND)
+        half = code.f("fmul", f, code.number(0.5, _KIND), _KIND)
+        square = code.f("fmul", half, f, _KIND)
+        lost = code.fma(half, f, code.f("fsub", code.number(-0.0, _KIND), square, _KIND), _KIND)
+        high = code.f("fsub", f, square, _KIND)
+        low = code.f("fsub", code.f("fsub", f, high, _KIND), square, _KIND)
+        low = code.f("fsub", low, lost, _KIND)
+        low = code.fma(s, code.f("fadd", square, r, _KIND), low, _KIND)
+        factor, factor_low, per_two, per_two_low = _BASES[base]
+        product = high
+        if factor != 1.0:
+            c = code.number(factor, _KIND)
+            product = code.f("fmul", high, c, _KIND)
+            lost = code.fma(high, c, code.f("fsub", code.number(-0.0, _KIND), product, _KIND), _KIND)
+            low = code.fma(low, c, lost, _KIND)
+            low = code.fma(high, code.number(factor_low, _KIND), low, _KIND)
+        whole = code.f("fmul", k, code.number(per_two, _KIND), _KIND)  # exact
+        total = code.f("fadd", whole, product, _KIND)
+        lost = code.f("fadd", code.f("fsub", whole, total, _KIND), product, _KIND)
+        low = code.f("fadd", code.fma(k, code.number(per_two_low, _KIND), low, _KIND), lost, _KIND)
+        return _special(code, code.f("fadd", total, low, _KIND))
+
+    return make
+
+
+def _split(code: Code) -> tuple[str, str]:
+    """(k, f): %0 is 2^k * (1 + f), with 1 + f between the root of 1/2 and that of 2."""
+    tiny = code.value(f"fcmp olt double %0, {code.number(2.0**-1022, _KIND)}")
+    scaled = code.f("fmul", "%0", code.number(2.0**54, _KIND), _KIND)
+    x = code.value(f"select i1 {tiny}, double {scaled}, double %0")
+    less = code.value(f"select i1 {tiny}, i32 54, i32 0")
+    bits = code.value(f"bitcast double {x} to i64")
+    above = code.value(f"sub i64 {bits}, {_HALF_ROOT}")
+    top = code.value(f"trunc i64 {code.value(f'lshr i64 {above}, 32')} to i32")
+    exponent = code.value(f"ashr i32 {top}, 20")
+    shift = code.value(f"shl i64 {code.value(f'sext i32 {exponent} to i64')}, 52")
+    m = code.value(f"bitcast i64 {code.value(f'sub i64 {bits}, {shift}')} to double")
+    k = code.value(f"sitofp i32 {code.value(f'sub i32 {exponent}, {less}')} to double")
+    return k, code.f("fsub", m, code.number(1.0, _KIND), _KIND)
+
+
+def _special(code: Code, result: str) -> str:
+    """Minus infinity at zero, NaN below it and for NaN; plus infinity stays."""
+    result = code.select("oeq", "%0", INFINITY, "%0", result, _KIND)
+    result = code.select("oeq", "%0", 0.0, code.number(-INFINITY, _KIND), result, _KIND)
+    return code.select("uge", "%0", 0.0, code.select("uno", "%0", 0.0, "%0", result, _KIND), NAN, _KIND)
+
+
+# 1 / log(base) and log 2 / log(base) in two parts each; the first part of the latter has zeros at its
+# end, so that its product with an exponent is exact.
+_BASES = {
+    "log": (1.0, 0.0, 6.93147180369123816490e-01, 1.90821492927058770002e-10),
+    "log2": (1.4426950408889634, 2.0355273740931033e-17, 1.0, 0.0),
+    "log10": (
+        0.4342944819032518,
+        1.098319650216765e-17,
+        3.01029995663611771306e-01,
+        3.69423907715893078616e-13,
+    ),
+}
+F64: dict[str, Maker] = {
+    **{name: _exponential(name) for name in ("exp", "exp2")},
+    **{name: _logarithm(name) for name in ("log", "log2", "log10")},
+}
