@@ -11,7 +11,7 @@
 #include "gpubuild_rt.h"
 
 #define GB_CPU_IMAGE_MAGIC 0x55504342u /* "BCPU" */
-#define GB_CPU_IMAGE_ABI 3u            /* raise when anything below changes */
+#define GB_CPU_IMAGE_ABI 4u            /* raise when anything below changes */
 #define GB_CPU_IMAGE_SYMBOL "gpubuild_cpu_image"
 
 #define GB_CPU_MAX_BLOCK 1024u /* work-items in a workgroup, as on GPUs */
@@ -129,6 +129,9 @@ struct gb_cpu_services {
     void (*check_access)(gb_cpu_item *item, uint32_t site, uint32_t mode, uint64_t address, uint64_t bytes);
     /* The work-item has passed a barrier of its workgroup. */
     void (*check_meet)(gb_cpu_item *item);
+    /* Fission tier: of the workgroup, or of a subgroup when `lanes` is not 0, some work-items go on to wait at
+     * `site` and others do not. `bits` points to a byte for each work-item. Ends the program. */
+    void (*diverged)(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes);
 };
 
 typedef struct gb_cpu_image {

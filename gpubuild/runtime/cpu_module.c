@@ -37,6 +37,7 @@ static const gb_cpu_services services = {
     .check_view = gb_check_view,
     .check_access = gb_check_access,
     .check_meet = gb_check_meet,
+    .diverged = gb_cpu_diverged,
 };
 
 /* Images call the C library without naming it: its mathematics must be visible to them. */

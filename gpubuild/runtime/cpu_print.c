@@ -1,4 +1,4 @@
-/* cpu_print.c: printf, assertions and time for kernels. */
+/* cpu_print.c: printf, assertions, barriers that some miss, and time for kernels. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu_print.h"
 
@@ -30,6 +30,30 @@ void gb_cpu_assert_fail(gb_cpu_item *item, const char *message, const char *file
     }
     gb_fatal(&where, "%s:%u: assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", file, line,
              message, block[0], block[1], block[2], id[0], id[1], id[2]);
+}
+
+void gb_cpu_diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes) {
+    const unsigned char *comes = (const unsigned char *)(uintptr_t)bits;
+    const uint32_t *size = item->block_dim;
+    uint32_t items = size[0] * size[1] * size[2];
+    uint32_t group = lanes == 0 ? items : lanes;
+    uint32_t arrived = 0, expected = 0, absent = 0;
+    for (uint32_t first = 0; first < items && (arrived == 0 || arrived == expected); first += group) {
+        arrived = 0;
+        expected = items - first < group ? items - first : group;
+        for (uint32_t i = expected; i-- > 0;) {
+            arrived += comes[first + i];
+            absent = comes[first + i] == 0 ? first + i : absent;
+        }
+    }
+    const gb_cpu_kernel *kernel = item->kernel;
+    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const uint32_t *block = item->block_id;
+    gb_fatal(&where,
+             "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) does not reach it; "
+             "all work-items must execute the same barriers",
+             block[0], block[1], block[2], arrived, expected, gb_cpu_site_name(kernel, site), absent % size[0],
+             absent / size[0] % size[1], absent / size[0] / size[1]);
 }
 
 uint64_t gb_cpu_time_ns(void) {

@@ -12,6 +12,7 @@ void gb_cpu_assert_fail(gb_cpu_item *item, const char *message, const char *file
                         const char *function);
 
 /* A clock that never goes back, in nanoseconds. */
+void gb_cpu_diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes);
 uint64_t gb_cpu_time_ns(void);
 
 #endif

@@ -154,16 +154,9 @@ def _kernel(body: str, name: str = "f", private: str = "", arguments: str = "%ou
 
 OWN_SLOT = f"memref.store %ti, %s[%t] : memref<1024xi32, {WG}>"
 HELPERS = f"""
-  func.func private @waits() {{
-    %b = gpu.block_id x
-    %zero = arith.constant 0 : index
-    %first = arith.cmpi eq, %b, %zero : index
-    cf.cond_br %first, ^once, ^twice
-  ^twice:
+  func.func private @waits(%more: i1) {{
     gpu.barrier
-    cf.br ^once
-  ^once:
-    gpu.barrier
+    scf.if %more {{ func.call @waits(%more) : (i1) -> () }}
     return
   }}
   memref.global "private" @other : memref<8xi32, {WG}> = uninitialized
@@ -173,14 +166,8 @@ HELPERS = f"""
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("%in = arith.cmpi ult, %t, %c3 : index\n scf.if %in { gpu.barrier }",
-         "gpu.barrier in a divergent scf.if"),
-        ("scf.for %i = %c0 to %t step %c1 { gpu.barrier }", "gpu.barrier in a divergent scf.for"),
         ("scf.for %i = %c0 to %n step %c1 { %k = arith.cmpi eq, %i, %t : index\n scf.if %k { gpu.barrier } }",
          "gpu.barrier in a divergent scf.if"),
-        ("%e = scf.while (%i = %c0) : (index) -> index { %k = arith.cmpi ult, %i, %n : index\n"
-         "scf.condition(%k) %i : index } do { ^bb(%i: index): gpu.barrier\n %j = arith.addi %i, %c1 : index\n"
-         "scf.yield %j : index }", "gpu.barrier inside scf.while"),
         ("%p = memref.alloca(%n) : memref<?xi32>\n gpu.barrier\n memref.store %ti, %p[%c0] : memref<?xi32>\n"
          "%r = memref.load %p[%t] : memref<?xi32>\n memref.store %r, %out[%g] : memref<?xi32>",
          "private memory (memref.alloca)"),
@@ -188,16 +175,13 @@ HELPERS = f"""
          "gpu.barrier\n%r = memref.load %p[%t] : memref<2250xi32>\n"
          "memref.store %r, %out[%g] : memref<?xi32>",
          "9024 bytes of private memory for each work-item"),
-        ("func.call @waits() : () -> ()\n gpu.barrier", "a call of @waits, which waits"),
-        ("%w = arith.constant 32 : i32\n %in = arith.cmpi ult, %t, %c3 : index\n scf.if %in {\n"
-         "%r, %ok = gpu.shuffle xor %ti, %i1, %w : i32\n memref.store %r, %out[%g] : memref<?xi32> }",
-         "gpu.shuffle in a divergent scf.if"),
-        ("%v = memref.load %out[%g] : memref<?xi32>\n %i = arith.index_cast %v : i32 to index\n"
-         "%m = memref.subview %out[%i] [1] [1] : memref<?xi32> to memref<1xi32, strided<[1], offset: ?>>\n"
-         "gpu.barrier\n memref.store %ti, %m[%c0] : memref<1xi32, strided<[1], offset: ?>>",
-         "is needed after a barrier"),
-        ("cf.br ^next\n ^next: gpu.barrier\n cf.cond_br %q, ^a, ^b\n ^a: gpu.barrier\n cf.br ^b\n ^b:",
-         "branches between blocks"),
+        ("func.call @waits(%q) : (i1) -> ()\n gpu.barrier", "a call of @waits, which waits"),
+        ("%v = memref.load %out[%g] : memref<?xi32>\n %u = arith.extsi %v : i32 to i128\n"
+         "%w = arith.muli %u, %u : i128\n gpu.barrier\n %y = arith.shrui %w, %u : i128\n"
+         "%r = arith.trunci %y : i128 to i32\n memref.store %r, %out[%g] : memref<?xi32>",
+         "a value of type i128 is needed after a barrier"),
+        ("%m = arith.constant -1 : i32\n %r = nvvm.redux.sync add %ti, %m : i32 -> i32\n"
+         "memref.store %r, %out[%g] : memref<?xi32>", "nvvm.redux.sync"),
     ],
 )  # fmt: skip
 def test_what_is_not_cut_says_why(tmp_path, body, reason):
@@ -213,7 +197,8 @@ def test_a_refused_kernel_leaves_nothing_behind(tmp_path):
     """Slots that were already made would become workgroup memory."""
     body = f"%v = memref.load %out[%g] : memref<?xi32>\n gpu.barrier\n {OWN_SLOT}\n"
     body += "memref.store %v, %out[%g] : memref<?xi32>\n"
-    bad = body + "%in = arith.cmpi ult, %t, %c3 : index\n scf.if %in { gpu.barrier }"
+    bad = body + "%p = memref.alloca(%n) : memref<?xi32>\n memref.store %ti, %p[%c0] : memref<?xi32>\n"
+    bad += "%r = memref.load %p[%t] : memref<?xi32>\n memref.store %r, %out[%g] : memref<?xi32>"
     out = compile_module("gpu.module @k {" + _kernel(bad) + "}", tmp_path)
     (kernel,) = json.loads((out / "info").read_text())["kernels"]
     assert (kernel["tier"], kernel["shared_bytes"]) == ("fibers", 4096)

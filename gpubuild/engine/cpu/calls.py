@@ -134,9 +134,18 @@ def _assert(op: ir.Operation, function: FunctionState) -> None:
     replace(op)
 
 
+def _diverged(op: ir.Operation, function: FunctionState) -> None:
+    build = Builder(op)
+    bits, lanes = list(op.operands)
+    site = build.constant(function.site(op))
+    build.service(layout.SERVICE_DIVERGED, "", [function.item, site, bits, lanes])
+    replace(op)
+
+
 _DEVICE_FUNCTIONS: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
     "vprintf": _print,
     "__assertfail": _assert,
     layout.PLACE_ITEM: _place_item,
+    layout.DIVERGED: _diverged,
     **check_calls.REWRITES,
 }

@@ -26,6 +26,7 @@ from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
+from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import Kind
 from gpubuild.toolchain.run import run_tool
 
@@ -129,7 +130,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             if checks.wanted:
                 _check(module, params, checks)
             separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
-            fissions = _fission(module)
+            fissions = _fission(module, checks)
             check.keep_barriers_apart(_only_module(module, params), checks)
             mlir.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
@@ -167,9 +168,11 @@ def _check(module: ir.Module, params: CompileParams, checks: check.Checks) -> No
     mlir.run_passes(module, check.TIDY_PASSES, source=checks.source)
 
 
-def _fission(module: ir.Module) -> Fissions:
+def _fission(module: ir.Module, checks: check.Checks) -> Fissions:
+    """What is checked for divergent barriers keeps fibers, which report each and go on."""
     found = mlir.gpu_modules(module)
-    return fission_kernels(found[0]) if len(found) == 1 else Fissions()
+    may_ask = Sanitize.BARRIER not in checks.wanted
+    return fission_kernels(found[0], may_ask=may_ask) if len(found) == 1 else Fissions()
 
 
 def link_image(build: CpuBuild) -> None:

@@ -29,7 +29,9 @@ _SHARED_SPACE = 3
 _ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
 _PROBE_STACK = '[["probe-stack", "inline-asm"]]'
 _DROPPED = ("nvvm.", "gpu.")  # attributes that mean something to GPUs only
-_DEVICE_FUNCTIONS = frozenset({"vprintf", "__assertfail", layout.PLACE_ITEM, *check_calls.REWRITES})
+_DEVICE_FUNCTIONS = frozenset(
+    {"vprintf", "__assertfail", layout.PLACE_ITEM, layout.DIVERGED, *check_calls.REWRITES}
+)
 _SCALAR_BYTES = {
     "i1": 1,
     "i8": 1,

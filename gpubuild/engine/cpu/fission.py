@@ -9,8 +9,9 @@ work-item that is needed behind a barrier is
 - computed again when that takes a few integer operations;
 - kept in a slot otherwise: an array with an element for each work-item.
 
-Code that cannot be cut in this way stays in the fibers tier: :func:`fission_kernels` says why. It
-includes every barrier in divergent control flow, which only fibers can diagnose.
+Where control flow around a barrier is not known to be the same for all, work-items are asked when the
+kernel runs (engine.cpu.control_flow). Code that cannot be cut in this way stays in the fibers tier:
+:func:`fission_kernels` says why.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from gpubuild.engine.cpu.chunks import open_chunks
 from gpubuild.engine.cpu.control_flow import ControlFlow, owner_of
 from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
 from gpubuild.engine.cpu.item_loops import Extents, ItemLoops
+from gpubuild.engine.cpu.lane_exchange import FROM_LANE
 from gpubuild.engine.cpu.lanes import LaneLoops, Lanes
+from gpubuild.engine.cpu.masks import Mask, declare_report
 from gpubuild.engine.cpu.prepare import most_items, prepare
 from gpubuild.engine.cpu.recompute import Recompute
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
@@ -64,8 +67,12 @@ class Fissions:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def fission_kernels(module: ir.Operation) -> Fissions:
-    """Add a workgroup function for each kernel of the gpu.module that waits and can be cut."""
+def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
+    """Add a workgroup function for each kernel of the gpu.module that waits and can be cut.
+
+    With ``may_ask`` work-items are asked when the kernel runs whether they agree on a way past a
+    barrier; without, kernels that need it are not cut.
+    """
     body = module.regions[0].blocks[0]
     kernels = [op for op in operations(body) if op.name == "gpu.func" and "gpu.kernel" in op.attributes]
     waiting = functions_that_wait(module)
@@ -77,38 +84,50 @@ def fission_kernels(module: ir.Operation) -> Fissions:
             if name + _SUFFIX in taken:
                 raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
             if name in waiting or has_exchangeable(kernel) or has_bounds_check(kernel):
-                fissions.done[name] = _cut(kernel, name, module, waiting)
+                fissions.done[name] = _cut(kernel, name, module, waiting, may_ask=may_ask)
         except CannotFissionError as why:
             if name in waiting:
                 fissions.refused[name] = str(why)
-    if any(_uses_item_place(op) for op in operations(body)):
+    if _calls(body, layout.PLACE_ITEM):
         _declare_place_item(body)
+    if _calls(body, layout.DIVERGED):
+        declare_report(body)
     return fissions
 
 
-def _cut(kernel: ir.Operation, name: str, module: ir.Operation, waiting: set[str]) -> FissionedKernel:
+def _cut(
+    kernel: ir.Operation, name: str, module: ir.Operation, waiting: set[str], *, may_ask: bool
+) -> FissionedKernel:
     """With loops exchanged where that pays, if it can be."""
     try:
-        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=True)
+        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=True, may_ask=may_ask)
     except CannotFissionError:
-        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=False)
+        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=False, may_ask=may_ask)
 
 
 def _fission(
-    kernel: ir.Operation, name: str, module: ir.Operation, waiting: set[str], *, exchange: bool
+    kernel: ir.Operation,
+    name: str,
+    module: ir.Operation,
+    waiting: set[str],
+    *,
+    exchange: bool,
+    may_ask: bool,
 ) -> FissionedKernel:
     function = kernel.clone(ir.InsertionPoint(kernel)).operation
     function.attributes["sym_name"] = ir.StringAttr.get(name)
     slots: list[Slots] = []
     try:
-        prepare(function, name, module, waiting, slots)
-        work = _Fission(function, name, exchange=exchange)
+        prepare(function, name, module, waiting, slots, may_ask=may_ask)
+        work = _Fission(function, name, exchange=exchange, may_ask=may_ask)
         slots.append(work.slots)
         work.run()
-    except CannotFissionError:
+    except (CannotFissionError, RecursionError) as why:
         function.erase()
         for variable in _variables(slots):
             variable.erase()
+        if isinstance(why, RecursionError):
+            raise CannotFissionError("control flow that is nested too deeply") from why
         raise
     return FissionedKernel(
         function=name, slots=tuple(v.attributes["sym_name"].value for v in _variables(slots))
@@ -125,8 +144,9 @@ class _Fission:
     ``once`` maps the kernel's uniform values to those of the new code.
     """
 
-    def __init__(self, function: ir.Operation, name: str, *, exchange: bool) -> None:
+    def __init__(self, function: ir.Operation, name: str, *, exchange: bool, may_ask: bool) -> None:
         self.function = function
+        self.may_ask = may_ask
         self.entry = function.regions[0].blocks[0]
         self.end = terminator(self.entry)
         self.body = [op for op in operations(self.entry) if op != self.end]
@@ -142,6 +162,7 @@ class _Fission:
         self.bounds = BoundsChecks(self.exchange, self.once, self.old)
         self.repeatable: set[ir.Operation] = set()  # of the stretch between barriers at hand
         self.lane_slots: dict[ir.Value, ir.Value] = {}
+        self.mask: Mask | None = None  # of the code that is being built
         if not exchange:
             self.exchange.loops.clear()
             self.exchange.guards.clear()
@@ -219,13 +240,15 @@ class _Fission:
         inside = {inner for op in ops for inner in nested(op)}
         if consumer is not None:
             inside.add(consumer)
-        if any(op in self.exchange.loops or op in self.exchange.guards for op in ops):
+        exchanged = any(op in self.exchange.loops or op in self.exchange.guards for op in ops)
+        if exchanged and self.mask is None:
             for chunk in open_chunks(emit, self.extents):
                 Lanes(work=self, chunk=chunk, inside=inside).run(ops, wanted)
             return
         self.repeatable = {op for op in ops if is_pure(op)}
-        *before, last = self.bounds.stretches(ops, [value for value, _ in wanted]) or [list(ops)]
-        if wanted and last and self.bounds.is_check(last[0]):
+        stretches = [] if self.mask else self.bounds.stretches(ops, [value for value, _ in wanted])
+        *before, last = stretches or [list(ops)]
+        if wanted and last and not self.mask and self.bounds.is_check(last[0]):
             before, last = [*before, last], []
         for part in before:
             self._loops(part, emit, inside)
@@ -236,11 +259,13 @@ class _Fission:
 
     def _loops(self, ops: Sequence[ir.Operation], emit: Emitter, inside: set[ir.Operation]) -> ItemLoops:
         """The loop nest that runs ``ops``, a part of those that are ``inside`` a stretch."""
-        if len(ops) == 1 and self.bounds.is_check(ops[0]):
+        if len(ops) == 1 and not self.mask and self.bounds.is_check(ops[0]):
             loops = self.bounds.open(ops[0], emit, self.extents)
             ops = body_of(ops[0])
         else:
             loops = ItemLoops.open(emit, self.extents)
+        if self.mask is not None:
+            loops.only_if(load(ir.IntegerType.get_signless(1), self.mask.slot, loops, loops.emit))
         self.place_item(ops, loops)
         for op in ops:
             new = self.copy(op, loops, loops.emit)
@@ -291,7 +316,17 @@ class _Fission:
             if inner.name in ITEM_IDS and inner != new:
                 at = Emitter(inner)
                 at.replace(loops.identity(inner, at))
+            elif FROM_LANE in inner.attributes:
+                self._read_lane(inner, loops)
         return new
+
+    def _read_lane(self, read: ir.Operation, loops: ItemLoops) -> None:
+        """Who reads a work-item that takes no part gets its own value."""
+        del read.attributes[FROM_LANE]
+        if self.mask is not None:
+            at, place = Emitter(read), read.operands[1]
+            bit = load(ir.IntegerType.get_signless(1), self.mask.slot, loops, at, at=place)
+            read.operands[1] = at.op("arith.select", [bit, place, loops.linear], [place.type]).results[0]
 
 
 def _defined(op: ir.Operation) -> list[ir.Value]:
@@ -299,9 +334,10 @@ def _defined(op: ir.Operation) -> list[ir.Value]:
     return [*op.results, *arguments]
 
 
-def _uses_item_place(function: ir.Operation) -> bool:
+def _calls(body: ir.Block, name: str) -> bool:
     return any(
-        op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == layout.PLACE_ITEM
+        op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == name
+        for function in operations(body)
         for op in nested(function)
     )
 

@@ -4,27 +4,49 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.cpu.lift import has_branches, lift_branches
 from gpubuild.engine.cpu.uniformity import nested, operations, terminator
 from gpubuild.engine.emit import Emitter
 
-_MOST = 500  # calls put in place in one kernel: what is left, recursion too, stays a call
+_MOST = 500  # calls put in place in one kernel: what is left stays a call
 _LARGEST = 20_000  # ops of a kernel
 
 
 def inline_waiting_calls(kernel: ir.Operation, module: ir.Operation, waiting: set[str]) -> None:
-    """Replace each call of a function in ``waiting`` that is one block of code."""
+    """Replace each call of a function in ``waiting`` that does not call itself.
+
+    Raises ``CannotFissionError`` for one with branches that cannot be made structured control flow.
+    """
     bodies = {
         op.attributes["sym_name"].value: op
         for op in operations(module.regions[0].blocks[0])
-        if op.name == "func.func" and len(op.regions[0].blocks) == 1
+        if op.name == "func.func" and len(op.regions[0].blocks)
     }
+    callees = {name: _waiting_callees(body, waiting) for name, body in bodies.items() if name in waiting}
+    bodies = {name: body for name, body in bodies.items() if not _calls_itself(name, callees)}
+    lifted: dict[str, ir.Operation] = {}
+    try:
+        _inline_all(kernel, bodies, lifted, waiting)
+    finally:
+        for copy in lifted.values():
+            copy.erase()
+
+
+def _inline_all(
+    kernel: ir.Operation, bodies: dict[str, ir.Operation], lifted: dict[str, ir.Operation], waiting: set[str]
+) -> None:
     work = _calls(kernel, bodies, waiting)
     size = len(nested(kernel))
     for _ in range(_MOST):
         if not work or size > _LARGEST:
             return
         call = work.pop()
-        function = bodies[_callee(call)]
+        name = _callee(call)
+        if name not in lifted and has_branches(bodies[name]):
+            lifted[name] = bodies[name].clone(ir.InsertionPoint(bodies[name])).operation
+            lifted[name].attributes["sym_name"] = ir.StringAttr.get(f"{name}.lifted")
+            lift_branches(lifted[name])
+        function = lifted.get(name, bodies[name])
         size += len(nested(function))
         for op in _inline(call, function.regions[0].blocks[0]):
             work += _calls(op, bodies, waiting)
@@ -36,6 +58,21 @@ def _calls(op: ir.Operation, bodies: dict[str, ir.Operation], waiting: set[str])
         for inner in nested(op)
         if inner.name == "func.call" and _callee(inner) in waiting and _callee(inner) in bodies
     ]
+
+
+def _waiting_callees(function: ir.Operation, waiting: set[str]) -> set[str]:
+    return {_callee(op) for op in nested(function) if op.name == "func.call"} & waiting
+
+
+def _calls_itself(name: str, callees: dict[str, set[str]]) -> bool:
+    """Whether a function calls itself, directly or not: code put in place would never end."""
+    reached: set[str] = set()
+    work = [name]
+    while work:
+        new = callees.get(work.pop(), set()) - reached
+        reached |= new
+        work += new
+    return name in reached
 
 
 def _callee(call: ir.Operation) -> str:

@@ -76,6 +76,11 @@ class ItemLoops:
         )
         return cls(extents=extents, ids=ids, linear=emit.binary("arith.addi", rows, ids[0]), end=end)
 
+    def only_if(self, condition: ir.Value) -> None:
+        """What follows is for work-items of which ``condition`` is true."""
+        branch = if_op(self.emit, condition, [], 1)
+        self.end = branch.regions[0].blocks[0].operations[0].operation
+
     def identity(self, op: ir.Operation, emit: Emitter) -> ir.Value:
         """What ``op``, one of ITEM_IDS, is for this work-item."""
         if op.name == "gpu.lane_id":

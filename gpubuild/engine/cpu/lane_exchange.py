@@ -14,6 +14,7 @@ from gpubuild.engine.cpu.uniformity import WAITS_FOR
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.exchange import below, last_word
 
+FROM_LANE = "gpubuild.from_lane"  # on a load of what another work-item gave, if it takes part
 _SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
 
 
@@ -37,7 +38,7 @@ def lower_shuffle(op: ir.Operation, slots: Slots, item: ir.Value, items: ir.Valu
     place = emit.binary("arith.addi", emit.binary("arith.subi", item, lane), wide)
     there = emit.binary("arith.andi", below(emit, place, items), valid)
     place = emit.op("arith.select", [there, place, item], [place.type]).results[0]
-    moved = emit.op("memref.load", [slot, place], [value.type]).results[0]
+    moved = emit.op("memref.load", [slot, place], [value.type], {FROM_LANE: ir.UnitAttr.get()}).results[0]
     for old, new in zip(op.results, (moved, valid), strict=True):
         old.replace_all_uses_with(new)
     op.erase()

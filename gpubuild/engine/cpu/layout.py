@@ -9,7 +9,7 @@ from gpubuild.model.sanitize import Sanitize
 IMAGE_SYMBOL = "gpubuild_cpu_image"  # in images that clang-linker-wrapper links: .MODULE behind it
 CHIP_MARK = "gpubuild.chip="
 IMAGE_MAGIC = 0x55504342
-IMAGE_ABI = 3
+IMAGE_ABI = 4
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills
 
 MAX_BLOCK = 1024  # work-items in a workgroup
@@ -49,6 +49,7 @@ SERVICE_CHECK_BOUNDS = 6
 SERVICE_CHECK_VIEW = 7
 SERVICE_CHECK_ACCESS = 8
 SERVICE_CHECK_MEET = 9
+SERVICE_DIVERGED = 10
 
 # enum gb_cpu_lane_op
 SHUFFLE_UP = 0
@@ -87,6 +88,8 @@ CHECK_UNKNOWN = 3
 
 # Called by fissioned code with x, y, z and the linear id, before code that looks at its work-item
 PLACE_ITEM = "gpubuild.place_item"
+# Called by fissioned code with a byte for each work-item, where not all or none of them go on to wait
+DIVERGED = "gpubuild.diverged"
 
 # What checked code calls (engine.cpu.check_calls)
 CHECK_BOUNDS = "gpubuild.check_bounds"

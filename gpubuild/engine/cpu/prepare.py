@@ -7,8 +7,10 @@ from mlir import ir
 from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.inline_calls import inline_waiting_calls
 from gpubuild.engine.cpu.lane_exchange import lower_shuffle
+from gpubuild.engine.cpu.lift import lift_branches
 from gpubuild.engine.cpu.private_memory import allocate_attributions, place_private
-from gpubuild.engine.cpu.slots import CannotFissionError, Slots
+from gpubuild.engine.cpu.slots import Slots
+from gpubuild.engine.cpu.structured import open_divergent_loops, refuse_allocations, simplify_structures
 from gpubuild.engine.cpu.uniformity import ancestors_of_group_ops, nested, operations
 from gpubuild.engine.cpu.workgroup_code import check_kernel
 from gpubuild.engine.emit import Emitter
@@ -16,15 +18,23 @@ from gpubuild.engine.subgroup_reduce import workgroup_position, workgroup_size
 
 
 def prepare(
-    function: ir.Operation, name: str, module: ir.Operation, waiting: set[str], made: list[Slots]
+    function: ir.Operation,
+    name: str,
+    module: ir.Operation,
+    waiting: set[str],
+    made: list[Slots],
+    *,
+    may_ask: bool,
 ) -> None:
     """Turn what fission does not know into what it does; ``made`` gets the slots that takes.
 
+    With ``may_ask`` that includes loops that work-items may run different numbers of times.
+
     Raises ``CannotFissionError`` when something is left.
     """
-    if len(function.regions[0].blocks) != 1:
-        raise CannotFissionError("branches between blocks")
+    lift_branches(function)
     inline_waiting_calls(function, module, waiting)
+    simplify_structures(function)
     allocate_attributions(function)
     entry = function.regions[0].blocks[0]
     inside = [inner for op in operations(entry) for inner in nested(op)]
@@ -37,6 +47,9 @@ def prepare(
             lower_shuffle(op, made[0], item, items)
         inside = [inner for op in operations(entry) for inner in nested(op)]
         place_private(function, ancestors_of_group_ops(inside, function), name, count, item, made)
+    if may_ask:
+        open_divergent_loops(function)
+    refuse_allocations(function)
     check_kernel(function, waiting)
 
 

@@ -94,4 +94,6 @@ def _stored(kind: ir.Type) -> ir.Type:
     text = str(scalar)
     if text == "index" or text in {"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"}:
         return kind
+    if isinstance(kind, ir.MemRefType):
+        return kind
     raise CannotFissionError(f"a value of type {kind} is needed after a barrier")

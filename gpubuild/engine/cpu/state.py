@@ -81,8 +81,13 @@ class FunctionState:
         if not self.facts.waits:
             self.facts.waits = written + place
         self.facts.cluster_barrier |= cluster
-        self.module.sites.append(f"{written}{place or f' in @{self.facts.name}'}")
+        self.module.sites.append(f"{written}{place or f' in @{self._written_name()}'}")
         return len(self.module.sites) - 1
+
+    def _written_name(self) -> str:
+        """The function's name in the source: a workgroup function is a copy of its kernel."""
+        done = self.module.fissions.done
+        return next((k for k, f in done.items() if f.function == self.facts.name), self.facts.name)
 
 
 def _file_position(op: ir.Operation) -> str:

@@ -15,6 +15,7 @@ ITEM_IDS = frozenset({"gpu.thread_id", "gpu.global_id", "gpu.lane_id"})
 BARRIERS = frozenset({"gpu.barrier", "nvvm.bar.warp.sync"})
 WAITS_FOR = "gpubuild.for"  # on a barrier: the op of the source that it stands for
 GROUP_OPS = BARRIERS | {"gpu.all_reduce"}  # all work-items of a workgroup meet there
+WORKGROUP_OPS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # where it is wrong that only some come
 GROUP_IDS = frozenset(
     {
         "gpu.block_id",
@@ -41,6 +42,7 @@ VIEWS = frozenset(
         "memref.transpose",
     }
 )
+_CONDITIONAL = frozenset({"scf.if", "scf.while"})
 _PURE_DIALECTS = frozenset({"arith", "index", "math", "complex"})
 _PURE = (
     GROUP_IDS
@@ -98,6 +100,28 @@ def ancestors_of_group_ops(inside: list[ir.Operation], function: ir.Operation) -
     return found
 
 
+def must_meet(block: ir.Block) -> bool:
+    """Whether whoever runs ``block`` comes to an op that needs the whole workgroup."""
+    return any(_always_meets(op) for op in operations(block))
+
+
+def _always_meets(op: ir.Operation) -> bool:
+    if op.name in WORKGROUP_OPS:
+        return True
+    blocks = _blocks(op)
+    if op.name == "scf.if":
+        return len(blocks) == 2 and all(map(must_meet, blocks))
+    return op.name == "scf.while" and must_meet(blocks[0])
+
+
+def agreed(op: ir.Operation) -> bool:
+    """Whether the condition of an ``scf.if`` or ``scf.while`` has to be the same for all of a workgroup.
+
+    That is so when some of them would wait for the others in it. Fissioned code sees to it at run time.
+    """
+    return op.name in _CONDITIONAL and any(map(must_meet, _blocks(op)))
+
+
 class Uniformity:
     """The answer for one function; ``meets`` are the ops that are or hold a GROUP_OP.
 
@@ -127,11 +151,13 @@ class Uniformity:
                 self._varying.update(op.results)
 
     def _structured(self, op: ir.Operation) -> None:
-        blocks = [region.blocks[0] for region in op.regions if len(region.blocks)]
+        blocks = _blocks(op)
         for block in blocks:
             self._block(block)
         if op.name == "scf.for":
             body = blocks[0]
+            if not all(map(self.uniform, list(op.operands)[:3])):
+                self._varying.update((*body.arguments, *op.results))
             arguments = list(body.arguments)[1:]
             initial = list(op.operands)[3:]
             for first, argument, following, result in zip(
@@ -141,16 +167,34 @@ class Uniformity:
                     self._varying.update((argument, result))
         elif op.name == "scf.if":
             branches = [_yielded(block) for block in blocks]
+            together = agreed(op) or self.uniform(op.operands[0])
             for number, result in enumerate(op.results):
-                if not all(self.uniform(v) for v in (op.operands[0], *(b[number] for b in branches))):
+                if not (together and all(self.uniform(b[number]) for b in branches)):
                     self._varying.add(result)
+        elif op.name == "scf.while":
+            self._while(op, *blocks)
         else:
             self._varying.update(op.results)
+
+    def _while(self, op: ir.Operation, before: ir.Block, after: ir.Block) -> None:
+        condition, *passed = _yielded(before)
+        if not (agreed(op) or self.uniform(condition)):
+            self._varying.update((*before.arguments, *after.arguments, *op.results))
+        for first, argument, following in zip(op.operands, before.arguments, _yielded(after), strict=True):
+            if not (self.uniform(first) and self.uniform(following)):
+                self._varying.add(argument)
+        for value, argument, result in zip(passed, after.arguments, op.results, strict=True):
+            if not self.uniform(value):
+                self._varying.update((argument, result))
 
 
 def terminator(block: ir.Block) -> ir.Operation:
     """The last op of a block."""
     return block.operations[len(block.operations) - 1].operation
+
+
+def _blocks(op: ir.Operation) -> list[ir.Block]:
+    return [region.blocks[0] for region in op.regions if len(region.blocks)]
 
 
 def _yielded(block: ir.Block) -> list[ir.Value]:
