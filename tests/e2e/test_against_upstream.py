@@ -23,15 +23,14 @@ from unit.engine.device_steps import compile_params, in_child, outline_source, t
 
 from gpubuild.engine import lowering, mlir, nvvm, rewrite
 from gpubuild.engine.chips import ptx_features
-from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.device import DeviceBuild, run_stages
+from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.params import CompileParams
 from gpubuild.model.step import StepKind
-from gpubuild.model.target import Kind
 
 UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin"
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.mlir"))
@@ -39,7 +38,11 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.mlir"))
 WORKGROUP_SIZE = re.compile(r'(?:, )?rocdl\.flat_work_group_size = "1,1024"')
 # What the bindings and the tools call a file, and what they put before the code.
 FILE = re.compile(r'^(?:;|source_filename|target ).*$|"amdgpu-flat-work-group-size"="[\d,]+" ?', re.M)
-LEAST = {"gpu": 40, "arith": 120, "math": 50, "memref": 50}  # programs of these groups that need nothing of ours
+LINKED = re.compile(r"\b(?:func\.func|func\.call|gpu\.call|math|complex)\b")
+EXAMPLE = "examples"
+MANY = 60
+GROUPS = (*table.GROUPS, EXAMPLE)
+LEAST = {EXAMPLE: 8, "gpu": 40, "arith": 120, "math": 50, "memref": 50}  # kernels that need nothing of ours
 
 
 def functions(module: mlir.ir.Module) -> dict[str, str]:
@@ -52,24 +55,19 @@ def functions(module: mlir.ir.Module) -> dict[str, str]:
     return found
 
 
-def plain(texts: list[str], params: CompileParams) -> list[int]:
-    """Which of ``texts`` (of gpu.func ops) nothing of ours changes, before upstream's passes and after."""
+def plain(bodies: list[str], params: CompileParams) -> list[int]:
+    """Which of ``bodies`` (of a gpu.module) nothing of ours changes."""
     with mlir.context():
-        machine = lowering._machine(params)
-        found = [number for number, text in enumerate(texts) if _unprepared(text, machine)]
-        module = mlir.parse(wrap(texts[number] for number in found))
-        mlir.run_passes(module, lowering.pipeline(params))
-        before = functions(module)
-        lowering._finish_functions(mlir.gpu_modules(module)[0], params)
-        after = functions(module)
-        changed = {name for name, text in before.items() if after.get(name) != text}
-        users = {n for n, text in before.items() if any(re.search(rf"@{c}\b", text) for c in changed)}
-        return [n for n in found if not any(f"@{name}(" in texts[n] for name in changed | users)]
+        found = [number for number, text in enumerate(bodies) if unprepared(wrap([text]), params)]
+        changed = finished(wrap(bodies[number] for number in found), params)
+        return [n for n in found if not any(f"@{name}(" in bodies[n] for name in changed)]
 
 
-def _unprepared(text: str, machine: rewrite.Machine) -> bool:
-    module = mlir.parse(wrap([text]))
+def unprepared(text: str, params: CompileParams) -> bool:
+    """Whether none of our rewrites changes the module before upstream's passes."""
+    module = mlir.parse(text)
     before = mlir.canonical_text(module)
+    machine = lowering._machine(params)
     try:
         lowering._expand_matrices(module, machine, SourceText())
         rewrite.prepare(module, machine)
@@ -78,28 +76,52 @@ def _unprepared(text: str, machine: rewrite.Machine) -> bool:
     return mlir.canonical_text(module) == before and "cf.assert" not in text  # those name their file
 
 
+def finished(text: str, params: CompileParams) -> set[str]:
+    """What we change after upstream's passes, and the functions that refer to it."""
+    module = mlir.parse(text)
+    mlir.run_passes(module, lowering.pipeline(params))
+    before = functions(module)
+    lowering._finish_functions(mlir.gpu_modules(module)[0], params)
+    after = functions(module)
+    changed = {name for name, text in before.items() if after.get(name) != text}
+    return changed | {n for n, text in before.items() if any(re.search(rf"@{c}\b", text) for c in changed)}
+
+
 def wrap(texts: Iterable[str]) -> str:
     return "gpu.module @k {\n" + "".join(texts) + "}\n"
 
 
 @cache
-def group_text(group: str, chip: str) -> str:
-    """One module of the programs of a group that need nothing of ours."""
-    programs = [p for p in table.GROUPS[group] if chip not in p.refused and chip_of(p, chip) == chip]
-    chosen = in_child(plain, [p.text() for p in programs], compile_params(chip))
-    assert len(chosen) >= LEAST.get(group, 0)
-    return wrap(programs[n].text() for n in chosen) if chosen else ""
+def examples() -> tuple[str, ...]:
+    """What is in the gpu.modules of all examples; no two have functions of one name."""
+    made = [outline_source(path.read_text()) for path in EXAMPLES]
+    texts = [text for files in made for name, text in files.items() if name.startswith("module.")]
+    return tuple(
+        text.partition("gpu.module @")[2].partition("{\n")[2].rpartition("  }\n}")[0] for text in texts
+    )
 
 
 @cache
-def example_texts(chip: str) -> tuple[str, ...]:
-    made = [outline_source(path.read_text()) for path in EXAMPLES]
-    texts = [text for files in made for name, text in files.items() if name.startswith("module.")]
-    return tuple(texts[n] for n in in_child(plain, texts, compile_params(chip)))
+def bodies(group: str, chip: str) -> tuple[str, ...]:
+    """What needs nothing of ours in a group of programs, or in the examples."""
+    programs = [p for p in table.GROUPS.get(group, ()) if chip not in p.refused and chip_of(p, chip) == chip]
+    offered = [p.text() for p in programs] if group != EXAMPLE else list(examples())
+    chosen = in_child(plain, offered, compile_params(chip))
+    assert len(chosen) >= LEAST.get(group, 0)
+    return tuple(offered[n] for n in chosen)
+
+
+def unlinked(group: str, chip: str) -> str:
+    """One module of those without functions besides the kernel, which we make internal, and without calls
+    of libdevice, whose questions about precision we answer ourselves. Every third of a large group."""
+    found = [body for body in bodies(group, chip) if not LINKED.search(body)]
+    return wrap(found[:: 3 if len(found) > MANY else 1]) if found else ""
 
 
 def run(tool: str, *arguments: str, text: str) -> str:
-    done = subprocess.run([UPSTREAM / tool, *arguments], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [UPSTREAM / tool, *arguments], input=text, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -111,21 +133,81 @@ def upstream_llvm(text: str, params: CompileParams) -> str:
     assert head is not None
     layout = re.search(r'llvm\.data_layout = "[^"]*"', head[0])
     inner = lowered[head.end() :].rpartition("  }\n}")[0]
-    return run("mlir-translate", "--mlir-to-llvmir", text=f"module attributes {{{layout[0] if layout else ''}}} {{{inner}}}")
+    return run(
+        "mlir-translate",
+        "--mlir-to-llvmir",
+        text=f"module attributes {{{layout[0] if layout else ''}}} {{{inner}}}",
+    )
 
 
 def code(text: str) -> list[str]:
     return [line for line in FILE.sub("", text).splitlines() if line.strip()]
 
 
-def same_llvm(text: str, chip: str) -> None:
-    params = compile_params(chip)
-    ours = in_child(lowering.lower_text, text, params).llvm
-    assert code(ours) == code(upstream_llvm(text, params))
-
-
 @pytest.mark.parametrize("chip", ["sm_90", "gfx90a"])
-@pytest.mark.parametrize("group", table.GROUPS)
-def test_llvm_ir_of_programs(group: str, chip: str) -> None:
-    if text := group_text(group, chip):
-        same_llvm(text, chip)
+@pytest.mark.parametrize("group", GROUPS)
+def test_llvm_ir(group: str, chip: str) -> None:
+    if found := bodies(group, chip):
+        text = wrap(found)
+        params = compile_params(chip)
+        ours = in_child(lowering.lower_text, text, params).llvm
+        assert code(ours) == code(upstream_llvm(text, params))
+
+
+def our_ptx(text: str, params: CompileParams) -> str:
+    """The stages up to PTX, without the assembler."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "module"
+        path.write_text(text)
+        job = Job(
+            step_id="test/step",
+            kind=StepKind.COMPILE,
+            params=params,
+            inputs=(JobInput(name="module", path=path, digest=digest_bytes(text.encode())),),
+            output_names=("llvm", "asm"),
+            tools=tools(),
+            workdir=Path(folder) / "job",
+        )
+        build = DeviceBuild(params=params, io=StepIO(job))
+        last = [name for name, _ in nvvm.STAGES].index("emit")
+        run_stages(build, nvvm.STAGES[: last + 1])
+        return build.assembly
+
+
+def upstream_ptx(text: str, params: CompileParams) -> str:
+    """``gpu-module-to-binary`` behind the same pipeline; it links libdevice from the same wheel."""
+    attach = f"chip={params.chip} O={params.opt_level}"
+    pipeline = lowering.pipeline(params).replace(attach, f"{attach} features={ptx_features(params.chip, '')}")
+    toolkit = Path(tools()["libdevice"][0]).parents[2]
+    pipeline = f"{pipeline[:-1]},gpu-module-to-binary{{format=isa toolkit={toolkit}}})"
+    made = run("mlir-opt", f"--pass-pipeline={pipeline}", text=text)
+    quoted = re.search(r'assembly = "((?:[^"\\]|\\.)*)"', made)
+    assert quoted is not None
+    return re.sub(
+        r"\\([0-9A-F]{2}|.)", lambda m: chr(int(m[1], 16)) if len(m[1]) == 2 else m[1], quoted[1]
+    ).rstrip("\0")
+
+
+@pytest.mark.parametrize(
+    ("group", "chip", "level"),
+    [
+        *((group, "sm_90", 3) for group in GROUPS),
+        (EXAMPLE, "sm_60", 0),
+        (EXAMPLE, "sm_60", 2),
+        ("memref", "sm_60", 0),
+    ],
+)
+def test_ptx(group: str, chip: str, level: int) -> None:
+    if text := unlinked(group, chip):
+        params = compile_params(chip, opt_level=level)
+        assert in_child(our_ptx, text, params) == upstream_ptx(text, params)
+
+
+def test_a_difference_is_noticed() -> None:
+    """The comparison is one of all code, not of nothing with nothing."""
+    text = unlinked(EXAMPLE, "sm_60")
+    other = text.replace("arith.mulf", "arith.addf", 1)
+    assert other != text
+    params = compile_params("sm_60", opt_level=0)
+    assert in_child(our_ptx, text, params) != in_child(our_ptx, other, params)
+    assert code(in_child(lowering.lower_text, text, params).llvm) != code(upstream_llvm(other, params))
