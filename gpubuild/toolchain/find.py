@@ -381,9 +381,8 @@ class Toolchain:
                 lines = run.stdout.decode(errors="replace").strip().splitlines()
             except GpubuildError:
                 lines = []
-            version = next(
-                (line for line in lines if any(c.isdigit() for c in line) and "(c)" not in line), ""
-            )
+            told = (line for line in lines if "(c)" not in line and not line.startswith("Built on"))
+            version = next((line for line in told if any(c.isdigit() for c in line)), "")
             self._memo.learn("version", path, version)
         return version
 

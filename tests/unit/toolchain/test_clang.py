@@ -72,8 +72,10 @@ def test_cudas_linker_needs_both_programs(tmp_path: Path) -> None:
         Toolchain(settings).require("cuda-linker")
     assert "CUDA_PATH" in caught.value.hint
     executable(tmp_path / "bin/fatbinary")
+    said = "Copyright (c) 2005-2025\nBuilt on 1 May 2025\nrelease 13.0, V13.0.88\n"
+    executable(tmp_path / "bin/nvlink", f"#!/bin/sh\nprintf '{said}'\n")
     tool = Toolchain(settings).require("cuda-linker")
-    assert tool.command == (str(tmp_path),)
+    assert (tool.command, tool.version) == ((str(tmp_path),), "release 13.0, V13.0.88")
     executable(tmp_path / "bin/fatbinary", "#!/bin/sh\n# other\n")
     assert Toolchain(settings).require("cuda-linker").fingerprint != tool.fingerprint
 
