@@ -11,6 +11,7 @@
 struct workgroup {
     uint32_t block[3];
     bool begun;
+    uint32_t epoch, segment; /* where all of it is, in code that runs whole workgroups */
     uint32_t epochs[GB_CPU_MAX_BLOCK];        /* barriers that each work-item has passed */
     uint32_t item_segments[GB_CPU_MAX_BLOCK]; /* where each work-item is */
     uint32_t *segments;                       /* of each epoch; 0 where not known yet */
@@ -155,6 +156,8 @@ static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
     group->segment_count = 0;
     if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
         uint32_t segment = segment_of(group, item, 0);
+        group->epoch = 0;
+        group->segment = segment;
         for (uint32_t i = 0; i < items; i++) {
             group->item_segments[i] = segment;
         }
@@ -177,10 +180,13 @@ static inline struct workgroup *group_of(struct thread *thread, const gb_cpu_ite
 
 void gb_check_meet(gb_cpu_item *item) {
     struct workgroup *group = group_of(mine, item);
-    uint32_t epoch = ++group->epochs[item->linear_id];
-    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
-        group->item_segments[item->linear_id] = segment_of(group, item, epoch);
+    if (item->kernel->run != NULL) {
+        /* Code that runs the whole workgroup tells it once. */
+        group->segment = segment_of(group, item, ++group->epoch);
+        return;
     }
+    uint32_t epoch = ++group->epochs[item->linear_id];
+    group->item_segments[item->linear_id] = segment_of(group, item, epoch);
 }
 
 /* ---- accesses ---- */
@@ -208,7 +214,7 @@ static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position
 static void check_race(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
                        uint64_t address, uint64_t bytes, bool shared) {
     struct gb_check_conflict conflict;
-    uint32_t segment = group->item_segments[item->linear_id];
+    uint32_t segment = item->kernel->run != NULL ? group->segment : group->item_segments[item->linear_id];
     if (!gb_check_race_access(address, bytes, mode, shared, segment, item->linear_id, site, &conflict)) {
         return;
     }
@@ -239,8 +245,15 @@ static void check_initialized(const gb_cpu_item *item, struct workgroup *group, 
     }
 }
 
-void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode, uint64_t address, uint64_t bytes) {
+void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags, uint64_t address, uint64_t bytes) {
     uint32_t flags = item->kernel->flags;
+    uint32_t mode = mode_and_flags & ~(uint32_t)(GB_CHECK_NO_RACE | GB_CHECK_INITIALIZED);
+    if ((mode_and_flags & GB_CHECK_NO_RACE) != 0) {
+        flags &= ~GB_CPU_KERNEL_CHECK_RACE;
+    }
+    if ((mode_and_flags & GB_CHECK_INITIALIZED) != 0) {
+        flags &= ~GB_CPU_KERNEL_CHECK_UNINITIALIZED;
+    }
     uint64_t shared_bytes = (uint64_t)(item->dynamic - item->shared) + item->dynamic_bytes;
     uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
     bool shared = offset < shared_bytes && bytes <= shared_bytes - offset;

@@ -106,7 +106,10 @@ enum gb_check_mode {
     GB_CHECK_READ = 0,
     GB_CHECK_WRITE = 1,
     GB_CHECK_ATOMIC = 2,
-    GB_CHECK_UNKNOWN = 3 /* may write any of it: counts as initialised, and as nothing else */
+    GB_CHECK_UNKNOWN = 3, /* may write any of it: counts as initialised, and as nothing else */
+    /* Or'ed to these: what is known not to be found. */
+    GB_CHECK_NO_RACE = 4,
+    GB_CHECK_INITIALIZED = 8
 };
 
 /* What the runtime does for kernels. `site` numbers the operation in gb_cpu_image.sites. */

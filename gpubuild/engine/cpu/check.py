@@ -16,6 +16,8 @@ from gpubuild.engine.cpu import check_calls, layout
 from gpubuild.engine.cpu.check_access import Access, access_of, view_of
 from gpubuild.engine.cpu.check_address import element_bytes, first_address, whole_memory
 from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_extents, within
+from gpubuild.engine.cpu.check_segments import MEETINGS
+from gpubuild.engine.cpu.check_versions import prove_kernels, proven_for
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.expand import expand_copy
@@ -25,7 +27,6 @@ from gpubuild.model.sanitize import Sanitize
 # Vector code is taken apart first, so that only contiguous accesses of one dimension are left.
 PASSES = "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))"
 TIDY_PASSES = "builtin.module(gpu.module(canonicalize,cse))"
-_MEETINGS = frozenset({"gpu.barrier", "gpu.all_reduce"})
 # Which elements these write is not looked at.
 _UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
 _FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
@@ -67,9 +68,10 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
     Raises ``StepError`` for kernels in the LLVM dialect, in which there are no memrefs to look at.
     """
     _refuse_lowered(module, checks)
+    prove_kernels(module, checks.wanted)
     body = module.regions[0].blocks[0]
     for op in _operations(body):
-        if op.name in _MEETINGS and checks.accesses:
+        if op.name in MEETINGS and Sanitize.RACE in checks.wanted:
             _after(op).op("func.call", [], [], check_calls.callee(check_calls.MEET))
         elif (view := view_of(op)) is not None and checks.bounds:
             _check_view(op, view_extents(view, Emitter(op)), checks)
@@ -166,11 +168,12 @@ def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) 
 
 def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
     site = checks.site(op)
+    proven = proven_for(op)
     emit = Emitter(op)
-    extents = access_extents(access, emit) if checks.bounds else []
+    extents = access_extents(access, emit) if checks.bounds and Sanitize.BOUNDS not in proven else []
     inside = both(emit, [within(emit, extent) for extent in extents])
     if inside is None:
-        _tell(op, access, checks, site)
+        _tell(op, access, checks, site, proven)
         return
     kinds = [result.type for result in op.results]
     branch = emit.op("scf.if", [inside], kinds, regions=2)
@@ -182,7 +185,7 @@ def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
     other = emit.inside(bad)
     _report(other, extents, site, check_calls.BOUNDS)
     other.op("scf.yield", [_nothing(other, kind) for kind in kinds], [])
-    _tell(op, access, checks, site)
+    _tell(op, access, checks, site, proven)
 
 
 def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
@@ -203,11 +206,12 @@ def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
     return emit.op("arith.constant", [], [kind], {"value": zero}).results[0]
 
 
-def _tell(op: ir.Operation, access: Access, checks: Checks, site: int) -> None:
+def _tell(op: ir.Operation, access: Access, checks: Checks, site: int, proven: set[Sanitize]) -> None:
     """Tell the runtime of the access in front of it, unless nobody else can see the memory."""
-    if not checks.accesses or access.private:
+    wanted = checks.wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED} - proven
+    if not wanted or access.private:
         return
-    if Sanitize.RACE not in checks.wanted and not access.in_workgroup_memory:
+    if Sanitize.RACE not in wanted and not access.in_workgroup_memory:
         return  # other memory may have been written by anybody
     if access.masked:
         if access.mode != layout.CHECK_READ:
@@ -222,11 +226,17 @@ def _tell(op: ir.Operation, access: Access, checks: Checks, site: int) -> None:
     count = access.contiguous(emit)
     operands = [
         emit.constant(site, i32),
-        emit.constant(access.mode, i32),
+        emit.constant(access.mode | _only_for(wanted), i32),
         address,
         emit.binary("arith.muli", count, emit.constant(bytes_each)),
     ]
     emit.op("func.call", operands, [], check_calls.callee(check_calls.ACCESS))
+
+
+def _only_for(wanted: frozenset[Sanitize]) -> int:
+    """Flags of the mode of an access that is not to be looked at for everything."""
+    flags = 0 if Sanitize.RACE in wanted else layout.CHECK_NO_RACE
+    return flags if Sanitize.UNINITIALIZED in wanted else flags | layout.CHECK_INITIALIZED
 
 
 def _tell_unknown(op: ir.Operation, memory: ir.Value, checks: Checks) -> None:

@@ -44,7 +44,7 @@ class Access:
     def in_workgroup_memory(self) -> bool:
         """Whether the type says so, or says nothing because the space was cast away."""
         space = str(ir.MemRefType(self.memory.type).memory_space)
-        return space in _WORKGROUP_SPACES or self._is_cast()
+        return space in WORKGROUP_SPACES or self._is_cast()
 
     def _is_cast(self) -> bool:
         source = self.memory
@@ -78,7 +78,7 @@ _SAME_MEMORY = VIEWS | {"vector.type_cast"}
 
 
 _PRIVATE_SPACES = frozenset({"#gpu.address_space<private>", "5 : i64", "5", "5 : i32"})
-_WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
+WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
 
 
 def _is_kernel_argument(source: ir.Value) -> bool:

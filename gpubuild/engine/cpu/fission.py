@@ -39,6 +39,8 @@ from gpubuild.engine.cpu.uniformity import (
     ITEM_IDS,
     Uniformity,
     ancestors_of_group_ops,
+    has_versions,
+    is_meeting_mark,
     is_pure,
     nested,
     operations,
@@ -83,7 +85,8 @@ def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
         try:
             if name + _SUFFIX in taken:
                 raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
-            if name in waiting or has_exchangeable(kernel) or has_bounds_check(kernel):
+            pays = has_exchangeable(kernel) or has_bounds_check(kernel) or has_versions(kernel)
+            if name in waiting or pays:
                 fissions.done[name] = _cut(kernel, name, module, waiting, may_ask=may_ask)
         except CannotFissionError as why:
             if name in waiting:
@@ -188,6 +191,10 @@ class _Fission:
             if op.name in BARRIERS:
                 self.flush(pending, emit)
                 pending = []
+            elif is_meeting_mark(op):
+                self._flush(pending, emit)
+                pending = []
+                emit.copy(op)
             elif op in self.meets:
                 self._meet(op, pending, emit)
                 pending = []

@@ -85,6 +85,8 @@ CHECK_READ = 0
 CHECK_WRITE = 1
 CHECK_ATOMIC = 2
 CHECK_UNKNOWN = 3
+CHECK_NO_RACE = 4
+CHECK_INITIALIZED = 8
 
 # Called by fissioned code with x, y, z and the linear id, before code that looks at its work-item
 PLACE_ITEM = "gpubuild.place_item"

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 
 from mlir import ir
 
+from gpubuild.engine.cpu import layout
+
 ITEM_IDS = frozenset({"gpu.thread_id", "gpu.global_id", "gpu.lane_id"})
 # A subgroup that waits in uniform control flow may as well wait for all of its workgroup.
 BARRIERS = frozenset({"gpu.barrier", "nvvm.bar.warp.sync"})
 WAITS_FOR = "gpubuild.for"  # on a barrier: the op of the source that it stands for
 GROUP_OPS = BARRIERS | {"gpu.all_reduce"}  # all work-items of a workgroup meet there
 WORKGROUP_OPS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # where it is wrong that only some come
+VERSIONED = "gpubuild.versioned"  # on an scf.if: all work-items take the same branch, each a whole kernel
 GROUP_IDS = frozenset(
     {
         "gpu.block_id",
@@ -90,11 +93,12 @@ def is_pure(op: ir.Operation) -> bool:
 
 
 def ancestors_of_group_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
-    """The ops where all work-items meet, and everything around them in the function."""
+    """The ops where all work-items meet or decide as one, and everything around them in the function."""
     found: set[ir.Operation] = set()
     for op in inside:
         around = op
-        while op.name in GROUP_OPS and around != function:
+        together = op.name in GROUP_OPS or VERSIONED in op.attributes
+        while together and around != function:
             found.add(around)
             around = around.parent.operation
     return found
@@ -120,6 +124,16 @@ def agreed(op: ir.Operation) -> bool:
     That is so when some of them would wait for the others in it. Fissioned code sees to it at run time.
     """
     return op.name in _CONDITIONAL and any(map(must_meet, _blocks(op)))
+
+
+def has_versions(function: ir.Operation) -> bool:
+    """Whether the function is there in two versions, of which a workgroup runs one."""
+    return any(VERSIONED in op.attributes for op in operations(function.regions[0].blocks[0]))
+
+
+def is_meeting_mark(op: ir.Operation) -> bool:
+    """Whether ``op`` tells that the workgroup has passed a barrier, which is told once for all."""
+    return op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == layout.CHECK_MEET
 
 
 class Uniformity:

@@ -1,0 +1,420 @@
+"""Check ranges: between which numbers an index lies, for all work-items of a launch.
+
+A range holds for every work-item that gets to an access: of the identities of work-items and workgroups,
+of the counters of loops, and of what is computed from them. Its ends are computed when a kernel starts,
+from the launch's shape and the kernel's arguments, so that they are the same for the whole launch.
+
+All is done in 64 bits as if they were enough: a range knows how many bits its ends take at most, and what
+must be true of arguments for that. What could take more has no range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mlir import ir
+
+from gpubuild.engine.cpu.check_numbers import Number, Numbers, Truth, same
+from gpubuild.engine.emit import Emitter
+
+if TYPE_CHECKING:
+    from gpubuild.engine.cpu.check_forms import Atom, Sum
+
+_ARGUMENT_BITS = 30  # arguments and sizes beyond are left to the check of each access
+_MOST_BITS = 61
+_EQ, _SLT, _SLE, _SGT, _SGE, _ULT, _ULE, _UGT, _UGE = 0, 2, 3, 4, 5, 6, 7, 8, 9
+_NEGATED = {1: _EQ, _SLT: _SGE, _SLE: _SGT, _SGT: _SLE, _SGE: _SLT, _ULT: _UGE, _ULE: _UGT, _UGT: _ULE, _UGE: _ULT}
+_SWAPPED = {_SGT: _SLT, _SGE: _SLE, _UGT: _ULT, _UGE: _ULE}
+_SHIFT_LIMIT = 30
+_ARGUMENT_ATOMS = frozenset({"dim", "argument", "arith.index_cast", "arith.index_castui"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """``low`` to ``high``, both included, if all of ``given`` holds; both below ``2**bits`` in size."""
+
+    low: Number
+    high: Number
+    bits: int
+    given: tuple[Truth, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """What is known of values where an access is, from the conditions around it."""
+
+    known: dict[ir.Value, Range] = field(default_factory=dict)
+    memo: dict[ir.Value, Range | None] = field(default_factory=dict)
+
+
+class Ranges:
+    """Ranges of the values of one kernel, computed at the place of ``emit`` in its entry."""
+
+    def __init__(self, kernel: ir.Operation, emit: Emitter) -> None:
+        self.numbers = Numbers(emit)
+        self._emit = emit
+        self._entry = kernel.regions[0].blocks[0]
+        self._leaves: dict[tuple[object, ...], Range] = {}
+        self._facts: dict[tuple[tuple[ir.Operation, int], ...], Facts] = {}
+
+    def facts_at(self, op: ir.Operation) -> Facts:
+        """What the conditions around ``op`` say."""
+        around: list[tuple[ir.Operation, int]] = []
+        block = op.operation.block
+        while block != self._entry:
+            owner = block.owner.operation
+            if owner.name == "scf.if":
+                around.append((owner, 0 if owner.regions[0].blocks[0] == block else 1))
+            block = owner.block
+        key = tuple(reversed(around))
+        if key not in self._facts:
+            facts = Facts()
+            for condition, branch in key:
+                self._assume(condition.operands[0], branch == 0, facts)
+            self._facts[key] = facts
+        return self._facts[key]
+
+    def of(self, value: ir.Value, facts: Facts) -> Range | None:
+        """The range of an index; ``None`` when nothing is known."""
+        if value in facts.known:
+            return facts.known[value]
+        if value not in facts.memo:
+            facts.memo[value] = None  # a value that depends on itself has no range
+            facts.memo[value] = self._compute(value, facts)
+        return facts.memo[value]
+
+    def size(self, memory: ir.Value, number: int) -> Range | None:
+        """The range of one dimension's size."""
+        shaped = ir.MemRefType(memory.type)
+        if not shaped.is_dynamic_dim(number):
+            return constant(shaped.get_dim_size(number))
+        if self.is_argument(memory):
+            return self._leaf(("dim", memory, number), lambda: self._dimension(memory, number), least=0)
+        return None
+
+    def is_argument(self, value: ir.Value) -> bool:
+        """Whether ``value`` is one of the kernel's."""
+        return isinstance(value.owner, ir.Block) and value.owner == self._entry
+
+    def hardware(self, name: str, axis: str) -> Range:
+        """The range of ``gpu.block_dim`` and ``gpu.grid_dim``, each a single number."""
+        bits = 11 if name == "block_dim" else 32
+        key = (name, axis)
+        if key not in self._leaves:
+            size = self._emit.dimension(name, axis)
+            self._leaves[key] = Range(low=size, high=size, bits=bits)
+        return self._leaves[key]
+
+    def narrow(self, range_: Range) -> Range:
+        """The same with as few bits as an argument, which becomes one more thing that must be true."""
+        if range_.bits <= _ARGUMENT_BITS:
+            return range_
+        limit = 1 << _ARGUMENT_BITS
+        fits = (self.numbers.less(-limit, range_.low), self.numbers.less(range_.high, limit))
+        return replace(range_, bits=_ARGUMENT_BITS, given=(*range_.given, *fits))
+
+    def of_sum(self, total: Sum) -> Range | None:
+        """The range of what is the same for the whole launch: a single number."""
+        result = constant(0)
+        for monomial, factor in sorted(total.terms, key=repr):
+            part = constant(factor)
+            for atom in monomial:
+                leaf = self._of_atom(atom)
+                if leaf is None:
+                    return None
+                part = self.product(part, leaf)
+            result = self.sum(result, part)
+        return result
+
+    def _of_atom(self, atom: Atom) -> Range | None:
+        name = str(atom[0])
+        if name in {"block_dim", "grid_dim"}:
+            return self.hardware(name, str(atom[1]))
+        argument = self._entry.arguments[int(atom[1])] if name in _ARGUMENT_ATOMS else None
+        if argument is None:
+            return None
+        if name == "dim":
+            return self.size(argument, int(atom[2]))
+        if name == "argument":
+            return self._leaf(("argument", argument), lambda: argument)
+        index = ir.IndexType.get()
+        return self._leaf((name, argument), lambda: self._emit.op(name, [argument], [index]).results[0])
+
+    # ---- values ----
+
+    def _compute(self, value: ir.Value, facts: Facts) -> Range | None:
+        if isinstance(value.owner, ir.Block):
+            return self._block_argument(value, facts)
+        op = value.owner.operation
+        rule = _RULES.get(op.name)
+        return rule(self, op, facts) if rule else None
+
+    def _block_argument(self, value: ir.Value, facts: Facts) -> Range | None:
+        if self.is_argument(value):
+            return self._leaf(("argument", value), lambda: value) if is_index(value) else None
+        loop = value.owner.owner.operation
+        if loop.name != "scf.for" or "unsignedCmp" in loop.attributes:
+            return None
+        number = list(value.owner.arguments).index(value)
+        if number > 0:
+            return self._carried(loop, value, number - 1, facts)
+        lower, upper = (self.of(v, facts) for v in list(loop.operands)[:2])
+        if lower is None or upper is None:
+            return None
+        return Range(
+            low=lower.low,
+            high=self.numbers.sub(upper.high, 1),
+            bits=max(lower.bits, upper.bits) + 1,
+            given=lower.given + upper.given,
+        )
+
+    def _carried(self, loop: ir.Operation, value: ir.Value, number: int, facts: Facts) -> Range | None:
+        """A number that a loop halves, or the like: it stays between zero and what it was at first."""
+        body = loop.regions[0].blocks[0]
+        following = body.operations[len(body.operations) - 1].operation.operands[number]
+        if isinstance(following.owner, ir.Block) or not is_index(value):
+            return None
+        op = following.owner.operation
+        if op.name not in {"arith.shrui", "arith.divui"} or op.operands[0] != value:
+            return None
+        if not constant_of(op.operands[1]):
+            return None
+        first = self.of(loop.operands[3 + number], facts)
+        if first is None:
+            return None
+        positive = self.numbers.at_most(0, first.low)
+        return replace(first, low=0, given=(*first.given, positive))
+
+    def _leaf(self, key: tuple[object, ...], make: Callable[[], ir.Value], least: int | None = None) -> Range:
+        """A value of the kernel's that is the same for the whole launch."""
+        if key not in self._leaves:
+            limit = 1 << _ARGUMENT_BITS
+            value = make()
+            low = self.numbers.less(-limit if least is None else least - 1, value)
+            given = (low, self.numbers.less(value, limit))
+            self._leaves[key] = Range(low=value, high=value, bits=_ARGUMENT_BITS, given=given)
+        return self._leaves[key]
+
+    def _dimension(self, memory: ir.Value, number: int) -> ir.Value:
+        index = ir.IndexType.get()
+        return self._emit.op("memref.dim", [memory, self._emit.constant(number)], [index]).results[0]
+
+    def _cast(self, op: ir.Operation, facts: Facts) -> Range | None:
+        source = op.operands[0]
+        if (known := constant_of(source)) is not None:
+            return constant(known)
+        if not self.is_argument(source) or not is_index(op.results[0]):
+            return None
+        return self._leaf((op.name, source), lambda: self._emit.op(op.name, [source], [ir.IndexType.get()]).results[0])
+
+    def _identity(self, op: ir.Operation, facts: Facts) -> Range | None:
+        name, axis = op.name.removeprefix("gpu."), axis_of(op)
+        if name in {"block_dim", "grid_dim"}:
+            return self.hardware(name, axis)
+        count = self.hardware("block_dim" if name == "thread_id" else "grid_dim", axis)
+        if name == "global_id":
+            items = self.hardware("block_dim", axis)
+            count = Range(low=0, high=self.numbers.mul(items.high, count.high), bits=items.bits + count.bits)
+        return Range(low=0, high=self.numbers.sub(count.high, 1), bits=count.bits)
+
+    def _dim(self, op: ir.Operation, facts: Facts) -> Range | None:
+        number = constant_of(op.operands[1])
+        memory = op.operands[0]
+        if number is None or not isinstance(memory.type, ir.MemRefType):
+            return None
+        return self.size(memory, number) if 0 <= number < ir.MemRefType(memory.type).rank else None
+
+    def _pair(self, op: ir.Operation, facts: Facts) -> tuple[Range, Range] | None:
+        if not is_index(op.results[0]):
+            return None
+        a, b = (self.of(v, facts) for v in op.operands)
+        return None if a is None or b is None else (a, b)
+
+    def _sum(self, op: ir.Operation, facts: Facts) -> Range | None:
+        pair = self._pair(op, facts)
+        if pair is None:
+            return None
+        a, b = pair
+        if op.name == "arith.addi":
+            return self.sum(a, b)
+        return self.sum(a, self.product(b, constant(-1)))
+
+    def sum(self, a: Range, b: Range) -> Range:
+        """All sums of numbers of the two."""
+        if max(a.bits, b.bits) >= _MOST_BITS:
+            a, b = self.narrow(a), self.narrow(b)
+        n = self.numbers
+        low, high = n.add(a.low, b.low), n.add(a.high, b.high)
+        return Range(low=low, high=high, bits=max(a.bits, b.bits) + 1, given=a.given + b.given)
+
+    def _product(self, op: ir.Operation, facts: Facts) -> Range | None:
+        pair = self._pair(op, facts)
+        return None if pair is None else self.product(*pair)
+
+    def product(self, a: Range, b: Range) -> Range:
+        """All products of numbers of the two."""
+        if a.bits + b.bits > _MOST_BITS:
+            a, b = self.narrow(a), self.narrow(b)
+        n = self.numbers
+        given, bits = a.given + b.given, a.bits + b.bits
+        for one, other in ((a, b), (b, a)):
+            if isinstance(one.low, int) and same(one.low, one.high):
+                ends = [n.mul(one.low, other.low), n.mul(one.low, other.high)]
+                low, high = ends if one.low >= 0 else reversed(ends)
+                return Range(low=low, high=high, bits=bits, given=given)
+        if _not_negative(a) and _not_negative(b):
+            return Range(low=n.mul(a.low, b.low), high=n.mul(a.high, b.high), bits=bits, given=given)
+        corners = [n.mul(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+        low = high = corners[0]
+        for corner in corners[1:]:
+            low, high = n.least(low, corner), n.most(high, corner)
+        return Range(low=low, high=high, bits=bits, given=given)
+
+    def _quotient(self, op: ir.Operation, facts: Facts) -> Range | None:
+        """Of a number that is not negative by a constant."""
+        by = constant_of(op.operands[1])
+        a = self.of(op.operands[0], facts)
+        if a is None or by is None or not is_index(op.results[0]):
+            return None
+        if op.name == "arith.shrui":
+            by = 1 << by if 0 <= by < _SHIFT_LIMIT else 0
+        if by <= 0:
+            return None
+        n = self.numbers
+        given = (*a.given, n.at_most(0, a.low))
+        return replace(a, low=n.divide(a.low, by), high=n.divide(a.high, by), given=given)
+
+    def _remainder(self, op: ir.Operation, facts: Facts) -> Range | None:
+        by = constant_of(op.operands[1])
+        if by is None or by <= 0 or not is_index(op.results[0]):
+            return None
+        return Range(low=0, high=by - 1, bits=by.bit_length())
+
+    def _mask(self, op: ir.Operation, facts: Facts) -> Range | None:
+        mask = constant_of(op.operands[1])
+        if mask is None or mask < 0 or not is_index(op.results[0]):
+            return None
+        return Range(low=0, high=mask, bits=mask.bit_length())
+
+    def _shift(self, op: ir.Operation, facts: Facts) -> Range | None:
+        by = constant_of(op.operands[1])
+        a = self.of(op.operands[0], facts)
+        if a is None or by is None or not 0 <= by < _SHIFT_LIMIT or not is_index(op.results[0]):
+            return None
+        return self.product(a, constant(1 << by))
+
+    def _choice(self, op: ir.Operation, facts: Facts) -> Range | None:
+        """Of ``select``, ``minsi`` and ``maxsi``."""
+        a, b = (self.of(v, facts) for v in list(op.operands)[-2:])
+        if a is None or b is None or not is_index(op.results[0]):
+            return None
+        n = self.numbers
+        low = n.most if op.name == "arith.maxsi" else n.least
+        high = n.least if op.name == "arith.minsi" else n.most
+        return Range(
+            low=low(a.low, b.low), high=high(a.high, b.high), bits=max(a.bits, b.bits), given=a.given + b.given
+        )
+
+    # ---- conditions ----
+
+    def _assume(self, condition: ir.Value, holds: bool, facts: Facts) -> None:
+        if isinstance(condition.owner, ir.Block):
+            return
+        op = condition.owner.operation
+        if op.name == ("arith.andi" if holds else "arith.ori"):
+            for part in op.operands:
+                self._assume(part, holds, facts)
+        elif op.name == "arith.xori" and constant_of(op.operands[1]) in (1, -1):
+            self._assume(op.operands[0], not holds, facts)
+        elif op.name == "arith.cmpi" and is_index(op.operands[0]):
+            predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+            a, b = op.operands
+            if not holds:
+                predicate = _NEGATED.get(predicate, -1)
+            if predicate in _SWAPPED:
+                predicate, a, b = _SWAPPED[predicate], b, a
+            self._compared(predicate, a, b, facts)
+
+    def _compared(self, predicate: int, a: ir.Value, b: ir.Value, facts: Facts) -> None:
+        left, right = self.of(a, facts), self.of(b, facts)
+        found: list[tuple[ir.Value, Range]] = []
+        n = self.numbers
+        gap = 1 if predicate in (_SLT, _ULT) else 0
+        if predicate == _EQ and left is not None and right is not None:
+            low, high = n.most(left.low, right.low), n.least(left.high, right.high)
+            for one, old in ((a, left), (b, right)):
+                given = (left.given + right.given) if constant_of(one) is None else old.given
+                found.append((one, replace(old, low=low, high=high, given=given, bits=max(left.bits, right.bits))))
+        elif predicate in (_ULT, _ULE) and right is not None:
+            # As unsigned numbers: the right one not being negative, the left one is not, either.
+            high = n.sub(right.high, gap)
+            given = (*right.given, n.at_most(0, right.low))
+            if left is None:
+                found.append((a, Range(low=0, high=high, bits=right.bits + 1, given=given)))
+            else:
+                low, high = n.most(left.low, 0), n.least(left.high, high)
+                bits = max(left.bits, right.bits + 1)
+                found.append((a, Range(low=low, high=high, bits=bits, given=left.given + given)))
+        elif predicate in (_SLT, _SLE) and left is not None and right is not None:
+            given, bits = left.given + right.given, max(left.bits, right.bits) + 1
+            high = n.least(left.high, n.sub(right.high, gap))
+            low = n.most(right.low, n.add(left.low, gap))
+            found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
+            found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
+        for value, range_ in found:
+            if constant_of(value) is None:
+                facts.known[value] = range_
+        facts.memo.clear()
+
+
+def constant(value: int) -> Range:
+    """A range of one number."""
+    return Range(low=value, high=value, bits=value.bit_length())
+
+
+def constant_of(value: ir.Value) -> int | None:
+    """The number that an ``arith.constant`` gives, if ``value`` is one."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return None
+    attribute = value.owner.operation.attributes["value"]
+    return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def axis_of(op: ir.Operation) -> str:
+    """``x``, ``y`` or ``z`` of an op that names a dimension."""
+    return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
+
+
+def is_index(value: ir.Value) -> bool:
+    """Whether it is of type index."""
+    return isinstance(value.type, ir.IndexType)
+
+
+def _not_negative(range_: Range) -> bool:
+    return isinstance(range_.low, int) and range_.low >= 0
+
+
+_RULES: dict[str, Callable[[Ranges, ir.Operation, Facts], Range | None]] = {
+    "gpu.thread_id": Ranges._identity,
+    "gpu.block_id": Ranges._identity,
+    "gpu.global_id": Ranges._identity,
+    "gpu.block_dim": Ranges._identity,
+    "gpu.grid_dim": Ranges._identity,
+    "memref.dim": Ranges._dim,
+    "arith.constant": lambda r, op, f: None if (c := constant_of(op.results[0])) is None else constant(c),
+    "arith.index_cast": Ranges._cast,
+    "arith.index_castui": Ranges._cast,
+    "arith.addi": Ranges._sum,
+    "arith.subi": Ranges._sum,
+    "arith.muli": Ranges._product,
+    "arith.divui": Ranges._quotient,
+    "arith.shrui": Ranges._quotient,
+    "arith.remui": Ranges._remainder,
+    "arith.andi": Ranges._mask,
+    "arith.shli": Ranges._shift,
+    "arith.select": Ranges._choice,
+    "arith.minsi": Ranges._choice,
+    "arith.maxsi": Ranges._choice,
+}
