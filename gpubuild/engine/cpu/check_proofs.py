@@ -101,26 +101,18 @@ class _Prover:
         self._inside = self._all_inside(checked)
         self._extents: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
 
-    def _all_inside(self, checked: bool) -> list[Truth] | None:
-        """What must hold for no access to reach beyond its memref; nothing when that is checked."""
+    def _all_inside(self, checked: bool) -> list[Truth]:
+        """What must hold for accesses to stay in their memrefs, as far as it can be told, if nobody checks."""
         conditions: list[Truth] = []
-        if checked:
-            return conditions
         for use in (use for memory in self._found for use in memory.uses):
-            # A view is believed to lie in its source only where that is checked.
-            unclear = use.access.masked or use.access.may_be_partial or not use.direct
-            inside = None if unclear else _inside(use.op, use.access, self._ranges)
-            if inside is None:
-                return None
-            conditions += inside
-        return None if any(c is False for c in conditions) else conditions
+            if not checked:
+                conditions += _inside(use.op, use.access, self._ranges) or ()
+        return conditions
 
     # ---- races ----
 
     def races(self, proofs: Proofs) -> None:
         """Memory in which no two accesses can race."""
-        if self._inside is None:
-            return
         for memory in self._found:
             if memory.in_workgroup:
                 self._workgroup_memory(memory, proofs)
@@ -128,7 +120,6 @@ class _Prover:
                 self._global_memory(memory, proofs)
 
     def _workgroup_memory(self, memory: Memory, proofs: Proofs) -> None:
-        assert self._inside is not None
         segments: dict[int, list[Use]] = {}
         for use in memory.uses:
             segments.setdefault(self._segments.of(use.op), []).append(use)
@@ -138,7 +129,6 @@ class _Prover:
                 proofs.add([use.op for use in uses], Sanitize.RACE, [*self._inside, *apart])
 
     def _global_memory(self, memory: Memory, proofs: Proofs) -> None:
-        assert self._inside is not None
         apart = self._apart(memory.uses, launch=True)
         if apart is None or (not memory.argument and writes(memory)):
             return
@@ -185,8 +175,6 @@ class _Prover:
 
     def initialized(self, proofs: Proofs) -> None:
         """Workgroup memory all of which is written before it is read."""
-        if self._inside is None:
-            return
         written = Written(self._owners)
         for memory in self._found:
             if not memory.in_workgroup:

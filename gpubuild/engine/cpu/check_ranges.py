@@ -160,15 +160,23 @@ class Ranges:
         number = list(value.owner.arguments).index(value)
         if number > 0:
             return self._carried(loop, value, number - 1, facts)
-        lower, upper = (self.of(v, facts) for v in list(loop.operands)[:2])
+        return self._counter(loop, facts)
+
+    def _counter(self, loop: ir.Operation, facts: Facts) -> Range | None:
+        """A loop's counter, up to its last turn where all work-items begin and step alike."""
+        lower, upper, step = (self.of(v, facts) for v in list(loop.operands)[:3])
         if lower is None or upper is None:
             return None
-        return Range(
-            low=lower.low,
-            high=self.numbers.sub(upper.high, 1),
-            bits=max(lower.bits, upper.bits) + 1,
-            given=lower.given + upper.given,
-        )
+        last = self.sum(upper, constant(-1))
+        given, bits = lower.given + last.given, max(lower.bits, last.bits)
+        n = self.numbers
+        if step is None or not (same(lower.low, lower.high) and same(step.low, step.high)):
+            return Range(low=lower.low, high=last.high, bits=bits, given=given)
+        span = self.sum(last, self.product(lower, constant(-1)))
+        positive = n.most(step.low, 1)
+        whole = n.mul(n.divide(n.most(span.high, 0), positive), positive)
+        given = (*span.given, *step.given, n.less(0, step.low))
+        return Range(low=lower.low, high=n.add(lower.low, whole), bits=span.bits + 1, given=given)
 
     def _carried(self, loop: ir.Operation, value: ir.Value, number: int, facts: Facts) -> Range | None:
         """A number that a loop halves, or the like: it stays between zero and what it was at first."""
@@ -364,9 +372,26 @@ class Ranges:
             found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
             found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
         for value, range_ in found:
-            if constant_of(value) is None:
-                facts.known[value] = range_
+            self._learn(value, range_, facts)
         facts.memo.clear()
+
+    def _learn(self, value: ir.Value, range_: Range, facts: Facts) -> None:
+        """Of a value, and of what it is a constant more than."""
+        if constant_of(value) is not None:
+            return
+        facts.known[value] = range_
+        if isinstance(value.owner, ir.Block) or value.owner.operation.name not in {"arith.addi", "arith.subi"}:
+            return
+        op = value.owner.operation
+        more = constant_of(op.operands[1])
+        old = self.of(op.operands[0], facts) if more is not None else None
+        if more is None or old is None:
+            return
+        other = self.sum(range_, constant(-more if op.name == "arith.addi" else more))
+        n = self.numbers
+        low, high = n.most(old.low, other.low), n.least(old.high, other.high)
+        given = old.given + other.given
+        self._learn(op.operands[0], Range(low=low, high=high, bits=max(old.bits, other.bits), given=given), facts)
 
 
 def constant(value: int) -> Range:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlir import ir
 
 from gpubuild.engine.cpu import layout
@@ -82,8 +84,12 @@ class Written:
         ranges, access = self._owners.ranges, reader.access
         last = number == len(access.indices) - 1
         found = ranges.of(access.indices[number], ranges.facts_at(reader.op))
-        if found is None or access.masked or (last and access.may_be_partial):
+        if access.masked or (last and access.may_be_partial):
             return None
+        if found is None:
+            # Beyond the end there is nothing that could be written or not.
+            size = ranges.size(access.memory, number)
+            return size and replace(size, low=0, high=ranges.numbers.sub(size.high, 1))
         return ranges.sum(found, _up_to(access.count if last else 1))
 
 
