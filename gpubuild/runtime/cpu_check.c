@@ -147,7 +147,7 @@ static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item, uin
     return group->segments[epoch];
 }
 
-static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
+__attribute__((noinline)) static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
     const uint32_t *dim = item->block_dim;
     uint32_t items = dim[0] * dim[1] * dim[2];
     memcpy(group->block, item->block_id, sizeof group->block);
@@ -211,10 +211,10 @@ static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position
     position[2] = (uint32_t)(linear / dim[0] / dim[1]);
 }
 
-static void check_race(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
-                       uint64_t address, uint64_t bytes, bool shared) {
+/* Kept out of gb_check_access, as is all that is rare: what is left needs no stack to speak of. */
+__attribute__((noinline)) static void check_race(const gb_cpu_item *item, uint32_t segment, uint32_t site,
+                                                 uint32_t mode, uint64_t address, uint64_t bytes, bool shared) {
     struct gb_check_conflict conflict;
-    uint32_t segment = item->kernel->run != NULL ? group->segment : group->item_segments[item->linear_id];
     if (!gb_check_race_access(address, bytes, mode, shared, segment, item->linear_id, site, &conflict)) {
         return;
     }
@@ -230,53 +230,75 @@ static void check_race(const gb_cpu_item *item, struct workgroup *group, uint32_
     gb_check_note(&finding);
 }
 
-static void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
+__attribute__((noinline)) static void note_uninitialized(const gb_cpu_item *item, uint32_t site, uint32_t mode,
+                                                         uint64_t offset, uint64_t bytes) {
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_UNINITIALIZED, item, site);
+    finding.by.mode = mode;
+    finding.address = offset;
+    finding.bytes = bytes;
+    finding.workgroup_memory = true;
+    gb_check_note(&finding);
+}
+
+static inline void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
                               uint64_t offset, uint64_t bytes) {
     if (mode != GB_CHECK_WRITE && !gb_check_bytes_all(&group->bytes, offset, bytes)) {
-        struct gb_check_finding finding = gb_check_start(GB_CHECK_UNINITIALIZED, item, site);
-        finding.by.mode = mode;
-        finding.address = offset;
-        finding.bytes = bytes;
-        finding.workgroup_memory = true;
-        gb_check_note(&finding);
+        note_uninitialized(item, site, mode, offset, bytes);
     }
     if (mode != GB_CHECK_READ) {
         gb_check_bytes_set(&group->bytes, offset, bytes);
     }
 }
 
-void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags, uint64_t address, uint64_t bytes) {
+/* Everything but a read or write that is only to be looked at for races. */
+__attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags,
+                                                   uint64_t address, uint64_t bytes) {
     uint32_t flags = item->kernel->flags;
     uint32_t mode = mode_and_flags & ~(uint32_t)(GB_CHECK_NO_RACE | GB_CHECK_INITIALIZED);
-    if ((mode_and_flags & GB_CHECK_NO_RACE) != 0) {
-        flags &= ~GB_CPU_KERNEL_CHECK_RACE;
-    }
-    if ((mode_and_flags & GB_CHECK_INITIALIZED) != 0) {
-        flags &= ~GB_CPU_KERNEL_CHECK_UNINITIALIZED;
-    }
+    bool race = (flags & GB_CPU_KERNEL_CHECK_RACE) != 0 && (mode_and_flags & GB_CHECK_NO_RACE) == 0;
     uint64_t shared_bytes = (uint64_t)(item->dynamic - item->shared) + item->dynamic_bytes;
     uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
     bool shared = offset < shared_bytes && bytes <= shared_bytes - offset;
-    if (!shared && (flags & GB_CPU_KERNEL_CHECK_RACE) == 0) {
-        return; /* only workgroup memory can be known not to be written */
-    }
+    bool uninitialized = shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0 &&
+                         (mode_and_flags & GB_CHECK_INITIALIZED) == 0;
     struct thread *thread = mine;
-    if (bytes == 0 || (!shared && is_private(thread, item, address))) {
-        return;
+    if (bytes == 0 || !(race || uninitialized) || (!shared && is_private(thread, item, address))) {
+        return; /* only workgroup memory can be known not to be written */
     }
     struct workgroup *group = group_of(thread, item);
     if (mode == GB_CHECK_UNKNOWN) {
-        if (shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
+        if (uninitialized) {
             gb_check_bytes_set(&group->bytes, offset, bytes);
         }
         return;
     }
-    if (shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
+    if (uninitialized) {
         check_initialized(item, group, site, mode, offset, bytes);
     }
-    if ((flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
-        check_race(item, group, site, mode, address, bytes, shared);
+    if (race) {
+        uint32_t segment = item->kernel->run != NULL ? group->segment : group->item_segments[item->linear_id];
+        if (!gb_check_race_simple(address, bytes, mode, shared, segment, item->linear_id, site)) {
+            check_race(item, segment, site, mode, address, bytes, shared);
+        }
     }
+}
+
+void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags, uint64_t address, uint64_t bytes) {
+    const gb_cpu_kernel *kernel = item->kernel;
+    uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
+    uint64_t static_bytes = (uint64_t)(item->dynamic - item->shared);
+    const struct workgroup *group = &mine->groups[0];
+    /* The common one of code that runs whole workgroups: races in workgroup memory. */
+    bool uninitialized = (kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0 &&
+                         (mode_and_flags & GB_CHECK_INITIALIZED) == 0;
+    if (!uninitialized && (mode_and_flags & ~(uint32_t)GB_CHECK_INITIALIZED) <= GB_CHECK_WRITE &&
+        kernel->run != NULL && offset < static_bytes && bytes <= static_bytes - offset && group->begun &&
+        memcmp(group->block, item->block_id, sizeof group->block) == 0 &&
+        gb_check_race_simple(address, bytes, mode_and_flags & GB_CHECK_WRITE, true, group->segment, item->linear_id,
+                             site)) {
+        return;
+    }
+    check_access(item, site, mode_and_flags, address, bytes);
 }
 
 /* ---- barriers ---- */

@@ -135,7 +135,11 @@ struct gb_check_conflict {
     uint32_t mode;
 };
 
-/* Record an access; returns whether it races with an earlier one. Of workgroup memory, whose addresses
+/* Record an access if it is a common one, for which nothing needs be told; returns whether it was. */
+bool gb_check_race_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
+                          uint32_t item, uint32_t site);
+
+/* Record any other access; returns whether it races with an earlier one. Of workgroup memory, whose addresses
  * different workgroups use one after the other, only accesses of the same workgroup count. */
 bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site, struct gb_check_conflict *conflict);

@@ -388,14 +388,19 @@ static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bo
     return true;
 }
 
+static inline entry entry_of(uint32_t segment, uint32_t item, uint32_t site) {
+    return (uint64_t)segment << 32 | (uint64_t)site << ITEM_BITS | (item & ((1u << ITEM_BITS) - 1));
+}
+
+bool gb_check_race_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
+                          uint32_t item, uint32_t site) {
+    return is_simple(address, bytes, mode, workgroup_memory, entry_of(segment, item, site));
+}
+
 bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site, struct gb_check_conflict *conflict) {
-    const entry mine = (uint64_t)segment << 32 | (uint64_t)site << ITEM_BITS | (item & ((1u << ITEM_BITS) - 1));
-    if (is_simple(address, bytes, mode, workgroup_memory, mine)) {
-        return false;
-    }
     const struct access now = {
-        .entry = mine,
+        .entry = entry_of(segment, item, site),
         .segment = segment,
         .block = state.blocks[segment - state.first_segment],
         .item = item,

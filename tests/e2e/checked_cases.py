@@ -2,7 +2,8 @@
 
 A line that ends in ``// bounds`` (or another kind) is reported as that and no other line is. Every
 kernel gets the same memory: ``%g`` 100 floats, ``%m`` 16 x 8 floats, ``%n`` 64 i32, ``%c`` 256 bytes,
-``%p`` 64 i1, and runs as two workgroups of 32 work-items unless it says otherwise.
+``%p`` 64 i1, ``%h`` is ``%g`` once more, and runs as two workgroups of 32 work-items unless it says
+otherwise.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def _one_writes(body: str) -> str:
 
 
 WG = "memref<32xf32, #gpu.address_space<workgroup>>"
+WIDE = "memref<64xf32, #gpu.address_space<workgroup>>"
 BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"
 
 CASES = {
@@ -183,6 +185,57 @@ CASES = {
         "func.call @poke(%g, %c97) : (memref<?xf32>, index) -> ()",
         says=("memref.store", "kernel @called_function"),
     ),
+    # Indices of which the range is known: each just fits, or just does not.
+    "loop_to_the_end": Case(
+        _one_writes(
+            "%c3 = arith.subi %c4, %c1 : index\n"
+            "scf.for %k = %c0 to %c97 step %c4 {\n%x = arith.addi %k, %c3 : index\n"
+            "memref.store %one, %g[%x] : memref<?xf32>\n}"
+        )
+    ),
+    "loop_past_the_end": Case(
+        _one_writes(
+            "%c3 = arith.subi %c4, %c1 : index\n"
+            "scf.for %k = %c0 to %c100 step %c8 {\n%x = arith.addi %k, %c4 : index\n"
+            "memref.store %one, %g[%x] : memref<?xf32> // bounds\n}"
+        ),
+        says=("index 100 of dimension 0",),
+    ),
+    "guarded_to_the_end": Case(
+        "%x = arith.muli %i, %c2 : index\n%in = arith.cmpi ult, %x, %c100 : index\n"
+        "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32>\n}"
+    ),
+    "guarded_past_the_end": Case(
+        "%x = arith.muli %i, %c2 : index\n%in = arith.cmpi ule, %x, %c100 : index\n"
+        "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
+        says=("index 100 of dimension 0", "1 times"),
+    ),
+    "guarded_the_wrong_way": Case(
+        "%x = arith.muli %i, %c2 : index\n%in = arith.cmpi ult, %x, %c100 : index\n"
+        "scf.if %in {\n} else {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
+        says=("14 times",),
+    ),
+    "guarded_above_only": Case(
+        "%x = arith.subi %i, %c1 : index\n%in = arith.cmpi slt, %x, %c100 : index\n"
+        "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
+        says=("index -1 of dimension 0",),
+    ),
+    "guarded_further_on": Case(
+        "%x = arith.addi %i, %c97 : index\n%y = arith.addi %i, %c100 : index\n"
+        "%in = arith.cmpi ult, %x, %c100 : index\n"
+        "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32>\n"
+        "memref.store %one, %g[%y] : memref<?xf32> // bounds\n}",
+        says=("3 times",),
+    ),
+    "halves": Case(
+        _one_writes(
+            "%e = scf.for %k = %c0 to %c4 step %c1 iter_args(%s = %c97) -> index {\n"
+            "memref.store %one, %g[%s] : memref<?xf32>\n%u = arith.addi %s, %s : index\n"
+            "memref.store %one, %g[%u] : memref<?xf32> // bounds\n"
+            "%h2 = arith.shrui %s, %c1 : index\nscf.yield %h2 : index\n}"
+        ),
+        says=("index 194 of dimension 0", "1 times"),
+    ),
     # ---- races ----
     "neighbour_without_barrier": Case(
         "memref.store %one, %w[%t] : WG // race\n"
@@ -286,6 +339,91 @@ CASES = {
         "%v = memref.load %q[%c1] : PRIVATE\nmemref.store %v, %g[%i] : memref<?xf32>",
         private="memref<4xf32, #gpu.address_space<private>>",
     ),
+    # Indices that tell work-items apart, or just do not.
+    "workgroups_overlap": Case(
+        "%x0 = arith.muli %b, %c31 : index\n%x = arith.addi %x0, %t : index\n"
+        "memref.store %one, %g[%x] : memref<?xf32> // race",
+        says=("1 times",),
+    ),
+    "workgroups_leave_gaps": Case(
+        "%c33 = arith.addi %c32, %c1 : index\n%x0 = arith.muli %b, %c33 : index\n"
+        "%x = arith.addi %x0, %t : index\nmemref.store %one, %g[%x] : memref<?xf32>"
+    ),
+    "turns_meet": Case(
+        "scf.for %k = %t to %c97 step %c31 { memref.store %one, %g[%k] : memref<?xf32> } // race", blocks=1
+    ),
+    "turns_never_meet": Case(
+        "scf.for %k = %t to %c97 step %d { memref.store %one, %g[%k] : memref<?xf32> }", blocks=1
+    ),
+    "turns_between_work_items": Case(
+        "scf.for %k = %c0 to %c4 step %c1 {\n%x0 = arith.muli %t, %c2 : index\n"
+        "%x = arith.addi %x0, %k : index\nmemref.store %one, %g[%x] : memref<?xf32> // race\n}",
+        blocks=1,
+    ),
+    "turns_inside_work_items": Case(
+        "scf.for %k = %c0 to %c2 step %c1 {\n%x0 = arith.muli %t, %c2 : index\n"
+        "%x = arith.addi %x0, %k : index\nmemref.store %one, %g[%x] : memref<?xf32>\n}",
+        blocks=1,
+    ),
+    "two_loops_of_the_same_steps": Case(
+        "scf.for %k = %t to %c97 step %d { memref.store %one, %g[%k] : memref<?xf32> }\n"
+        "scf.for %k = %t to %c97 step %d {\n%v = memref.load %g[%k] : memref<?xf32>\n"
+        "memref.store %v, %g[%k] : memref<?xf32>\n}",
+        blocks=1,
+    ),
+    "two_loops_of_different_steps": Case(
+        "scf.for %k = %t to %c97 step %d { memref.store %one, %g[%k] : memref<?xf32> }\n"
+        "scf.for %k = %t to %c97 step %c31 {\n%v = memref.load %g[%k] : memref<?xf32> // race\n"
+        "memref.store %v, %q[%c0] : PRIVATE\n}",
+        private="memref<4xf32, #gpu.address_space<private>>",
+        blocks=1,
+    ),
+    "the_same_one_twice": Case(
+        "scf.if %first { memref.store %one, %w[%c0] : WG }\n"
+        "scf.if %first { memref.store %one, %w[%c0] : WG }",
+        shared=WG,
+    ),
+    "one_and_another": Case(
+        "%second = arith.cmpi eq, %t, %c1 : index\n"
+        "scf.if %first { memref.store %one, %w[%c0] : WG }\n"
+        "scf.if %second { memref.store %one, %w[%c0] : WG } // race",
+        shared=WG,
+        says=("2 times",),
+    ),
+    "same_buffer_twice": Case(
+        "%v = memref.load %h[%c0] : memref<?xf32> // race\nmemref.store %v, %g[%i] : memref<?xf32> // ok"
+    ),
+    "same_buffer_read_twice": Case(
+        "%v = memref.load %h[%c0] : memref<?xf32>\n%u = memref.load %g[%i] : memref<?xf32>\n"
+        "%s = arith.addf %u, %v : f32\nmemref.store %s, %w[%t] : WG",
+        shared=WG,
+    ),
+    "segments_around_a_loop": Case(
+        "scf.for %k = %c0 to %c4 step %c1 {\n"
+        "%v = memref.load %w[%t] : WG // race uninitialized\n"
+        "gpu.barrier\nmemref.store %v, %w[%right] : WG\n}",
+        shared=WG,
+        blocks=1,
+    ),
+    "tree": Case(
+        "memref.store %one, %w[%t] : WG\ngpu.barrier\n"
+        "%e = scf.for %k = %c0 to %c4 step %c1 iter_args(%s = %c16) -> index {\n"
+        "%in = arith.cmpi ult, %t, %s : index\nscf.if %in {\n%far = arith.addi %t, %s : index\n"
+        "%x = memref.load %w[%t] : WG\n%y = memref.load %w[%far] : WG\n%z = arith.addf %x, %y : f32\n"
+        "memref.store %z, %w[%t] : WG\n}\ngpu.barrier\n%n2 = arith.shrui %s, %c1 : index\n"
+        "scf.yield %n2 : index\n}",
+        shared=WG,
+        tier="fission",
+    ),
+    "tree_without_guard": Case(
+        "memref.store %one, %w[%t] : WG\ngpu.barrier\n"
+        "%e = scf.for %k = %c0 to %c4 step %c1 iter_args(%s = %c16) -> index {\n"
+        "%o0 = arith.addi %t, %s : index\n%far = arith.remui %o0, %c32 : index\n"
+        "%x = memref.load %w[%t] : WG\n%y = memref.load %w[%far] : WG // ok\n%z = arith.addf %x, %y : f32\n"
+        "memref.store %z, %w[%t] : WG // race\ngpu.barrier\n%n2 = arith.shrui %s, %c1 : index\n"
+        "scf.yield %n2 : index\n}",
+        shared=WG,
+    ),
     # ---- barriers ----
     "barrier_of_half": Case(
         "scf.if %lower {\ngpu.barrier // barrier\n}",
@@ -334,5 +472,45 @@ CASES = {
         "%v = memref.load %w[%c0] : WG\nmemref.store %v, %g[%i] : memref<?xf32>",
         shared=WG,
         blocks=3,
+    ),
+    # Stores that together write all that is read, or just do not.
+    "written_whole_in_turns": Case(
+        "scf.for %k = %c0 to %c2 step %c1 {\n%x0 = arith.muli %k, %c32 : index\n"
+        "%x = arith.addi %x0, %t : index\nmemref.store %one, %w[%x] : WIDE\n}\ngpu.barrier\n"
+        "%y = arith.addi %right, %c32 : index\n%v = memref.load %w[%y] : WIDE\n"
+        "memref.store %v, %g[%i] : memref<?xf32>",
+        shared=WIDE,
+    ),
+    "written_with_gaps": Case(
+        "%x = arith.muli %t, %c2 : index\nmemref.store %one, %w[%x] : WIDE\ngpu.barrier\n"
+        "%v = memref.load %w[%right] : WIDE // uninitialized\nmemref.store %v, %g[%i] : memref<?xf32>",
+        shared=WIDE,
+        says=("32 times",),
+    ),
+    "written_halfway": Case(
+        "memref.store %one, %w[%t] : WIDE\ngpu.barrier\n%y = arith.addi %right, %c1 : index\n"
+        "%v = memref.load %w[%y] : WIDE // uninitialized\nmemref.store %v, %g[%i] : memref<?xf32>",
+        shared=WIDE,
+        says=("2 times",),
+    ),
+    "written_in_a_later_turn": Case(
+        "scf.for %k = %c0 to %c2 step %c1 {\n%x0 = arith.muli %k, %c32 : index\n"
+        "%x = arith.addi %x0, %t : index\nmemref.store %one, %w[%x] : WIDE\ngpu.barrier\n"
+        "%y = arith.addi %right, %c32 : index\n%v = memref.load %w[%y] : WIDE // uninitialized\n"
+        "memref.store %v, %g[%i] : memref<?xf32>\ngpu.barrier\n}",
+        shared=WIDE,
+        says=("64 times",),
+    ),
+    "written_along_the_diagonal": Case(
+        "memref.store %one, %w[%t, %t] : SQUARE\ngpu.barrier\n"
+        "%v = memref.load %w[%t, %right] : SQUARE // uninitialized\nmemref.store %v, %g[%i] : memref<?xf32>",
+        shared="memref<32x32xf32, #gpu.address_space<workgroup>>",
+    ),
+    "written_by_workgroups_in_turn": Case(
+        "%x0 = arith.muli %b, %c32 : index\n%x = arith.addi %x0, %t : index\n"
+        "memref.store %one, %w[%x] : WIDE\ngpu.barrier\n"
+        "%v = memref.load %w[%right] : WIDE // uninitialized\nmemref.store %v, %g[%i] : memref<?xf32>",
+        shared=WIDE,
+        says=("workgroup (1, 0, 0)", "32 times"),
     ),
 }

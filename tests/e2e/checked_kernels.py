@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
-from e2e.checked_cases import BYTES, CASES, WG
+from e2e.checked_cases import BYTES, CASES, WG, WIDE
 
-MEMORY = "%g: memref<?xf32>, %m: memref<16x8xf32>, %n: memref<?xi32>, %c: memref<?xi8>, %p: memref<?xi1>"
+MEMORY = (
+    "%g: memref<?xf32>, %m: memref<16x8xf32>, %n: memref<?xi32>, %c: memref<?xi8>, %p: memref<?xi1>, "
+    "%h: memref<?xf32>"
+)
 IDS = """\
       %t = gpu.thread_id x
       %b = gpu.block_id x
@@ -43,6 +46,7 @@ def source() -> str:
         if case.private:
             attribution += f" private(%q : {case.private})"
         typed = case.body.replace("PRIVATE", case.private).replace("WG", WG).replace("BYTES", BYTES)
+        typed = typed.replace("WIDE", WIDE).replace("SQUARE", case.shared)
         body = "\n".join("      " + line for line in typed.splitlines())
         kernels.append(
             f"    gpu.func @{name}({MEMORY}){attribution} kernel {{\n{IDS}{body}\n      gpu.return\n    }}"
@@ -68,7 +72,7 @@ def source() -> str:
     %t7 = gpu.launch_func async [%t6] @kernels::@{name}
       blocks in (%blocks, %c1, %c1) threads in (%items, %c1, %c1) dynamic_shared_memory_size %dynamic
       args(%g : memref<?xf32>, %m : memref<16x8xf32>, %n : memref<?xi32>, %c : memref<?xi8>,
-           %p : memref<?xi1>)
+           %p : memref<?xi1>, %g : memref<?xf32>)
     gpu.wait [%t7]
     return
   }}"""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.cpu.check_ranges import axis_of, constant_of, is_index
+from gpubuild.engine.cpu.check_range import axis_of, constant_of, is_index
 
 # What sums are made of: ("thread_id", "x"), ("block_dim", "x"), ("argument", 0), ("dim", argument, number),
 # or ("turn", loop): the number of an iteration.
@@ -169,7 +169,7 @@ def renamed(form: Form, names: dict[Atom, Atom]) -> Form:
 
 
 def _number(argument: ir.Value) -> int:
-    return ir.BlockArgument(argument).arg_number
+    return int(ir.BlockArgument(argument).arg_number)
 
 
 def number_of(total: Sum) -> int | None:

@@ -13,13 +13,24 @@ from gpubuild.engine.cpu.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, VIEWS
 # What a reinterpret_cast reaches need not be of what it was made from.
 _SAME_MEMORY = (VIEWS - {"memref.reinterpret_cast"}) | {"vector.type_cast", "memref.assume_alignment"}
 _SOURCES = frozenset({"memref.alloca", "memref.get_global", "gpu.dynamic_shared_memory"})
-_ASKS = frozenset({"memref.dim", "memref.extract_strided_metadata", "memref.extract_aligned_pointer_as_index"})
+_ASKS = frozenset(
+    {"memref.dim", "memref.extract_strided_metadata", "memref.extract_aligned_pointer_as_index"}
+)
 _NO_MEMORY = frozenset({"arith", "math", "index", "complex", "scf", "ub", "vector"})
 _HARMLESS = (
     ITEM_IDS
     | GROUP_IDS
     | GROUP_OPS
-    | {"gpu.return", "gpu.yield", "gpu.subgroup_id", "gpu.printf", "gpu.shuffle", "gpu.subgroup_reduce", "cf.assert", "memref.atomic_yield"}
+    | {
+        "gpu.return",
+        "gpu.yield",
+        "gpu.subgroup_id",
+        "gpu.printf",
+        "gpu.shuffle",
+        "gpu.subgroup_reduce",
+        "cf.assert",
+        "memref.atomic_yield",
+    }
 )
 DYNAMIC = "dynamic"  # the one dynamic workgroup memory
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TypeAlias
 
 from mlir import ir
 
 from gpubuild.engine.emit import Emitter
 
-Number = int | ir.Value
-Truth = bool | ir.Value
+Number: TypeAlias = "int | ir.Value"
+Truth: TypeAlias = "bool | ir.Value"
 _EQUAL, _LESS, _AT_MOST = 0, 2, 3  # arith.cmpi predicates, signed
 
 
@@ -79,18 +79,6 @@ class Numbers:
     def equal(self, a: Number, b: Number) -> Truth:
         """Whether ``a == b``."""
         return a == b if isinstance(a, int) and isinstance(b, int) else self._compare(_EQUAL, a, b)
-
-    def all(self, truths: Sequence[Truth]) -> Truth:
-        """Whether all hold."""
-        if any(t is False for t in truths):
-            return False
-        left = list(dict.fromkeys(t for t in truths if not isinstance(t, bool)))
-        if not left:
-            return True
-        result = left[0]
-        for truth in left[1:]:
-            result = self.emit.binary("arith.andi", result, truth)
-        return result
 
     def either(self, a: Truth, b: Truth) -> Truth:
         """Whether one of the two holds."""

@@ -16,7 +16,8 @@ from mlir import ir
 from gpubuild.engine.cpu.check_forms import Atom, Form, Forms, number_of, renamed, turns
 from gpubuild.engine.cpu.check_memory import Use
 from gpubuild.engine.cpu.check_numbers import Truth
-from gpubuild.engine.cpu.check_ranges import Range, Ranges, axis_of, constant
+from gpubuild.engine.cpu.check_range import Range, axis_of, constant
+from gpubuild.engine.cpu.check_ranges import Ranges
 
 _AXES = "xyz"
 _KINDS = {"thread_id": 0, "turn": 1, "block_id": 2}

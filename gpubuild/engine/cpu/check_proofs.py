@@ -102,7 +102,7 @@ class _Prover:
         self._extents: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
 
     def _all_inside(self, checked: bool) -> list[Truth]:
-        """What must hold for accesses to stay in their memrefs, as far as it can be told, if nobody checks."""
+        """What must hold for accesses to stay in their memrefs, where that can be told and nobody checks."""
         conditions: list[Truth] = []
         for use in (use for memory in self._found for use in memory.uses):
             if not checked:

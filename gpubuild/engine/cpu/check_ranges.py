@@ -11,12 +11,14 @@ must be true of arguments for that. What could take more has no range.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlir import ir
 
-from gpubuild.engine.cpu.check_numbers import Number, Numbers, Truth, same
+from gpubuild.engine.cpu.check_conditions import assume
+from gpubuild.engine.cpu.check_numbers import Numbers, same
+from gpubuild.engine.cpu.check_range import Facts, Range, axis_of, constant, constant_of, is_index
 from gpubuild.engine.emit import Emitter
 
 if TYPE_CHECKING:
@@ -24,29 +26,8 @@ if TYPE_CHECKING:
 
 _ARGUMENT_BITS = 30  # arguments and sizes beyond are left to the check of each access
 _MOST_BITS = 61
-_EQ, _SLT, _SLE, _SGT, _SGE, _ULT, _ULE, _UGT, _UGE = 0, 2, 3, 4, 5, 6, 7, 8, 9
-_NEGATED = {1: _EQ, _SLT: _SGE, _SLE: _SGT, _SGT: _SLE, _SGE: _SLT, _ULT: _UGE, _ULE: _UGT, _UGT: _ULE, _UGE: _ULT}
-_SWAPPED = {_SGT: _SLT, _SGE: _SLE, _UGT: _ULT, _UGE: _ULE}
 _SHIFT_LIMIT = 30
 _ARGUMENT_ATOMS = frozenset({"dim", "argument", "arith.index_cast", "arith.index_castui"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """``low`` to ``high``, both included, if all of ``given`` holds; both below ``2**bits`` in size."""
-
-    low: Number
-    high: Number
-    bits: int
-    given: tuple[Truth, ...] = ()
-
-
-@dataclass(slots=True, kw_only=True)
-class Facts:
-    """What is known of values where an access is, from the conditions around it."""
-
-    known: dict[ir.Value, Range] = field(default_factory=dict)
-    memo: dict[ir.Value, Range | None] = field(default_factory=dict)
 
 
 class Ranges:
@@ -72,7 +53,7 @@ class Ranges:
         if key not in self._facts:
             facts = Facts()
             for condition, branch in key:
-                self._assume(condition.operands[0], branch == 0, facts)
+                assume(self, condition.operands[0], branch == 0, facts)
             self._facts[key] = facts
         return self._facts[key]
 
@@ -215,7 +196,9 @@ class Ranges:
             return constant(known)
         if not self.is_argument(source) or not is_index(op.results[0]):
             return None
-        return self._leaf((op.name, source), lambda: self._emit.op(op.name, [source], [ir.IndexType.get()]).results[0])
+        return self._leaf(
+            (op.name, source), lambda: self._emit.op(op.name, [source], [ir.IndexType.get()]).results[0]
+        )
 
     def _identity(self, op: ir.Operation, facts: Facts) -> Range | None:
         name, axis = op.name.removeprefix("gpu."), axis_of(op)
@@ -322,99 +305,11 @@ class Ranges:
         low = n.most if op.name == "arith.maxsi" else n.least
         high = n.least if op.name == "arith.minsi" else n.most
         return Range(
-            low=low(a.low, b.low), high=high(a.high, b.high), bits=max(a.bits, b.bits), given=a.given + b.given
+            low=low(a.low, b.low),
+            high=high(a.high, b.high),
+            bits=max(a.bits, b.bits),
+            given=a.given + b.given,
         )
-
-    # ---- conditions ----
-
-    def _assume(self, condition: ir.Value, holds: bool, facts: Facts) -> None:
-        if isinstance(condition.owner, ir.Block):
-            return
-        op = condition.owner.operation
-        if op.name == ("arith.andi" if holds else "arith.ori"):
-            for part in op.operands:
-                self._assume(part, holds, facts)
-        elif op.name == "arith.xori" and constant_of(op.operands[1]) in (1, -1):
-            self._assume(op.operands[0], not holds, facts)
-        elif op.name == "arith.cmpi" and is_index(op.operands[0]):
-            predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-            a, b = op.operands
-            if not holds:
-                predicate = _NEGATED.get(predicate, -1)
-            if predicate in _SWAPPED:
-                predicate, a, b = _SWAPPED[predicate], b, a
-            self._compared(predicate, a, b, facts)
-
-    def _compared(self, predicate: int, a: ir.Value, b: ir.Value, facts: Facts) -> None:
-        left, right = self.of(a, facts), self.of(b, facts)
-        found: list[tuple[ir.Value, Range]] = []
-        n = self.numbers
-        gap = 1 if predicate in (_SLT, _ULT) else 0
-        if predicate == _EQ and left is not None and right is not None:
-            low, high = n.most(left.low, right.low), n.least(left.high, right.high)
-            for one, old in ((a, left), (b, right)):
-                given = (left.given + right.given) if constant_of(one) is None else old.given
-                found.append((one, replace(old, low=low, high=high, given=given, bits=max(left.bits, right.bits))))
-        elif predicate in (_ULT, _ULE) and right is not None:
-            # As unsigned numbers: the right one not being negative, the left one is not, either.
-            high = n.sub(right.high, gap)
-            given = (*right.given, n.at_most(0, right.low))
-            if left is None:
-                found.append((a, Range(low=0, high=high, bits=right.bits + 1, given=given)))
-            else:
-                low, high = n.most(left.low, 0), n.least(left.high, high)
-                bits = max(left.bits, right.bits + 1)
-                found.append((a, Range(low=low, high=high, bits=bits, given=left.given + given)))
-        elif predicate in (_SLT, _SLE) and left is not None and right is not None:
-            given, bits = left.given + right.given, max(left.bits, right.bits) + 1
-            high = n.least(left.high, n.sub(right.high, gap))
-            low = n.most(right.low, n.add(left.low, gap))
-            found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
-            found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
-        for value, range_ in found:
-            self._learn(value, range_, facts)
-        facts.memo.clear()
-
-    def _learn(self, value: ir.Value, range_: Range, facts: Facts) -> None:
-        """Of a value, and of what it is a constant more than."""
-        if constant_of(value) is not None:
-            return
-        facts.known[value] = range_
-        if isinstance(value.owner, ir.Block) or value.owner.operation.name not in {"arith.addi", "arith.subi"}:
-            return
-        op = value.owner.operation
-        more = constant_of(op.operands[1])
-        old = self.of(op.operands[0], facts) if more is not None else None
-        if more is None or old is None:
-            return
-        other = self.sum(range_, constant(-more if op.name == "arith.addi" else more))
-        n = self.numbers
-        low, high = n.most(old.low, other.low), n.least(old.high, other.high)
-        given = old.given + other.given
-        self._learn(op.operands[0], Range(low=low, high=high, bits=max(old.bits, other.bits), given=given), facts)
-
-
-def constant(value: int) -> Range:
-    """A range of one number."""
-    return Range(low=value, high=value, bits=value.bit_length())
-
-
-def constant_of(value: ir.Value) -> int | None:
-    """The number that an ``arith.constant`` gives, if ``value`` is one."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
-
-
-def axis_of(op: ir.Operation) -> str:
-    """``x``, ``y`` or ``z`` of an op that names a dimension."""
-    return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
-
-
-def is_index(value: ir.Value) -> bool:
-    """Whether it is of type index."""
-    return isinstance(value.type, ir.IndexType)
 
 
 def _not_negative(range_: Range) -> bool:

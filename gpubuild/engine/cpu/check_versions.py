@@ -18,7 +18,11 @@ PROVEN = "gpubuild.proven"  # on an access: the checks that it does not need
 def prove_kernels(module: ir.Operation, wanted: frozenset[Sanitize]) -> None:
     """Mark what need not be checked in the kernels of the gpu.module ``module``."""
     for kernel in list(operations(module.regions[0].blocks[0])):
-        if kernel.name == "gpu.func" and "gpu.kernel" in kernel.attributes and len(kernel.regions[0].blocks) == 1:
+        if (
+            kernel.name == "gpu.func"
+            and "gpu.kernel" in kernel.attributes
+            and len(kernel.regions[0].blocks) == 1
+        ):
             _prove(kernel, wanted)
 
 

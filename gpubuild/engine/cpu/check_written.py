@@ -11,7 +11,7 @@ from gpubuild.engine.cpu.check_forms import Atom, number_of
 from gpubuild.engine.cpu.check_memory import Memory, Use
 from gpubuild.engine.cpu.check_numbers import Truth, same
 from gpubuild.engine.cpu.check_owners import Owners, reach_with
-from gpubuild.engine.cpu.check_ranges import Range, constant, constant_of
+from gpubuild.engine.cpu.check_range import Range, constant, constant_of
 from gpubuild.engine.cpu.check_segments import MEETINGS
 from gpubuild.engine.cpu.uniformity import operations
 

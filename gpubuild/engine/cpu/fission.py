@@ -192,7 +192,7 @@ class _Fission:
                 self.flush(pending, emit)
                 pending = []
             elif is_meeting_mark(op):
-                self._flush(pending, emit)
+                self.flush(pending, emit)
                 pending = []
                 emit.copy(op)
             elif op in self.meets:

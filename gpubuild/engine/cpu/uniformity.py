@@ -133,7 +133,9 @@ def has_versions(function: ir.Operation) -> bool:
 
 def is_meeting_mark(op: ir.Operation) -> bool:
     """Whether ``op`` tells that the workgroup has passed a barrier, which is told once for all."""
-    return op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == layout.CHECK_MEET
+    if op.name != "func.call":
+        return False
+    return bool(ir.FlatSymbolRefAttr(op.attributes["callee"]).value == layout.CHECK_MEET)
 
 
 class Uniformity:

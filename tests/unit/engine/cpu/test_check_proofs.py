@@ -1,0 +1,121 @@
+"""Which checks are left in the copy of a kernel that runs where proofs hold, and in the other one.
+
+What the proofs must not hide is shown by programs that run: tests/e2e/checked_cases.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from mlir import ir
+
+from gpubuild.engine import mlir
+from gpubuild.engine.cpu import check, layout
+from gpubuild.engine.cpu.uniformity import VERSIONED, nested
+from gpubuild.engine.diagnostics import SourceText
+from gpubuild.model.sanitize import Sanitize
+
+WG = "memref<16x16xf32, #gpu.address_space<workgroup>>"
+HEAD = """
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c16 = arith.constant 16 : index
+      %tx = gpu.thread_id x
+      %ty = gpu.thread_id y
+      %x = gpu.global_id x
+      %y = gpu.global_id y
+      %one = arith.constant 1.0 : f32
+      %n = memref.dim %A, %c0 : memref<?x?xf32>
+"""
+TILES = f"""
+      scf.for %k = %c0 to %n step %c16 {{
+        %kx = arith.addi %k, %tx : index
+        %a = memref.load %A[%y, %kx] : memref<?x?xf32>
+        memref.store %a, %s[%ty, %tx] : {WG}
+        gpu.barrier
+        scf.for %j = %c0 to %c16 step %c1 {{
+          %v = memref.load %s[%j, %tx] : {WG}
+          memref.store %v, %B[%y, %x] : memref<?x?xf32>
+        }}
+        gpu.barrier
+      }}"""
+STENCIL = """
+      %x1 = arith.addi %x, %c1 : index
+      %last = arith.subi %n, %c1 : index
+      %in = arith.cmpi ult, %x1, %last : index
+      scf.if %in {
+        %x2 = arith.addi %x1, %c1 : index
+        %a = memref.load %A[%x, %c0] : memref<?x?xf32>
+        %b = memref.load %A[%x2, %c0] : memref<?x?xf32>
+        memref.store %b, %B[%x1, %y] : memref<?x?xf32>
+      }"""
+# The index comes from memory: of it nothing is known.
+INDIRECT = """
+      %i = memref.load %C[%x] : memref<?xindex>
+      %a = memref.load %A[%i, %c0] : memref<?x?xf32>
+      memref.store %a, %B[%y, %x] : memref<?x?xf32>"""
+NEIGHBOURS = f"""
+      memref.store %one, %s[%ty, %tx] : {WG}
+      %a = memref.load %s[%tx, %ty] : {WG}"""
+VIEW = """
+      %v = memref.reinterpret_cast %A to offset: [0], sizes: [64], strides: [1]
+        : memref<?x?xf32> to memref<64xf32>
+      memref.store %one, %v[%tx] : memref<64xf32>"""
+
+
+def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
+    """(accesses told of, dimensions looked at) of the copy with fewer checks, and of the whole one.
+
+    A kernel with one copy has one entry.
+    """
+    text = (
+        "module { gpu.module @m { gpu.func @k(%A: memref<?x?xf32>, %B: memref<?x?xf32>, %C: memref<?xindex>)"
+        f" workgroup(%s : {WG}) kernel {{{HEAD}{body}\n      gpu.return\n    }}\n  }}\n}}"
+    )
+    with mlir.context():
+        module = mlir.parse(text)
+        source = SourceText(text, "k.mlir")
+        checks = check.Checks(wanted=frozenset(kinds), source=source, names={})
+        gpu_module = mlir.gpu_modules(module)[0]
+        check.instrument(gpu_module, checks)
+        mlir.verify(module.operation, source=source)
+        branch = [op for op in nested(gpu_module) if VERSIONED in op.attributes]
+        copies = [list(region.blocks[0]) for region in branch[0].regions] if branch else [[gpu_module]]
+        return [_count(copy) for copy in copies]
+
+
+def _count(ops: list[ir.Operation]) -> tuple[int, int]:
+    inner = [op for top in ops for op in nested(top.operation) if op.name == "func.call"]
+    called = [ir.FlatSymbolRefAttr(op.attributes["callee"]).value for op in inner]
+    return called.count(layout.CHECK_ACCESS), called.count(layout.CHECK_BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("body", "fast", "whole"),
+    [(TILES, 0, 8), (STENCIL, 0, 6), (INDIRECT, 2, 5)],
+    ids=["tiles", "stencil", "indirect"],
+)
+def test_bounds_of_indices_with_a_range_are_left_out(body: str, fast: int, whole: int) -> None:
+    assert left(body, Sanitize.BOUNDS) == [(0, fast), (0, whole)]
+
+
+@pytest.mark.parametrize(
+    ("body", "fast", "whole"),
+    [(TILES, 0, 4), (STENCIL, 0, 3), (INDIRECT, 0, 3), (NEIGHBOURS, 2, 2)],
+    ids=["tiles", "stencil", "indirect", "neighbours"],
+)
+def test_memory_in_which_nobody_meets_is_left_out(body: str, fast: int, whole: int) -> None:
+    expected = [(fast, 0), (whole, 0)] if fast < whole else [(whole, 0)]
+    assert left(body, Sanitize.RACE) == expected
+
+
+def test_workgroup_memory_that_is_all_written_is_left_out() -> None:
+    assert left(TILES, Sanitize.UNINITIALIZED) == [(0, 0), (2, 0)]
+    assert left(NEIGHBOURS, Sanitize.UNINITIALIZED) == [(2, 0)]  # no barrier between the two
+
+
+def test_nothing_is_concluded_from_what_is_claimed() -> None:
+    assert left(VIEW, Sanitize.RACE) == [(1, 0)]
+
+
+def test_all_at_once() -> None:
+    assert left(TILES, *Sanitize) == [(0, 0), (4, 8)]
