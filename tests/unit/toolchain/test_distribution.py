@@ -152,3 +152,15 @@ def test_a_package_with_a_longer_name_is_another(tmp_path: Path, monkeypatch: py
     install(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     assert find_distribution("gpubuild", Memo(None), package="thing") is None
+
+
+def test_a_part_of_a_package_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def part(name: str) -> str:
+        found = find_distribution("gpubuild-probe", Memo(None), package="thing", part=name)
+        assert found is not None
+        return found.fingerprint
+
+    assert part("") == part("thing/") != part("thing/none")
