@@ -180,6 +180,17 @@ def test_an_export_is_linked_elsewhere(built: Built, shared_cache: dict[str, str
     assert run_on_cpu(built.folder / "out/app").out == "two_modules: OK (sum of squares 85000)\n"
 
 
+def test_clang_s_driver_links_it_too(built: Built, tmp_path: Path) -> None:
+    """As a build tool does whose compiler is clang, with one option (and where CUDA is)."""
+    cuda = TOOLS.find(CUDA)
+    options = ["--offload-link", *([f"--cuda-path={cuda.command[0]}"] if cuda else [])]
+    clang = Path(TOOLS.require(WRAPPER).command[0]).resolve().with_name("clang")
+    objects = [built.folder / "build/app/host.o", built.folder / "build/.gpubuild/runtime/libgpubuild_rt.a"]
+    libraries = ("-lm", "-ldl", "-lpthread")
+    subprocess.run([clang, *options, "-o", tmp_path / "app", *objects, *libraries], check=True)
+    assert run_on_cpu(tmp_path / "app").out == "two_modules: OK (sum of squares 85000)\n"
+
+
 def test_it_cannot_run_without_being_linked(built: Built, shared_cache: dict[str, str]) -> None:
     done = gpubuild("run", "--jit", "app", cwd=built.folder, env=shared_cache)
     assert done.code == 2
