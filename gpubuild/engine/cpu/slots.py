@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.cpu.item_loops import ItemLoops
+from gpubuild.engine.cpu.uniformity import VIEWS
 from gpubuild.engine.emit import Emitter
 
 
@@ -41,7 +42,9 @@ class Slots:
     def of(self, value: ir.Value) -> ir.Value:
         """The slot of one of the kernel's values, made when first asked for."""
         if value not in self._of:
-            self._of[value] = self.make(value.type)
+            if isinstance(value.type, ir.MemRefType) and not _outlives_work_item(value):
+                raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
+            self._of[value] = self._make(value.type, self._count)
         return self._of[value]
 
     def share(self, value: ir.Value, other: ir.Value) -> None:
@@ -53,8 +56,13 @@ class Slots:
 
         Raises ``CannotFissionError`` for what memory cannot hold.
         """
+        if isinstance(kind, ir.MemRefType):
+            raise CannotFissionError(f"a value of type {kind} is needed after a barrier")
+        return self._make(kind, count or self._count)
+
+    def _make(self, kind: ir.Type, count: int) -> ir.Value:
         space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-        memory = ir.MemRefType.get([count or self._count], _stored(kind), memory_space=space)
+        memory = ir.MemRefType.get([count], _stored(kind), memory_space=space)
         name = f"{self._prefix}.slot.{len(self.variables)}"
         attributes = {
             "sym_name": ir.StringAttr.get(name),
@@ -92,8 +100,21 @@ def _stored(kind: ir.Type) -> ir.Type:
         return ir.IntegerType.get_signless(8)
     scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
     text = str(scalar)
-    if text == "index" or text in {"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"}:
-        return kind
-    if isinstance(kind, ir.MemRefType):
+    if (
+        isinstance(kind, ir.MemRefType)
+        or text == "index"
+        or text in {"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"}
+    ):
         return kind
     raise CannotFissionError(f"a value of type {kind} is needed after a barrier")
+
+
+def _outlives_work_item(value: ir.Value) -> bool:
+    """Whether a memref is one of memory that is not private, which work-items use in turn."""
+    if isinstance(value.owner, ir.Block):
+        return bool(value.owner.owner.operation.name == "gpu.func")
+    op = value.owner.operation
+    if op.name == "arith.select":
+        return all(map(_outlives_work_item, list(op.operands)[1:]))
+    roots = ("memref.get_global", "gpu.dynamic_shared_memory")
+    return op.name in roots or (op.name in VIEWS and _outlives_work_item(op.operands[0]))
