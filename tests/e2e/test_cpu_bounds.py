@@ -77,6 +77,32 @@ def kernel(name: str, condition: str) -> str:
   }}"""
 
 
+TILE = "memref<8x9xf32, #gpu.address_space<workgroup>>"
+# Made for workgroups of 8 x 8; others must do, too.
+TILED = f"""
+  gpu.func @tiled(%a: memref<?xf32>, %out: memref<?xf32>) workgroup(%s : {TILE}) kernel {{
+    %one = arith.constant 1 : index
+    %x = gpu.thread_id x
+    %y = gpu.thread_id y
+    %bx = gpu.block_dim x
+    %by = gpu.block_dim y
+    %b = gpu.block_id x
+    %items = arith.muli %bx, %by : index
+    %first = arith.muli %b, %items : index
+    %row = arith.muli %y, %bx : index
+    %place = arith.addi %row, %x : index
+    %i = arith.addi %first, %place : index
+    %v = memref.load %a[%i] : memref<?xf32>
+    memref.store %v, %s[%y, %x] : {TILE}
+    gpu.barrier
+    %last = arith.subi %bx, %one : index
+    %other = arith.subi %last, %x : index
+    %w = memref.load %s[%y, %other] : {TILE}
+    %sum = arith.addf %v, %w : f32
+    memref.store %sum, %out[%i] : memref<?xf32>
+    gpu.return
+  }}
+"""
 VIEW = "memref<?xf32, strided<[?], offset: ?>>"
 # Whoever takes %a for another array than %b gives back 2x, for the same one 2x + 1.
 SHARING = f"""gpu.module @k {{
@@ -91,7 +117,7 @@ SHARING = f"""gpu.module @k {{
     memref.store %s, %c[%i] : memref<?xf32>
     gpu.return
   }}
-}}"""
+{TILED}}}"""
 
 
 @pytest.fixture(scope="module")
@@ -150,9 +176,23 @@ def test_arguments_may_share_memory(device: Device, sharing: Path) -> None:
         np.testing.assert_array_equal(result, 2 * x + same, err_msg=f"{a}, {b}")
 
 
+@pytest.mark.parametrize("block", [(8, 8), (8, 4), (4, 8), (1, 1), (8, 8, 1), (7, 3)])
+def test_workgroups_of_any_shape(device: Device, sharing: Path, block: tuple[int, ...]) -> None:
+    module = device.load(sharing)
+    items = int(np.prod(block))
+    values = np.arange(3 * items, dtype=np.float32) ** 2
+    for shared in (False, True):
+        a = values.copy()
+        out = a if shared else np.zeros_like(a)
+        module.launch("tiled", 3, block, a, out)
+        rows = values.reshape(-1, block[0])
+        np.testing.assert_array_equal(out, (rows + rows[:, ::-1]).ravel())
+
+
 def test_both_forms_are_compiled(sharing: Path) -> None:
     """Without overlap what is loaded again is known."""
     text = (sharing / "llvm").read_text()
+    assert "@gpubuild.run.1.apart(" in text
     bodies = [
         re.search(rf"define [^\n]*@gpubuild\.run\.0\.{form}\(.*?\n}}", text, re.DOTALL).group(0)
         for form in ("apart", "any")

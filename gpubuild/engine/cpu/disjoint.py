@@ -2,15 +2,20 @@
 
 Kernels may be launched with arguments that share memory, but hardly ever are. LLVM, which must expect it,
 would ask in front of each vectorised loop, each time; so it is asked once per launch and thread, for whole
-memrefs, and the kernel compiled twice: with ``noalias`` arguments for the usual case, and without.
+memrefs, and the kernel compiled twice: with ``noalias`` arguments for the usual case, and without. A kernel
+whose work-items fill a tile of workgroup memory, each the element with its number, is also compiled for
+workgroups of just that shape: then loops over work-items are vectors, and tiles stay in registers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
+from gpubuild.engine.cpu.exchange import is_id
+from gpubuild.engine.cpu.layout import MAX_BLOCK
 from gpubuild.engine.cpu.uniformity import VIEWS, nested, operations
 
 _LOADS = frozenset({"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload"})
@@ -49,6 +54,7 @@ class Parameters:
 
     count: int
     memrefs: tuple[MemrefParameter, ...]
+    block: tuple[int, int, int] | None = None  # the likely size of a workgroup, if it is worth knowing
 
 
 def separable_parameters(module: ir.Operation) -> dict[str, Parameters]:
@@ -71,7 +77,8 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
     arguments = list(entry.arguments)[: len(inputs)]
     reached = {a: _reached(a) for a in arguments if isinstance(a.type, ir.MemRefType)}
     written = {a: any(op.name not in _LOADS for op in users) for a, users in reached.items()}
-    if not _meet_in_a_block(reached):
+    block = _likely_block(kernel, inside)
+    if block is None and not _meet_in_a_block(reached):
         return None
     count, memrefs = 0, []
     for argument in arguments:
@@ -102,7 +109,7 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
             )
         )
         count += 3 + 2 * kind.rank
-    return Parameters(count=count, memrefs=tuple(memrefs))
+    return Parameters(count=count, memrefs=tuple(memrefs), block=block)
 
 
 def _reached(value: ir.Value) -> set[ir.Operation]:
@@ -131,6 +138,34 @@ def _meet_in_a_block(reached: dict[ir.Value, set[ir.Operation]]) -> bool:
     return any(used[block] - {argument} for block, some in stored.items() for argument in some)
 
 
+def _likely_block(kernel: ir.Operation, inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
+    """The shape of a tile of workgroup memory that is stored to at [y, x] of the work-item."""
+    if "known_block_size" in kernel.attributes:
+        return None
+    for op in inside:
+        if (
+            op.name != "memref.store"
+            or len(op.operands) != 4
+            or not all(map(_is_thread, op.operands[2:], "yx"))
+        ):
+            continue
+        kind = ir.MemRefType(op.operands[1].type)
+        if "workgroup" not in str(kind.memory_space) or not kind.has_static_shape:
+            continue
+        height, width = kind.shape
+        width -= width == height + 1  # a column that nobody uses spreads the rows over banks
+        if width * height <= MAX_BLOCK:
+            return width, height, 1
+    return None
+
+
+def _is_thread(value: ir.Value, axis: str) -> bool:
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    return op.name == "gpu.thread_id" and is_id(op, axis)
+
+
 def _element_bytes(kind: ir.Type) -> int | None:
     if isinstance(kind, ir.VectorType):
         items = 1
@@ -146,7 +181,10 @@ def _element_bytes(kind: ir.Type) -> int | None:
 
 
 def test_of(parameters: Parameters, *, yes: str, no: str) -> str:
-    """LLVM IR that branches to ``yes`` if no memref overlaps one that is written; reads ``%arg<number>``."""
+    """LLVM IR that branches to ``yes`` if no memref overlaps one that is written, and the workgroup fits.
+
+    It reads ``%arg<number>`` and ``%n<axis>``, the size of the workgroup.
+    """
     lines: list[str] = []
     for number, memref in enumerate(parameters.memrefs):
         lines += _range(number, memref)
@@ -161,6 +199,9 @@ def test_of(parameters: Parameters, *, yes: str, no: str) -> str:
                     f"{name} = or i1 {name}.below, {name}.above",
                 ]
                 tests.append(name)
+    for axis, extent in zip("xyz", parameters.block or (), strict=False):
+        lines.append(f"%fits.{axis} = icmp eq i32 %n{axis}, {extent}")
+        tests.append(f"%fits.{axis}")
     last = "true"
     for number, name in enumerate(tests):
         lines.append(f"%all.{number} = and i1 {last}, {name}")

@@ -167,6 +167,8 @@ def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
     scope, place = text.scope(f"gpubuild choice {kernel.facts.name}")
     loads, _ = _parameters(kernel, "%params")
     params = _load("ptr", layout.LAUNCH_PARAMS, "params")
+    for i, axis in enumerate(_AXES if memrefs.block else ""):
+        params += _load("i32", layout.LAUNCH_BLOCK_DIM + 4 * i, f"n{axis}")
     test = disjoint.test_of(memrefs, yes="apart", no="any")
     calls = "".join(
         f"{way}:\n  call void {name}.{way}({_RUN_PARAMETERS}){place}\n  ret void\n"
@@ -188,7 +190,7 @@ def _run_entry(name: str, kernel: Kernel, text: _Text, *, apart: Parameters | No
     head = f"  %item = alloca [{layout.ITEM_BYTES} x i8], align 16\n"
     extents = {}
     for i, axis in enumerate(_AXES):
-        required = kernel.facts.required_block[i]
+        required = apart.block[i] if apart and apart.block else kernel.facts.required_block[i]
         if required:
             # The runtime refuses any other size, and constants let LLVM unroll and strength-reduce.
             extents[axis] = str(required)
