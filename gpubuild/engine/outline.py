@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import mlir, transform_schedule
+from gpubuild.engine import kernel_check, mlir, transform_schedule
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.module_index import describe_module
@@ -52,6 +52,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 mlir.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
             mlir.verify(source.module, source=source.lines)
             _refuse_nested_modules(source)
+            kernel_check.refuse_impossible(source.module, source.lines)
         with io.stage("split"):
             _split(source, io)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -15,7 +16,10 @@ from e2e.test_cpu_kernels import KERNELS as BARRIER_KERNELS
 
 WG = "#gpu.address_space<workgroup>"
 SHAPES = [(1,), (7,), (32,), (64, 2), (8, 4, 2)]
-KERNELS = 50  # large ones; test_random_kernels has many small ones
+KERNELS = int(
+    os.environ.get("GPUBUILD_TEST_STRUCTURED", "50")
+)  # large ones; test_random_kernels has many small ones
+SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
 PER_MODULE = 25
 GRID = 3
 RNG = np.random.default_rng(11)
@@ -38,7 +42,7 @@ def device(tmp_path_factory, request) -> Device:
 def random_kernels(tmp_path_factory) -> list[tuple[Path, dict[str, StructuredKernel]]]:
     """Modules of random kernels, compiled once."""
     modules = []
-    for first in range(0, KERNELS, PER_MODULE):
+    for first in range(SEED, SEED + KERNELS, PER_MODULE):
         kernels = {f"k{i}": StructuredKernel(i, f"k{i}") for i in range(first, first + PER_MODULE)}
         text = "gpu.module @k {\n" + "".join(k.text for k in kernels.values()) + "}\n"
         level = 3 if first % 100 == 0 else 1  # the pass is the same; LLVM takes most of the time

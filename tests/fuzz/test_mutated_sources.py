@@ -3,6 +3,7 @@
 A worker process takes a hundred mutants, one after the other, which costs half of what a process for
 each step costs. What ends or stops a worker is put through the executor again, as a build would do it.
 GPUBUILD_TEST_MUTANTS (default 400; CI sets more) sets how many; the seed is fixed, so a failure repeats.
+GPUBUILD_TEST_SEED (default 1000) is another one for a longer search.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from gpubuild.toolchain.find import Toolchain
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "examples").glob("*/*.mlir"))
 MUTANTS = int(os.environ.get("GPUBUILD_TEST_MUTANTS", "400"))
+SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "1000"))
 BATCH = 200
 WORKERS = 2
 
@@ -128,7 +130,7 @@ def build(task: Task, executor: LocalExecutor, tools: dict[str, tuple[str, ...]]
 def test_mutants(
     batch: int, executor: LocalExecutor, tools: dict[str, tuple[str, ...]], tmp_path: Path
 ) -> None:
-    chance = random.Random(1000 + batch)
+    chance = random.Random(SEED + batch)
     tasks: list[Task] = []
     for number in range(min(BATCH, MUTANTS - batch * BATCH)):
         source = tmp_path / f"m{number}.mlir"

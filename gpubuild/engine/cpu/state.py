@@ -98,6 +98,7 @@ def _file_position(op: ir.Operation) -> str:
     return f"{location.file}:{location.line}"
 
 
+_VENDOR_DIALECTS = frozenset({"nvgpu", "nvvm"})
 _NAMED_DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "memref", "math", "vector", "affine", "linalg"})
 
 
@@ -106,7 +107,11 @@ def written_ops(module: ir.Operation) -> dict[str, str]:
     names: dict[str, str] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.partition(".")[0] in _NAMED_DIALECTS:
+        dialect = op.name.partition(".")[0]
+        if dialect in _NAMED_DIALECTS:
+            # A transform puts all that it makes of one op in one place; a vendor's op is what matters there.
+            if dialect in _VENDOR_DIALECTS:
+                names[str(op.location)] = op.name
             names.setdefault(str(op.location), op.name)
         return ir.WalkResult.ADVANCE
 

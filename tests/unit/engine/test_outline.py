@@ -284,3 +284,21 @@ def test_source_that_is_not_utf8(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_no_mistake() -> None:
     assert outline_source("\ufeff// nothing\n")["index.json"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("llvm.func @g(i32) attributes {gpu.kernel}", "kernel @g has no body"),
+        (
+            "llvm.func @g(%x: f32) -> f32 attributes {nvvm.kernel} { llvm.return %x : f32 }",
+            "kernel @g returns a value, and no launch could take it",
+        ),
+    ],
+)
+def test_kernels_that_cannot_be_launched(function: str, message: str) -> None:
+    """Upstream takes both; code generators end the process or complain about code nobody wrote."""
+    with pytest.raises(StepError) as caught:
+        outline_source(f"gpu.module @k {{\n  {function}\n}}\n", name="k.mlir")
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.message, diagnostic.location) == (message, Location(file="k.mlir", line=2, column=3))
