@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -18,11 +19,13 @@ from unit.engine.test_offload import llvm_tool
 from gpubuild.model.params import LinkParams
 from gpubuild.model.step import StepKind
 from gpubuild.settings import Settings
-from gpubuild.toolchain.clang import CUDA, WRAPPER
+from gpubuild.toolchain.clang import CUDA, WRAPPER, cuda_files, find_wrapper
 from gpubuild.toolchain.find import Toolchain
 
 FAKES = ROOT / "tests/unit/runtime/fakes"
-TOOLS = Toolchain(Settings.from_environ())
+SETTINGS = Settings.from_environ()
+HAS_WRAPPER = find_wrapper(SETTINGS.clang_linker_wrapper, SETTINGS.search_path)[0] is not None
+HAS_CUDA = all(file.exists() for file in cuda_files(SETTINGS.cuda_path))
 PROJECT = """\
 version: 1
 targets: {sm_90: {}, gfx90a: {}, cpu: {}}
@@ -38,8 +41,14 @@ module attributes {gpu.container_module} {
 """
 
 pytestmark = pytest.mark.skipif(
-    TOOLS.find(WRAPPER) is None, reason="no clang-linker-wrapper-22 (Debian: clang-tools-22, lld-22)"
+    not HAS_WRAPPER, reason="no clang-linker-wrapper-22 (Debian: clang-tools-22, lld-22)"
 )
+
+
+@functools.cache
+def toolchain() -> Toolchain:
+    """What it finds it digests, so not while tests are collected."""
+    return Toolchain(SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
     folder = tmp_path_factory.mktemp("clang")
     shutil.copy(ROOT / "examples/two_modules/two_modules.mlir", folder)
     (folder / "more.mlir").write_text(MORE)
-    targets = "gfx90a, cpu" if TOOLS.find(CUDA) is None else "sm_90, gfx90a, cpu"
+    targets = "sm_90, gfx90a, cpu" if HAS_CUDA else "gfx90a, cpu"
     (folder / "targets.yaml").write_text(PROJECT.replace("TARGETS", targets))
     return Built(folder, gpubuild("build", "--keep-going", cwd=folder, env=shared_cache))
 
@@ -123,7 +132,7 @@ def test_amd_s_image_is_linked_of_both_modules_and_arrives(built: Built, tmp_pat
     assert re.findall(r"\.symbol: +(\w+)\.kd", notes) == ["pattern", "sum_of_squares"]
 
 
-@pytest.mark.skipif(TOOLS.find(CUDA) is None, reason="no nvlink and fatbinary of CUDA (CUDA_PATH)")
+@pytest.mark.skipif(not HAS_CUDA, reason="no nvlink and fatbinary of CUDA (CUDA_PATH)")
 def test_nvidia_s_fat_binary_arrives(built: Built, tmp_path: Path) -> None:
     calls, trace = run_on_fake(built.program, fake_driver(tmp_path / "cuda", "cuda", "libcuda.so.1"), "9.0")
     assert "image sm_90 of target sm_90 (fatbin, " in trace
@@ -157,9 +166,8 @@ def test_kernels_of_one_name_are_an_error_that_says_so(built: Built) -> None:
 
 
 def test_it_is_linked_the_same_everywhere(built: Built, tmp_path: Path) -> None:
-    tools = {name: TOOLS.require(name).command for name in ("cc", WRAPPER)}
-    if (cuda := TOOLS.find(CUDA)) is not None:
-        tools[CUDA] = cuda.command
+    names = ("cc", WRAPPER, *((CUDA,) if HAS_CUDA else ()))
+    tools = {name: toolchain().require(name).command for name in names}
     inputs: dict[str, bytes | str | Path] = {
         "object.0": (built.folder / "build/app/host.o").read_bytes(),
         "runtime": (built.folder / "build/.gpubuild/runtime/libgpubuild_rt.a").read_bytes(),
@@ -173,18 +181,16 @@ def test_it_is_linked_the_same_everywhere(built: Built, tmp_path: Path) -> None:
 def test_an_export_is_linked_elsewhere(built: Built, shared_cache: dict[str, str]) -> None:
     made = gpubuild("export", "app", "-o", "out", cwd=built.folder, env=shared_cache)
     assert made.code == 0, made.err
-    environment = {**os.environ, "CLANG_LINKER_WRAPPER": TOOLS.require(WRAPPER).command[0]}
-    if (cuda := TOOLS.find(CUDA)) is not None:
-        environment["CUDA_PATH"] = cuda.command[0]
+    environment = {**os.environ, "CLANG_LINKER_WRAPPER": toolchain().require(WRAPPER).command[0]}
     subprocess.run(["sh", built.folder / "out/link.sh"], check=True, env=environment)
     assert run_on_cpu(built.folder / "out/app").out == "two_modules: OK (sum of squares 85000)\n"
 
 
 def test_clang_s_driver_links_it_too(built: Built, tmp_path: Path) -> None:
     """As a build tool does whose compiler is clang, with one option (and where CUDA is)."""
-    cuda = TOOLS.find(CUDA)
-    options = ["--offload-link", *([f"--cuda-path={cuda.command[0]}"] if cuda else [])]
-    clang = Path(TOOLS.require(WRAPPER).command[0]).resolve().with_name("clang")
+    cuda = [f"--cuda-path={toolchain().require(CUDA).command[0]}"] if HAS_CUDA else []
+    options = ["--offload-link", *cuda]
+    clang = Path(toolchain().require(WRAPPER).command[0]).resolve().with_name("clang")
     objects = [built.folder / "build/app/host.o", built.folder / "build/.gpubuild/runtime/libgpubuild_rt.a"]
     libraries = ("-lm", "-ldl", "-lpthread")
     subprocess.run([clang, *options, "-o", tmp_path / "app", *objects, *libraries], check=True)
