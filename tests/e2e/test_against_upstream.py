@@ -127,7 +127,7 @@ def run(tool: str, *arguments: str, text: str) -> str:
 
 
 def upstream_llvm(text: str, params: CompileParams) -> str:
-    lowered = run("mlir-opt", f"--pass-pipeline={lowering.pipeline(params)}", text=text)
+    lowered = run("mlir-opt", f"--pass-pipeline={params.passes or lowering.pipeline(params)}", text=text)
     # mlir-translate takes what is in a builtin.module.
     head = re.search(r"^  gpu\.module @\w+ .*\{$", lowered, re.M)
     assert head is not None
@@ -152,6 +152,32 @@ def test_llvm_ir(group: str, chip: str) -> None:
         params = compile_params(chip)
         ours = in_child(lowering.lower_text, text, params).llvm
         assert code(ours) == code(upstream_llvm(text, params))
+
+
+@pytest.mark.parametrize(
+    ("chip", "convert"),
+    [
+        ("sm_90", "convert-gpu-to-nvvm{index-bitwidth=32 use-bare-ptr-memref-call-conv=1}"),
+        ("gfx90a", "convert-gpu-to-rocdl{chipset=gfx90a index-bitwidth=32 use-bare-ptr-memref-call-conv=1}"),
+    ],
+)
+def test_llvm_ir_of_a_user_s_passes(chip: str, convert: str) -> None:
+    """``passes:`` stand in place of ours, so that no rewrite is made either."""
+    passes = f"builtin.module(gpu.module({convert},reconcile-unrealized-casts))"
+    text = """gpu.module @k {
+      gpu.func @f(%m: memref<64xf32>, %x: f32) kernel {
+        %t = gpu.thread_id x
+        %b = gpu.block_id x
+        %i = arith.addi %t, %b : index
+        %v = memref.load %m[%i] : memref<64xf32>
+        %w = arith.mulf %v, %x : f32
+        memref.store %w, %m[%i] : memref<64xf32>
+        gpu.return
+      }
+    }"""
+    params = compile_params(chip, passes=passes)
+    ours = in_child(lowering.lower_text, text, params).llvm
+    assert "mul" in ours and code(ours) == code(upstream_llvm(text, params))
 
 
 def our_ptx(text: str, params: CompileParams) -> str:
