@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpubuild.inspection.inspection import Inspection, Kernel, Object
-from gpubuild.inspection.occupancy import WORKGROUP, estimate
+from gpubuild.inspection.occupancy import WORKGROUP, estimate, why_unknown
 
 _HEAD = (
     "module",
@@ -44,6 +44,10 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
             for cell, width, head in zip(row, widths, _HEAD, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
+    items = [item for module in inspection.modules for item in module.objects]
+    measured = [item for item in items if any(kernel.registers for kernel in item.kernels)]
+    reasons = dict.fromkeys(why_unknown(item.chip) for item in measured)
+    lines += [f"no occ: {reason}" for reason in reasons if reason]
     return "\n".join(lines)
 
 

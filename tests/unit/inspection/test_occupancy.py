@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from gpubuild.inspection.occupancy import estimate
+from gpubuild.inspection import occupancy
+from gpubuild.inspection.occupancy import estimate, why_unknown
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,9 @@ from gpubuild.inspection.occupancy import estimate
         ("sm_86", 32, 0, 1024, 67, "workgroups"),  # one of 32 warps, of 48
         ("sm_90a", 168, 0, 128, 19, "registers"),
         ("sm_60", 32, 0, 32, 50, "workgroups"),  # 32 workgroups of one warp
+        ("sm_87", 32, 0, 64, 67, "workgroups"),  # 16 workgroups of two warps, of 48
+        ("sm_120a", 32, 48 * 1024, 256, 33, "shared"),  # 2 workgroups of 49 KiB in 100
+        ("gfx950", 32, 32 * 1024, 256, 62, "shared"),  # 5 workgroups of 4 waves in 160 KiB, of 32 waves
         # gfx90a: 8 waves at up to 64 registers, 4 at 128, 2 at 256, 1 at 512.
         ("gfx90a", 64, 0, 64, 100, ""),
         ("gfx90a:sramecc+:xnack-", 65, 0, 64, 88, "registers"),
@@ -51,3 +57,33 @@ def test_more_registers_or_memory_never_help() -> None:
         by_memory = [estimate(chip, 16, n * 512).percent for n in range(96)]
         assert by_registers == sorted(by_registers, reverse=True)
         assert by_memory == sorted(by_memory, reverse=True)
+
+
+def test_every_amd_chip_against_llvm() -> None:
+    """LLVM writes the waves per SIMD of a kernel with so many vector registers into its assembly."""
+    binding = pytest.importorskip("llvmlite.binding")
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    counts = (8, 24, 25, 48, 49, 64, 65, 84, 96, 97, 128, 129, 168, 200)
+    kernels = "".join(
+        f"define amdgpu_kernel void @k{n}() #0 {{\n"
+        f'  call void asm sideeffect "; ", "~{{v{n - 1}}}"()\n  ret void\n}}\n'
+        for n in counts
+    )
+    text = f'{kernels}attributes #0 = {{ "amdgpu-flat-work-group-size"="1,32" }}\n'
+    target = binding.Target.from_triple("amdgcn-amd-amdhsa")
+    for chip, machine in occupancy._AMD.items():
+        compiler = target.create_target_machine(cpu=chip, opt=1)
+        compiler.set_asm_verbosity(True)
+        assembly = compiler.emit_assembly(binding.parse_assembly(text))
+        waves = [int(found) for found in re.findall(r"; Occupancy: (\d+)", assembly)]
+        ours = [round(estimate(chip, n, 0, machine.wave).percent * machine.waves / 100) for n in counts]
+        assert ours == waves, chip
+
+
+def test_why_there_is_none() -> None:
+    assert why_unknown("sm_121").endswith("has no column for sm_121")
+    assert why_unknown("gfx9-4-generic") == "gfx9-4-generic stands for several chips"
+    assert why_unknown("gfx1250:xnack+") == "gfx1250 has limits that are not known here"
+    for chip in (None, "x86-64-v3", "sm_90a", "gfx90a:sramecc+"):
+        assert why_unknown(chip) == ""
