@@ -104,7 +104,7 @@ def test_each_block_of_commands_runs_or_says_why_not(page: Page) -> None:
 def commands_in_text(page: Page) -> set[str]:
     """Spans of code such as `gpubuild cache gc --max-size 2GiB`, outside blocks."""
     text = re.sub(r"^(```+).*?^\1$", "", page.path.read_text(), flags=re.M | re.S)
-    return set(re.findall(r"`(gpubuild [a-z][^`]*)`", text))
+    return {" ".join(found.split()) for found in re.findall(r"`(gpubuild\s+[a-z][^`]*)`", text)}
 
 
 def test_commands_in_text_have_a_parser() -> None:
