@@ -82,14 +82,19 @@ def check_chip(kind: Kind, chip: str, features: str = "", *, triple: str = "") -
         _check_ptx(chip, features)
 
 
-def ptx_features(chip: str, features: str = "") -> str:
-    """``features`` with a PTX version: the user's, or the oldest that serves the chip and ours.
+def ptx_asked(features: str) -> int:
+    """The PTX version that ``features`` name, times ten; 0 when they name none."""
+    return max((int(match[1]) for match in _PTX_FEATURE.finditer(features)), default=0)
+
+
+def ptx_features(chip: str, features: str = "", *, needed: int = 0) -> str:
+    """``features`` with a PTX version: the user's, or the oldest that serves the chip, ours and ``needed``.
 
     Old PTX is preferred because a driver reads any PTX up to its own version.
     """
     if _PTX_FEATURE.search(features):
         return features
-    version = f"+ptx{max(_PTX_MINIMUM[chip], PTX_PREFERRED)}"
+    version = f"+ptx{max(_PTX_MINIMUM[chip], PTX_PREFERRED, needed)}"
     return f"{features},{version}" if features else version
 
 

@@ -10,11 +10,13 @@ from importlib import resources
 from llvmlite import binding
 
 from gpubuild.engine import llvm
+from gpubuild.engine.chips import ptx_features
 from gpubuild.engine.info import KernelInfo
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.lowering import Lowered, lower
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
+from gpubuild.model.target import Kind
 
 _LIBRARY_ROLE = "lib."
 _WORKGROUP_MEMORY = "addrspace(3)"  # both GPU back ends; its size is settled at launch
@@ -55,6 +57,8 @@ def lower_module(build: DeviceBuild) -> None:
     build.lowered = lower(build.params, build.io)
     build.module = llvm.parse_assembly(build.lowered.llvm, llvm.new_context(), name="translated LLVM IR")
     params = build.params
+    if params.kind is Kind.NVVM:
+        build.features = ptx_features(params.chip, params.features, needed=build.lowered.ptx)
     build.machine = llvm.target_machine(params.triple, params.chip, build.features, params.opt_level)
     llvm.set_target(build.module, build.machine)
 

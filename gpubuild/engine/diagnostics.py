@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 UNNAMED_BUFFER = "-"  # what MLIR calls text that was parsed from memory
 _OP_DUMP = "see current operation"  # the op printed generically; the source line says it better
+_NOT_LEGALIZED = re.compile(r"failed to legalize operation '([\w.]+)'")
 _SEVERITIES = {"ERROR": "error", "WARNING": "warning", "NOTE": "note", "REMARK": "remark"}
 
 
@@ -60,11 +62,27 @@ def from_mlir(infos: Iterable[ir.DiagnosticInfo], source: SourceText) -> tuple[D
 def _convert(info: ir.DiagnosticInfo, source: SourceText) -> Diagnostic:
     location, line = locate(info.location, source)
     return Diagnostic(
-        message=info.message.strip(),
+        message=_explained(info.message.strip(), [note.message for note in info.notes]),
         severity=_SEVERITIES.get(getattr(info.severity, "name", ""), "error"),
         location=location,
         source_line=line,
         notes=tuple(_convert(note, source) for note in info.notes if not note.message.startswith(_OP_DUMP)),
+    )
+
+
+def _explained(message: str, notes: Sequence[str]) -> str:
+    """What a failed conversion says, with the types that it failed on and without its own terms."""
+    match = _NOT_LEGALIZED.match(message)
+    if match is None:
+        return message
+    dump = next((note for note in notes if note.startswith(_OP_DUMP)), "")
+    # A function's dump ends with its own type, which is none; what it takes is an attribute.
+    types = re.search(r"function_type = (.+?)[,}]", dump) or re.search(
+        r" : (\([^{}]*\) -> .+)$", dump.strip()
+    )
+    of = f" of type {types[1]}" if types else ""
+    return (
+        f"'{match[1]}'{of} cannot be lowered for this target: no conversion knows it, or not with these types"
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import chips, mlir, rewrite
+from gpubuild.engine import chips, mlir, nvidia_ops, rewrite
+from gpubuild.engine.assert_places import restore_places
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.io import StepIO
@@ -52,6 +53,7 @@ class Lowered:
     llvm: str
     kernels: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    ptx: int = 0  # the version that NVIDIA's instructions in it need, times ten; 0: any
 
 
 def lower(params: CompileParams, io: StepIO) -> Lowered:
@@ -79,9 +81,11 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
     with mlir.context():
         source = SourceText(text, f"@{params.module} (canonical text)")
         module = mlir.parse(text)
+        restore_places(module.operation)
         kernels = _only_module(module, params)
         warnings: list[str] = []
         _check_dialect(kernels, params)
+        ptx = nvidia_ops.ptx_needed(kernels) if params.kind is Kind.NVVM else 0
         if params.passes:
             mlir.run_passes(module, params.passes, source=source)
         else:
@@ -104,6 +108,7 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
             llvm=mlir.translate(kernels, target=params.target or params.chip, source=source),
             kernels=names,
             warnings=tuple(warnings),
+            ptx=ptx,
         )
 
 
@@ -132,8 +137,7 @@ def _convert(module: ir.Module, params: CompileParams, source: SourceText) -> No
     try:
         mlir.run_passes(module, pipeline(params, nvgpu_loops=_carries_nvgpu(module)), source=source)
     except StepError as error:
-        # Upstream's conversions know what a chip lacks; a user of many targets must know which chip.
-        error.message = f"target {params.target or params.chip} cannot compile this module: {error.message}"
+        mlir.blame_pass(error, params.target or params.chip)
         raise
 
 
@@ -191,6 +195,7 @@ def _machine(params: CompileParams) -> rewrite.Machine:
         fast_math=params.fast_math,
         name=params.target or params.chip,
         chip=params.chip if params.kind is Kind.NVVM else "",
+        ptx=chips.ptx_asked(params.features) if params.kind is Kind.NVVM else 0,
     )
 
 

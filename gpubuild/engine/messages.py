@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.emit import Emitter
 
 ASSERTION_FAILED = "gpubuild_assertion_failed"  # in assert_message.ll and assert_silent.ll
@@ -52,7 +53,9 @@ def expand_assert(op: ir.Operation) -> None:
     failed = emit.binary("arith.xori", op.operands[0], true)
     branch = emit.op("scf.if", [failed], [], regions=2)
     inside = emit.inside(branch.regions[0].blocks.append())
-    format_ = _escape(f"{_function_name(op)}: assertion failed: {op.attributes['msg'].value}")
+    found = file_position(op.location)
+    where = ":".join(map(str, found)) + ": " if found and found[0] != UNNAMED_BUFFER else ""
+    format_ = _escape(f"{where}{_function_name(op)}: assertion failed: {op.attributes['msg'].value}")
     text = f"{format_}, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
     pointer, length = _string(op, inside, text)
     inside.op("llvm.call", [pointer, length], [], _call_attributes(ASSERTION_FAILED))

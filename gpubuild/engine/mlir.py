@@ -25,6 +25,11 @@ _TRANSLATABLE_OPS = frozenset({"builtin.module", "gpu.module", "gpu.binary", "gp
 _CAST = "builtin.unrealized_conversion_cast"
 _CAST_MESSAGE = "no conversion from"
 _MAX_LISTED_OPS = 10
+_A_PASS_FAILED = "a compiler pass failed"  # noqa: S105 - no password
+_LEAVE_OUT = (
+    "rewrite the kernel without it, leave this target out for the module, "
+    "or lower it with passes of your own (`passes:` in targets.yaml)"
+)
 _spare: list[ir.Context] = []
 _kept: list[ir.Context] = []
 
@@ -96,8 +101,19 @@ def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = 
             f"cannot parse the pass pipeline: {_one_line(error)}",
             hint=f"the pipeline is: {pipeline}",
         ) from error
-    with _diagnosed("a compiler pass failed", source or SourceText()):
+    with _diagnosed(_A_PASS_FAILED, source or SourceText()):
         manager.run(module.operation)
+
+
+def blame_pass(error: StepError, target: str) -> None:
+    """Say in ``error`` of a pass that it is about ``target``, and what the user can do.
+
+    Upstream's conversions know what a chip lacks; a user of many targets must know which chip.
+    """
+    if not error.message.startswith(_A_PASS_FAILED):
+        return
+    error.message = f"target {target} cannot compile this module: {error.message}"
+    error.hint = error.hint or _LEAVE_OUT
 
 
 def verify(op: ir.Operation, *, source: SourceText | None = None) -> None:
@@ -149,8 +165,7 @@ def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText
         raise StepError(
             f"{where} cannot lower {names}",
             diagnostics=found,
-            hint="rewrite the kernel without it, leave this target out for the module, "
-            "or lower it with passes of your own (`passes:` in targets.yaml)",
+            hint=_LEAVE_OUT,
         )
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gpubuild.engine import libdevice, llvm, relocatable
-from gpubuild.engine.chips import check_chip, ptx_features
+from gpubuild.engine.chips import check_chip
 from gpubuild.engine.device import (
     DeviceBuild,
     Stage,
@@ -41,10 +41,9 @@ def run(params: CompileParams, io: StepIO) -> None:
 
 
 def check_target(build: DeviceBuild) -> None:
-    """Stage: refuse names that LLVM would only warn about; settle the PTX version."""
+    """Stage: refuse names that LLVM would only warn about."""
     params = build.params
     check_chip(params.kind, params.chip, params.features)
-    build.features = ptx_features(params.chip, params.features)
 
 
 def link_libraries(build: DeviceBuild) -> None:

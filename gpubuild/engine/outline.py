@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine import kernel_check, mlir, transform_schedule
+from gpubuild.engine.assert_places import keep_places
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.module_index import describe_module
@@ -69,6 +70,7 @@ def _split(source: _Source, io: StepIO) -> None:
     for number, kernels in enumerate(mlir.gpu_modules(module)):
         entries.append(describe_module(kernels, number))
         alone = _wrapped(kernels, inherited)
+        keep_places(alone.operation)
         io.write(f"located.{number}.mlir", mlir.located_text(alone))
         io.write(f"module.{number}.mlir", mlir.canonical_text(alone))
         _replace_by_placeholder(kernels)

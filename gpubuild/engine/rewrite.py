@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import bf16_tensor_cores, exchange, expand, messages, nvidia_ops, vector_memory
+from gpubuild.engine import bf16_tensor_cores, exchange, expand, messages, nvidia_ops, refusals, vector_memory
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.patterns import apply_patterns
@@ -52,6 +52,7 @@ class Machine:
     fast_math: bool = False
     name: str = ""
     chip: str = ""  # of NVIDIA; some instructions are in some of them only
+    ptx: int = 0  # the PTX version that the user asks for, such as 78; 0: any
 
 
 def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = None) -> None:
@@ -122,7 +123,9 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
     dialect = op.name.partition(".")[0]
     if vendor := _FOREIGN_DIALECTS[machine.kind].get(dialect):
         return f"'{op.name}' is an instruction of {vendor} GPUs"
-    if machine.chip and (reason := nvidia_ops.chip_refusal(op, machine.chip)):
+    if machine.chip and (reason := nvidia_ops.chip_refusal(op, machine.chip, machine.ptx)):
+        return reason
+    if reason := refusals.refusal(op, machine.kind):
         return reason
     if op.name == "gpu.printf":
         return messages.printf_refusal(op)
@@ -174,12 +177,13 @@ def _subgroup_broadcast(op: ir.Operation, machine: Machine) -> None:
 
 
 def _all_reduce(op: ir.Operation, _: Machine) -> None:
-    """Reduce narrow values as 32-bit ones: upstream exchanges nothing narrower."""
+    """Reduce narrow values as 32-bit ones, those between as 64-bit ones: upstream exchanges no others."""
     kind = op.operands[0].type
     bits = _width(kind) if _is_float(kind) else ir.IntegerType(kind).width
-    if bits >= _WORD_BITS:
+    whole = _WORD_BITS if bits <= _WORD_BITS else 2 * _WORD_BITS
+    if bits >= whole:
         return
-    wide = ir.F32Type.get() if _is_float(kind) else ir.IntegerType.get_signless(_WORD_BITS)
+    wide = ir.F32Type.get() if _is_float(kind) else ir.IntegerType.get_signless(whole)
     name = str(op.attributes["op"]) if "op" in op.attributes else ""
     widen = "arith.extf" if _is_float(kind) else "arith.extsi" if "si>" in name else "arith.extui"
     narrow = "arith.truncf" if _is_float(kind) else "arith.trunci"
@@ -307,6 +311,12 @@ def _assert(op: ir.Operation, machine: Machine) -> None:
         messages.expand_assert(op)
 
 
+def _kernel(op: ir.Operation, machine: Machine) -> None:
+    nvidia_ops.pass_descriptors_as_pointers(op)
+    if machine.kind is Kind.NVVM:
+        nvidia_ops.widen_parameters(op)
+
+
 def _atomic(op: ir.Operation, _: Machine) -> None:
     loop = expand.expand_atomic_product(op)
     if loop is not None:
@@ -334,7 +344,7 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "gpu.all_reduce": _all_reduce,
     "gpu.warp_execute_on_lane_0": _execute_on_first_lane,
     "gpu.subgroup_mma_elementwise": _matrix_elementwise,
-    "gpu.func": lambda op, _: nvidia_ops.pass_descriptors_as_pointers(op),
+    "gpu.func": _kernel,
     "memref.generic_atomic_rmw": _atomic_region,
     "memref.atomic_rmw": _atomic,
     "memref.copy": lambda op, _: expand.expand_copy(op),

@@ -120,7 +120,7 @@ struct gb_cpu_services {
                       uint32_t lane, uint32_t clamp);
     int (*print)(gb_cpu_item *item, const char *format, ...);
     void (*assert_fail)(gb_cpu_item *item, const char *message, const char *file, uint32_t line,
-                        const char *function);
+                        uint32_t column);
     uint64_t (*time_ns)(void);
     /* Checked kernels only. Indices in one dimension that are out of bounds if not all of
      * first, first + step, …, first + (count - 1) * step are below size. */

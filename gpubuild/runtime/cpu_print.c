@@ -18,8 +18,7 @@ int gb_cpu_print(gb_cpu_item *item, const char *format, ...) {
 }
 
 void gb_cpu_assert_fail(gb_cpu_item *item, const char *message, const char *file, uint32_t line,
-                        const char *function) {
-    (void)function; /* MLIR does not know it; the kernel's name says more */
+                        uint32_t column) {
     const gb_cpu_kernel *kernel = item->kernel;
     const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
     const uint32_t *block = item->block_id;
@@ -28,8 +27,8 @@ void gb_cpu_assert_fail(gb_cpu_item *item, const char *message, const char *file
         gb_fatal(&where, "assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", message, block[0],
                  block[1], block[2], id[0], id[1], id[2]);
     }
-    gb_fatal(&where, "%s:%u: assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", file, line,
-             message, block[0], block[1], block[2], id[0], id[1], id[2]);
+    gb_fatal(&where, "%s:%u:%u: assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", file, line,
+             column, message, block[0], block[1], block[2], id[0], id[1], id[2]);
 }
 
 void gb_cpu_diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes) {

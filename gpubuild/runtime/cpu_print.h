@@ -9,7 +9,7 @@ int gb_cpu_print(gb_cpu_item *item, const char *format, ...);
 
 /* cf.assert: ends the program with the message, kernel, workgroup and work-item. */
 void gb_cpu_assert_fail(gb_cpu_item *item, const char *message, const char *file, uint32_t line,
-                        const char *function);
+                        uint32_t column);
 
 /* A clock that never goes back, in nanoseconds. */
 void gb_cpu_diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes);

@@ -98,8 +98,7 @@ UNSELECTABLE = """\
 module attributes {gpu.container_module} {
   gpu.module @saxpy_kernels {
     llvm.func @bad(%to: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {
-      %0 = llvm.call_intrinsic "llvm.amdgcn.s.getpc"() : () -> i64
-      llvm.store %0, %to : i64, !llvm.ptr
+      llvm.call_intrinsic "llvm.nvvm.griddepcontrol.wait"() : () -> ()
       llvm.return
     }
   }

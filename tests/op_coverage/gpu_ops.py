@@ -396,6 +396,25 @@ def _all_reduce() -> None:
                 block=80,
             )
         )
+    large = integers(np.int64, -(2**46), 2**46, 80)
+    PROGRAMS.append(
+        Program(
+            name="gpu_all_reduce_i48",
+            op="gpu.all_reduce minsi i48, a parameter of type i24",
+            body="""%x = memref.load %in[%t] : memref<?xi64>
+    %e = arith.extsi %least : i24 to i64
+    %y = arith.maxsi %x, %e : i64
+    %z = arith.trunci %y : i64 to i48
+    %r = gpu.all_reduce minsi %z uniform {} : (i48) -> (i48)
+    %w = arith.extsi %r : i48 to i64
+    memref.store %w, %out[%t] : memref<?xi64>""",
+            args={"in": large, "least": np.int32(-(2**23) + 5), "out": np.zeros(80, np.int64)},
+            expect={"out": np.full(80, max(large.min(), -(2**23) + 5))},
+            types={"least": "i24"},
+            block=80,
+            breaks=("reduce minsi", "reduce minui"),
+        )
+    )
     values = reduction_input("i32", "add", 72).reshape(1, 72)
     PROGRAMS.append(
         Program(

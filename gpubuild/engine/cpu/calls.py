@@ -10,6 +10,7 @@ from mlir import ir
 from gpubuild.engine.cpu import check_calls, layout
 from gpubuild.engine.cpu.builder import Builder, replace
 from gpubuild.engine.cpu.state import FunctionState
+from gpubuild.engine.diagnostics import file_position
 
 _FENCES = frozenset({"nvvm.membar", "nvvm.fence.sc.cluster", "nvvm.fence.proxy", "nvvm.fence.mbarrier.init"})
 _NOTHING_TO_DO = frozenset({"nvvm.nanosleep", "nvvm.prefetch", "nvvm.setmaxregister", "nvvm.griddepcontrol"})
@@ -128,9 +129,11 @@ def _members(structure: str) -> list[str]:
 
 
 def _assert(op: ir.Operation, function: FunctionState) -> None:
-    message, file, line, name, _ = list(op.operands)
+    message, file, line, _, _ = list(op.operands)
     build = Builder(op)
-    build.service(layout.SERVICE_ASSERT_FAIL, "", [function.item, message, file, line, name])
+    found = file_position(op.location)
+    column = build.constant(found[2] if found else 0)
+    build.service(layout.SERVICE_ASSERT_FAIL, "", [function.item, message, file, line, column])
     replace(op)
 
 

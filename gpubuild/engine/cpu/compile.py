@@ -10,6 +10,7 @@ from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine import libdevice, llvm, mlir, relocatable, rewrite
+from gpubuild.engine.assert_places import restore_places
 from gpubuild.engine.chips import NATIVE, check_chip
 from gpubuild.engine.cpu import check, half, layout, mathlib
 from gpubuild.engine.cpu.allocations import hoist_allocations
@@ -96,6 +97,7 @@ def lower(build: CpuBuild) -> None:
         try:
             lower_text(io.text("located"), build.params)
         except StepError as located:
+            mlir.blame_pass(located, build.params.target or build.params.chip)
             raise located from plain
         raise
 
@@ -108,6 +110,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         fissions = Fissions()
         separable: dict[str, Parameters] = {}
         module = mlir.parse(text)
+        restore_places(module.operation)
         names = written_ops(module.operation)
         checks = check.Checks(wanted=frozenset(params.sanitize), source=source, names=names)
         if params.passes and params.sanitize:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from unit.engine.device_steps import compile_module, kernel, rocm_libraries
+from unit.engine.device_steps import compile_module, kernel, outline_source, rocm_libraries
 
 from gpubuild.errors import StepError
 
@@ -49,6 +49,21 @@ def test_amd_assertions_stop_without_rocm_too_and_warn_of_the_missing_message() 
     assert built.asm.count("s_trap 2") >= 1
     (warning,) = built.ran.result.result.warnings
     assert "without their message" in warning and "rocm-device-libs" in warning
+
+
+def test_assertions_say_where_they_stand_in_the_file() -> None:
+    """The place is in the canonical text, which has no other: a move of the assertion compiles anew."""
+    source = kernel(ASSERT).replace("cf.assert", "// a comment\n   cf.assert")
+    outlined = outline_source(source, name="dir/user.mlir")
+    text = outlined["module.0.mlir"]
+    assert 'gpubuild.place = "dir/user.mlir:6:4"' in text and "loc(" not in text
+    below = source.replace("gpu.return", "// another comment\ngpu.return")
+    assert outline_source(below, name="dir/user.mlir")["module.0.mlir"] == text
+    built = compile_module(text, "sm_60", opt_level=0)
+    assert re.search(r"i32 6[,)]", built.llvm)
+    assert b"dir/user.mlir\0" in built.object
+    with_message = compile_module(text, "gfx90a", extra=rocm_libraries(), opt_level=0)
+    assert b"dir/user.mlir:6:4: k: f: assertion failed: 100%% in range" in with_message.object
 
 
 def test_printf_of_integers_without_a_format_is_refused() -> None:

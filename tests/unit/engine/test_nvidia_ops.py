@@ -30,6 +30,9 @@ MMA = "%d = nvgpu.mma.sync (%l, %r, %s) {{mmaShape = {shape}}} : ({l}, {r}, {s})
         ("sm_80", "nvvm.cluster.arrive", "needs sm_90 or later; sm_80 does not have it"),
         ("sm_75", "nvvm.cp.async.commit.group", "needs sm_80 or later"),
         ("sm_75", "nvvm.cp.async.bulk.commit.group", "needs sm_90 or later"),
+        ("sm_60", "%r = nvvm.match.sync any %n, %n : i32 -> i32", "needs sm_70 or later"),
+        ("sm_60", "nvvm.nanosleep %n", "needs sm_70 or later"),
+        ("sm_90", "%r = nvvm.redux.sync fmin %x, %n : f32 -> f32", "needs sm_100a"),
     ],
 )
 def test_chips_that_lack_an_instruction_are_told_which_have_it(chip: str, body: str, reason: str) -> None:
@@ -38,6 +41,17 @@ def test_chips_that_lack_an_instruction_are_told_which_have_it(chip: str, body: 
         compile_module(kernel(body), chip, target="mine")
     assert "target mine cannot compile" in caught.value.message
     assert reason in caught.value.diagnostics[0].message
+
+
+def test_instructions_get_the_ptx_version_they_are_in() -> None:
+    """LLVM ended the process on `elect.sync` for a plain sm_90, whose own PTX 7.8 lacks it."""
+    elect = "%e = nvvm.elect.sync -> i1\n%r = arith.select %e, %x, %x : f32\nnvvm.fence.mbarrier.init"
+    assert ".version 8.0" in compile_module(kernel(elect), "sm_90").asm
+    assert ".version 8.4" in compile_module(kernel(elect), "sm_90", features="+ptx84").asm
+    assert ".version 7.8" in compile_module(kernel("nvvm.cluster.arrive"), "sm_90").asm
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel(elect), "sm_90", features="+ptx78")
+    assert "needs PTX 8.0, and `features` of the target say 7.8" in caught.value.diagnostics[0].message
 
 
 @pytest.mark.parametrize(

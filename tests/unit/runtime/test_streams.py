@@ -77,7 +77,7 @@ gb_cpu_image gpubuild_cpu_image;
 static void fail(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
     (void)first; (void)last; (void)shared; (void)dynamic;
     gb_cpu_item item = {.kernel = l->kernel};
-    gpubuild_cpu_image.services->assert_fail(&item, "as it must", "k.c", 1, "fail");
+    gpubuild_cpu_image.services->assert_fail(&item, "as it must", "k.c", 1, 7);
 }
 static const uint64_t bytes[] = {8};
 static const gb_cpu_kernel kernels[] = {
@@ -208,7 +208,7 @@ def test_a_failure_beside_the_host_ends_the_program(runtime: Runtime, image: byt
     """
     done = runtime.run(BEGIN + script, image, device="cpu")
     assert done.code == 1
-    assert "assertion failed: as it must" in done.err
+    assert "k.c:1:7: assertion failed: as it must" in done.err
     assert "kernel: fail" in done.err
 
 

@@ -1,0 +1,155 @@
+"""Refusals: ops and types in kernels that upstream's passes or LLVM would fail on without saying why.
+
+Some would end the process, others come out as an error about an op that the user never wrote. Each
+answer here says what it is about and why; the place is added by who asks (rewrite.prepare).
+"""
+
+from __future__ import annotations
+
+import re
+
+from mlir import ir
+
+from gpubuild.model.target import Kind
+
+# Dialects whose ops become calls or instructions that kernels do not have; who has them.
+_ELSEWHERE = {
+    "amx": "x86 CPUs, which kernels do not use",
+    "arm_neon": "Arm CPUs, which kernels do not use",
+    "arm_sme": "Arm CPUs, which kernels do not use",
+    "arm_sve": "Arm CPUs, which kernels do not use",
+    "mpi": "host code",
+    "x86vector": "x86 CPUs, which kernels do not use",
+    "xegpu": "Intel GPUs",
+    "xevm": "Intel GPUs",
+}
+_HOST_OPS = frozenset(
+    {
+        "gpu.alloc",
+        "gpu.dealloc",
+        "gpu.host_register",
+        "gpu.host_unregister",
+        "gpu.launch_func",
+        "gpu.memcpy",
+        "gpu.memset",
+        "gpu.set_default_device",
+        "gpu.wait",
+    }
+)
+# First words of intrinsics' names, after `llvm.`, and the kinds of target that have them.
+_INTRINSICS = {
+    "aarch64": (None, "Arm CPUs"), "amdgcn": (Kind.ROCDL, "AMD GPUs"), "arm": (None, "Arm CPUs"),
+    "nvvm": (Kind.NVVM, "NVIDIA GPUs"), "r600": (Kind.ROCDL, "AMD GPUs"), "x86": (None, "x86 CPUs"),
+}  # fmt: skip
+_ATOMIC_BITS = (8, 16, 32, 64)
+_WIDE_FLOATS = frozenset({"f80", "f128"})
+_PARAMETER_CLASSES = (
+    ir.ComplexType, ir.FloatType, ir.IndexType, ir.IntegerType, ir.MemRefType, ir.UnrankedMemRefType,
+    ir.VectorType,
+)  # fmt: skip
+_NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
+_PRIVATE = "#gpu.address_space<private>"
+_AMD_SPACES = range(10)
+_FUNCTIONS = frozenset({"gpu.func", "func.func"})
+
+
+def refusal(op: ir.Operation, kind: Kind) -> str:
+    """Why ``op`` cannot be compiled for a target of ``kind``, or an empty string."""
+    name = op.name
+    if who := _ELSEWHERE.get(name.partition(".")[0]):
+        return f"'{name}' is an operation of {who}"
+    if name in _HOST_OPS:
+        return f"'{name}' is an operation of host code; kernels cannot do it"
+    if name == "vector.print":
+        return "'vector.print' calls functions that only host code has; use gpu.printf"
+    if name == "llvm.call_intrinsic" and (reason := _intrinsic_refusal(op, kind)):
+        return reason
+    if name in {"memref.atomic_rmw", "memref.generic_atomic_rmw"} and (reason := _atomic_refusal(op)):
+        return reason
+    if name == "vector.vscale":
+        return f"'{name}' asks for a length that no target has; use vectors of fixed length"
+    if name == "gpu.all_reduce" and kind is not Kind.ROCDL and (reason := _reduction_refusal(op)):
+        return reason
+    if name == "memref.global" and kind is Kind.ROCDL and _PRIVATE in str(op.attributes["type"]):
+        return f"'{name}' in private memory, which AMD GPUs have no variables in; use memref.alloca"
+    if name in _FUNCTIONS:
+        return _function_refusal(op, kind)
+    for value in op.results:  # operands are results of others, or come into a function
+        if reason := _type_refusal(value.type, kind):
+            return f"'{name}' of {value.type}, {reason}"
+    return ""
+
+
+def _function_refusal(op: ir.Operation, kind: Kind) -> str:
+    is_kernel = "gpu.kernel" in op.attributes or "kernel" in op.attributes
+    types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+    for number, given in enumerate(types, 1):
+        if is_kernel and not isinstance(given, _PARAMETER_CLASSES) and _NO_PARAMETERS.match(str(given)):
+            return (
+                f"parameter {number} of the kernel is of type {given}, which a launch cannot pass; "
+                "pass memory (memref) or numbers"
+            )
+        if reason := _type_refusal(given, kind):
+            return f"parameter {number} is of type {given}, {reason}"
+    return ""
+
+
+def _type_refusal(given: ir.Type, kind: Kind) -> str:
+    if isinstance(given, ir.VectorType):
+        if ir.VectorType(given).scalable:
+            return "whose length no target knows; use a vector of fixed length"
+        return ""
+    if isinstance(given, ir.MemRefType):
+        return _memory_refusal(ir.MemRefType(given), kind)
+    if type(given) is ir.Type and str(given) in _WIDE_FLOATS and kind is not Kind.CPU:
+        return "which GPUs have no arithmetic for"
+    return ""
+
+
+def _memory_refusal(memory: ir.MemRefType, kind: Kind) -> str:
+    layout = memory.layout
+    if not isinstance(layout, ir.StridedLayoutAttr):
+        try:
+            memory.get_strides_and_offset()
+        except RuntimeError:
+            return "whose layout has no strides; write the element's place as an index of a plain memref"
+    space = memory.memory_space
+    if space is None:
+        return ""
+    if not isinstance(space, ir.IntegerAttr):
+        strange = isinstance(space, ir.StringAttr | ir.DictAttr | ir.ArrayAttr)
+        return "whose memory space is no #gpu.address_space and no number" if strange else ""
+    if kind is Kind.ROCDL and ir.IntegerAttr(space).value not in _AMD_SPACES:
+        return "whose memory space AMD GPUs do not have (they have 0 to 9)"
+    return ""
+
+
+def _intrinsic_refusal(op: ir.Operation, kind: Kind) -> str:
+    name = ir.StringAttr(op.attributes["intrin"]).value
+    owner, who = _INTRINSICS.get(name.removeprefix("llvm.").partition(".")[0], (kind, ""))
+    return "" if owner is kind else f"intrinsic {name!r} is an instruction of {who}"
+
+
+def _atomic_refusal(op: ir.Operation) -> str:
+    element = op.results[0].type
+    if isinstance(element, ir.IntegerType):
+        bits = ir.IntegerType(element).width
+    elif isinstance(element, ir.FloatType):
+        bits = ir.FloatType(element).width
+        if bits == _ATOMIC_BITS[0] and op.name == "memref.atomic_rmw":
+            return f"'{op.name}' of {element}: use memref.generic_atomic_rmw, which does it in integers"
+    else:
+        return ""
+    if bits in _ATOMIC_BITS:
+        return ""
+    return f"'{op.name}' of {element}: targets have atomic operations of 8, 16, 32 and 64 bits"
+
+
+def _reduction_refusal(op: ir.Operation) -> str:
+    element = op.operands[0].type
+    if isinstance(element, ir.IntegerType) and ir.IntegerType(element).width > _ATOMIC_BITS[-1]:
+        return (
+            f"'{op.name}' of {element}: it is done for at most 64 bits; gpu.subgroup_reduce takes wider "
+            "integers, whose results then go through workgroup memory"
+        )
+    return ""

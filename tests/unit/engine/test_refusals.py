@@ -1,0 +1,122 @@
+"""What kernels cannot have is refused at its place, with a reason, before a pass or LLVM fails on it."""
+
+import re
+
+import pytest
+from e2e import cpu_harness
+from unit.engine.device_steps import compile_module, in_child, kernel
+
+from gpubuild.engine import mlir
+from gpubuild.errors import StepError
+
+ALL = ("sm_90", "gfx90a", "cpu")
+GPUS = ("sm_90", "gfx90a")
+I128 = "%w = arith.extui %n : i32 to i128\n%r = gpu.all_reduce add %w uniform {} : (i128) -> (i128)"
+CASES = [
+    ("gpu.wait", ALL, "'gpu.wait' is an operation of host code; kernels cannot do it"),
+    ("gpu.memset %a, %x : memref<?xf32>, f32", ALL, "'gpu.memset' is an operation of host code"),
+    ("vector.print %x : f32", ALL, "use gpu.printf"),
+    ("%q = amx.tile_zero : !amx.tile<16x16xf32>", ALL, "is an operation of x86 CPUs"),
+    ("%0 = mpi.init : !mpi.retval", ALL, "'mpi.init' is an operation of host code"),
+    (
+        "%v = vector.broadcast %x : f32 to vector<[4]xf32>",
+        ALL,
+        "vector<[4]xf32>, whose length no target knows",
+    ),
+    ("%v = vector.vscale", ALL, "a length that no target has"),
+    ('%r = llvm.call_intrinsic "llvm.x86.rdtsc"() : () -> i64', ALL, "is an instruction of x86 CPUs"),
+    (I128, ("sm_90", "cpu"), "'gpu.all_reduce' of i128: it is done for at most 64 bits"),
+]
+PARAMETERS = [
+    (
+        "%t: tensor<4xf32>",
+        "",
+        ALL,
+        "parameter 6 of the kernel is of type tensor<4xf32>, which a launch cannot",
+    ),
+    ("%t: !gpu.async.token", "", ALL, "of type !gpu.async.token, which a launch cannot pass"),
+    ("%t: f80", "", GPUS, "parameter 6 is of type f80, which GPUs have no arithmetic for"),
+    ("%t: memref<4xf32, affine_map<(d0) -> (d0 floordiv 2)>>", "", ALL, "whose layout has no strides"),
+    ('%t: memref<4xf32, "here">', "", ALL, "whose memory space is no #gpu.address_space and no number"),
+    ("%t: memref<4xf32, 77>", "", ("gfx90a",), "whose memory space AMD GPUs do not have"),
+    (
+        "%t: memref<?xi24>, %v: i24",
+        "%r = memref.atomic_rmw addi %v, %t[%i] : (i24, memref<?xi24>) -> i24",
+        ALL,
+        "'memref.atomic_rmw' of i24: targets have atomic operations of 8, 16, 32 and 64 bits",
+    ),
+    (
+        "%t: memref<?xi128>",
+        "%r = memref.generic_atomic_rmw %t[%i] : memref<?xi128> {\n"
+        "^bb0(%o: i128):\nmemref.atomic_yield %o : i128 }",
+        ALL,
+        "'memref.generic_atomic_rmw' of i128",
+    ),
+    (
+        "%t: memref<?xf8E4M3FN>, %v: f8E4M3FN",
+        "%r = memref.atomic_rmw addf %v, %t[%i] : (f8E4M3FN, memref<?xf8E4M3FN>) -> f8E4M3FN",
+        ALL,
+        "use memref.generic_atomic_rmw",
+    ),
+]
+
+
+def located(text: str) -> str:
+    with mlir.context():
+        return mlir.located_text(mlir.parse(text, source_name="user.mlir").operation)
+
+
+def refused(text: str, target: str, folder) -> StepError:
+    with pytest.raises(StepError) as caught:
+        if target == "cpu":
+            in_child(cpu_harness.compile_module, text, folder)
+        else:
+            compile_module(text, target, located=in_child(located, text))
+    return caught.value
+
+
+@pytest.mark.parametrize("target", ALL)
+def test_says_what_and_why_at_the_place(tmp_path, target: str) -> None:
+    cases = [(body, "", targets, reason) for body, targets, reason in CASES]
+    cases += [(body, given, targets, reason) for given, body, targets, reason in PARAMETERS]
+    functions, reasons = [], []
+    for number, (body, arguments, targets, reason) in enumerate(cases):
+        if target in targets:
+            one = kernel(body, arguments=arguments).replace("@f(", f"@f{number}(")
+            functions.append(one[one.index("gpu.func") : one.rindex("}")])
+            reasons.append(reason)
+    error = refused("gpu.module @k {\n" + "".join(functions) + "}", target, tmp_path)
+    assert error.message == f"target {target} cannot compile this module"
+    assert error.hint
+    places = [d.location for d in error.diagnostics]
+    assert all(place and place.file == "user.mlir" and place.line for place in places)
+    for reason in reasons:
+        assert any(reason in d.message for d in error.diagnostics), reason
+
+
+def test_what_a_pass_refuses_is_told_with_types_target_and_advice(tmp_path) -> None:
+    body = "%r = amdgpu.ext_packed_fp8 %v[0] : vector<4xf8E4M3FNUZ> to f32\n"
+    body += "memref.store %r, %a[%i] : memref<?xf32>"
+    text = kernel(body, arguments="%v: vector<4xf8E4M3FNUZ>")
+    error = refused(text, "gfx90a", tmp_path)
+    assert error.message.startswith("target gfx90a cannot compile this module: ")
+    assert "`passes:`" in error.hint
+    (said,) = (d for d in error.diagnostics if "amdgpu.ext_packed_fp8" in d.message)
+    assert "'amdgpu.ext_packed_fp8' of type (vector<4xf8E4M3FNUZ>) -> f32 cannot be lowered" in said.message
+    assert str(said.location) == "user.mlir:4:6"
+
+
+def test_integers_that_ptx_has_no_types_for_are_parameters_of_nvidia_kernels() -> None:
+    """ptxas stopped at `.u24`: "Parsing error". Bits that the host did not write count for nothing."""
+    stores = [
+        f"%w{width} = arith.extui %v{width} : i{width} to i64\n%p{width} = arith.constant {width} : index\n"
+        f"memref.store %w{width}, %b[%p{width}] : memref<?xi64>"
+        for width in (7, 24, 48)
+    ]
+    built = compile_module(
+        kernel("\n".join(stores), arguments="%b: memref<?xi64>, %v7: i7, %v24: i24, %v48: i48"), "sm_60"
+    )
+    types = re.findall(r"\.param \.(u\d+)", built.asm)
+    assert types[-3:] == ["u8", "u32", "u64"]
+    for mask in (", 127;", ", 16777215;", ", 32, 16;"):
+        assert mask in built.asm
