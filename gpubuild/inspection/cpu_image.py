@@ -9,12 +9,12 @@ from gpubuild.inspection.inspection import Kernel
 from gpubuild.model.sanitize import Sanitize
 
 SYMBOL = "gpubuild_cpu_image"
-ABI = 4
+ABI = 5
 TIERS = ("loop", "fibers", "fission")
 
 _MAGIC = 0x55504342
 _IMAGE = struct.Struct("<IIQQQQ")  # magic, abi, services, module, kernels, kernel count
-_KERNEL = struct.Struct("<QQQIIQQQ3IIQ")  # name, run, item, tier, flags, shared bytes, …, slot bytes
+_KERNEL = struct.Struct("<QQQIIQQQ3IIQQQ")  # name, run, item, tier, flags, shared bytes, …, slot bytes, work
 _MOST_KERNELS = 1 << 16
 
 

@@ -64,9 +64,10 @@ static unsigned saved_state(void) {
     return low;
 }
 
-enum where { L1C, L1D, L7B, L7C, L7D, L71A, X1C, X1D, X8B, XSAVE1A };
-enum state { ANY = 0, YMM = 0x6, ZMM = 0xe6 };
+enum where { L1C, L1D, L7B, L7C, L7D, L71A, L71D, L14B, L19B, L1E1A, L24B, X1C, X1D, X8B, XSAVE1A };
+enum state { ANY = 0, YMM = 0x6, ZMM = 0xe6, TILES = 0x60000, APX = 0x80000 };
 
+/* All that LLVM names when it is asked what a machine has: `chip: native` lists those. */
 static const struct {
     const char *name;
     enum where where;
@@ -90,7 +91,20 @@ static const struct {
     {"avx512bf16", L71A, 5, ZMM}, {"sahf", X1C, 0, ANY}, {"lzcnt", X1C, 5, ANY}, {"sse4a", X1C, 6, ANY},
     {"prfchw", X1C, 8, ANY}, {"xop", X1C, 11, YMM}, {"fma4", X1C, 16, YMM}, {"tbm", X1C, 21, ANY},
     {"mwaitx", X1C, 29, ANY}, {"64bit", X1D, 29, ANY}, {"clzero", X8B, 0, ANY}, {"wbnoinvd", X8B, 9, ANY},
-    {"xsaveopt", XSAVE1A, 0, ANY}, {"xsavec", XSAVE1A, 1, ANY}, {"xsaves", XSAVE1A, 3, ANY},
+    {"crc32", L1C, 20, ANY}, {"sgx", L7B, 2, ANY}, {"rtm", L7B, 11, ANY}, {"waitpkg", L7C, 5, ANY},
+    {"kl", L7C, 23, ANY}, {"cldemote", L7C, 25, ANY}, {"movdiri", L7C, 27, ANY}, {"movdir64b", L7C, 28, ANY},
+    {"enqcmd", L7C, 29, ANY}, {"uintr", L7D, 5, ANY}, {"serialize", L7D, 14, ANY}, {"tsxldtrk", L7D, 16, ANY},
+    {"pconfig", L7D, 18, ANY}, {"amx-bf16", L7D, 22, TILES}, {"amx-tile", L7D, 24, TILES},
+    {"amx-int8", L7D, 25, TILES}, {"sha512", L71A, 0, YMM}, {"sm3", L71A, 1, YMM}, {"sm4", L71A, 2, YMM},
+    {"raoint", L71A, 3, ANY}, {"cmpccxadd", L71A, 7, ANY}, {"amx-fp16", L71A, 21, TILES}, {"hreset", L71A, 22, ANY},
+    {"avxifma", L71A, 23, YMM}, {"movrs", L71A, 31, ANY}, {"avxvnniint8", L71D, 4, YMM},
+    {"avxneconvert", L71D, 5, YMM}, {"amx-complex", L71D, 8, TILES}, {"avxvnniint16", L71D, 10, YMM},
+    {"prefetchi", L71D, 14, ANY}, {"usermsr", L71D, 15, ANY}, {"ptwrite", L14B, 4, ANY}, {"widekl", L19B, 2, ANY},
+    {"amx-fp8", L1E1A, 4, TILES}, {"amx-tf32", L1E1A, 6, TILES}, {"amx-avx512", L1E1A, 7, TILES},
+    {"amx-movrs", L1E1A, 8, TILES}, {"avx10.1", L71D, 19, ZMM}, {"avx10.2", L24B, 1, ZMM}, /* of a version number */
+    {"egpr", L71D, 21, APX}, {"ndd", L71D, 21, APX}, {"ccmp", L71D, 21, APX}, {"cf", L71D, 21, APX},
+    {"nf", L71D, 21, APX}, {"ppx", L71D, 21, APX}, {"push2pop2", L71D, 21, APX}, {"zu", L71D, 21, APX},
+    {"lwp", X1C, 15, ANY}, {"rdpru", X8B, 4, ANY}, {"xsaveopt", XSAVE1A, 0, ANY}, {"xsavec", XSAVE1A, 1, ANY}, {"xsaves", XSAVE1A, 3, ANY},
 };
 
 static unsigned word(enum where where) {
@@ -107,6 +121,16 @@ static unsigned word(enum where where) {
         return cpuid(7, 0).d;
     case L71A:
         return cpuid(7, 1).a;
+    case L71D:
+        return cpuid(7, 1).d;
+    case L14B:
+        return cpuid(0x14, 0).b;
+    case L19B:
+        return cpuid(0x19, 0).b;
+    case L1E1A:
+        return cpuid(0x1e, 1).a;
+    case L24B:
+        return cpuid(0x24, 0).b;
     case X1C:
         return cpuid(0x80000001u, 0).c;
     case X1D:

@@ -19,6 +19,7 @@ from gpubuild.engine.cpu.disjoint import Parameters, separable_parameters
 from gpubuild.engine.cpu.fission import Fissions, fission_kernels
 from gpubuild.engine.cpu.image import Kernel, chip_mark, image_text
 from gpubuild.engine.cpu.state import ModuleState, written_ops
+from gpubuild.engine.cpu.work import Work, kernel_work
 from gpubuild.engine.device import user_libraries
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.info import KernelInfo, info_json
@@ -109,6 +110,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         source = SourceText(text, f"@{params.module} (canonical text)")
         fissions = Fissions()
         separable: dict[str, Parameters] = {}
+        work: dict[str, Work] = {}
         module = mlir.parse(text)
         restore_places(module.operation)
         names = written_ops(module.operation)
@@ -130,6 +132,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, LOOP_PASSES, source=source)
+            work = kernel_work(_only_module(module, params))
             if checks.wanted:
                 _check(module, params, checks)
             separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
@@ -142,7 +145,12 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         call_libraries_directly(kernels)
         mlir.check_translatable(kernels, target=target, source=source)
         state = ModuleState(
-            source=source, target=target, op_names=names, fissions=fissions, sites=list(checks.sites)
+            source=source,
+            target=target,
+            op_names=names,
+            fissions=fissions,
+            sites=list(checks.sites),
+            work=work,
         )
         facts = contextualize(
             kernels, state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")

@@ -22,6 +22,7 @@ from gpubuild.engine.cpu.registers import rewrite_register
 from gpubuild.engine.cpu.state import FunctionState, ModuleState, SharedVariable
 from gpubuild.engine.cpu.tiers import FunctionFacts, TierChoice, choose_tiers
 from gpubuild.engine.cpu.waiting import rewrite_waiting
+from gpubuild.engine.cpu.work import UNKNOWN, Work
 from gpubuild.engine.cpu.workgroup_atomics import relax_workgroup_atomics
 from gpubuild.errors import StepError
 
@@ -58,6 +59,7 @@ class KernelFacts:
     required_block: tuple[int, int, int]
     max_items: int
     workgroup: str | None  # the function that runs a whole workgroup, in the fission tier
+    work: Work = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ def contextualize(
                 tier=tiers[name],
                 shared_bytes=state.shared_bytes,
                 slot_bytes=state.slot_bytes.get(name, 0),
+                work=state.work.get(name, UNKNOWN),
                 required_block=required,
                 max_items=most,
                 workgroup=fissions.done[name].function if name in fissions.done else None,

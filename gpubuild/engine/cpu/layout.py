@@ -9,7 +9,7 @@ from gpubuild.model.sanitize import Sanitize
 IMAGE_SYMBOL = "gpubuild_cpu_image"  # in images that clang-linker-wrapper links: .MODULE behind it
 CHIP_MARK = "gpubuild.chip="
 IMAGE_MAGIC = 0x55504342
-IMAGE_ABI = 4
+IMAGE_ABI = 5
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills
 
 MAX_BLOCK = 1024  # work-items in a workgroup
@@ -79,6 +79,8 @@ KERNEL_CHECK_BOUNDS = 2
 KERNEL_CHECK_RACE = 4
 KERNEL_CHECK_BARRIER = 8
 KERNEL_CHECK_UNINITIALIZED = 16
+KERNEL_COUNTED_FLOPS = 32
+KERNEL_COUNTED_BYTES = 64
 
 # enum gb_check_mode
 CHECK_READ = 0

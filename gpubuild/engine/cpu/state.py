@@ -9,6 +9,7 @@ from mlir import ir
 from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.fission import Fissions
 from gpubuild.engine.cpu.tiers import FunctionFacts
+from gpubuild.engine.cpu.work import Work
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.errors import Diagnostic, Location, StepError
 
@@ -40,6 +41,7 @@ class ModuleState:
     facts: dict[str, FunctionFacts] = field(default_factory=dict)
     fissions: Fissions = field(default_factory=Fissions)
     slot_bytes: dict[str, int] = field(default_factory=dict)  # by kernel
+    work: dict[str, Work] = field(default_factory=dict)  # by kernel
 
     def written_op(self, op: ir.Operation) -> str:
         """The op of the source that ``op`` was made from; its own name when unknown."""

@@ -32,7 +32,8 @@ static void which(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, ch
 }
 static const uint64_t axpy_bytes[] = {8, 4, 8}, which_bytes[] = {8};
 static const gb_cpu_kernel kernels[] = {
-    {.name = "axpy", .run = axpy, .tier = GB_CPU_TIER_LOOP, .param_count = 3, .param_bytes = axpy_bytes},
+    {.name = "axpy", .run = axpy, .tier = GB_CPU_TIER_LOOP, .param_count = 3, .param_bytes = axpy_bytes,
+     .flags = GB_CPU_KERNEL_COUNTED_FLOPS | GB_CPU_KERNEL_COUNTED_BYTES, .item_flops = 1, .item_bytes = 8},
     {.name = "which", .run = which, .tier = GB_CPU_TIER_LOOP, .param_count = 1, .param_bytes = which_bytes},
 };
 gb_cpu_image gpubuild_cpu_image = {
@@ -198,3 +199,16 @@ def test_launches_from_many_threads(runtime: Runtime, images: list[bytes]) -> No
         print(set(data), flush=True)
     """
     assert runtime.run(script, images[0]).ok().out == b"{30.0}\n"
+
+
+@pytest.mark.skipif(BASE != "x86-64", reason="the table of x86-64")
+def test_what_llvm_says_of_this_machine_is_known_to_the_runtime(runtime: Runtime) -> None:
+    """`chip: native` makes images that need all of it; a name that the runtime does not know fits nowhere."""
+    from gpubuild.engine.llvm import host_cpu
+
+    _, features = host_cpu()
+    names = {name[1:] for name in features.split(",")}
+    table = (RUNTIME / "cpu_chip.c").read_text()
+    assert {name for name in names if f'{{"{name}", ' not in table} == set()
+    script = f"print(rt.gb_cpu_supports(b'of-next-year', {features.encode()!r}), flush=True)"
+    assert runtime.run(script).ok().out == b"1\n"
