@@ -43,12 +43,12 @@ programs:
   ring: {{sources: [ring.mlir]}}
 """
 
-# The number of rounds comes from memory: only fibers can tell whether all work-items agree on it. Each
+# Each work-item loads its number of rounds: only fibers can tell whether all agree on it. Each
 # round passes numbers around a ring of 70 work-items, three subgroups; f16 and f64 on the way.
 RING = """
 module attributes {gpu.container_module} {
   gpu.module @ring_kernels {
-    gpu.func @ring(%rounds: memref<1xindex>, %out: memref<210xf32>)
+    gpu.func @ring(%rounds: memref<70xindex>, %out: memref<210xf32>)
         workgroup(%turn: memref<70xf16, #gpu.address_space<workgroup>>) kernel
         attributes {known_block_size = array<i32: 70, 1, 1>} {
       %c0 = arith.constant 0 : index
@@ -57,7 +57,7 @@ module attributes {gpu.container_module} {
       %half = arith.constant 0.5 : f64
       %t = gpu.thread_id x
       %i = gpu.global_id x
-      %n = memref.load %rounds[%c0] : memref<1xindex>
+      %n = memref.load %rounds[%t] : memref<70xindex>
       %next = arith.addi %t, %c1 : index
       %from = arith.remui %next, %c70 : index
       %it = arith.index_cast %i : index to i64
@@ -84,11 +84,13 @@ module attributes {gpu.container_module} {
     %c3 = arith.constant 3 : index
     %c4 = arith.constant 4 : index
     %c70 = arith.constant 70 : index
-    %rounds = gpu.alloc host_shared () : memref<1xindex>
+    %rounds = gpu.alloc host_shared () : memref<70xindex>
     %out = gpu.alloc host_shared () : memref<210xf32>
-    memref.store %c4, %rounds[%c0] : memref<1xindex>
+    scf.for %k = %c0 to %c70 step %c1 {
+      memref.store %c4, %rounds[%k] : memref<70xindex>
+    }
     gpu.launch_func @ring_kernels::@ring blocks in (%c3, %c1, %c1) threads in (%c70, %c1, %c1)
-      args(%rounds : memref<1xindex>, %out : memref<210xf32>)
+      args(%rounds : memref<70xindex>, %out : memref<210xf32>)
     %u = memref.cast %out : memref<210xf32> to memref<*xf32>
     call @printMemrefF32(%u) : (memref<*xf32>) -> ()
     return
