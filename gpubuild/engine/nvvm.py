@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from gpubuild.engine import libdevice, llvm, relocatable
+from gpubuild.engine.asm_places import place_ptxas
 from gpubuild.engine.chips import check_chip
 from gpubuild.engine.device import (
     DeviceBuild,
@@ -102,6 +103,7 @@ def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
         done.check(f"assembling @{params.module} for {params.chip}")
     except StepError as error:
         explain_ptxas(error)
+        place_ptxas(error, build.assembly, io)
         raise
     return done.output
 

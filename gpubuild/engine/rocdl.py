@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpubuild.engine import amd_trap, inline_assembly, llvm, relocatable
+from gpubuild.engine.asm_places import place_inline
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
     DeviceBuild,
@@ -124,9 +125,12 @@ def link_code_object(build: DeviceBuild) -> None:
     """Stage: ld.lld makes the loadable code object."""
     io = build.io
     command = [*io.tool("ld.lld"), "-shared", "--no-undefined", *build.link_arguments]
-    run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch).check(
-        f"linking @{build.params.module} for {build.params.chip}"
-    )
+    done = run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch)
+    try:
+        done.check(f"linking @{build.params.module} for {build.params.chip}")
+    except StepError as error:
+        place_inline(error, io)
+        raise
 
 
 def write_info(build: DeviceBuild) -> None:

@@ -168,3 +168,17 @@ def test_what_a_target_cannot_lower_is_shown_in_the_users_file(project: Path) ->
     outcome = failed_build(project, "-t", "sm_90")
     assert "sub/k.mlir:4:12: error: 'spirv.FNegate' op was not lowered\n" in outcome.err
     assert "\n        %y = spirv.FNegate %x : f32\n             ^\n" in outcome.err
+
+
+def test_what_assemblers_refuse_is_shown_in_the_users_file(project: Path) -> None:
+    """ptxas and LLVM's assembler know lines of what they read; both are inline assembly of the user's."""
+    line = 'llvm.inline_asm has_side_effects "nonsense.op $0;", "CLASS" %n32 : (i32) -> ()'
+    added = f"%n32 = arith.index_cast %i : index to i32\n{line}\n"
+    edit(project / "saxpy.mlir", "%ax = arith.mulf", f"{added}%ax = arith.mulf")
+    was = "CLASS"
+    for target, register in (("sm_90", "r"), ("gfx90a", "v")):
+        edit(project / "saxpy.mlir", f'"{was}" %n32', f'"{register}" %n32')
+        was = register
+        outcome = failed_build(project, "-t", target)
+        assert "saxpy.mlir:12:1: error: " in outcome.err, outcome.err
+        assert f"\n  {line.replace('CLASS', register)}\n  ^\n" in outcome.err, outcome.err
