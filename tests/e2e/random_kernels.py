@@ -8,18 +8,12 @@ each step at once. Floats are exact: only sums of whole numbers and halves, in a
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import numpy as np
+from e2e.kernel_writer import KernelWriter
+from e2e.random_flow import ControlFlow
+from e2e.random_scope import CELLS, DTYPES, FLOATS, INTS, Group, Scope, Value
 from e2e.random_text import ALIASES, ARGUMENTS, BODY, HELPERS, PRIVATE, TAIL
-
-INTS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "index": np.int64}
-FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-DTYPES = {**INTS, **FLOATS, "i1": np.bool_}
-CELLS = {"addi": np.add, "maxs": np.maximum, "mins": np.minimum, "ori": np.bitwise_or, "xori": np.bitwise_xor}
-MOST = 1024  # work-items in a workgroup
+from e2e.random_together import Together
 
 _BINARY = {
     "addi": np.add, "subi": np.subtract, "muli": np.multiply, "xori": np.bitwise_xor,
@@ -27,76 +21,24 @@ _BINARY = {
 }  # fmt: skip
 _UNSIGNED = {"maxui": np.maximum, "minui": np.minimum}
 _COMPARE = {"slt": np.less, "eq": np.equal, "sge": np.greater_equal, "ne": np.not_equal}
-_REDUCE = {"add": np.add, "xor": np.bitwise_xor, "or": np.bitwise_or, "and": np.bitwise_and,
-           "maxsi": np.maximum, "minsi": np.minimum}  # fmt: skip
 _VECTOR = {2: "i16", 3: "i32", 4: "i32", 8: "i8"}
 
 
-@dataclass(frozen=True)
-class Value:
-    """A name in the kernel; ``lanes`` is 0 for a scalar."""
-
-    name: str
-    kind: str
-    lanes: int = 0
-
-    @property
-    def text(self) -> str:
-        return f"vector<{self.lanes}x{self.kind}>" if self.lanes else self.kind
-
-
-@dataclass
-class Group:
-    """One workgroup while it is evaluated."""
-
-    block: int
-    items: int
-    a: np.ndarray
-    cells: np.ndarray
-    values: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.own = np.zeros(self.items, np.int32)
-        self.private = np.zeros((self.items, 4), np.int32)
-
-
-Step = Callable[[Group, np.ndarray], None]
-
-
-@dataclass
-class Scope:
-    """What a statement may use; inner scopes begin with copies."""
-
-    values: list[Value]
-    same: list[Value]  # i32 values that are the same for all work-items
-    steps: list[Step]
-    depth: int
-    together: bool  # whether all work-items come here
-
-    def inner(self, more: list[Value], same: list[Value], together: bool) -> Scope:
-        return Scope([*self.values, *more], [*self.same, *same], [], self.depth + 1, together)
-
-    def of(self, *kinds: str, lanes: bool = False) -> list[Value]:
-        return [v for v in self.values if v.kind in kinds and bool(v.lanes) is lanes]
-
-
-class RandomKernel:
+class RandomKernel(ControlFlow, Together, KernelWriter):
     """Kernel ``@name`` with the parameters of ``ARGUMENTS``.
 
     With ``whole_subgroups`` it also exchanges values within them, and needs workgroups of a multiple
-    of 32 work-items. ``exotic`` adds what fission may refuse: loops of unknown length and calls that wait.
+    of 32 work-items. With ``calls`` it calls functions that wait.
     """
 
     def __init__(self, seed: int, name: str, *, size: int = 4) -> None:
-        self.random = random.Random(seed)
+        super().__init__(seed)
         self.whole_subgroups = seed % 8 == 3
-        self.exotic = seed % 8 == 5
+        self.calls = seed % 8 == 5
         self.private = seed % 4 % 3
-        self.lines: list[str] = []
-        self.count = 0
         first = [Value("%ti", "i32"), Value("%a0", "i32"), Value("%bi", "i32"), Value("%t", "index"),
                  Value("%fa", "f32"), Value("%a64", "i64")]  # fmt: skip
-        scope = Scope(first, [Value("%bi", "i32"), Value("%i5", "i32")], [], 0, True)
+        scope = Scope(first, [Value("%bi", "i32"), Value("%i5", "i32")], [], 0, True, self.whole_subgroups)
         self._statements(scope, self.random.randint(2, size))
         self.result = self._fold(scope)
         self.real = self._as(self.random.choice(scope.of(*FLOATS)), "f64", scope)
@@ -121,7 +63,7 @@ class RandomKernel:
             group.values.update({
                 "%ti": t.astype(np.int32), "%t": t, "%a0": group.a, "%bi": np.full(items, block, np.int32),
                 "%i5": np.full(items, 5, np.int32), "%fa": (group.a & 63).astype(np.float32),
-                "%a64": group.a.astype(np.int64) << 20,
+                "%a64": group.a.astype(np.int64) << 20, "%sgi": (t // 32).astype(np.int32),
             })  # fmt: skip
             with np.errstate(all="ignore"):
                 for step in self.steps:
@@ -130,13 +72,6 @@ class RandomKernel:
         return out, real, cells
 
     # ---- writing it ----
-
-    def _name(self) -> str:
-        self.count += 1
-        return f"%v{self.count}"
-
-    def _emit(self, *lines: str) -> None:
-        self.lines.extend("    " + line for line in lines)
 
     def _new(self, scope: Scope, kind: str, text: str, compute, lanes: int = 0) -> Value:
         """``compute`` gives the value of all work-items from the group."""
@@ -202,16 +137,13 @@ class RandomKernel:
                  "vector", "vector", "shift", "divide", "call"]  # fmt: skip
         kinds += ["private"] * 2 if self.private else []
         kinds += ["for", "for", "if", "if"] if scope.depth < 3 else []
-        kinds += ["while"] if scope.depth < 3 and (self.exotic or not scope.together) else []
+        kinds += ["while", "parallel"] if scope.depth < 3 else []
         if scope.together:
             kinds += ["exchange", "exchange", "barrier", "reduce", "view"]
-            kinds += ["shuffle", "subgroup"] * 2 if self.whole_subgroups else []
-            kinds += ["waiting_call"] * 2 if self.exotic else []
+            kinds += ["waiting_call"] * 2 if self.calls else []
+        kinds += ["shuffle", "subgroup"] * 2 if scope.lanes else []
         for _ in range(count):
             getattr(self, f"_{self.random.choice(kinds)}_statement")(scope)
-
-    def _pick(self, values):
-        return self.random.choice(values)
 
     def _int_statement(self, scope: Scope) -> None:
         left = self._pick(scope.of(*INTS))
@@ -312,6 +244,12 @@ class RandomKernel:
 
     # ---- memory ----
 
+    def _loaded(self, scope: Scope) -> Value:
+        """One of the values that are the same for all, by way of memory: nobody knows that any more."""
+        value = self._pick(scope.same)
+        self._emit(f"memref.store {value.name}, %s[%t] : !shared")
+        return self._new(scope, "i32", "memref.load %s[%t] : !shared", lambda g: g.values[value.name])
+
     def _load_statement(self, scope: Scope) -> None:
         self._new(scope, "i32", "memref.load %A[%g] : memref<?xi32>", lambda g: g.a)
 
@@ -359,190 +297,6 @@ class RandomKernel:
         self._emit(f"{view} = memref.subview %A[%g] [1] [1] : memref<?xi32> to {kind}", "gpu.barrier")
         self._new(scope, "i32", f"memref.load {view}[%c0] : {kind}", lambda g: g.a)
 
-    # ---- calls and what work-items do together ----
-
-    def _call_statement(self, scope: Scope) -> None:
-        left, right = self._pick(scope.of("i32")), self._pick(scope.of("i32"))
-        self._new(scope, "i32", f"func.call @mix({left.name}, {right.name}) : (i32, i32) -> i32",
-                  lambda g: (g.values[left.name] * 3) ^ (g.values[right.name] >> 1))  # fmt: skip
-
-    def _waiting_call_statement(self, scope: Scope) -> None:
-        value = self._pick(scope.of("i32"))
-        self._new(scope, "i32", f"func.call @next({value.name}) : (i32) -> i32",
-                  lambda g: np.roll(g.values[value.name], -1))  # fmt: skip
-
-    def _barrier_statement(self, scope: Scope) -> None:
-        self._emit("gpu.barrier")
-
-    def _reduce_statement(self, scope: Scope) -> None:
-        op, value = self._pick(sorted(_REDUCE)), self._pick(scope.of("i8", "i16", "i32", "i64"))
-
-        def compute(g: Group) -> np.ndarray:
-            total = _REDUCE[op].reduce(g.values[value.name], dtype=DTYPES[value.kind])
-            return np.full(g.items, total)
-
-        kind = value.kind
-        text = f"gpu.all_reduce {op} {value.name} uniform {{}} : ({kind}) -> ({kind})"
-        reduced = self._new(scope, kind, text, compute)
-        if kind == "i32":
-            scope.same.append(reduced)
-
-    def _subgroup_statement(self, scope: Scope) -> None:
-        op, value = self._pick(sorted(_REDUCE)), self._pick(scope.of("i16", "i32", "i64"))
-
-        def compute(g: Group) -> np.ndarray:
-            rows = g.values[value.name].reshape(-1, 32)
-            return np.repeat(_REDUCE[op].reduce(rows, axis=1, dtype=DTYPES[value.kind]), 32)
-
-        text = f"gpu.subgroup_reduce {op} {value.name} : ({value.kind}) -> ({value.kind})"
-        self._new(scope, value.kind, text, compute)
-
-    def _shuffle_statement(self, scope: Scope) -> None:
-        value = self._pick(scope.of("i32", "i64", "f32"))
-        mode, offset = self._pick([("xor", "%i5"), ("up", "%i5"), ("down", "%i5"), ("idx", "%i5")])
-        valid = self._name()
-        source = {"xor": lambda i: i ^ 5, "up": lambda i: i - 5, "down": lambda i: i + 5,
-                  "idx": lambda i: i * 0 + 5}[mode]  # fmt: skip
-
-        def moved(g: Group) -> np.ndarray:
-            lane = np.arange(g.items) % 32
-            there = source(lane)
-            good = (there >= 0) & (there < 32)
-            there = np.where(good, there, lane)
-            return g.values[value.name][np.arange(g.items) - lane + there]
-
-        raw = self._name()
-        self._emit(f"{raw}, {valid} = gpu.shuffle {mode} {value.name}, {offset}, %i32 : {value.kind}")
-        self._new(scope, value.kind, f"arith.select {valid}, {raw}, {value.name} : {value.kind}", moved)
-
-    def _exchange_statement(self, scope: Scope) -> None:
-        value, way = self._pick(scope.of("i32")), self._pick(scope.of("i32"))
-        small, index, sum_, place = (self._name() for _ in range(4))
-        self._emit(
-            f"memref.store {value.name}, %s[%t] : !shared", f"{small} = arith.andi {way.name}, %i5 : i32",
-            f"{index} = arith.index_cast {small} : i32 to index", f"{sum_} = arith.addi %t, {index} : index",
-            "gpu.barrier", f"{place} = arith.remui {sum_}, %n : index",
-        )  # fmt: skip
-        self._new(scope, "i32", f"memref.load %s[{place}] : !shared", lambda g: g.values[value.name][
-            (np.arange(g.items) + (g.values[way.name] & 5)) % g.items])  # fmt: skip
-        self._emit("gpu.barrier")
-
-    # ---- control flow ----
-
-    def _carried(self, scope: Scope) -> list[Value]:
-        return [self._pick(scope.of("i32")), self._pick([v for v in scope.values if v.kind != "i1"])]
-
-    def _following(self, kinds: list[Value], inner: Scope) -> list[Value]:
-        """Values to go on with, of the types of ``kinds``; rather new than old ones."""
-        return [self._pick([v for v in inner.values if v.text == kind.text][-4:]) for kind in kinds]
-
-    def _for_statement(self, scope: Scope) -> None:
-        together = scope.together and self.random.random() < 0.7
-        upper = self._pick(["%c0", "%c1", "%c3", "%ub"] if together else ["%t3", "%t3", "%ub"])
-        together = scope.together and upper != "%t3"
-        lower, by = self._pick(["%c0", "%c0", "%c1", "%c2"]), self._pick(["%c1", "%c2"])
-        out, counter, number = self._name(), self._name(), Value(self._name(), "i32")
-        initial = [*self._carried(scope), self._pick(scope.same)]
-        carried = [Value(self._name(), v.kind, v.lanes) for v in initial]
-        pairs = ", ".join(f"{c.name} = {v.name}" for c, v in zip(carried, initial, strict=True))
-        texts = ", ".join(v.text for v in initial)
-        self._emit(
-            f"{out}:3 = scf.for {counter} = {lower} to {upper} step {by} iter_args({pairs}) -> ({texts}) {{",
-            f"{number.name} = arith.index_cast {counter} : index to i32",
-        )
-        inner = scope.inner([*carried, number], [number, carried[2]], together)
-        self._statements(inner, self.random.randint(1, 3))
-        follow = self._following(carried[:2], inner)
-        follow.append(self._binary("addi", carried[2], self._pick(inner.same), inner))
-        self._emit(f"scf.yield {', '.join(v.name for v in follow)} : {texts}", "}")
-        results = [Value(f"{out}#{i}", v.kind, v.lanes) for i, v in enumerate(initial)]
-
-        def step(g: Group, mask: np.ndarray) -> None:
-            start, stop, stride = (_bound(g, b) for b in (lower, upper, by))
-            state, at = [g.values[v.name] for v in initial], start
-            while (active := mask & (at < stop)).any():
-                g.values.update({v.name: s for v, s in zip(carried, state, strict=True)})
-                g.values[number.name] = at.astype(np.int32)
-                for inner_step in inner.steps:
-                    inner_step(g, active)
-                state = [_where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
-                at = at + stride
-            g.values.update({v.name: s for v, s in zip(results, state, strict=True)})
-
-        scope.steps.append(step)
-        scope.values.extend(results)
-        if together:
-            scope.same.append(results[2])
-
-    def _while_statement(self, scope: Scope) -> None:
-        """Runs while a counter, taken along, is below a bound; uniform where all come together."""
-        uniform = scope.together
-        bound = Value("%bi", "i32") if uniform else self._pick(scope.of("i32"))
-        limit = self._binary("andi", bound, Value("%i5", "i32"), scope)
-        value = self._pick(scope.of("i32"))
-        out, go, before, count, kept = (self._name() for _ in range(5))
-        counter, inside = Value(self._name(), "i32"), Value(self._name(), "i32")
-        self._emit(
-            f"{out}:2 = scf.while ({before} = %i0, {kept} = {value.name}) : (i32, i32) -> (i32, i32) {{",
-            f"{go} = arith.cmpi slt, {before}, {limit.name} : i32",
-            f"scf.condition({go}) {before}, {kept} : i32, i32", "} do {",
-            f"^bb0({counter.name}: i32, {inside.name}: i32):",
-        )  # fmt: skip
-        inner = scope.inner([counter, inside], [counter] if uniform else [], uniform)
-        self._statements(inner, self.random.randint(1, 3))
-        follow = self._pick(inner.of("i32")[-4:])
-        self._emit(
-            f"{count} = arith.addi {counter.name}, %i1 : i32",
-            f"scf.yield {count}, {follow.name} : i32, i32",
-            "}",
-        )
-
-        def step(g: Group, mask: np.ndarray) -> None:
-            at, state = np.zeros(g.items, np.int32), g.values[value.name]
-            stop = g.values[limit.name]
-            while (active := mask & (at < stop)).any():
-                g.values[counter.name], g.values[inside.name] = at, state
-                for inner_step in inner.steps:
-                    inner_step(g, active)
-                state = np.where(active, g.values[follow.name], state)
-                at = np.where(active, at + 1, at).astype(np.int32)
-            g.values[f"{out}#0"], g.values[f"{out}#1"] = at, state
-
-        scope.steps.append(step)
-        scope.values.extend([Value(f"{out}#0", "i32"), Value(f"{out}#1", "i32")])
-
-    def _if_statement(self, scope: Scope) -> None:
-        uniform = scope.together and self.random.random() < 0.6
-        condition = "%first" if uniform else self._pick([*(v.name for v in scope.of("i1")), "%odd"])
-        out, kinds = self._name(), [*self._carried(scope), self._pick(scope.same)]
-        texts = ", ".join(v.text for v in kinds)
-        self._emit(f"{out}:3 = scf.if {condition} -> ({texts}) {{")
-        branches = []
-        for number in range(2):
-            inner = scope.inner([], [], uniform)
-            self._statements(inner, self.random.randint(number == 0, 2))
-            follow = [*self._following(kinds[:2], inner), self._pick(inner.same)]
-            branches.append((inner.steps, follow))
-            self._emit(
-                f"scf.yield {', '.join(v.name for v in follow)} : {texts}", "}" if number else "} else {"
-            )
-        results = [Value(f"{out}#{i}", v.kind, v.lanes) for i, v in enumerate(kinds)]
-
-        def step(g: Group, mask: np.ndarray) -> None:
-            chosen = _condition(g, condition)
-            state = [np.zeros_like(g.values[v.name]) for v in kinds]
-            for (steps, follow), active in zip(branches, (mask & chosen, mask & ~chosen), strict=True):
-                if active.any():
-                    for inner_step in steps:
-                        inner_step(g, active)
-                    state = [_where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
-            g.values.update({v.name: s for v, s in zip(results, state, strict=True)})
-
-        scope.steps.append(step)
-        scope.values.extend(results)
-        if uniform:
-            scope.same.append(results[2])
-
 
 def module_text(kernels: list[RandomKernel]) -> str:
     """One gpu.module of them all."""
@@ -551,19 +305,3 @@ def module_text(kernels: list[RandomKernel]) -> str:
 
 def _put(array: np.ndarray, mask: np.ndarray, values: np.ndarray) -> None:
     array[mask] = values[mask]
-
-
-def _where(mask: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    return np.where(mask[:, None] if new.ndim == 2 else mask, new, old)
-
-
-def _bound(group: Group, name: str) -> np.ndarray:
-    t = np.arange(group.items)
-    known = {"%ub": t * 0 + group.block + 2, "%t3": t % 3}
-    return known[name] if name in known else t * 0 + int(name[2:])
-
-
-def _condition(group: Group, name: str) -> np.ndarray:
-    if name == "%first":
-        return np.full(group.items, group.block == 1)
-    return np.arange(group.items) % 3 == 1 if name == "%odd" else group.values[name]

@@ -1,9 +1,12 @@
 """The parts of a random kernel that are the same in all of them."""
 
+from e2e.place_text import PLACE, PLACE_IN_GRID
+
 ALIASES = """!shared = memref<1024xi32, #gpu.address_space<workgroup>>
 !private = memref<4xi32, #gpu.address_space<private>>
 """
-HELPERS = """
+HELPERS = (
+    """
   memref.global "private" @mail : !shared = uninitialized
   func.func private @mix(%a: i32, %b: i32) -> i32 {
     %one = arith.constant 1 : i32
@@ -15,19 +18,9 @@ HELPERS = """
   }
   func.func private @next(%v: i32) -> i32 {  // the next work-item's
     %mail = memref.get_global @mail : !shared
-    %one = arith.constant 1 : index
-    %x = gpu.thread_id x
-    %y = gpu.thread_id y
-    %z = gpu.thread_id z
-    %nx = gpu.block_dim x
-    %ny = gpu.block_dim y
-    %nz = gpu.block_dim z
-    %zy = arith.muli %z, %ny : index
-    %row = arith.addi %zy, %y : index
-    %start = arith.muli %row, %nx : index
-    %t = arith.addi %start, %x : index
-    %nxy = arith.muli %nx, %ny : index
-    %n = arith.muli %nxy, %nz : index
+    %one = arith.constant 1 : index"""
+    + PLACE
+    + """
     %after = arith.addi %t, %one : index
     %from = arith.remui %after, %n : index
     memref.store %v, %mail[%t] : !shared
@@ -37,6 +30,7 @@ HELPERS = """
     return %r : i32
   }
 """
+)
 ARGUMENTS = "%A: memref<?xi32>, %C: memref<?xi64>, %F: memref<?xf64>, %K: memref<5xi32>"
 _CLEAR = "    scf.for %k = %c0 to %c4 step %c1 { memref.store %i0, %priv[%k] : !private }\n"
 # Private memory: none, allocated, or belonging to the kernel.
@@ -45,7 +39,8 @@ PRIVATE = (
     ("", "%priv = memref.alloca() : !private\n" + _CLEAR),
     (" private(%priv : !private)", _CLEAR),
 )
-BODY = """workgroup(%s : !shared, %own : !shared){private} kernel {{
+BODY = (
+    """workgroup(%s : !shared, %own : !shared){private} kernel {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index
@@ -57,26 +52,19 @@ BODY = """workgroup(%s : !shared, %own : !shared){private} kernel {{
     %i32 = arith.constant 32 : i32
     %i31 = arith.constant 31 : i64
     %i20 = arith.constant 20 : i64
-    %i63 = arith.constant 63 : i32
-    %x = gpu.thread_id x
-    %y = gpu.thread_id y
-    %z = gpu.thread_id z
-    %nx = gpu.block_dim x
-    %ny = gpu.block_dim y
-    %nz = gpu.block_dim z
-    %nxy = arith.muli %nx, %ny : index
-    %n = arith.muli %nxy, %nz : index
-    %zy = arith.muli %z, %ny : index
-    %row = arith.addi %zy, %y : index
-    %start = arith.muli %row, %nx : index
-    %t = arith.addi %start, %x : index
-    %bx = gpu.block_id x
-    %base = arith.muli %bx, %n : index
-    %g = arith.addi %base, %t : index
+    %i63 = arith.constant 63 : i32"""
+    + PLACE_IN_GRID
+    + """
     %ub = arith.addi %bx, %c2 : index
     %t3 = arith.remui %t, %c3 : index
     %odd = arith.cmpi eq, %t3, %c1 : index
     %first = arith.cmpi eq, %bx, %c1 : index
+    %u3 = arith.addi %t3, %c3 : index
+    %c32 = arith.constant 32 : index
+    %sg = arith.divui %t, %c32 : index
+    %sgi = arith.index_cast %sg : index to i32
+    %sg3 = arith.remui %sg, %c3 : index
+    %sgodd = arith.cmpi eq, %sg3, %c1 : index
     %ti = arith.index_cast %t : index to i32
     %bi = arith.index_cast %bx : index to i32
     %a0 = memref.load %A[%g] : memref<?xi32>
@@ -87,6 +75,7 @@ BODY = """workgroup(%s : !shared, %own : !shared){private} kernel {{
     memref.store %i0, %own[%t] : !shared
     {start}
 """
+)
 TAIL = """
     memref.store {result}, %C[%g] : memref<?xi64>
     memref.store {real}, %F[%g] : memref<?xf64>

@@ -7,11 +7,12 @@ that all work-items can take each step together.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from e2e.kernel_writer import KernelWriter
+from e2e.place_text import PLACE_IN_GRID
 
 SHARED = "memref<1024xi32, #gpu.address_space<workgroup>>"
 DYNAMIC = "memref<?xi32, #gpu.address_space<workgroup>>"
@@ -50,13 +51,11 @@ class Group:
 Step = Callable[[Group, np.ndarray], None]
 
 
-class StructuredKernel:
+class StructuredKernel(KernelWriter):
     """Kernel ``@name(%A: memref<?xi32>, %C: memref<2x?xi32>, %F: memref<?xf32>, %K: memref<3xi32>)``."""
 
     def __init__(self, seed: int, name: str) -> None:
-        self.random = random.Random(seed)
-        self.lines: list[str] = []
-        self.count = 0
+        super().__init__(seed)
         self.bits: list[str] = []
         self.floats = ["%fa"]
         ints = ["%ti", "%a0", "%bi", "%i5"]
@@ -101,15 +100,8 @@ class StructuredKernel:
 
     # ---- writing it ----
 
-    def _new(self) -> str:
-        self.count += 1
-        return f"%v{self.count}"
-
-    def _emit(self, *lines: str) -> None:
-        self.lines.extend("    " + line for line in lines)
-
     def _value(self, text: str, steps: list[Step], compute) -> str:
-        name = self._new()
+        name = self._name()
         self._emit(f"{name} = {text}")
         steps.append(lambda group, mask: group.values.__setitem__(name, compute(group)))
         return name
@@ -186,7 +178,7 @@ class StructuredKernel:
 
     def _atomic_statement(self, ints, same, depth, together, steps):
         cell = self.random.randrange(CELLS)
-        op, value, name = sorted(_ATOMIC)[cell], self.random.choice(ints), self._new()
+        op, value, name = sorted(_ATOMIC)[cell], self.random.choice(ints), self._name()
         self._emit(f"{name} = memref.atomic_rmw {op} {value}, %K[%c{cell}] : (i32, memref<3xi32>) -> i32")
 
         def step(g, mask):
@@ -211,9 +203,9 @@ class StructuredKernel:
         self._exchange_statement(ints, same, depth, together, steps, ("%dyn", DYNAMIC))
 
     def _exchange_statement(self, ints, same, depth, together, steps, memory=("%s", SHARED)):
-        value, way, name = self.random.choice(ints), self.random.choice([*ints, "%i5"]), self._new()
-        small, index, sum_ = self._new(), self._new(), self._new()
-        place = self._new()
+        value, way, name = self.random.choice(ints), self.random.choice([*ints, "%i5"]), self._name()
+        small, index, sum_ = self._name(), self._name(), self._name()
+        place = self._name()
         variable, kind = memory
         self._emit(
             f"memref.store {value}, {variable}[%t] : {kind}", f"{small} = arith.andi {way}, %i5 : i32",
@@ -234,7 +226,7 @@ class StructuredKernel:
         bounds = ["%c0", "%c1", "%c3", "%ub"] + ([] if together and self.random.random() < 0.6 else ["%t3"])
         upper, lower, by = pick(bounds), pick(["%c0", "%c0", "%c1", "%c2"]), pick(["%c1", "%c2"])
         together = together and upper != "%t3"
-        out, counter, first, second, third, number = (self._new() for _ in range(6))
+        out, counter, first, second, third, number = (self._name() for _ in range(6))
         initial = [pick(ints), pick(ints), pick(same)]
         self._emit(
             f"{out}:3 = scf.for {counter} = {lower} to {upper} step {by} iter_args({first} = {initial[0]}, "
@@ -272,7 +264,7 @@ class StructuredKernel:
         pick = self.random.choice
         uniform = together and self.random.random() < 0.6
         condition = "%first" if uniform else pick([*self.bits, "%odd"])
-        out = self._new()
+        out = self._name()
         self._emit(f"{out}:2 = scf.if {condition} -> (i32, i32) {{")
         branches = []
         for number in range(2):
@@ -328,23 +320,8 @@ _HEAD = f"""  gpu.func @{{name}}(%A: memref<?xi32>, %C: memref<2x?xi32>, %F: mem
     %c3 = arith.constant 3 : index
     %i0 = arith.constant 0 : i32
     %i5 = arith.constant 5 : i32
-    %d = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
-    %x = gpu.thread_id x
-    %y = gpu.thread_id y
-    %z = gpu.thread_id z
-    %nx = gpu.block_dim x
-    %ny = gpu.block_dim y
-    %nz = gpu.block_dim z
-    %nxy = arith.muli %nx, %ny : index
-    %n = arith.muli %nxy, %nz : index
-    %zy = arith.muli %z, %ny : index
-    %row = arith.addi %zy, %y : index
-    %start = arith.muli %row, %nx : index
-    %t = arith.addi %start, %x : index
+    %d = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>{PLACE_IN_GRID}
     %dyn = memref.view %d[%c0][%n] : memref<?xi8, #gpu.address_space<workgroup>> to {DYNAMIC}
-    %bx = gpu.block_id x
-    %base = arith.muli %bx, %n : index
-    %g = arith.addi %base, %t : index
     %ub = arith.addi %bx, %c2 : index
     %t3 = arith.remui %t, %c3 : index
     %odd = arith.cmpi eq, %t3, %c1 : index

@@ -12,40 +12,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, build_runtime, compile_module
+from e2e.place_text import PLACE_IN_GRID
 
 WG = "#gpu.address_space<workgroup>"
 SHARED = f"memref<1024xi32, {WG}>"
 GRID = 2
 BLOCKS = [1, 7, 32, 96, (8, 4, 2), 77]
-PROLOGUE = """
+PROLOGUE = (
+    """
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index
     %c3 = arith.constant 3 : index
     %c32 = arith.constant 32 : index
     %i1 = arith.constant 1 : i32
-    %i32 = arith.constant 32 : i32
-    %x = gpu.thread_id x
-    %y = gpu.thread_id y
-    %z = gpu.thread_id z
-    %nx = gpu.block_dim x
-    %ny = gpu.block_dim y
-    %nz = gpu.block_dim z
-    %nxy = arith.muli %nx, %ny : index
-    %n = arith.muli %nxy, %nz : index
-    %zy = arith.muli %z, %ny : index
-    %row = arith.addi %zy, %y : index
-    %start = arith.muli %row, %nx : index
-    %t = arith.addi %start, %x : index
-    %bx = gpu.block_id x
-    %base = arith.muli %bx, %n : index
-    %g = arith.addi %base, %t : index
+    %i32 = arith.constant 32 : i32"""
+    + PLACE_IN_GRID
+    + """
     %sg = arith.divui %t, %c32 : index
     %lane = arith.remui %t, %c32 : index
     %lim = memref.load %N[%c0] : memref<4xi32>
     %limit = arith.index_cast %lim : i32 to index
     %mine = memref.load %A[%g] : memref<?xi32>
 """
+)
 HELPERS = f"""
   memref.global "private" @mail : {SHARED} = uninitialized
   func.func private @next(%v: i32, %t: index, %n: index) -> i32 {{

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
-from e2e.random_kernels import CELLS, MOST, RandomKernel, module_text
+from e2e.random_kernels import RandomKernel, module_text
+from e2e.random_scope import CELLS, MOST
 
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "2000"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))  # a multiple of 500, to begin elsewhere
@@ -82,6 +83,7 @@ def test_tiers_agree_with_the_evaluator(devices, tmp_path, first):
     different, tiers = compare(first, PER_MODULE, devices, tmp_path, opt_level=0)
     assert different == []
     # The comparison must not be one of fibers with fibers.
+    assert tiers.count("fibers") == 0
     assert tiers.count("fission") > 0.25 * PER_MODULE
     assert tiers.count("loop") > 0.25 * PER_MODULE
 
