@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from e2e.cpu_harness import Device, build_runtime, compile_module
 from e2e.structured_kernels import CELLS, OUTPUTS, StructuredKernel
-from e2e.test_cpu_kernels import KERNELS as BARRIER_KERNELS
 
 WG = "#gpu.address_space<workgroup>"
 SHAPES = [(1,), (7,), (32,), (64, 2), (8, 4, 2)]
@@ -90,13 +89,8 @@ def _agree(module, name: str, shape, arguments, **options) -> None:
         np.testing.assert_array_equal(cut, whole)
 
 
-@pytest.fixture(scope="session")
-def barrier_kernels(tmp_path_factory) -> Path:
-    return compile_module(BARRIER_KERNELS, tmp_path_factory.mktemp("barriers"))
-
-
-def test_tiled_matmul_and_reverse_agree_with_fibers(device, barrier_kernels):
-    module = device.load(barrier_kernels)
+def test_tiled_matmul_and_reverse_agree_with_fibers(device, kernels_out):
+    module = device.load(kernels_out)
     a, b = RNG.random((8, 40), np.float32), RNG.random((40, 24), np.float32)
     _agree(module, "matmul", (8, 8), (a, b, np.zeros((8, 24), np.float32)))
     for items in (1, 7, 33, 1024):
@@ -308,9 +302,9 @@ def test_bits_and_vectors_outlive_barriers(device, tmp_path):
     _agree(module, "f", 65, (RNG.integers(0, 65, 65 * GRID).astype(np.int32),))
 
 
-def test_the_inner_loops_of_a_tiled_matmul_are_vectorised(barrier_kernels):
+def test_the_inner_loops_of_a_tiled_matmul_are_vectorised(kernels_out):
     """Barriers cost nothing but a loop nest: no call is left, and work-items fill the lanes."""
-    text = (barrier_kernels / "llvm").read_text()
+    text = (kernels_out / "llvm").read_text()
     runs = re.findall(r"define internal void @gpubuild\.run\.\d+.*?\n}", text, re.DOTALL)
     (matmul,) = [run for run in runs if "fmul" in run]
     assert re.search(r"fmul <8 x float>", matmul)

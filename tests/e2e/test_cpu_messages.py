@@ -1,0 +1,170 @@
+"""What ends a program that runs kernels on the CPU device, and what kernels print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from e2e.cpu_harness import compile_module
+
+DRIVER = """
+import sys
+import numpy as np
+from pathlib import Path
+from e2e.cpu_harness import Device
+module = Device(Path(sys.argv[1])).load(Path(sys.argv[2]))
+{body}
+module.device._c.fflush(None)
+"""
+
+
+def _program(runtime: Path, out: Path, body: str, threads: int = 2) -> subprocess.CompletedProcess:
+    environment = {
+        **os.environ,
+        "GPUBUILD_CPU_THREADS": str(threads),
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    return subprocess.run(
+        [sys.executable, "-c", DRIVER.format(body=body), str(runtime), str(out)],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+BROKEN = """gpu.module @broken {
+  gpu.func @leaves(%n: index) kernel {
+    %t = gpu.thread_id x
+    %in = arith.cmpi ult, %t, %n : index
+    scf.if %in { gpu.barrier }
+    gpu.return
+  }
+  gpu.func @either(%n: index, %out: memref<?xi32>) kernel {
+    %t = gpu.thread_id x
+    %in = arith.cmpi ult, %t, %n : index
+    %c1 = arith.constant 1 : i32
+    scf.if %in {
+      gpu.barrier
+      memref.store %c1, %out[%t] : memref<?xi32>
+    } else {
+      memref.store %c1, %out[%t] : memref<?xi32>
+      gpu.barrier
+    }
+    gpu.return
+  }
+  gpu.func @mixed(%n: index, %out: memref<?xi32>) kernel {
+    %t = gpu.thread_id x
+    %in = arith.cmpi ult, %t, %n : index
+    %c1 = arith.constant 1 : i32
+    %c32 = arith.constant 32 : i32
+    scf.if %in { gpu.barrier } else {
+      %r, %p = gpu.shuffle xor %c1, %c1, %c32 : i32
+      memref.store %r, %out[%t] : memref<?xi32>
+    }
+    gpu.return
+  }
+  gpu.func @asserts(%n: index) kernel {
+    %g = gpu.global_id x
+    %ok = arith.cmpi ult, %g, %n : index
+    cf.assert %ok, "g is too large"
+    gpu.return
+  }
+  gpu.func @prints(%x: f32) kernel {
+    %g = gpu.global_id x
+    %h = arith.constant 2.5 : f16
+    gpu.printf "item %lld of %f %f\\0A", %g, %x, %h : index, f32, f16
+    gpu.return
+  }
+  gpu.func @fixed() kernel attributes {known_block_size = array<i32: 8, 1, 1>} { gpu.return }
+}"""
+
+
+@pytest.fixture(scope="session")
+def broken(tmp_path_factory) -> Path:
+    return compile_module(BROKEN, tmp_path_factory.mktemp("broken"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            'module.launch("leaves", 4, 64, np.int64(10))',
+            r"in workgroup \(\d, 0, 0\) 10 of 64 work-items wait at gpu\.barrier in @leaves, "
+            r"but work-item \(10, 0, 0\) does not reach it",
+        ),
+        (
+            'module.launch("either", 1, 8, np.int64(3), np.zeros(8, np.int32))',
+            r"3 of 8 work-items wait at gpu\.barrier in @either, but work-item \(3",
+        ),
+        (
+            'module.launch("mixed", 1, 32, np.int64(3), np.zeros(32, np.int32))',
+            r"3 of 32 work-items wait at gpu\.barrier in @mixed, but work-item \(3, 0, 0\)",
+        ),
+        (
+            'module.launch("asserts", 2, 8, np.int64(11))',
+            r"assertion failed: g is too large, in workgroup \(1, 0, 0\), work-item \(3, 0, 0\)",
+        ),
+        ('module.launch("leaves", 1, (1024, 2), np.int64(0))', r"1024 x 2 x 1 has more than 1024 work-items"),
+        ('module.launch("leaves", (1 << 31, 1 << 31, 1 << 31), 1, np.int64(0))', r"grid .* is too large"),
+        ('module.launch("leaves", 3, 1, np.int64(0), cluster=2)', r"cannot be divided into clusters of 2"),
+        ('module.launch("leaves", 1, 1, np.int64(0), np.int64(0))', r"passes 2 parameters, .* kernel has 1"),
+        ('module.launch("fixed", 1, 16)', r"compiled for workgroups of 8 x 1 x 1 work-items, not 16"),
+    ],
+)  # fmt: skip
+def test_fatal_messages(runtime, broken, body, message):
+    done = _program(runtime, broken, body)
+    assert done.returncode == 1, done.stderr
+    assert re.search(message, done.stderr), done.stderr
+    assert "kernel" in done.stderr
+
+
+@pytest.mark.parametrize("fibers", [False, True])
+def test_printf(runtime, broken, fibers):
+    done = _program(
+        runtime, broken, f'module.launch("prints", 2, 4, np.float32(0.5), fibers={fibers})', threads=1
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"item {i} of 0.500000 2.500000" for i in range(8)]
+
+
+def test_launches_from_several_threads(runtime, kernels_out):
+    body = """
+from concurrent.futures import ThreadPoolExecutor
+def work(seed):
+    a = np.random.default_rng(seed).random((64, 64), np.float32)
+    c = np.zeros((64, 64), np.float32)
+    for _ in range(5):
+        module.launch("matmul", (8, 8), (8, 8), a, a, c)
+        assert np.allclose(c, a @ a, rtol=1e-4)
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(work, range(8)))
+print("done")
+"""
+    done = _program(runtime, kernels_out, body, threads=3)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize(("elements", "code"), [(1 << 17, 0), (1 << 20, -11)])
+def test_private_memory_never_reaches_into_a_neighbours(runtime, tmp_path, elements, code):
+    """512 KiB fit, as on GPUs; 4 MiB hit the guard page at once instead of damaging others."""
+    text = f"""gpu.module @k {{
+  gpu.func @large(%i: index, %j: index, %out: memref<?xi32>) kernel {{
+    %t = gpu.thread_id x
+    %p = memref.alloca() : memref<{elements}xi32>
+    %v = arith.index_cast %t : index to i32
+    memref.store %v, %p[%i] : memref<{elements}xi32>
+    gpu.barrier
+    %r = memref.load %p[%j] : memref<{elements}xi32>
+    memref.store %r, %out[%t] : memref<?xi32>
+    gpu.return
+  }}
+}}"""
+    body = """
+out = np.full(8, -1, np.int32)
+module.launch("large", 1, 8, np.int64(5), np.int64(5), out)
+assert list(out) == list(range(8))
+"""
+    done = _program(runtime, compile_module(text, tmp_path), body)
+    assert done.returncode == code, (done.returncode, done.stderr)
