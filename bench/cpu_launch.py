@@ -1,10 +1,15 @@
-"""Launch overhead, for bench/cpu_kernels.py: what a kernel that does nothing costs."""
+"""Launch overhead: what a kernel that does nothing costs. Part of bench/cpu_kernels.py; alone:
+
+python bench/cpu_launch.py [ROUNDS]
+"""
 
 from __future__ import annotations
 
 import os
 import statistics
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 from timing import ROOT
@@ -17,6 +22,7 @@ ROWS = (
     "launch and wait, 2 host threads",
 )
 COUNT = 20_000
+GOAL_US = 2.0  # launch and wait, on an idle machine
 
 
 def launch_lines(folder: Path, rounds: int) -> list[str]:
@@ -50,4 +56,17 @@ def launch_lines(folder: Path, rounds: int) -> list[str]:
         "|---|---:|---:|",
     ]
     lines += [f"| {row} | {one:.2f} | {two:.2f} |" for row, one, two in zip(ROWS, *columns, strict=True)]
-    return lines
+    worst = max(column[0] for column in columns)
+    verdict = "met" if worst <= GOAL_US else "missed"
+    return [
+        *lines,
+        "",
+        f"Goal: at most {GOAL_US:.0f} µs for one workgroup, with the wait: {verdict} ({worst:.2f} µs).",
+    ]
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "tests"))
+    with tempfile.TemporaryDirectory() as scratch:
+        rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+        print("\n".join(launch_lines(Path(scratch), rounds)))
