@@ -81,7 +81,7 @@ class ControlFlow:
             f"{number.name} = arith.index_cast {counter} : index to i32",
         )
         inner = scope.inner([number], [] if lower == "%t3" else [number], together, lanes)
-        self._statements(inner, self.random.randint(1, 3))
+        self._statements(inner, self.random.randint(1, 2))
         part = self._pick(inner.of("i32")[-4:])
         left, right, total = self._name(), self._name(), self._name()
         self._emit(
@@ -131,7 +131,7 @@ class ControlFlow:
                 f"^bb0({counter.name}: i32, {inside.name}: i32):",
             )  # fmt: skip
         inner = scope.inner([counter, inside], [counter] if uniform else [], uniform, lanes)
-        self._statements(inner, self.random.randint(1, 3))
+        self._statements(inner, self.random.randint(1, 2))
         follow = self._pick(inner.of("i32")[-4:])
         self._emit(f"{count} = arith.addi {counter.name}, %i1 : i32")
         if branches:

@@ -136,7 +136,7 @@ class RandomKernel(ControlFlow, Together, KernelWriter):
         kinds = ["int", "int", "cast", "same", "float", "bit", "select", "own", "own", "load", "atomic",
                  "vector", "vector", "shift", "divide", "call"]  # fmt: skip
         kinds += ["private"] * 2 if self.private else []
-        kinds += ["for", "for", "if", "if"] if scope.depth < 3 else []
+        kinds += ["for", "if", "if"] if scope.depth < 3 else []
         kinds += ["while", "parallel"] if scope.depth < 3 else []
         if scope.together:
             kinds += ["exchange", "exchange", "barrier", "reduce", "view"]

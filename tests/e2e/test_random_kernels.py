@@ -15,7 +15,7 @@ from e2e.random_scope import CELLS, MOST
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "2000"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))  # a multiple of 500, to begin elsewhere
 PER_MODULE = 500
-OPTIMISED = 30  # LLVM takes most of the time, so that most are compiled without its help
+OPTIMISED = 20  # LLVM takes most of the time, so that most are compiled without its help
 GRID = 3
 SHAPES = [(1,), (33,), (8, 4, 2), (7,), (64, 2)]
 WHOLE_SUBGROUPS = [(32,), (64, 2)]
