@@ -13,6 +13,8 @@ import numpy as np
 from e2e.cpu_harness import Device, compile_module
 from e2e.divergent_kernels import FORMS, GRID, HELPERS, NUMBERS, WRONG, kernel
 
+from gpubuild.model.sanitize import Sanitize
+
 BLOCKS = [1, 7, 32, 96, (8, 4, 2), 77]
 
 
@@ -80,3 +82,12 @@ def test_work_items_that_do_not_agree_are_reported(runtime, tmp_path):
             assert f"{place} in @{name}, but work-item (" in message, (name, tier, message)
     # Upstream's passes make one shuffle of the two, and with it an error right.
     assert "== both_lanes fibers 77" in done.stderr
+
+
+def test_kernels_checked_for_divergent_barriers_keep_fibers(tmp_path):
+    """There a report does not end the program, so that nobody may go on."""
+    text = "gpu.module @k {" + HELPERS + kernel("loaded", FORMS["loaded"][0]) + "}"
+    out = compile_module(text, tmp_path, opt_level=0, sanitize=(Sanitize.BARRIER,))
+    (info,) = json.loads((out / "info").read_text())["kernels"]
+    assert info["tier"] == "fibers"
+    assert info["tier_reason"].endswith("gpu.barrier in a divergent scf.for")
