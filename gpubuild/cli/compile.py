@@ -99,6 +99,7 @@ def made_up_project(options: argparse.Namespace) -> Project:
         "fast_math": options.fast_math or None,
         "debug": options.debug or None,
         "passes": options.passes,
+        "sanitize": options.sanitize.split(",") if options.sanitize else None,
         "device_libs": [str(lib.absolute()) for lib in options.device_libs] or None,
     }
     target = {key: value for key, value in given.items() if value is not None}

@@ -178,6 +178,10 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--fast-math", action="store_true", help="allow inexact floating point")
     parser.add_argument("--debug", action="store_true", help="keep source lines for debuggers")
     parser.add_argument(
+        "--sanitize", metavar="LIST",
+        help="kernels for the CPU that check themselves: bounds, race, barrier, uninitialized, with commas",
+    )  # fmt: skip
+    parser.add_argument(
         "--device-lib", action="append", type=Path, metavar="FILE", default=[], dest="device_libs",
         help="a .bc or .ll file to link in; may be repeated",
     )  # fmt: skip

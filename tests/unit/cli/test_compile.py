@@ -11,6 +11,7 @@ from gpubuild.cli.compile import PROGRAM, Result, _choose, deliver, made_up_proj
 from gpubuild.cli.console import Console
 from gpubuild.cli.parser import parse
 from gpubuild.errors import UsageError
+from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import Kind
 
 
@@ -34,6 +35,11 @@ def test_options_reach_the_target(here: Path) -> None:
     assert (target.device_libs, target.passes) == ((here / "lib.ll",), "builtin.module(cse)")
 
 
+def test_checks_are_a_list() -> None:
+    made = project("-t", "cpu", "--sanitize", "race,bounds").targets["cpu"]
+    assert made.sanitize == (Sanitize.BOUNDS, Sanitize.RACE)
+
+
 def test_defaults_are_those_of_a_project_file() -> None:
     made = project("-t", "sm_60", "-t", "gfx90a", "-t", "sm_60")
     assert list(made.targets) == ["sm_60", "gfx90a"]
@@ -47,6 +53,8 @@ def test_defaults_are_those_of_a_project_file() -> None:
         ("-t foo", "cannot tell the kind of target 'foo'"),
         ("-t sm_60 -t sm_90 --chip sm_80", "--chip goes with one target"),
         ("-t sm_60 --device-lib other.bc", "there is no device library other.bc"),
+        ("-t cpu --sanitize bound", "unknown word 'bound' (did you mean 'bounds'?)"),
+        ("-t sm_60 --sanitize bounds", "'sanitize' is for targets of kind cpu"),
         ("-t sm_60 --kind rocdl", "is the name of an NVIDIA chip"),
     ],
 )
