@@ -30,6 +30,23 @@ def _one_writes(body: str) -> str:
     return "%both = arith.andi %first, %firstblock : i1\nscf.if %both {\n" + body.strip() + "\n}"
 
 
+def _tree(
+    limit: str = "%in = arith.cmpi ult, %t, %s : index",
+    far: str = "%far = arith.addi %t, %s : index",
+    mark: str = "",
+    end: str = "gpu.barrier\n",
+) -> str:
+    """A sum of ``%w``."""
+    return (
+        "memref.store %one, %w[%t] : WG\ngpu.barrier\n"
+        "%e = scf.for %k = %c0 to %c4 step %c1 iter_args(%s = %c16) -> index {\n"
+        f"{limit}\nscf.if %in {{\n{far}\n%x = memref.load %w[%t] : WG\n"
+        "%y = memref.load %w[%far] : WG // far\n%z = arith.addf %x, %y : f32\n"
+        f"memref.store %z, %w[%t] : WG{mark}\n}}\n{end}"
+        "%n2 = arith.shrui %s, %c1 : index\nscf.yield %n2 : index\n}"
+    )
+
+
 WG = "memref<32xf32, #gpu.address_space<workgroup>>"
 WIDE = "memref<64xf32, #gpu.address_space<workgroup>>"
 BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"
@@ -406,14 +423,43 @@ CASES = {
         blocks=1,
     ),
     "tree": Case(
-        "memref.store %one, %w[%t] : WG\ngpu.barrier\n"
-        "%e = scf.for %k = %c0 to %c4 step %c1 iter_args(%s = %c16) -> index {\n"
-        "%in = arith.cmpi ult, %t, %s : index\nscf.if %in {\n%far = arith.addi %t, %s : index\n"
-        "%x = memref.load %w[%t] : WG\n%y = memref.load %w[%far] : WG\n%z = arith.addf %x, %y : f32\n"
-        "memref.store %z, %w[%t] : WG\n}\ngpu.barrier\n%n2 = arith.shrui %s, %c1 : index\n"
-        "scf.yield %n2 : index\n}",
+        _tree() + "\ngpu.barrier\nscf.if %first {\n%sum = memref.load %w[%c0] : WG\n"
+        "memref.store %sum, %g[%b] : memref<?xf32>\n}",
         shared=WG,
         tier="fission",
+    ),
+    "tree_read_at_once": Case(
+        _tree() + "\nscf.if %first {\n%sum = memref.load %w[%c0] : WG\n"
+        "memref.store %sum, %g[%b] : memref<?xf32>\n}",
+        shared=WG,
+        tier="fission",
+    ),
+    "tree_read_by_another": Case(
+        "memref.store %one, %w[%t] : WG\n%second = arith.cmpi eq, %t, %c1 : index\n"
+        "scf.if %second {\n%sum = memref.load %w[%c0] : WG // race\n"
+        "memref.store %sum, %g[%b] : memref<?xf32>\n}",
+        shared=WG,
+    ),
+    "tree_without_barrier": Case(_tree(end="", mark=" // race"), shared=WG),
+    "tree_one_too_far": Case(
+        _tree(limit="%in = arith.cmpi ule, %t, %s : index", mark=" // race").replace("far\n", "bounds\n"),
+        shared=WG,
+    ),
+    "tree_of_quarters": Case(
+        _tree(
+            far="%h2 = arith.shrui %s, %c1 : index\n%far = arith.addi %t, %h2 : index",
+            mark=" // race",
+        ),
+        shared=WG,
+    ),
+    "tree_of_ones_own": Case(
+        _tree(
+            limit="%own = arith.addi %t, %c1 : index\n%up = arith.cmpi ult, %t, %own : index\n"
+            "%in = arith.andi %up, %lower : i1",
+            far="%far = arith.addi %t, %own : index",
+            mark=" // race",
+        ),
+        shared=WG,
     ),
     "tree_without_guard": Case(
         "memref.store %one, %w[%t] : WG\ngpu.barrier\n"

@@ -15,7 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.cpu.check_forms import Atom, Form, Forms, number_of, renamed, turns
 from gpubuild.engine.cpu.check_memory import Use
-from gpubuild.engine.cpu.check_numbers import Truth
+from gpubuild.engine.cpu.check_numbers import Truth, same
 from gpubuild.engine.cpu.check_range import Range, axis_of, constant
 from gpubuild.engine.cpu.check_ranges import Ranges
 
@@ -129,21 +129,18 @@ class Owners:
 
     def _is_pinned(self, uses: Sequence[Use], name: str, axis: str) -> bool:
         """Whether only one value of an identity gets to all the uses."""
-        found = set()
-        for use in uses:
-            known = self.ranges.facts_at(use.op).known
-            mine = {
-                range_.low
-                for value, range_ in known.items()
-                if not isinstance(value.owner, ir.Block)
-                and value.owner.operation.name == f"gpu.{name}"
-                and axis_of(value.owner.operation) == axis
-                and isinstance(range_.low, int)
-                and isinstance(range_.high, int)
-                and range_.low == range_.high
-            }
-            found.add(mine.pop() if mine else None)
+        found = {self.pinned(use, name, axis) for use in uses}
         return len(found) == 1 and None not in found
+
+    def pinned(self, use: Use, name: str, axis: str) -> int | None:
+        """The only value of an identity that gets to ``use``, if there is one."""
+        for value, range_ in self.ranges.facts_at(use.op).known.items():
+            if isinstance(value.owner, ir.Block) or not isinstance(range_.low, int):
+                continue
+            op = value.owner.operation
+            if op.name == f"gpu.{name}" and axis_of(op) == axis and same(range_.low, range_.high):
+                return range_.low
+        return None
 
 
 def _distinct(ranges: Ranges, digits: Sequence[Digit]) -> list[Truth]:

@@ -16,6 +16,7 @@ from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.check_access import Access, access_of
 from gpubuild.engine.cpu.check_address import element_bytes, whole_memory
 from gpubuild.engine.cpu.check_forms import Forms
+from gpubuild.engine.cpu.check_halves import without_upper_halves
 from gpubuild.engine.cpu.check_memory import Memory, Use, is_contiguous, memories, writes
 from gpubuild.engine.cpu.check_numbers import Truth
 from gpubuild.engine.cpu.check_owners import Owners
@@ -149,7 +150,11 @@ class _Prover:
             return []
         if not all(use.direct and is_contiguous(use.access.memory.type) for use in uses):
             return None
-        return self._owners.apart(uses, launch=launch)
+        if launch:
+            return self._owners.apart(uses, launch=True)
+        left, conditions = without_upper_halves(uses, self._owners)
+        apart = self._owners.apart(left, launch=False)
+        return None if apart is None else [*conditions, *apart]
 
     def _disjoint(self, a: Memory, b: Memory) -> Truth | None:
         """Whether two arguments have no memory in common: the same may be passed twice."""
