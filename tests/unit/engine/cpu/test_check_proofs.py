@@ -15,6 +15,7 @@ from gpubuild.engine.diagnostics import SourceText
 from gpubuild.model.sanitize import Sanitize
 
 WG = "memref<16x16xf32, #gpu.address_space<workgroup>>"
+SUMS = "memref<256xf32, #gpu.address_space<workgroup>>"
 HEAD = """
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
@@ -56,6 +57,30 @@ INDIRECT = """
 NEIGHBOURS = f"""
       memref.store %one, %s[%ty, %tx] : {WG}
       %a = memref.load %s[%tx, %ty] : {WG}"""
+TREE = f"""
+      memref.store %one, %t[%tx] : {SUMS}
+      gpu.barrier
+      %c8 = arith.constant 8 : index
+      %c128 = arith.constant 128 : index
+      %e = scf.for %k = %c0 to %c8 step %c1 iter_args(%h = %c128) -> index {{
+        %in = arith.cmpi ult, %tx, %h : index
+        scf.if %in {{
+          %far = arith.addi %tx, %h : index
+          %a = memref.load %t[%tx] : {SUMS}
+          %b = memref.load %t[%far] : {SUMS}
+          %z = arith.addf %a, %b : f32
+          memref.store %z, %t[%tx] : {SUMS}
+        }}
+        gpu.barrier
+        %next = arith.shrui %h, %c1 : index
+        scf.yield %next : index
+      }}
+      %first = arith.cmpi eq, %tx, %c0 : index
+      scf.if %first {{
+        %sum = memref.load %t[%c0] : {SUMS}
+        %bx = gpu.block_id x
+        memref.store %sum, %B[%bx, %c0] : memref<?x?xf32>
+      }}"""
 VIEW = """
       %v = memref.reinterpret_cast %A to offset: [0], sizes: [64], strides: [1]
         : memref<?x?xf32> to memref<64xf32>
@@ -69,7 +94,7 @@ def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
     """
     text = (
         "module { gpu.module @m { gpu.func @k(%A: memref<?x?xf32>, %B: memref<?x?xf32>, %C: memref<?xindex>)"
-        f" workgroup(%s : {WG}) kernel {{{HEAD}{body}\n      gpu.return\n    }}\n  }}\n}}"
+        f" workgroup(%s : {WG}, %t : {SUMS}) kernel {{{HEAD}{body}\n      gpu.return\n    }}\n  }}\n}}"
     )
     with mlir.context():
         module = mlir.parse(text)
@@ -100,8 +125,8 @@ def test_bounds_of_indices_with_a_range_are_left_out(body: str, fast: int, whole
 
 @pytest.mark.parametrize(
     ("body", "fast", "whole"),
-    [(TILES, 0, 4), (STENCIL, 0, 3), (INDIRECT, 0, 3), (NEIGHBOURS, 2, 2)],
-    ids=["tiles", "stencil", "indirect", "neighbours"],
+    [(TILES, 0, 4), (STENCIL, 0, 3), (INDIRECT, 0, 3), (TREE, 0, 6), (NEIGHBOURS, 2, 2)],
+    ids=["tiles", "stencil", "indirect", "tree", "neighbours"],
 )
 def test_memory_in_which_nobody_meets_is_left_out(body: str, fast: int, whole: int) -> None:
     expected = [(fast, 0), (whole, 0)] if fast < whole else [(whole, 0)]
