@@ -77,8 +77,9 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
     arguments = list(entry.arguments)[: len(inputs)]
     reached = {a: _reached(a) for a in arguments if isinstance(a.type, ir.MemRefType)}
     written = {a: any(op.name not in _LOADS for op in users) for a, users in reached.items()}
-    block = _likely_block(kernel, inside)
-    if block is None and not _meet_in_a_block(reached):
+    known = "known_block_size" in kernel.attributes
+    block = None if known else _likely_block(inside)
+    if block is None and not (known and _fills_tile(inside)) and not _meet_in_a_block(reached):
         return None
     count, memrefs = 0, []
     for argument in arguments:
@@ -138,10 +139,16 @@ def _meet_in_a_block(reached: dict[ir.Value, set[ir.Operation]]) -> bool:
     return any(used[block] - {argument} for block, some in stored.items() for argument in some)
 
 
-def _likely_block(kernel: ir.Operation, inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
+def _fills_tile(inside: Sequence[ir.Operation]) -> bool:
+    """Whether something is stored to workgroup memory: in unrolled loops LLVM loses sight of what that is."""
+    return any(
+        op.name == "memref.store" and "workgroup" in str(ir.MemRefType(op.operands[1].type).memory_space)
+        for op in inside
+    )
+
+
+def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
     """The shape of a tile of workgroup memory that is stored to at [y, x] of the work-item."""
-    if "known_block_size" in kernel.attributes:
-        return None
     for op in inside:
         if (
             op.name != "memref.store"

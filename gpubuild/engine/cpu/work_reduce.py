@@ -11,6 +11,7 @@ from gpubuild.engine.cpu.uniformity import operations, terminator
 from gpubuild.engine.emit import Emitter
 
 _ROUNDS = 10  # halve 1,024 work-items until one is left
+_IN_VECTORS = frozenset({"f32", "f64", "i8", "i16", "i32", "i64", "index"})
 _FLOAT = {
     "add": "arith.addf",
     "mul": "arith.mulf",
@@ -35,21 +36,21 @@ _INTEGER = {
 def reduce_slot(op: ir.Operation, slot: ir.Value, extents: Extents, emit: Emitter) -> ir.Value:
     """Combine the elements of ``slot`` as ``op`` says; uses the slot up.
 
-    A workgroup of a multiple of 64 work-items first becomes 64 sums; then, and in others at once, each
-    round adds the upper half to the lower half. So the loops vectorise, those over 64 sums have lengths
-    that LLVM knows, and rounding errors of sums grow slowly with the size.
+    A workgroup of a multiple of 64 work-items first becomes 64 sums, in registers if they are of a usual
+    type; then, and in others at once, each round adds the upper half to the lower half. So rounding errors
+    of sums grow slowly with the size.
     """
+    kind = op.results[0].type
     rest = emit.binary("arith.andi", extents.items, emit.constant(LANES - 1))
     even = compare(emit, EQUAL, rest, extents.zero)
-    both = if_op(emit, even, [], 2)
-    lanes, halves = (Emitter(terminator(region.blocks[0])) for region in both.regions)
-    rows = for_loop(lanes, lanes.constant(LANES), extents.items, lanes.constant(LANES)).regions[0].blocks[0]
-    _add_upper(op, slot, Emitter(terminator(rows)), extents, rows.arguments[0], lanes.constant(LANES))
-    half = LANES // 2
-    while half:
-        size = lanes.constant(half)
-        _add_upper(op, slot, lanes, extents, size, size)
-        half //= 2
+    both = if_op(emit, even, [kind], 2)
+    ends = [terminator(region.blocks[0]) for region in both.regions]
+    lanes, halves = map(Emitter, ends)
+    if "op" in op.attributes and str(kind) in _IN_VECTORS:
+        set_operands(ends[0], [_in_registers(op, slot, lanes, extents)])
+    else:
+        _in_memory(op, slot, lanes, extents)
+        set_operands(ends[0], [_first(op, slot, lanes, extents)])
     rounds = for_loop(halves, extents.zero, halves.constant(_ROUNDS), extents.one, [extents.items])
     body = rounds.regions[0].blocks[0]
     end = terminator(body)
@@ -58,7 +59,58 @@ def reduce_slot(op: ir.Operation, slot: ir.Value, extents: Extents, emit: Emitte
     middle = inside.binary("arith.shrui", inside.binary("arith.addi", left, extents.one), extents.one)
     _add_upper(op, slot, inside, extents, middle, inside.binary("arith.subi", left, middle))
     set_operands(end, [middle])
-    return emit.op("memref.load", [slot, extents.zero], [op.results[0].type]).results[0]
+    set_operands(ends[1], [_first(op, slot, halves, extents)])
+    result: ir.Value = both.results[0]
+    return result
+
+
+def _first(op: ir.Operation, slot: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
+    result: ir.Value = emit.op("memref.load", [slot, extents.zero], [op.results[0].type]).results[0]
+    return result
+
+
+def _in_registers(op: ir.Operation, slot: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
+    """The result for a multiple of 64 work-items, as operations on vectors."""
+    kind = op.results[0].type
+    wide = ir.VectorType.get([LANES], kind)
+    lanes = emit.constant(LANES)
+    start = emit.op("vector.load", [slot, extents.zero], [wide]).results[0]
+    rows = for_loop(emit, lanes, extents.items, lanes, [start])
+    body = rows.regions[0].blocks[0]
+    end = terminator(body)
+    inside = Emitter(end)
+    more = inside.op("vector.load", [slot, body.arguments[0]], [wide]).results[0]
+    set_operands(end, [_combine(op, body.arguments[1], more, inside)])
+    sums = rows.results[0]
+    half = LANES // 2
+    while half:
+        part = ir.VectorType.get([half], kind)
+        low, high = (
+            emit.op(
+                "vector.shuffle",
+                [sums, sums],
+                [part],
+                {"mask": ir.DenseI64ArrayAttr.get(range(first, first + half))},
+            ).results[0]
+            for first in (0, half)
+        )
+        sums = _combine(op, low, high, emit)
+        half //= 2
+    at = {"static_position": ir.DenseI64ArrayAttr.get([0])}
+    result: ir.Value = emit.op("vector.extract", [sums], [kind], at).results[0]
+    return result
+
+
+def _in_memory(op: ir.Operation, slot: ir.Value, emit: Emitter, extents: Extents) -> None:
+    """The same for types and operations that vectors do not have; the first element becomes the result."""
+    lanes = emit.constant(LANES)
+    rows = for_loop(emit, lanes, extents.items, lanes).regions[0].blocks[0]
+    _add_upper(op, slot, Emitter(terminator(rows)), extents, rows.arguments[0], lanes)
+    half = LANES // 2
+    while half:
+        size = emit.constant(half)
+        _add_upper(op, slot, emit, extents, size, size)
+        half //= 2
 
 
 def _add_upper(
@@ -78,7 +130,7 @@ def _combine(op: ir.Operation, low: ir.Value, high: ir.Value, emit: Emitter) -> 
     if "op" not in op.attributes:
         return _inline(op, low, high, emit)
     word = str(op.attributes["op"]).rpartition(" ")[2].rstrip(">")
-    floats = not isinstance(low.type, ir.IndexType | ir.IntegerType)
+    floats = not isinstance(op.results[0].type, ir.IndexType | ir.IntegerType)
     name = (_FLOAT if floats else _INTEGER).get(word)
     if name is None:
         raise CannotFissionError(f"gpu.all_reduce {word} of {low.type}")
