@@ -89,6 +89,9 @@ def _function_refusal(op: ir.Operation, kind: Kind) -> str:
                 f"parameter {number} of the kernel is of type {given}, which a launch cannot pass; "
                 "pass memory (memref) or numbers"
             )
+        if is_kernel and isinstance(given, ir.FloatType) and ir.FloatType(given).width < _ATOMIC_BITS[0]:
+            what = f"parameter {number} of the kernel is of type {given}"
+            return f"{what}; pass its bits as i8 and use arith.bitcast"
         if reason := _type_refusal(given, kind):
             return f"parameter {number} is of type {given}, {reason}"
     return ""

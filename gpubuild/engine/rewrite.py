@@ -34,6 +34,8 @@ _WORD_BITS = 32
 _CLUSTER_OPS = frozenset(
     {"gpu.cluster_id", "gpu.cluster_dim", "gpu.cluster_block_id", "gpu.cluster_dim_blocks"}
 )
+_MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1,
+                   "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
 _LANE_EXCHANGES = frozenset(
     {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
 )
@@ -111,9 +113,11 @@ def prepare_host(module: ir.Module, *, source: SourceText | None = None) -> None
 
 
 def _narrow_memory(op: ir.Operation) -> str:
-    if op.name not in {"memref.store", "memref.load"}:
+    if (place := _MEMORY_OPERAND.get(op.name)) is None:
         return ""
-    element = _element_type(op.operands[1 if op.name == "memref.store" else 0])
+    element = _element_type(op.operands[place])
+    if isinstance(element, ir.FloatType) and ir.FloatType(element).width < 8:
+        return f"memory of {element} elements is not supported; keep their bits in i8 and use arith.bitcast"
     if isinstance(element, ir.IntegerType) and 1 < ir.IntegerType(element).width < 8:
         return f"memory of {element} elements is not supported; use i8"
     return ""

@@ -1,8 +1,10 @@
-"""Small floats: conversions of the 8-bit float types in integer arithmetic, for every target.
+"""Small floats: conversions of the 8-, 6- and 4-bit float types in integer arithmetic, for every target.
 
-Back ends know these types as bytes only. Arithmetic on them is done in f32, by upstream's pass; what it
-leaves are conversions, which are expanded here. They round to nearest, ties to even. What is too large
-becomes infinity, or NaN in types without one, as when LLVM folds constants.
+Back ends know these types as bytes or bits only. Arithmetic on them is done in f32, by upstream's pass; what
+it leaves are conversions, which are expanded here. They round to nearest, ties to even. What is too large
+becomes infinity, or NaN in types without one, as when LLVM folds constants; in types that have neither,
+the largest number, which a NaN becomes, too. Types of less than a byte are for registers and vectors:
+memory of them has no addresses.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import mlir
+from gpubuild.engine import mlir, scales
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.expand import compare, element_of, like, splat
 
@@ -19,8 +21,7 @@ _EQ, _ULT, _UGT = 0, 6, 8  # arith.cmpi predicates
 _OGT, _ONE = 2, 6  # arith.cmpf predicates
 _F32_MANTISSA, _F32_BIAS = 23, 127
 _F32_MAGNITUDE, _F32_INFINITY = 0x7FFFFFFF, 0x7F800000
-_SIGN_BIT, _TO_F32_SIGN = 0x80, 24
-_IEEE, _FINITE, _UNSIGNED_ZERO = range(3)  # what takes the place of infinities and NaNs
+_IEEE, _FINITE, _UNSIGNED_ZERO, _SATURATES = range(4)  # what takes the place of infinities and NaNs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +29,29 @@ class _Format:
     mantissa: int  # bits
     bias: int
     kind: int
+    bits: int = 8
+
+    @property
+    def sign_bit(self) -> int:
+        """What a negative number has in addition."""
+        return 1 << (self.bits - 1)
+
+    @property
+    def largest(self) -> int:
+        """The magnitude of the largest number."""
+        return self.sign_bit - 1 if self.kind == _SATURATES else self.infinity - 1
 
     @property
     def infinity(self) -> int:
-        """The magnitude that is too large for a number."""
-        exponents = (1 << (7 - self.mantissa)) - 1
-        return {_IEEE: exponents << self.mantissa, _FINITE: 0x7F, _UNSIGNED_ZERO: 0x80}[self.kind]
+        """The magnitude that takes the place of what is too large for a number."""
+        exponents = (1 << (self.bits - 1 - self.mantissa)) - 1
+        all_ones = self.sign_bit - 1
+        return {
+            _IEEE: exponents << self.mantissa,
+            _FINITE: all_ones,
+            _UNSIGNED_ZERO: self.sign_bit,
+            _SATURATES: all_ones,
+        }[self.kind]
 
     @property
     def not_a_number(self) -> int:
@@ -49,6 +67,9 @@ FORMATS = {
     "f8E5M2FNUZ": _Format(mantissa=2, bias=16, kind=_UNSIGNED_ZERO),
     "f8E4M3FNUZ": _Format(mantissa=3, bias=8, kind=_UNSIGNED_ZERO),
     "f8E4M3B11FNUZ": _Format(mantissa=3, bias=11, kind=_UNSIGNED_ZERO),
+    "f6E2M3FN": _Format(mantissa=3, bias=1, kind=_SATURATES, bits=6),
+    "f6E3M2FN": _Format(mantissa=2, bias=3, kind=_SATURATES, bits=6),
+    "f4E2M1FN": _Format(mantissa=1, bias=1, kind=_SATURATES, bits=4),
 }
 # Upstream's pass does not know this one by name; it is converted, and no arithmetic is done on it.
 _CONVERTED_ONLY = "f8E4M3B11FNUZ"
@@ -58,15 +79,16 @@ _KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.select"})
 
 
 def expand_small_floats(module: ir.Module) -> None:
-    """Expand all arithmetic and conversions of 8-bit floats in the gpu.modules of ``module``."""
-    if not (found := _users(module)):
-        return
-    if any(op.name not in _CONVERSIONS for op in found):
+    """Expand all arithmetic and conversions of small floats in the gpu.modules of ``module``."""
+    scales.expand_scaling(module)
+    found = _users(module)
+    if any(op.name not in CONVERSIONS for op in found):
         mlir.run_passes(module, f"builtin.module(gpu.module({_EMULATE}))")
         found = _users(module)
     for op in found:
-        if expand := _CONVERSIONS.get(op.name):
+        if expand := CONVERSIONS.get(op.name):
             expand(op)
+    scales.expand_conversions(module, _as_f32_bits)
 
 
 def _users(module: ir.Module) -> list[ir.Operation]:
@@ -92,9 +114,9 @@ def _extend(op: ir.Operation) -> None:
     emit = Emitter(op)
     i32 = like(small, ir.IntegerType.get_signless(32))
     f32 = like(small, ir.F32Type.get())
-    byte = emit.op("arith.bitcast", [op.operands[0]], [like(small, ir.IntegerType.get_signless(8))])
+    byte = emit.op("arith.bitcast", [op.operands[0]], [like(small, ir.IntegerType.get_signless(form.bits))])
     bits = emit.op("arith.extui", [byte.results[0]], [i32]).results[0]
-    magnitude = emit.binary("arith.andi", bits, splat(emit, _SIGN_BIT - 1, i32))
+    magnitude = emit.binary("arith.andi", bits, splat(emit, form.sign_bit - 1, i32))
     shift = splat(emit, _F32_MANTISSA - form.mantissa, i32)
     normal = emit.binary(
         "arith.addi",
@@ -107,19 +129,21 @@ def _extend(op: ir.Operation) -> None:
     tiny = emit.op("arith.bitcast", [tiny], [i32]).results[0]
     is_tiny = compare(emit, _ULT, magnitude, splat(emit, 1 << form.mantissa, i32))
     result = _select(emit, is_tiny, tiny, normal)
-    sign = emit.binary("arith.andi", bits, splat(emit, _SIGN_BIT, i32))
+    sign = emit.binary("arith.andi", bits, splat(emit, form.sign_bit, i32))
     quiet = _F32_INFINITY | 1 << (_F32_MANTISSA - 1)
     if form.kind == _UNSIGNED_ZERO:
-        is_nan = compare(emit, _EQ, bits, splat(emit, _SIGN_BIT, i32))
+        is_nan = compare(emit, _EQ, bits, splat(emit, form.sign_bit, i32))
         result = _select(emit, is_nan, splat(emit, quiet, i32), result)
-    else:
+    elif form.kind != _SATURATES:
         if form.kind == _IEEE:
             infinite = compare(emit, _EQ, magnitude, splat(emit, form.infinity, i32))
             result = _select(emit, infinite, splat(emit, _F32_INFINITY, i32), result)
         last = form.infinity if form.kind == _IEEE else form.infinity - 1
         is_nan = compare(emit, _UGT, magnitude, splat(emit, last, i32))
         result = _select(emit, is_nan, splat(emit, quiet, i32), result)
-    result = emit.binary("arith.ori", result, emit.binary("arith.shli", sign, splat(emit, _TO_F32_SIGN, i32)))
+    result = emit.binary(
+        "arith.ori", result, emit.binary("arith.shli", sign, splat(emit, 32 - form.bits, i32))
+    )
     value = emit.op("arith.bitcast", [result], [f32]).results[0]
     if wanted != f32:
         width = ir.FloatType(element_of(wanted)).width
@@ -154,18 +178,20 @@ def _truncate(op: ir.Operation) -> None:
     tiny = emit.binary("arith.subi", count, splat(emit, base, i32))
     smallest = splat(emit, (_F32_BIAS - form.bias + 1) << _F32_MANTISSA, i32)
     result = _select(emit, compare(emit, _ULT, magnitude, smallest), tiny, normal)
-    largest = splat(emit, form.infinity - 1, i32)
+    largest = splat(emit, form.largest, i32)
     above = compare(emit, _UGT, result, largest)
     result = _select(emit, above, splat(emit, form.infinity, i32), result)
     is_nan = compare(emit, _UGT, magnitude, splat(emit, _F32_INFINITY, i32))
     result = _select(emit, is_nan, splat(emit, form.not_a_number, i32), result)
-    sign = emit.binary("arith.shrui", bits, splat(emit, _TO_F32_SIGN, i32))
-    sign = emit.binary("arith.andi", sign, splat(emit, _SIGN_BIT, i32))
+    sign = emit.binary("arith.shrui", bits, splat(emit, 32 - form.bits, i32))
+    sign = emit.binary("arith.andi", sign, splat(emit, form.sign_bit, i32))
     if form.kind == _UNSIGNED_ZERO:
         zero = splat(emit, 0, i32)
         sign = _select(emit, compare(emit, _EQ, result, zero), zero, sign)
+    if form.kind == _SATURATES:
+        sign = _select(emit, is_nan, splat(emit, 0, i32), sign)
     result = emit.binary("arith.ori", result, sign)
-    byte = emit.op("arith.trunci", [result], [like(small, ir.IntegerType.get_signless(8))]).results[0]
+    byte = emit.op("arith.trunci", [result], [like(small, ir.IntegerType.get_signless(form.bits))]).results[0]
     emit.replace(emit.op("arith.bitcast", [byte], [small]).results[0])
 
 
@@ -208,4 +234,4 @@ def _float(emit: Emitter, value: float, kind: ir.Type) -> ir.Value:
     return emit.op("arith.constant", [], [kind], {"value": attribute}).results[0]
 
 
-_CONVERSIONS = {"arith.extf": _extend, "arith.truncf": _truncate}
+CONVERSIONS = {"arith.extf": _extend, "arith.truncf": _truncate}

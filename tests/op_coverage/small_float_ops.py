@@ -129,6 +129,127 @@ def _arithmetic(name: str) -> None:
     )  # fmt: skip
 
 
+# Element bits, mantissa bits, bias of types without infinities and NaNs.
+TINY = {"f6E2M3FN": (6, 3, 1), "f6E3M2FN": (6, 2, 3), "f4E2M1FN": (4, 1, 1)}
+
+
+def tiny_values(name: str) -> np.ndarray:
+    """What each code stands for."""
+    bits, mantissa, bias = TINY[name]
+    codes = np.arange(1 << (bits - 1))
+    exponent, fraction = codes >> mantissa, codes & ((1 << mantissa) - 1)
+    values = (fraction + (exponent > 0) * (1 << mantissa)) * 2.0 ** (
+        np.maximum(exponent, 1) - bias - mantissa
+    )
+    return np.concatenate([values, -values])
+
+
+def tiny_codes(name: str, values: np.ndarray) -> np.ndarray:
+    """The nearest code, the even one of two; what is too large is the largest, and so is a NaN."""
+    half = 1 << (TINY[name][0] - 1)
+    table = tiny_values(name)[:half]
+    found = []
+    for value in values:
+        far = (
+            np.abs(table - min(abs(float(value)), table[-1]))
+            if not np.isnan(value)
+            else np.abs(table - table[-1])
+        )
+        near = np.flatnonzero(far == far.min())
+        code = next(c for c in near if len(near) == 1 or c % 2 == 0)
+        found.append(code + (half if np.signbit(value) and not np.isnan(value) else 0))
+    return np.array(found, np.int8)
+
+
+def _tiny() -> None:
+    """Types of less than a byte, by way of their bits in bytes."""
+    for name, (bits, _, _) in TINY.items():
+        codes = np.resize(np.arange(1 << bits), 64).astype(np.int8)
+        narrow = f"%n = arith.trunci %x : i8 to i{bits}\n    %s = arith.bitcast %n : i{bits} to {name}\n    "
+        wide = f"\n    %b = arith.bitcast %t0 : {name} to i{bits}\n    %r = arith.extui %b : i{bits} to i8"
+        table = tiny_values(name)
+        for kind, dtype in (("f32", np.float32), ("f16", np.float16)):
+            PROGRAMS.append(
+                each(
+                    f"extf_{name}_{kind}", f"arith.extf {name} to {kind}",
+                    f"{narrow}%r = arith.extf %s : {name} to {kind}", [codes], table[codes].astype(dtype),
+                )
+            )  # fmt: skip
+        numbers = np.unique(np.concatenate([table, (table[1:] + table[:-1]) / 2])).astype(np.float32)
+        near = [np.nextafter(numbers, np.float32(np.inf)), np.nextafter(numbers, np.float32(-np.inf))]
+        special = np.array([0.0, -0.0, np.inf, -np.inf, 1e30, -1e30, 1e-30, -1e-30, np.nan], np.float32)
+        every = np.concatenate([numbers, *near, special])
+        every = np.resize(every, -(-len(every) // 32) * 32)
+        for kind, values in (("f32", every), ("f64", _between(every))):
+            PROGRAMS.append(
+                each(
+                    f"truncf_{kind}_{name}", f"arith.truncf {kind} to {name}",
+                    f"%t0 = arith.truncf %x : {kind} to {name}{wide}", [values], tiny_codes(name, values),
+                )
+            )  # fmt: skip
+        x, y = codes, codes[::-1].copy()
+        PROGRAMS.append(
+            each(
+                f"addf_{name}", f"arith.addf {name}",
+                f"""{narrow}%m = arith.trunci %y : i8 to i{bits}
+    %u = arith.bitcast %m : i{bits} to {name}
+    %t0 = arith.addf %s, %u : {name}{wide}""",
+                [x, y], tiny_codes(name, table[x] + table[y]), breaks=("addf", "subf"),
+            )
+        )  # fmt: skip
+
+
+def _scales() -> None:
+    """f8E8M0FNU: every code widened, powers of two and what lies around their midpoints narrowed to it."""
+    every = np.arange(256, dtype=np.uint8)
+    values = np.where(every == 255, np.nan, 2.0 ** (every.astype(float) - 127))
+    for kind, dtype in (("f32", np.float32), ("f64", np.float64)):
+        PROGRAMS.append(
+            each(
+                f"extf_f8E8M0FNU_{kind}", f"arith.extf f8E8M0FNU to {kind}",
+                f"%r = arith.extf %x : f8E8M0FNU to {kind}", [every.view(np.int8)], values.astype(dtype),
+                kinds=["f8E8M0FNU"],
+            )
+        )  # fmt: skip
+    powers = 2.0 ** np.arange(-127.0, 128.0)
+    x = np.concatenate([powers, powers * 1.25, powers * 1.5, [0.0, 1e-45, np.inf, np.nan]])
+    codes = np.concatenate([np.arange(255), np.arange(255), np.arange(1, 256), [0, 0, 255, 255]])
+    x, codes = np.resize(x, 800), np.resize(codes, 800).astype(np.uint8).view(np.int8)
+    below = np.where(np.isfinite(x), x * (1 - 2.0**-40), x)
+    lower = np.resize(np.concatenate([np.arange(255), np.arange(255), np.arange(255), [0, 0, 255, 255]]), 800)
+    for kind, wide, want in (
+        ("f32", x.astype(np.float32), codes), ("f64", below, lower.astype(np.uint8).view(np.int8)),
+    ):  # fmt: skip
+        PROGRAMS.append(
+            each(
+                f"truncf_{kind}_f8E8M0FNU", f"arith.truncf {kind} to f8E8M0FNU",
+                f"%r = arith.truncf %x : {kind} to f8E8M0FNU", [wide], want, kind="f8E8M0FNU",
+            )
+        )  # fmt: skip
+    table = tiny_values("f4E2M1FN")
+    elements = np.resize(np.arange(16), 64).astype(np.int8)
+    scale = np.resize(np.arange(100, 150), 64).astype(np.uint8)
+    scaled = table[elements] * 2.0 ** (scale.astype(float) - 127)
+    PROGRAMS.append(
+        each(
+            "scaling_extf", "arith.scaling_extf f4E2M1FN, f8E8M0FNU to f32",
+            """%n = arith.trunci %x : i8 to i4
+    %s = arith.bitcast %n : i4 to f4E2M1FN
+    %r = arith.scaling_extf %s, %y : f4E2M1FN, f8E8M0FNU to f32""",
+            [elements, scale.view(np.int8)], scaled.astype(np.float32), kinds=["", "f8E8M0FNU"],
+        )
+    )  # fmt: skip
+    PROGRAMS.append(
+        each(
+            "scaling_truncf", "arith.scaling_truncf f32, f8E8M0FNU to f8E4M3FN",
+            "%r = arith.scaling_truncf %x, %y : f32, f8E8M0FNU to f8E4M3FN",
+            [(scaled * 3).astype(np.float32), scale.view(np.int8)],
+            encode("f8E4M3FN", (table[elements] * 3).astype(np.float32)).view(np.int8),
+            kinds=["", "f8E8M0FNU"], kind="f8E4M3FN",
+        )
+    )  # fmt: skip
+
+
 def _vectors() -> None:
     table = decode("f8E4M3FN")
     x = np.arange(4, dtype=np.int8) + 60
@@ -153,3 +274,5 @@ for _name in FORMATS:
 for _name in ("f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ"):
     _arithmetic(_name)
 _vectors()
+_tiny()
+_scales()

@@ -28,7 +28,7 @@ GROUPS: dict[str, list[Program]] = {
     "gpu: subgroups": subgroup_ops.PROGRAMS,
     "gpu: matrices": matrix_ops.PROGRAMS,
     "arith": arith_ops.PROGRAMS,
-    "arith: 8-bit floats": small_float_ops.PROGRAMS,
+    "arith: floats of 4 to 8 bits": small_float_ops.PROGRAMS,
     "math": math_ops.PROGRAMS,
     "memref": memory_ops.PROGRAMS,
     "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS,

@@ -39,6 +39,13 @@ PARAMETERS = [
     ("%t: memref<4xf32, affine_map<(d0) -> (d0 floordiv 2)>>", "", ALL, "whose layout has no strides"),
     ('%t: memref<4xf32, "here">', "", ALL, "whose memory space is no #gpu.address_space and no number"),
     ("%t: memref<4xf32, 77>", "", ("gfx90a",), "whose memory space AMD GPUs do not have"),
+    ("%t: f4E2M1FN", "", ALL, "parameter 6 of the kernel is of type f4E2M1FN; pass its bits as i8"),
+    (
+        "%t: memref<?xf4E2M1FN>",
+        "%v = vector.load %t[%i] : memref<?xf4E2M1FN>, vector<8xf4E2M1FN>",
+        ALL,
+        "memory of f4E2M1FN elements is not supported; keep their bits in i8",
+    ),
     (
         "%t: memref<?xi24>, %v: i24",
         "%r = memref.atomic_rmw addi %v, %t[%i] : (i24, memref<?xi24>) -> i24",
