@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.buildlog import BuildLog, log_file
@@ -35,6 +35,7 @@ from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import cpu_triple
 from gpubuild.native import resolve_native
+from gpubuild.options import BuildOptions
 from gpubuild.proof import Witness
 from gpubuild.quote import quote_sources
 from gpubuild.receipt import request_of
@@ -46,21 +47,6 @@ from gpubuild.toolchain.detach import collect_later
 from gpubuild.toolchain.find import Toolchain
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOptions:
-    """What the user asked for on top of targets.yaml. ``build_dir`` is absolute."""
-
-    build_dir: Path
-    programs: tuple[str, ...] = ()  # empty: all
-    targets: tuple[str, ...] = ()  # restrict device code to these; empty: all
-    cache_dir: Path | None = None  # overrides targets.yaml and the environment
-    use_cache: bool = True
-    jobs: int = 0  # 0: GPUBUILD_JOBS, else the number of CPUs
-    keep_going: bool = False
-    dry_run: bool = False
-    goal: Goal = Goal.EXECUTABLE
 
 
 @contextmanager
@@ -147,6 +133,7 @@ class Builder:
             work=self._work,
             root=layout.root,
             project_file=project.file,
+            dump_ir=options.dump_ir,
         )
         self._planner = Planner(
             project=project,

@@ -20,6 +20,8 @@ def reproducer(step: Step) -> str:
     if params.features:
         command.append(f"--features={params.features}")
     command.append(f"--opt-level={params.opt_level}")
+    if params.sanitize:
+        command.append(f"--sanitize={','.join(params.sanitize)}")
     command += ["--fast-math"] * params.fast_math + ["--debug"] * params.debug
     if params.passes:
         command.append(f"--passes={params.passes}")

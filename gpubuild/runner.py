@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.cache.protocol import Store
@@ -21,31 +21,18 @@ from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
 from gpubuild.headers import from_store, to_store
+from gpubuild.irdump import KINDS_WITH_IR, dump_folder
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import ActionResult, Step
+from gpubuild.prepared import Prepared
 from gpubuild.reproducer import reproducer
 from gpubuild.state import BuildState, Origin, StepRecord
 from gpubuild.toolchain.find import Toolchain
-from gpubuild.toolchain.tool import Tool
 
 ABSENT = "absent"  # an optional tool's fingerprint when it is not there
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A step whose inputs exist and whose key is known."""
-
-    step: Step
-    key: Digest
-    parts: Mapping[str, str]
-    inputs: tuple[JobInput, ...]
-    tools: Mapping[str, Tool]
-    why: str  # what differs from the last time it was brought up to date
-    versions: Mapping[str, str]  # of tools by fingerprint
-    started: float  # time.monotonic()
 
 
 class StepRunner:
@@ -61,6 +48,7 @@ class StepRunner:
         work: WorkArea,
         root: Path = Path("/"),
         project_file: Path = Path(),
+        dump_ir: Path | None = None,
     ) -> None:
         self._toolchain = toolchain
         self._store = store
@@ -69,6 +57,7 @@ class StepRunner:
         self._work = work
         self._root = root  # messages name files relative to it
         self._project_file = project_file
+        self._dump_ir = dump_ir  # steps that have IR then run, whatever the cache has
         self._keeps = True  # results of earlier builds that the cache lacks, until it refuses one
         self._spoiled: set[Digest] = set()  # keys whose entry in the cache turned out to be damaged
         self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
@@ -141,6 +130,8 @@ class StepRunner:
     def settle(self, prepared: Prepared) -> StepReport | None:
         """Bring the step up to date without running it, or return ``None``: it must run."""
         step, key = prepared.step, prepared.key
+        if self._dumps(step):
+            return None
         record = self._state.record(step.id)
         stale = ""
         if record is not None and record.key == key:
@@ -210,8 +201,12 @@ class StepRunner:
             tools={name: tool.command for name, tool in prepared.tools.items()},
             workdir=workdir,
             executable_outputs=tuple(o.name for o in step.outputs if o.executable),
+            dump_ir=dump_folder(self._dump_ir, step) if self._dump_ir and self._dumps(step) else None,
         )
         return self._executor.submit(job), workdir
+
+    def _dumps(self, step: Step) -> bool:
+        return self._dump_ir is not None and step.kind in KINDS_WITH_IR
 
     def finish(self, prepared: Prepared, done: JobResult, workdir: Path) -> StepReport:
         """Move outputs into place, store them, remember them. Raises ``OSError``."""
@@ -219,7 +214,8 @@ class StepRunner:
         why = prepared.why
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
-            why = self._stale_output(step, record.result) or "it is not in the cache"
+            missing = "its IR was asked for" if self._dumps(step) else "it is not in the cache"
+            why = self._stale_output(step, record.result) or missing
         if prepared.key in self._spoiled:
             why += "; its entry in the cache was corrupt: set aside"
         if step.dynamic_dir is not None:

@@ -19,7 +19,8 @@ from gpubuild.model.digest import Digest
 from gpubuild.model.job import JobResult
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import Step, StepKind
-from gpubuild.runner import Prepared, StepRunner
+from gpubuild.prepared import Prepared
+from gpubuild.runner import StepRunner
 from gpubuild.state import BuildState
 
 

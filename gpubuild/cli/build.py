@@ -61,7 +61,8 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         witness = None  # a receipt says that executables are there
     if options.trace and not options.trace.absolute().parent.is_dir():
         raise UsageError(f"cannot write the trace {options.trace}: there is no such folder")
-    from gpubuild.build import BuildOptions, open_builder
+    from gpubuild.build import open_builder
+    from gpubuild.options import BuildOptions
 
     request = BuildOptions(
         build_dir=build_folder(options, project.root),
@@ -73,6 +74,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         keep_going=options.keep_going,
         dry_run=getattr(options, "dry_run", False),
         goal=goal,
+        dump_ir=options.dump_ir.absolute() if options.dump_ir else None,
     )
     explain = getattr(options, "explain", False)
     console = _progress_console(options, explain=explain)

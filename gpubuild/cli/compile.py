@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpubuild.build import Builder, BuildOptions, open_builder
+from gpubuild.build import Builder, open_builder
 from gpubuild.cli.console import Console
 from gpubuild.cli.project import shown
 from gpubuild.errors import ConfigError, StepError, UsageError
@@ -29,6 +29,7 @@ from gpubuild.model.project import ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
 from gpubuild.native import resolve_native
+from gpubuild.options import BuildOptions
 
 PROGRAM = "kernels"  # the made-up program's name; it is in no output
 _OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}
@@ -65,7 +66,12 @@ def execute(options: argparse.Namespace) -> int:
         )
     project = made_up_project(options)
     with tempfile.TemporaryDirectory(prefix="gpubuild-compile-") as folder:
-        request = BuildOptions(build_dir=Path(folder), use_cache=False, jobs=1)
+        request = BuildOptions(
+            build_dir=Path(folder),
+            use_cache=False,
+            jobs=1,
+            dump_ir=options.dump_ir.absolute() if options.dump_ir else None,
+        )
         with open_builder(project, options.settings, request, _Warnings(console)) as builder:
             results = compile_kernels(builder, project, Path(folder), options.emit, options.module)
             deliver(results, options.output, console)

@@ -55,7 +55,8 @@ def _form(asked: str | None, output: Path | None) -> str:
 
 
 def _diagram(options: argparse.Namespace) -> Diagram:
-    from gpubuild.build import BuildOptions, open_builder
+    from gpubuild.build import open_builder
+    from gpubuild.options import BuildOptions
 
     project = load(options)
     request = BuildOptions(

@@ -58,6 +58,9 @@ def add_build_options(parser: Parser) -> None:
     parser.add_argument(
         "-k", "--keep-going", action="store_true", help="build what a failure does not affect"
     )
+    parser.add_argument(
+        "--dump-ir", type=Path, metavar="DIR", help="write the IR after every stage; cached steps run again"
+    )
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto or Chrome")
 
 

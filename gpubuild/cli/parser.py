@@ -187,6 +187,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     parser.add_argument("--passes", metavar="PIPELINE", help="replace our pass pipeline for the kernels")
     parser.add_argument("--source-passes", metavar="PIPELINE", help="run on the file before it is split")
+    parser.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after every stage")
 
 
 def _explain(commands: argparse._SubParsersAction[Parser]) -> None:

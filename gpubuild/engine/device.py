@@ -13,6 +13,7 @@ from gpubuild.engine import llvm
 from gpubuild.engine.chips import ptx_features
 from gpubuild.engine.info import KernelInfo
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir_dump import dump
 from gpubuild.engine.lowering import Lowered, lower
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
@@ -50,6 +51,8 @@ def run_stages(build: DeviceBuild, stages: Sequence[Stage]) -> None:
     for name, stage in stages:
         with build.io.stage(name):
             stage(build)
+            if build.module is not None:
+                dump("ll", lambda: str(build.module))
 
 
 def lower_module(build: DeviceBuild) -> None:

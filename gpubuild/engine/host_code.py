@@ -6,6 +6,7 @@ import re
 
 from gpubuild.engine import init_array, llvm
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir_dump import dump
 
 # A program must start on any machine of its architecture, whatever it was built on.
 _GENERIC_CHIP = {"x86_64": "x86-64", "aarch64": "generic"}
@@ -25,6 +26,8 @@ def compile_ir(text: str, *, triple: str, opt_level: int, io: StepIO) -> bytes:
         )
         module = llvm.parse_assembly(init_array.rewrite(text), llvm.new_context(), name="host LLVM IR")
         llvm.set_target(module, machine)
+        dump("ll", lambda: str(module))
         llvm.optimize(module, machine, opt_level)
+        dump("ll", lambda: str(module))
     with io.stage("emit object"):
         return llvm.emit_object(module, machine)

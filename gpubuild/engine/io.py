@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpubuild.engine.ir_dump import enter_stage
 from gpubuild.errors import GpubuildError, InputChangedError, StepError, ToolNotFoundError
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult, StageTime
@@ -142,6 +143,7 @@ class StepIO:
         """Name the stage under way: it is timed, set on errors, and known after a crash."""
         os.pwrite(self._stage_file, f"{name}\n".encode(), 0)  # what is left behind it is not read
         start = time.monotonic()
+        enter_stage(name)
         try:
             yield
         except StepError as error:

@@ -11,6 +11,7 @@ from gpubuild.engine.assert_places import restore_places
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir_dump import dump
 from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
 from gpubuild.engine.matrix_units import units_lack
@@ -92,6 +93,7 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
             machine = _machine(params)
             warnings += _expand_matrices(module, machine, source)
             rewrite.prepare(module, machine, source=source)
+            dump("mlir", lambda: mlir.canonical_text(module))
             _convert(module, params, source)
         if params.debug:
             scope = f"ensure-debug-info-scope-on-llvm-func{{emission-kind={_DEBUG_KINDS[params.kind]}}}"

@@ -16,6 +16,7 @@ from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s 
 
 import gpubuild.engine.bindings  # noqa: F401 - settles how mlir is loaded
 from gpubuild.engine.diagnostics import SourceText, from_mlir, locate
+from gpubuild.engine.ir_dump import dump
 from gpubuild.errors import Diagnostic, StepError
 
 # Positions in text parsed from memory; a quote inside a string is escaped, so this cannot match there.
@@ -102,7 +103,10 @@ def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = 
             hint=f"the pipeline is: {pipeline}",
         ) from error
     with _diagnosed(_A_PASS_FAILED, source or SourceText()):
-        manager.run(module.operation)
+        try:
+            manager.run(module.operation)
+        finally:  # also what a pass has left that failed, which may be no valid IR
+            dump("mlir", lambda: canonical_text(module.operation))
 
 
 def blame_pass(error: StepError, target: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir_dump import dumping
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.params import (
     BundleParams,
@@ -26,6 +27,12 @@ def run_job(job: Job) -> JobResult:
     Called in worker processes only: MLIR and LLVM can end the process without an exception.
     """
     io = StepIO(job)
+    with dumping(job.dump_ir):
+        _run(job, io)
+    return io.finish()
+
+
+def _run(job: Job, io: StepIO) -> None:
     match job.params:
         case OutlineParams() as params:
             from gpubuild.engine import outline
@@ -53,7 +60,6 @@ def run_job(job: Job) -> JobResult:
             from gpubuild.engine import link
 
             link.run(params, io)
-    return io.finish()
 
 
 def _compile(params: CompileParams, io: StepIO) -> None:

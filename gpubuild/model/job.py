@@ -36,6 +36,7 @@ class Job:
     workdir: Path
     timeout_seconds: float = 0.0  # 0: none
     executable_outputs: tuple[str, ...] = ()
+    dump_ir: Path | None = None  # a folder for the IR after every stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

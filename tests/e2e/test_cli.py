@@ -275,3 +275,51 @@ def test_an_interrupted_build_leaves_nothing_half_made(built: Path, tmp_path: Pa
     assert not (project / "build/scale/scale").exists()
     assert not list((project / "build/.gpubuild/work").glob("*/*"))
     assert gpubuild("run", "-q", cwd=project, env=CPU).out == EXPECTED
+
+
+def dumped(folder: Path) -> list[str]:
+    return sorted(path.name.partition("-")[2] for path in folder.iterdir())
+
+
+def test_ir_of_every_stage_can_be_had(project: Path) -> None:
+    before = (project / "build/scale/scale").read_bytes()
+    outcome = gpubuild("build", "--dump-ir", "ir", "-t", "sm_90", "-t", "cpu", "--json", cwd=project)
+    statuses = outcome.statuses()
+    assert statuses["scale/compile/scale_kernels/sm_90"] == "ran"
+    assert statuses["cc/main.c"] == "up-to-date"
+    steps = project / "ir/scale/compile/scale_kernels"
+    assert sorted(path.name for path in steps.iterdir()) == ["cpu", "sm_90"]
+    device = {path.name: path.read_text() for path in (steps / "sm_90").iterdir()}
+    assert "gpu.global_id" in device["01-lower.mlir"]
+    assert "llvm.func @scale" in device["02-lower.mlir"]
+    assert any(
+        "define ptx_kernel void @scale" in text for name, text in device.items() if name.endswith(".ll")
+    )
+    assert {"lower-host.mlir", "optimise.ll"} <= set(dumped(project / "ir/scale/host"))
+    # Nothing is different for it, and a later dump replaces the files.
+    assert gpubuild("build", "--dump-ir", "ir", cwd=project).code == 0
+    assert (project / "build/scale/scale").read_bytes() == before
+    assert {path.name: path.read_text() for path in (steps / "sm_90").iterdir()} == device
+    assert set(gpubuild("build", "--json", cwd=project).statuses().values()) == {"up-to-date"}
+
+
+def test_ir_of_a_failed_step_can_be_had(project: Path) -> None:
+    passes = "builtin.module(canonicalize)"  # which leave the kernel as it is
+    outcome = gpubuild(
+        *("compile", "scale.mlir", "-t", "sm_90", "--emit", "asm", "-o", "-"),
+        *("--passes", passes, "--dump-ir", "ir"),
+        cwd=project,
+    )
+    assert outcome.code != 0
+    assert "gpu.func" in outcome.err
+    (left,) = (project / "ir").rglob("*-lower.mlir")
+    assert "gpu.func @scale" in left.read_text()
+
+
+def test_ir_is_not_written_where_it_cannot_be(project: Path) -> None:
+    (project / "ir").write_text("a file")
+    outcome = gpubuild("build", "--dump-ir", "ir", cwd=project)
+    assert outcome.code != 0
+    assert "cannot write IR into" in outcome.err
+    assert "choose another folder with --dump-ir" in outcome.err
+    assert gpubuild("build", cwd=project).code == 0

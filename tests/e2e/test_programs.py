@@ -235,17 +235,21 @@ def test_upstream_reads_what_we_write(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_printed_reproducer_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "option"), [("sm_60: {}", "--chip sm_60"), ("cpu: {sanitize: [bounds]}", "--sanitize=bounds")]
+)
+def test_a_printed_reproducer_works(target: str, option: str, tmp_path: Path) -> None:
     source = DOUBLE.replace(
         "%s = arith.addi %v, %v : i64", "%s = func.call @absent(%v) : (i64) -> i64"
     ).replace("gpu.func @double", "func.func private @absent(i64) -> i64\n    gpu.func @double")
     folder = project(
-        tmp_path, "targets: {sm_60: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n", k_mlir=source
+        tmp_path, f"targets: {{{target}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n", k_mlir=source
     )
     outcome = gpubuild("build", cwd=folder)
     assert outcome.code == 1
     assert "absent" in outcome.err
     [command] = re.findall(r"reproduce: (.*)", outcome.err)
+    assert option in command
     again = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 1
     assert "absent" in again.stderr

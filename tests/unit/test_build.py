@@ -12,7 +12,7 @@ import pytest
 from unit.fakes import FakeExecutor, FaultyStore, MemoryStore, finish_job
 from unit.projects import TARGETS, make_program, make_project
 
-from gpubuild.build import Builder, BuildOptions
+from gpubuild.build import Builder
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import InterruptedBuildError, StepCrashedError, StepError, ToolNotFoundError, UsageError
 from gpubuild.events import Event, Silent, StepFinished
@@ -23,6 +23,7 @@ from gpubuild.model.params import CompileParams, OutlineParams
 from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.model.step import StepKind
+from gpubuild.options import BuildOptions
 from gpubuild.toolchain.tool import Tool
 
 

@@ -8,8 +8,9 @@ import pytest
 from unit.projects import make_program, make_project
 
 from gpubuild import build
-from gpubuild.build import BuildOptions, open_builder
+from gpubuild.build import open_builder
 from gpubuild.events import BuildWarning, Event
+from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 
 

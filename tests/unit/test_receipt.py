@@ -16,7 +16,7 @@ from unit.projects import make_program, make_project
 from unit.test_build import FakeTools, fake_engine
 
 from gpubuild import receipt
-from gpubuild.build import Builder, BuildOptions
+from gpubuild.build import Builder
 from gpubuild.errors import InterruptedBuildError
 from gpubuild.events import Silent
 from gpubuild.graph.layout import Layout
@@ -25,6 +25,7 @@ from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
+from gpubuild.options import BuildOptions
 from gpubuild.proof import Witness
 
 TICK = 0.04  # seconds; more than a tick of any clock these tests meet

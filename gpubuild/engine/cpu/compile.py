@@ -24,6 +24,7 @@ from gpubuild.engine.device import user_libraries
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.info import KernelInfo, info_json
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir_dump import dump
 from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
 from gpubuild.errors import StepError
@@ -74,6 +75,8 @@ def run(params: CompileParams, io: StepIO) -> None:
     for name, stage in stages:
         with io.stage(name):
             stage(build)
+            if build.module is not None:
+                dump("ll", lambda: str(build.module))
 
 
 def check_target(build: CpuBuild) -> None:
@@ -131,6 +134,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             expand_matrices(module.operation, lanes=layout.SUBGROUP, target=target, source=source)
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
+            dump("mlir", lambda: mlir.canonical_text(module))
             mlir.run_passes(module, LOOP_PASSES, source=source)
             work = kernel_work(_only_module(module, params))
             if checks.wanted:
@@ -138,6 +142,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
             fissions = _fission(module, checks)
             check.keep_barriers_apart(_only_module(module, params), checks)
+            dump("mlir", lambda: mlir.canonical_text(module))  # after fission
             mlir.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
             mlir.run_passes(module, PASSES, source=source)

@@ -1,0 +1,80 @@
+"""IrDump: a step's IR after every stage, written for people to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from gpubuild.errors import UsageError
+
+_OURS = re.compile(r"\d\d-[\w-]+\.(mlir|ll)")
+_current: ContextVar[IrDump | None] = ContextVar("IrDump", default=None)
+
+
+class IrDump:
+    """Numbered files in one folder: ``03-lower.mlir`` is the third, of the stage "lower".
+
+    Files of an earlier dump there are deleted. Raises ``UsageError`` when it cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stage = "start"
+        self._written = 0
+        self._last: dict[str, str] = {}
+        with _explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            for old in folder.iterdir():
+                if _OURS.fullmatch(old.name):
+                    old.unlink()
+
+    def enter(self, stage: str) -> None:
+        """What is written from now on is of ``stage``."""
+        self._stage = re.sub(r"[^\w]+", "-", stage)
+
+    def write(self, suffix: str, text: str) -> None:
+        """Add a file, unless nothing has changed since the last of its kind."""
+        if self._last.get(suffix) == text:
+            return
+        self._last[suffix] = text
+        self._written += 1
+        with _explained(self._folder):
+            (self._folder / f"{self._written:02}-{self._stage}.{suffix}").write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def dumping(folder: Path | None) -> Iterator[None]:
+    """Let :func:`dump` write into ``folder`` while this is open; with ``None`` it does nothing."""
+    if folder is None:
+        yield
+        return
+    token = _current.set(IrDump(folder))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def enter_stage(stage: str) -> None:
+    """Name what is dumped from now on."""
+    if (found := _current.get()) is not None:
+        found.enter(stage)
+
+
+def dump(suffix: str, text: Callable[[], str]) -> None:
+    """Write IR as it is now, if that was asked for; ``text`` is called only then."""
+    if (found := _current.get()) is not None:
+        found.write(suffix, text())
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot write IR into {folder}: {error.strerror}", hint="choose another folder with --dump-ir"
+        ) from error

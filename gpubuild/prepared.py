@@ -1,0 +1,25 @@
+"""Prepared: a step about to be brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpubuild.model.digest import Digest
+from gpubuild.model.job import JobInput
+from gpubuild.model.step import Step
+from gpubuild.toolchain.tool import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A step whose inputs exist and whose key is known."""
+
+    step: Step
+    key: Digest
+    parts: Mapping[str, str]
+    inputs: tuple[JobInput, ...]
+    tools: Mapping[str, Tool]
+    why: str  # what differs from the last time it was brought up to date
+    versions: Mapping[str, str]  # of tools by fingerprint
+    started: float  # time.monotonic()
