@@ -19,7 +19,6 @@ from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError
 from gpubuild.events import BuildWarning, Listener, Silent, StepFinished
 from gpubuild.execute.lazy import LazyExecutor
-from gpubuild.execute.local import LocalExecutor
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explanation import Explanation, explain_step
@@ -49,6 +48,12 @@ from gpubuild.toolchain.find import Toolchain
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 
 
+def _local_executor(workers: int) -> Executor:
+    from gpubuild.execute.local import LocalExecutor  # not where everything is in the cache
+
+    return LocalExecutor(workers)
+
+
 @contextmanager
 def open_builder(
     project: Project,
@@ -72,7 +77,7 @@ def open_builder(
         config = replace(project.cache, directory=directory) if options.use_cache else None
         store = open_store(config, settings, on_full=collect_later)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
-        executor = LazyExecutor(workers, LocalExecutor)
+        executor = LazyExecutor(workers, _local_executor)
         if threads or store.has_remote:
             executor.start()
         try:

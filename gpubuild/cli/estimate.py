@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from statistics import fmean
+from collections.abc import Mapping, Sequence
 
 from gpubuild.events import Waiting
 from gpubuild.model.result import Status, StepReport
@@ -67,10 +66,14 @@ class Estimate:
         if waiting.seconds is not None:
             return waiting.seconds
         if took := self._took.get(waiting.kind):
-            return fmean(took)
+            return _mean(took)
         everything = [seconds for some in tuple(self._took.values()) for seconds in some]
-        return fmean(everything) if len(everything) >= _ENOUGH else None
+        return _mean(everything) if len(everything) >= _ENOUGH else None
 
     def _likelihood(self, kind: StepKind) -> float:
         settled = self._settled.get(kind, 0)
         return len(self._took.get(kind, ())) / settled if settled else 1.0
+
+
+def _mean(seconds: Sequence[float]) -> float:
+    return sum(seconds) / len(seconds)  # importing statistics takes longer than most estimates

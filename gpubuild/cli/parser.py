@@ -87,7 +87,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             json=False,
         )
     ours, theirs = _split_program_arguments(arguments)
-    top = make_parser()
+    top = make_parser(only=ours[0] if ours else "")
     options, unknown = top.parse_known_args(ours)
     if unknown:
         getattr(options, "parser", top).error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -98,8 +98,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def make_parser() -> Parser:
-    """The whole command line."""
+def make_parser(*, only: str = "") -> Parser:
+    """The whole command line, or with the one command ``only`` if that saves time.
+
+    All twenty take a tenth of a build that finds everything in the cache.
+    """
     parser = Parser(
         prog="gpubuild",
         description="Build multi-target GPU programs written in MLIR's gpu dialect from one targets.yaml.",
@@ -109,7 +112,10 @@ def make_parser() -> Parser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for add in (_build, _run, _export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache):
+    if only in _OFTEN:
+        _OFTEN[only](commands)
+        return parser
+    for add in (*_OFTEN.values(), _export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache):
         add(commands)
     add_views(commands)
     return parser
@@ -296,3 +302,6 @@ def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
         return 0
 
     return call
+
+
+_OFTEN = {"build": _build, "run": _run}
