@@ -9,7 +9,9 @@ from dataclasses import asdict
 
 from gpubuild import __version__
 from gpubuild.cli.console import Console, paint
+from gpubuild.cli.doctor_targets import TargetRow, load, target_rows
 from gpubuild.cli.document import dump
+from gpubuild.cli.project import shown
 from gpubuild.errors import EXIT_USAGE
 
 
@@ -18,7 +20,9 @@ def execute(options: argparse.Namespace) -> int:
     from gpubuild.toolchain.find import Toolchain
 
     console: Console = options.console
+    project = load(options.file, console)
     rows = Toolchain(options.settings).describe_all()
+    targets = target_rows(project, {row.name: row for row in rows}) if project else []
     healthy = all(row.found for row in rows if row.required)
     if options.json:
         document = {
@@ -28,6 +32,7 @@ def execute(options: argparse.Namespace) -> int:
             "platform": f"{sys.platform} {platform.machine()}",
             "ok": healthy,
             "tools": [{**asdict(row), "found": row.found} for row in rows],
+            "targets": [{**asdict(row), "found": row.found} for row in targets],
         }
         console.print(dump(document))
         return 0 if healthy else EXIT_USAGE
@@ -47,8 +52,25 @@ def execute(options: argparse.Namespace) -> int:
                 console.print(indent + text)
         if not row.found:
             console.print(f"{indent}needed by: {row.needed_by}")
+    if project and targets:
+        console.print(f"targets of {shown(project.file)}")
+    for target in targets:
+        word, style = ("ok", "green") if target.found else ("missing", "red")
+        if target.found and target.wanted:
+            word, style = "partly", "yellow"
+        mark = paint(f"{word:7}", style, on=console.color_out)
+        console.print(f"{mark}  {target.name:{width}}  {target.kind:5} {target.chip:12}  {_needs(target)}")
     if healthy:
         console.print("everything that is always needed is there")
     else:
         console.print("a required tool is missing: see above")
     return 0 if healthy else EXIT_USAGE
+
+
+def _needs(target: TargetRow) -> str:
+    """What is there for a target, or what it lacks; how to get that stands with the tool."""
+    if target.missing:
+        return f"needs {', '.join(target.missing)}"
+    if target.wanted:
+        return f"without {', '.join(target.wanted)}: kernels that call its functions are refused"
+    return ", ".join(target.tools)

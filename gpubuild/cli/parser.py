@@ -235,6 +235,10 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "doctor", "show which tools are used, from where, and what is missing")
+    parser.add_argument(
+        "-f", "--file", type=Path, metavar="FILE",
+        help="the project whose targets are looked at (default: targets.yaml, if there is one)",
+    )  # fmt: skip
     add_json(parser)
 
 

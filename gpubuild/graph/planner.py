@@ -28,7 +28,8 @@ from gpubuild.model.project import Offload, Program, Project
 from gpubuild.model.step import Input, Output, Step, StepKind
 from gpubuild.model.target import Kind, Target
 
-_TOOLS = {
+# By a target's kind: what compiling for it needs, and what some kernels need.
+TOOLS = {
     Kind.NVVM: ((OURS, "mlir", "llvmlite", "ptxas"), ("libdevice",)),
     Kind.ROCDL: ((OURS, "mlir", "llvmlite", "ld.lld"), ("rocm-device-libs",)),
     Kind.CPU: ((OURS, "mlir", "llvmlite", "ld.lld"), ("libdevice",)),
@@ -204,7 +205,7 @@ class Planner:
 
     def _compile(self, program: Program, outline: Step, settled: ModuleTargets, target: Target) -> Step:
         module = settled.module
-        required, optional = _TOOLS[target.kind]
+        required, optional = TOOLS[target.kind]
         relocatable = program.offload is Offload.CLANG
         libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
         return Step(

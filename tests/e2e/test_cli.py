@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -231,6 +232,23 @@ def test_doctor(tmp_path: Path) -> None:
     assert tools["ptxas"]["found"]
     assert len(tools["mlir"]["fingerprint"]) == 64
     assert list(tmp_path.iterdir()) == []
+    assert outcome.document["targets"] == []
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {sm_90: {}, mi200: {chip: gfx90a}, cpu: {}}\n"
+        "programs: {p: {sources: [p.mlir]}}\n"
+    )
+    assert "targets.yaml has mistakes" in gpubuild("doctor", cwd=tmp_path).err  # there is no p.mlir
+    (tmp_path / "p.mlir").touch()
+    without = {"GPUBUILD_PTXAS": str(tmp_path / "missing"), "ROCM_PATH": str(tmp_path)}
+    document = gpubuild("doctor", "--json", cwd=tmp_path, env=without).document
+    assert {t["name"]: (t["found"], t["missing"]) for t in document["targets"]} == {
+        "sm_90": (False, ["ptxas"]),
+        "mi200": (True, []),
+        "cpu": (True, []),
+    }
+    shown = gpubuild("doctor", cwd=tmp_path, env=without).out
+    assert re.search(r"^missing  sm_90 +nvvm  sm_90 +needs ptxas$", shown, re.MULTILINE)
+    assert re.search(r"^ok       cpu +cpu +.* ld.lld, libdevice$", shown, re.MULTILINE)
     broken = gpubuild("doctor", cwd=tmp_path, env={"GPUBUILD_PTXAS": str(tmp_path / "missing")})
     assert "ptxas" in broken.out
     assert broken.code == 2
