@@ -205,14 +205,18 @@ static void forget_pool(void) {
     pool.started = false;
 }
 
-static void initialize(void) {
-    pool.seats = gb_cpu_thread_count();
+/* Not with the first launch: a fork that has begun by then does not call it. */
+__attribute__((constructor)) static void guard(void) {
     pthread_atfork(NULL, NULL, forget_pool);
+}
+
+static void count_seats(void) {
+    pool.seats = gb_cpu_thread_count();
 }
 
 static void lock_pool(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, initialize);
+    pthread_once(&once, count_seats);
     pthread_mutex_lock(&pool.lock);
 }
 

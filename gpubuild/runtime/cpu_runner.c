@@ -220,10 +220,6 @@ void gb_cpu_await(struct gb_cpu_stream *stream, uint64_t count) {
 
 /* ---- fork ---- */
 
-__attribute__((constructor)) static void guard(void) {
-    gb_guard_fork(GB_FORK_STREAMS, &all.lock);
-}
-
 /* A child has none of the threads: what they had to do stays undone there, as with a GPU's. */
 static void after_fork_in_child(void) {
     pthread_cond_init(&all.work, NULL);
@@ -242,15 +238,15 @@ static void after_fork_in_child(void) {
     all.ready = all.runners = all.free = 0;
 }
 
-static void initialize(void) {
+/* Not with the first call: a fork that has begun by then does not call the handler. */
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_STREAMS, &all.lock);
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
 /* ---- calls ---- */
 
 void gb_cpu_lock(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, initialize);
     pthread_mutex_lock(&all.lock);
 }
 

@@ -46,13 +46,24 @@ static void wait(void **params, gb_cpu_item *item) {
     }
 }
 
+/* hold(ptr {begun, end}): does not return before another thread says so. */
+static void hold(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last, char *shared, char *dynamic,
+                 char *slots) {
+    (void)first, (void)last, (void)shared, (void)dynamic, (void)slots;
+    int64_t *flags = *(int64_t **)launch->params[0];
+    __atomic_store_n(&flags[0], 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&flags[1], __ATOMIC_SEQ_CST) == 0) {
+    }
+}
+
 static const uint64_t bytes[] = {8, 8};
 static const gb_cpu_kernel kernels[] = {
     {.name = "count", .run = count, .param_count = 1, .param_bytes = bytes},
     {.name = "add", .run = add, .param_count = 2, .param_bytes = bytes, .shared_bytes = 1024, .slot_bytes = 32768},
     {.name = "wait", .item = wait, .tier = GB_CPU_TIER_FIBERS, .param_count = 2, .param_bytes = bytes,
      .shared_bytes = 1024},
+    {.name = "hold", .run = hold, .param_count = 1, .param_bytes = bytes},
 };
 gb_cpu_image gpubuild_cpu_image = {
-    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 3,
+    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 4,
 };

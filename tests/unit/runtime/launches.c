@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void *module, *count, *add, *wait_;
+static void *module, *count, *add, *wait_, *hold;
 
 static _Noreturn void fail(const char *what, long found, long expected) {
     fprintf(stderr, "%s: %ld, not %ld\n", what, found, expected);
@@ -247,6 +247,40 @@ static void fork_while_others_launch(const char *path) {
     }
 }
 
+/* A handler of fork that runs before the library's: the very first launch is under way when the child comes to be. */
+static int64_t held[2];
+
+static void *launch_first(void *unused) {
+    (void)unused;
+    int64_t *pointer = held;
+    void *params[] = {&pointer};
+    mgpuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL, 1);
+    mgpuStreamSynchronize(NULL);
+    return NULL;
+}
+
+static pthread_t first;
+
+static void start_first_launch(void) {
+    pthread_create(&first, NULL, launch_first, NULL);
+    for (int i = 0; i < 1000 && __atomic_load_n(&held[0], __ATOMIC_SEQ_CST) == 0; i++) {
+        usleep(1000); /* no longer than a second: a C library may hold up the thread until after the fork */
+    }
+}
+
+static void fork_at_the_first_launch(const char *path) {
+    pthread_atfork(start_first_launch, NULL, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        in_child(path);
+    }
+    int status = 0;
+    expect("waitpid", waitpid(child, &status, 0), child);
+    expect("status of the child", status, 0);
+    __atomic_store_n(&held[1], 1, __ATOMIC_SEQ_CST);
+    pthread_join(first, NULL);
+}
+
 /* ---- ends ---- */
 
 static void end_program(void *stream) {
@@ -262,6 +296,7 @@ int main(int argc, char **argv) {
     count = mgpuModuleGetFunction(module, "count");
     add = mgpuModuleGetFunction(module, "add");
     wait_ = mgpuModuleGetFunction(module, "wait");
+    hold = mgpuModuleGetFunction(module, "hold");
     const char *what = argv[1];
     if (strcmp(what, "allocations") == 0) {
         allocate_nothing();
@@ -271,6 +306,8 @@ int main(int argc, char **argv) {
         many_streams();
     } else if (strcmp(what, "fork") == 0) {
         fork_while_others_launch(argv[2]);
+    } else if (strcmp(what, "first-fork") == 0) {
+        fork_at_the_first_launch(argv[2]);
     } else if (strcmp(what, "exit") == 0) { /* with streams that have much to do, from a task of one of them */
         void *stream = mgpuStreamCreate();
         for (int i = 0; i < 1000; i++) {

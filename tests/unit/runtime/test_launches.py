@@ -74,6 +74,7 @@ def launches(built_runtime: Runtime, folder: Path) -> Path:
         "grids",  # no memory for a large grid
         "streams",  # 6 host threads with 3 streams each: no more threads in kernels than asked for
         "fork",  # of one thread while others launch: the child can launch, too
+        "first-fork",  # at the program's first launch
     ],
 )
 def test_launches(launches: Path, image: Path, what: str, threads: int) -> None:
