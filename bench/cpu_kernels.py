@@ -25,6 +25,7 @@ from typing import Any
 from cpu_goals import goal_lines
 from cpu_launch import launch_lines
 from cpu_problems import PROBLEMS, Problem
+from scaling import scaling_lines
 from timing import ROOT, machine
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -157,6 +158,7 @@ def main() -> None:
         for contender in fleet:
             contender.process.terminate()
         launches = launch_lines(folder, rounds)
+        scaling = scaling_lines(folder, rounds)
     peers = "" if any("PoCL" in t for times in found.values() for t in times) else " PoCL was not there."
     text = "\n".join(
         [
@@ -171,6 +173,8 @@ def main() -> None:
             "Tiers: " + ", ".join(f"{k} {t}" for k, t in tiers.items()) + ".",
             "",
             *goal_lines(found),
+            "",
+            *scaling,
             "",
             *launches,
             "",
