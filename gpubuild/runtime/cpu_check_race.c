@@ -127,6 +127,22 @@ static void forget_pages(void) {
     memset(state.recent, 0, sizeof state.recent);
 }
 
+/* In a child of fork: a launch of another thread may have been changing it, and holds the lock for ever. The memory is
+ * lost; nothing of a launch that has ended matters. */
+static void forget_all(void) {
+    pthread_mutex_init(&state.lock, NULL);
+    state.pages = NULL;
+    state.slabs = NULL;
+    state.blocks = NULL;
+    state.capacity = state.count = state.block_capacity = 0;
+    state.first_segment = state.next_segment = 1;
+    memset(state.recent, 0, sizeof state.recent);
+}
+
+__attribute__((constructor)) static void guard(void) {
+    pthread_atfork(NULL, NULL, forget_all);
+}
+
 void gb_check_race_begin(void) {
     pthread_mutex_lock(&state.lock);
     state.first_segment = state.next_segment;

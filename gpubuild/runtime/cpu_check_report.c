@@ -3,6 +3,7 @@
  * Of all that happens at one place of a kernel the occurrence in the first workgroup and work-item is
  * told, when the launch is over: threads may come to them in any order. */
 #include "cpu_check.h"
+#include "cpu_fork.h"
 #include "cpu_stream.h"
 #include "cpu_team.h"
 
@@ -36,6 +37,10 @@ static struct {
     uint32_t flags; /* of all kernels launched */
     pid_t process;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_FINDINGS, &all.lock);
+}
 
 /* ---- keeping ---- */
 

@@ -5,7 +5,15 @@
 #include <pthread.h>
 
 /* In the order in which they may be taken while others are held. */
-enum gb_fork_rank { GB_FORK_MODULES, GB_FORK_IMAGES, GB_FORK_TASKS, GB_FORK_STREAMS, GB_FORK_PROFILE, GB_FORK_RANKS };
+enum gb_fork_rank {
+    GB_FORK_MODULES,
+    GB_FORK_FINDINGS,
+    GB_FORK_IMAGES,
+    GB_FORK_TASKS,
+    GB_FORK_STREAMS,
+    GB_FORK_PROFILE,
+    GB_FORK_RANKS
+};
 
 /* Have the lock taken around every fork from now on. Once for each, before threads are there: from a constructor. */
 void gb_guard_fork(enum gb_fork_rank rank, pthread_mutex_t *lock);

@@ -63,7 +63,8 @@ static const gb_cpu_kernel kernels[] = {
     {.name = "wait", .item = wait, .tier = GB_CPU_TIER_FIBERS, .param_count = 2, .param_bytes = bytes,
      .shared_bytes = 1024},
     {.name = "hold", .run = hold, .param_count = 1, .param_bytes = bytes},
+    {.name = "hold checked", .run = hold, .param_count = 1, .param_bytes = bytes, .flags = GB_CPU_KERNEL_CHECK_RACE},
 };
 gb_cpu_image gpubuild_cpu_image = {
-    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 4,
+    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 5,
 };

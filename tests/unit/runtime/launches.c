@@ -250,28 +250,30 @@ static void fork_while_others_launch(const char *path) {
 /* A handler of fork that runs before the library's: the very first launch is under way when the child comes to be. */
 static int64_t held[2];
 
-static void *launch_first(void *unused) {
-    (void)unused;
+static void *launch_hold(void *unused) {
     int64_t *pointer = held;
     void *params[] = {&pointer};
     mgpuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL, 1);
     mgpuStreamSynchronize(NULL);
-    return NULL;
+    return unused;
 }
 
 static pthread_t first;
 
 static void start_first_launch(void) {
-    pthread_create(&first, NULL, launch_first, NULL);
+    pthread_create(&first, NULL, launch_hold, NULL);
     for (int i = 0; i < 1000 && __atomic_load_n(&held[0], __ATOMIC_SEQ_CST) == 0; i++) {
         usleep(1000); /* no longer than a second: a C library may hold up the thread until after the fork */
     }
 }
 
-static void fork_at_the_first_launch(const char *path) {
+static _Noreturn void fork_at_the_first_launch(const char *path) {
     pthread_atfork(start_first_launch, NULL, NULL);
     pid_t child = fork();
     if (child == 0) {
+        alarm(10); /* rather than to hang */
+        held[1] = 1;
+        launch_hold(NULL);
         in_child(path);
     }
     int status = 0;
@@ -279,6 +281,7 @@ static void fork_at_the_first_launch(const char *path) {
     expect("status of the child", status, 0);
     __atomic_store_n(&held[1], 1, __ATOMIC_SEQ_CST);
     pthread_join(first, NULL);
+    _exit(0); /* a program with checked kernels says at its end what was found */
 }
 
 /* ---- ends ---- */
@@ -296,7 +299,6 @@ int main(int argc, char **argv) {
     count = mgpuModuleGetFunction(module, "count");
     add = mgpuModuleGetFunction(module, "add");
     wait_ = mgpuModuleGetFunction(module, "wait");
-    hold = mgpuModuleGetFunction(module, "hold");
     const char *what = argv[1];
     if (strcmp(what, "allocations") == 0) {
         allocate_nothing();
@@ -306,7 +308,8 @@ int main(int argc, char **argv) {
         many_streams();
     } else if (strcmp(what, "fork") == 0) {
         fork_while_others_launch(argv[2]);
-    } else if (strcmp(what, "first-fork") == 0) {
+    } else if (strcmp(what, "first-fork") == 0 || strcmp(what, "checked-fork") == 0) {
+        hold = mgpuModuleGetFunction(module, strcmp(what, "first-fork") == 0 ? "hold" : "hold checked");
         fork_at_the_first_launch(argv[2]);
     } else if (strcmp(what, "exit") == 0) { /* with streams that have much to do, from a task of one of them */
         void *stream = mgpuStreamCreate();

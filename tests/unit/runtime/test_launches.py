@@ -75,6 +75,7 @@ def launches(built_runtime: Runtime, folder: Path) -> Path:
         "streams",  # 6 host threads with 3 streams each: no more threads in kernels than asked for
         "fork",  # of one thread while others launch: the child can launch, too
         "first-fork",  # at the program's first launch
+        "checked-fork",  # as a kernel runs that is checked for races
     ],
 )
 def test_launches(launches: Path, image: Path, what: str, threads: int) -> None:
