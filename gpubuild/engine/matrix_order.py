@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
+from gpubuild.engine.views import NO_ACCESS
+
 LOAD, STORE = "gpu.subgroup_mma_load_matrix", "gpu.subgroup_mma_store_matrix"
 _BARRIERS = frozenset({"gpu.barrier", "gpu.all_reduce"})
 _READS = frozenset(
@@ -25,31 +27,7 @@ _READS = frozenset(
     }
 )
 _NO_MEMORY_DIALECTS = frozenset({"arith", "math", "index", "complex", "ub", "scf", "affine", "cf"})
-_NO_MEMORY = frozenset(
-    {
-        "memref.cast",
-        "memref.subview",
-        "memref.view",
-        "memref.reinterpret_cast",
-        "memref.memory_space_cast",
-        "memref.expand_shape",
-        "memref.collapse_shape",
-        "memref.transpose",
-        "memref.dim",
-        "memref.get_global",
-        "memref.alloca",
-        "memref.extract_aligned_pointer_as_index",
-        "memref.extract_strided_metadata",
-        "gpu.printf",
-        "vector.broadcast",
-        "vector.extract",
-        "vector.insert",
-        "vector.fma",
-        "vector.shuffle",
-        "vector.reduction",
-        "vector.yield",
-    }
-)
+_NO_MEMORY = NO_ACCESS | {"memref.alloca", "gpu.printf", "vector.yield"}
 _ONCE = frozenset({"gpu.func", "func.func", "scf.if", "scf.index_switch", "scf.execute_region", "affine.if"})
 _TOUCHING_AFFINE = frozenset({"affine.load", "affine.store", "affine.vector_load", "affine.vector_store"})
 

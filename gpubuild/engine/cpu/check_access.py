@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.cpu import layout
-from gpubuild.engine.cpu.uniformity import VIEWS
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.views import VIEWS
 
 _LESS, _AT_MOST = 6, 7  # arith.cmpi predicates, unsigned
 

@@ -8,7 +8,8 @@ from mlir import ir
 
 from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.check_access import WORKGROUP_SPACES, Access, access_of
-from gpubuild.engine.cpu.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, VIEWS, nested
+from gpubuild.engine.cpu.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, nested
+from gpubuild.engine.views import VIEWS
 
 # What a reinterpret_cast reaches need not be of what it was made from.
 _SAME_MEMORY = (VIEWS - {"memref.reinterpret_cast"}) | {"vector.type_cast", "memref.assume_alignment"}

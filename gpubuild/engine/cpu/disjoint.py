@@ -16,7 +16,8 @@ from mlir import ir
 
 from gpubuild.engine.cpu.exchange import is_id
 from gpubuild.engine.cpu.layout import MAX_BLOCK
-from gpubuild.engine.cpu.uniformity import VIEWS, nested, operations
+from gpubuild.engine.cpu.uniformity import nested, operations
+from gpubuild.engine.views import VIEWS
 
 _LOADS = frozenset({"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload"})
 _HARMLESS = VIEWS | {"memref.dim"}

@@ -17,8 +17,9 @@ from gpubuild.engine.cpu.chunks import LANES, Chunk
 from gpubuild.engine.cpu.exchange import UPPER_BOUNDS, Exchange, is_id
 from gpubuild.engine.cpu.item_loops import ItemLoops, for_loop, if_op
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
-from gpubuild.engine.cpu.uniformity import ITEM_IDS, VIEWS, is_pure, nested, operations, terminator
+from gpubuild.engine.cpu.uniformity import ITEM_IDS, is_pure, nested, operations, terminator
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.views import VIEWS
 
 _MOST = 12  # operations worth repeating instead of keeping their result
 _WHOLE_DIALECTS = frozenset({"arith", "index"})

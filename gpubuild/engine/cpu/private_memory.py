@@ -9,8 +9,9 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots
-from gpubuild.engine.cpu.uniformity import VIEWS, operations
+from gpubuild.engine.cpu.uniformity import operations
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.views import VIEWS
 
 _ALIGNMENT = 64  # bytes
 _MOST_BYTES = 8 << 20  # of a workgroup: more would be touched in turn by every work-item, out of any cache

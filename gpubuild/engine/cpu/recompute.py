@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.cpu.uniformity import ITEM_IDS, VIEWS, Uniformity, is_pure
+from gpubuild.engine.cpu.uniformity import ITEM_IDS, Uniformity, is_pure
+from gpubuild.engine.views import VIEWS
 
 _MOST = 16  # operations; more of them cost as much as loading from the first cache, and not only in time
 _MOST_FOR_VIEWS = 256  # a memref cannot be kept in memory, so that there is no cheaper way

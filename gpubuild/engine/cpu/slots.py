@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.cpu.item_loops import ItemLoops
-from gpubuild.engine.cpu.uniformity import VIEWS
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.views import VIEWS
 
 
 class CannotFissionError(Exception):

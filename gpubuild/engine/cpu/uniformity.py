@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from mlir import ir
 
 from gpubuild.engine.cpu import layout
+from gpubuild.engine.views import NO_ACCESS
 
 ITEM_IDS = frozenset({"gpu.thread_id", "gpu.global_id", "gpu.lane_id"})
 # A subgroup that waits in uniform control flow may as well wait for all of its workgroup.
@@ -33,38 +34,9 @@ GROUP_IDS = frozenset(
         "gpu.dynamic_shared_memory",
     }
 )
-VIEWS = frozenset(
-    {
-        "memref.cast",
-        "memref.subview",
-        "memref.view",
-        "memref.reinterpret_cast",
-        "memref.memory_space_cast",
-        "memref.expand_shape",
-        "memref.collapse_shape",
-        "memref.transpose",
-    }
-)
 _CONDITIONAL = frozenset({"scf.if", "scf.while"})
 _PURE_DIALECTS = frozenset({"arith", "index", "math", "complex"})
-_PURE = (
-    GROUP_IDS
-    | VIEWS
-    | {
-        "memref.dim",
-        "memref.get_global",
-        "memref.extract_aligned_pointer_as_index",
-        "memref.extract_strided_metadata",
-        "affine.apply",
-        "ub.poison",
-        "vector.broadcast",
-        "vector.extract",
-        "vector.insert",
-        "vector.fma",
-        "vector.shuffle",
-        "vector.reduction",
-    }
-)
+_PURE = GROUP_IDS | NO_ACCESS | {"affine.apply", "ub.poison"}
 
 
 def nested(op: ir.Operation) -> list[ir.Operation]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.cpu.uniformity import VIEWS
+from gpubuild.engine.views import VIEWS
 
 _ONE = frozenset(
     f"arith.{name}"
