@@ -49,10 +49,7 @@ def add_build_options(parser: Parser) -> None:
     parser.add_argument(
         "-j", "--jobs", type=positive, default=0, metavar="N", help="steps at once (default: CPUs)"
     )
-    parser.add_argument(
-        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
-        help="compile kernels for this target only; may be repeated",
-    )  # fmt: skip
+    add_targets(parser, "compile kernels for this target only")
     parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     parser.add_argument(
@@ -62,6 +59,22 @@ def add_build_options(parser: Parser) -> None:
         "--dump-ir", type=Path, metavar="DIR", help="write the IR after every stage; cached steps run again"
     )
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto or Chrome")
+
+
+def add_targets(parser: Parser, meaning: str) -> None:
+    """``-t``, for what ``meaning`` says."""
+    parser.add_argument(
+        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
+        help=f"{meaning}; may be repeated",
+    )  # fmt: skip
+
+
+def add_modules(parser: Parser, meaning: str) -> None:
+    """``--module``, for what ``meaning`` says."""
+    parser.add_argument(
+        "--module", action="append", default=[], metavar="NAME", dest="modules",
+        help=f"{meaning}; may be repeated",
+    )  # fmt: skip
 
 
 def add_json(parser: Parser) -> None:

@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpubuild import __version__
-from gpubuild.cli.options import Parser, add_build_options, add_command, add_json, add_project, late, positive
+from gpubuild.cli.options import (
+    Parser,
+    add_build_options,
+    add_command,
+    add_json,
+    add_modules,
+    add_project,
+    add_targets,
+    late,
+    positive,
+)
 from gpubuild.cli.parser_views import add_views
 
 EMIT = ("mlir", "llvm", "asm", "obj", "bin")
@@ -203,10 +213,7 @@ def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     parser.add_argument("step", metavar="STEP", help="a step's id, or enough of its parts")
     add_project(parser)
-    parser.add_argument(
-        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
-        help="as given to build; may be repeated",
-    )  # fmt: skip
+    add_targets(parser, "as given to build")
     parser.add_argument("--all", action="store_true", help="also list what has not changed")
     add_json(parser)
 
@@ -216,14 +223,8 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "inspect", "list the modules, targets and kernels in a file", epilog=_INSPECT_EPILOG
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
-    parser.add_argument(
-        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
-        help="only objects for this target or chip; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--module", action="append", default=[], metavar="NAME", dest="modules",
-        help="only this gpu.module; may be repeated",
-    )  # fmt: skip
+    add_targets(parser, "only objects for this target or chip")
+    add_modules(parser, "only this gpu.module")
     parser.add_argument(
         "--workgroup", type=positive, default=256, metavar="N",
         help="work-items per workgroup, for the estimate of occupancy (default: 256)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpubuild.cli.options import Parser, add_build_options, add_command, add_project
+from gpubuild.cli.options import Parser, add_build_options, add_command, add_modules, add_project, add_targets
 
 SHELLS = ("bash", "zsh", "fish")
 GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
@@ -56,14 +56,8 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "graph", "draw the steps of a build", epilog=_GRAPH_EPILOG)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to draw (default: everything)")
     add_project(parser)
-    parser.add_argument(
-        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
-        help="device code for this target only; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--module", action="append", default=[], metavar="NAME", dest="modules",
-        help="only what this gpu.module is made of and goes into; may be repeated",
-    )  # fmt: skip
+    add_targets(parser, "device code for this target only")
+    add_modules(parser, "only what this gpu.module is made of and goes into")
     parser.add_argument(
         "--format", choices=GRAPH_FORMATS, help="default: as the output file is called, else svg"
     )
