@@ -25,7 +25,7 @@ class Case:
     tier: str = ""
 
 
-def _one_writes(body: str) -> str:
+def one_writes(body: str) -> str:
     """``body`` for the first work-item of the first workgroup only."""
     return "%both = arith.andi %first, %firstblock : i1\nscf.if %both {\n" + body.strip() + "\n}"
 
@@ -65,67 +65,67 @@ CASES = {
     ),
     "store_at_end": Case("%x = arith.addi %i, %c31 : index\nmemref.store %one, %g[%x] : memref<?xf32>"),
     "load_before_begin": Case(
-        _one_writes(
+        one_writes(
             "%x = arith.subi %t, %c1 : index\n%v = memref.load %g[%x] : memref<?xf32> // bounds\n"
             "memref.store %v, %g[%c0] : memref<?xf32>"
         ),
         says=("index -1 of dimension 0",),
     ),
     "second_dimension": Case(
-        _one_writes("memref.store %one, %m[%c1, %c8] : memref<16x8xf32> // bounds"),
+        one_writes("memref.store %one, %m[%c1, %c8] : memref<16x8xf32> // bounds"),
         says=("index 8 of dimension 1, which has 8 elements",),
     ),
     "inside_the_buffer_all_the_same": Case(
-        _one_writes("memref.store %one, %m[%c16, %c0] : memref<16x8xf32> // bounds"),
+        one_writes("memref.store %one, %m[%c16, %c0] : memref<16x8xf32> // bounds"),
         says=("index 16 of dimension 0, which has 16 elements",),
     ),
     "corner": Case(
-        _one_writes(
+        one_writes(
             "%y = arith.subi %c16, %c1 : index\n%x = arith.subi %c8, %c1 : index\n"
             "memref.store %one, %m[%y, %x] : memref<16x8xf32>"
         )
     ),
     "boolean": Case(
-        _one_writes(
+        one_writes(
             "%x = arith.addi %c32, %c32 : index\nmemref.store %true, %p[%x] : memref<?xi1> // bounds\n"
             "%y = arith.subi %x, %c1 : index\nmemref.store %true, %p[%y] : memref<?xi1>"
         )
     ),
     "vector_load": Case(
-        _one_writes(
+        one_writes(
             "%v = vector.load %g[%c97] : memref<?xf32>, vector<4xf32> // bounds\n"
             "vector.store %v, %g[%c0] : memref<?xf32>, vector<4xf32>"
         ),
         says=("indices 97 to 100 of dimension 0",),
     ),
     "vector_load_at_end": Case(
-        _one_writes(
+        one_writes(
             "%x = arith.subi %c97, %c1 : index\n%v = vector.load %g[%x] : memref<?xf32>, vector<4xf32>\n"
             "vector.store %v, %g[%c0] : memref<?xf32>, vector<4xf32>"
         )
     ),
     "vector_store": Case(
-        _one_writes(
+        one_writes(
             "%v = vector.broadcast %one : f32 to vector<8xf32>\n"
             "vector.store %v, %m[%c1, %c1] : memref<16x8xf32>, vector<8xf32> // bounds"
         ),
         says=("indices 1 to 8 of dimension 1",),
     ),
     "transfer_in_bounds_is_a_promise": Case(
-        _one_writes(
+        one_writes(
             "%v = vector.transfer_read %g[%c97], %one {in_bounds = [true]} : "
             "memref<?xf32>, vector<4xf32> // bounds\n"
             "vector.store %v, %g[%c0] : memref<?xf32>, vector<4xf32>"
         )
     ),
     "transfer_may_be_partial": Case(
-        _one_writes(
+        one_writes(
             "%v = vector.transfer_read %g[%c97], %one : memref<?xf32>, vector<4xf32>\n"
             "vector.transfer_write %v, %g[%c97] : vector<4xf32>, memref<?xf32>"
         )
     ),
     "transfer_of_rows": Case(
-        _one_writes(
+        one_writes(
             "%y = arith.subi %c16, %c1 : index\n"
             "%v = vector.transfer_read %m[%y, %c0], %one {in_bounds = [true, true]} : "
             "memref<16x8xf32>, vector<2x4xf32> // bounds\n"
@@ -143,7 +143,7 @@ CASES = {
         "^bb0(%old: i32):\n%new = arith.muli %old, %i1 : i32\nmemref.atomic_yield %new : i32\n}"
     ),
     "copy": Case(
-        _one_writes(
+        one_writes(
             "%s = memref.subview %m[0, 0] [9, 4] [1, 1] : "
             "memref<16x8xf32> to memref<9x4xf32, strided<[8, 1]>>\n"
             "%x = arith.addi %c8, %b : index\n"
@@ -204,14 +204,14 @@ CASES = {
     ),
     # Indices of which the range is known: each just fits, or just does not.
     "loop_to_the_end": Case(
-        _one_writes(
+        one_writes(
             "%c3 = arith.subi %c4, %c1 : index\n"
             "scf.for %k = %c0 to %c97 step %c4 {\n%x = arith.addi %k, %c3 : index\n"
             "memref.store %one, %g[%x] : memref<?xf32>\n}"
         )
     ),
     "loop_past_the_end": Case(
-        _one_writes(
+        one_writes(
             "%c3 = arith.subi %c4, %c1 : index\n"
             "scf.for %k = %c0 to %c100 step %c8 {\n%x = arith.addi %k, %c4 : index\n"
             "memref.store %one, %g[%x] : memref<?xf32> // bounds\n}"
@@ -245,7 +245,7 @@ CASES = {
         says=("3 times",),
     ),
     "halves": Case(
-        _one_writes(
+        one_writes(
             "%e = scf.for %k = %c0 to %c4 step %c1 iter_args(%s = %c97) -> index {\n"
             "memref.store %one, %g[%s] : memref<?xf32>\n%u = arith.addi %s, %s : index\n"
             "memref.store %one, %g[%u] : memref<?xf32> // bounds\n"
@@ -509,8 +509,8 @@ CASES = {
         "scf.if %lower {\n%k = vector.create_mask %n2 : vector<2xi1>\n"
         "%v = vector.broadcast %one : f32 to vector<2xf32>\n"
         "vector.maskedstore %w[%s], %k, %v : WG, vector<2xi1>, vector<2xf32>\n"
-        "vector.transfer_write %v, %g[%c0], %k : vector<2xf32>, memref<?xf32>\n}\ngpu.barrier\n"
-        "%x = memref.load %w[%right] : WG\nmemref.store %x, %w[%t] : WG // race",
+        "vector.transfer_write %v, %g[%c0], %k : vector<2xf32>, memref<?xf32> // race\n}\ngpu.barrier\n"
+        "%x = memref.load %w[%right] : WG // uninitialized\nmemref.store %x, %w[%t] : WG // race",
         shared=WG,
     ),
     "written_by_one_read_by_all": Case(

@@ -1,11 +1,13 @@
-"""A program of the cases in checked_cases.py: one kernel for each, and a host function that launches it."""
+"""A program of all cases (checked_cases.py, checked_lanes.py): a kernel and a host function for each."""
 
 from __future__ import annotations
 
 import re
 
 from e2e.checked_cases import BYTES, CASES, WG, WIDE
+from e2e.checked_lanes import LANES
 
+ALL = CASES | LANES
 MEMORY = (
     "%g: memref<?xf32>, %m: memref<16x8xf32>, %n: memref<?xi32>, %c: memref<?xi8>, %p: memref<?xi1>, "
     "%h: memref<?xf32>"
@@ -41,7 +43,7 @@ IDS = """\
 def source() -> str:
     """The .mlir text of all cases; ``main.c`` calls ``case_NAME``."""
     kernels, hosts = [], []
-    for name, case in CASES.items():
+    for name, case in ALL.items():
         attribution = f" workgroup(%w : {case.shared})" if case.shared else ""
         if case.private:
             attribution += f" private(%q : {case.private})"
@@ -93,8 +95,8 @@ def source() -> str:
 
 def main_c() -> str:
     """Runs the cases that its arguments name."""
-    declared = "\n".join(f"void case_{name}(void);" for name in CASES)
-    table = "\n".join(f'    {{"{name}", case_{name}}},' for name in CASES)
+    declared = "\n".join(f"void case_{name}(void);" for name in ALL)
+    table = "\n".join(f'    {{"{name}", case_{name}}},' for name in ALL)
     return f"""\
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.checked_cases import CASES
-from e2e.checked_kernels import main_c, marks, source
+from e2e.checked_kernels import ALL, main_c, marks, source
 from e2e.command import Outcome, gpubuild
 
 FOUND = 66  # the exit code of a program in which something was found
@@ -82,13 +81,13 @@ def run(project: Path, program: str, *cases: str, **environment: str) -> Outcome
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ALL)
 def test_reports(project: Path, name: str) -> None:
     """Exactly the marked lines are reported, the same for one thread and for several."""
     alone = run(project, "cases", name, GPUBUILD_CPU_THREADS="1")
     reported = {(KINDS[what], int(line)) for what, line in REPORT.findall(alone.err)}
     assert reported == marks(name), alone.err
-    for text in CASES[name].says:
+    for text in ALL[name].says:
         assert text in alone.err
     assert alone.code == (FOUND if reported else 0)
     assert ("no problems found in 1 launch" in alone.err) is not bool(reported)
@@ -111,7 +110,7 @@ def test_tiers(project: Path) -> None:
     alone = gpubuild("inspect", image, "--json", cwd=project).document["modules"][0]["objects"][0]
     assert alone["sanitize"] == item["sanitize"]
     tiers = {kernel["name"]: kernel["tier"] for kernel in item["kernels"]}
-    expected = {name: case.tier for name, case in CASES.items() if case.tier}
+    expected = {name: case.tier for name, case in ALL.items() if case.tier}
     assert {name: tiers[name] for name in expected} == expected
 
 

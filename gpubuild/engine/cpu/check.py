@@ -16,6 +16,7 @@ from gpubuild.engine.cpu import check_calls, layout
 from gpubuild.engine.cpu.check_access import Access, access_of, view_of
 from gpubuild.engine.cpu.check_address import element_bytes, first_address, whole_memory
 from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_extents, within
+from gpubuild.engine.cpu.check_lanes import expand_lanes
 from gpubuild.engine.cpu.check_segments import MEETINGS
 from gpubuild.engine.cpu.check_versions import prove_kernels, proven_for
 from gpubuild.engine.diagnostics import SourceText, locate
@@ -24,10 +25,10 @@ from gpubuild.engine.expand import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.sanitize import Sanitize
 
-# Vector code is taken apart first, so that only contiguous accesses of one dimension are left.
+# Vector code is taken apart first, so that accesses of one dimension are left, masked ones to check_lanes.
 PASSES = "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))"
 TIDY_PASSES = "builtin.module(gpu.module(canonicalize,cse))"
-# Which elements these write is not looked at.
+# Which elements these write is not looked at, where check_lanes has left any.
 _UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
 _FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
 
@@ -68,6 +69,8 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
     Raises ``StepError`` for kernels in the LLVM dialect, in which there are no memrefs to look at.
     """
     _refuse_lowered(module, checks)
+    if checks.bounds or checks.accesses:
+        expand_lanes(module)
     prove_kernels(module, checks.wanted)
     body = module.regions[0].blocks[0]
     for op in _operations(body):
