@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine import host_memory, mlir, token_flow, token_passing
+from gpubuild.engine import host_memory, mlir, token_choice, token_flow, token_passing
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.token_flow import TOKEN_TYPE, is_token
 
@@ -47,6 +47,7 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
             tasks = _uses_async_dialect(function.operation)
             if ops and not tasks and not any(_is_async(op) for op in ops):
                 mlir.run_passes(function, "func.func(gpu-async-region)", source=source)
+    token_choice.lower(module)
     token_flow.check(module, source)
     for op in _async_ops(module.operation):
         _normalize_op(op)

@@ -2,7 +2,7 @@
 
 An operation with one dependency goes on in that dependency's stream, and waiting for a token on the
 host destroys its stream. Both are right only when every token is consumed once, in the block that
-makes it. Other consumers inside that block, loops and branches included, get streams of their own.
+makes it. All other consumers, in loops, branches and other blocks, too, get streams of their own.
 Tokens that are passed on as arguments or results, which upstream would take for events, become
 streams that whoever receives them joins and releases (token_passing).
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
+from gpubuild.engine import token_ends
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.token_mark import mark
 from gpubuild.errors import Diagnostic, StepError
@@ -46,8 +47,8 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
         raise StepError(
             "host code passes gpu tokens where they cannot be followed",
             diagnostics=found,
-            hint="use scf.for, scf.while or scf.if, or end the chain with `gpu.wait [%token]` where it "
-            "began, and begin another with `%token = gpu.wait async`",
+            hint="use scf.for, scf.while, scf.if, arith.select or branches of cf, or end the chain with "
+            "`gpu.wait [%token]` where it began, and begin another with `%token = gpu.wait async`",
         )
 
 
@@ -89,16 +90,22 @@ def _followers(token: ir.Value, before: set[ir.Operation]) -> list[ir.Value]:
 def fork(module: ir.Module) -> None:
     """Give every consumer of a token but the last a stream of its own, which waits for the token.
 
-    A token that is used in a region inside its block gives all its consumers such streams: which of
-    them run, and how often, is not known here.
+    A token that is used in another block, inside its own or not, gives all its consumers such streams:
+    which of them run, and how often, is not known here.
     """
-    far = [token for token in _tokens(module) if _is_used_inside(token)]
-    for token in far:
-        for use in list({use.owner.operation: None for use in token.uses}):
-            if use.name != "func.call":  # of ours, at the right place already
-                _join_anew(use, token)
+    far = [token for token in _tokens(module) if _is_used_elsewhere(token)]
     if far:
         declare(module, JOIN, [ir.Type.parse(TOKEN_TYPE)] * 2)
+    while far:
+        token = far.pop()
+        for use in list({use.owner.operation: None for use in token.uses}):
+            if use.name == "func.call":  # of ours, at the right place already
+                continue
+            # The token of a join that is made anew is another one, and may be of this list itself.
+            places = [number for number, other in enumerate(far) if is_join(use) and other == use.results[0]]
+            stream = _join_anew(use, token)
+            for number in places:
+                far[number] = stream
     seen: list[ir.Value] = []
     consumers = [op for op in _users(module) if _goes_on(op)]
     for op in reversed(consumers):
@@ -114,13 +121,16 @@ def fork(module: ir.Module) -> None:
             op.operands[number] = wait.results[0]
 
 
-def _is_used_inside(token: ir.Value) -> bool:
+def _is_used_elsewhere(token: ir.Value) -> bool:
     home = token.owner.operation.block
     return any(use.owner.operation.block != home for use in token.uses)
 
 
-def _join_anew(op: ir.Operation, token: ir.Value) -> None:
-    """Let ``op`` depend on a stream that waits for the token's, by a call of the runtime."""
+def _join_anew(op: ir.Operation, token: ir.Value) -> ir.Value:
+    """Let ``op`` depend on a stream that waits for the token's, by a call of the runtime.
+
+    Returns that stream, which takes the place of ``op`` if that is a join.
+    """
     kind = ir.Type.parse(TOKEN_TYPE)
     # A join makes a new stream itself. One made before it would not do: upstream records the event
     # that the join waits for where that stream is made.
@@ -134,10 +144,11 @@ def _join_anew(op: ir.Operation, token: ir.Value) -> None:
             stream = mark(op, stream)
         op.results[0].replace_all_uses_with(stream)
         op.erase()
-        return
+        return stream
     for number, operand in enumerate(op.operands):
         if operand == token:
             op.operands[number] = stream
+    return stream
 
 
 def _users(module: ir.Module) -> Iterator[ir.Operation]:
@@ -170,12 +181,10 @@ def release(module: ir.Module) -> None:
     """
     ends = [token for token in _tokens(module) if not any(_goes_on(use.owner) for use in token.uses)]
     for token in ends:
-        last = _last_use(token)
-        if last is None:
-            continue
-        with ir.InsertionPoint.after(last), last.location:
-            callee = {"callee": ir.FlatSymbolRefAttr.get(RELEASE)}
-            ir.Operation.create("func.call", operands=[token], attributes=callee)
+        for place in token_ends.places(token):
+            with place, token.owner.operation.location:
+                callee = {"callee": ir.FlatSymbolRefAttr.get(RELEASE)}
+                ir.Operation.create("func.call", operands=[token], attributes=callee)
     if ends:
         declare(module, RELEASE, [ir.Type.parse(TOKEN_TYPE)])
 
@@ -208,27 +217,6 @@ def _tokens(module: ir.Module) -> list[ir.Value]:
 
 def _goes_on(op: ir.Operation) -> bool:
     return not is_join(op) and op.name != "func.call"
-
-
-def _last_use(token: ir.Value) -> ir.Operation | None:
-    """The last op of the token's block that uses it, itself or somewhere inside; else who made it.
-
-    None when another block uses it: where its last use is then depends on the way through the blocks.
-    """
-    block = token.owner.operation.block
-    last = token.owner.operation
-    inside = set()
-    for use in token.uses:
-        op = use.owner.operation
-        while op.name != "func.func" and op.block != block:
-            op = op.parent.operation
-        if op.name == "func.func":
-            return None
-        inside.add(op)
-    for op in block.operations:
-        if op.operation in inside:
-            last = op.operation
-    return last
 
 
 def _refusal(op: ir.Operation) -> str:

@@ -3,7 +3,7 @@
 Upstream's lowering takes a token for a stream only where it sees the stream made, so none can be
 passed on as it is. Here the giver makes a stream that waits for the token and hands it over as a
 pointer; the receiver makes another that waits for it, and releases the first. Whatever way control
-takes, each stream is released once.
+takes, each stream is released once. What chooses between tokens is rewritten before (token_choice).
 """
 
 from __future__ import annotations
