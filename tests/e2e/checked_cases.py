@@ -22,6 +22,7 @@ class Case:
     dynamic: int = 0
     blocks: int = 2
     items: int = 32
+    known: bool = False  # whether the kernel says how many work-items a workgroup has
     tier: str = ""
 
 

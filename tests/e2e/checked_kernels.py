@@ -1,4 +1,4 @@
-"""A program of all cases (checked_cases.py, checked_lanes.py): a kernel and a host function for each."""
+"""A program of all cases (CASES, LANES, MATRICES): a kernel and a host function for each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 
 from e2e.checked_cases import BYTES, CASES, WG, WIDE
 from e2e.checked_lanes import LANES
+from e2e.checked_matrices import MATRICES
 
-ALL = CASES | LANES
+ALL = CASES | LANES | MATRICES
 MEMORY = (
     "%g: memref<?xf32>, %m: memref<16x8xf32>, %n: memref<?xi32>, %c: memref<?xi8>, %p: memref<?xi1>, "
     "%h: memref<?xf32>"
@@ -50,8 +51,10 @@ def source() -> str:
         typed = case.body.replace("PRIVATE", case.private).replace("WG", WG).replace("BYTES", BYTES)
         typed = typed.replace("WIDE", WIDE).replace("SQUARE", case.shared)
         body = "\n".join("      " + line for line in typed.splitlines())
+        size = f" attributes {{known_block_size = array<i32: {case.items}, 1, 1>}}" if case.known else ""
         kernels.append(
-            f"    gpu.func @{name}({MEMORY}){attribution} kernel {{\n{IDS}{body}\n      gpu.return\n    }}"
+            f"    gpu.func @{name}({MEMORY}){attribution} kernel{size} {{\n"
+            f"{IDS}{body}\n      gpu.return\n    }}"
         )
         hosts.append(
             f"""\
