@@ -23,6 +23,7 @@ class Settings:
     """
 
     cache_dir: Path | None = None  # GPUBUILD_CACHE_DIR
+    cache_mode: str = ""  # GPUBUILD_CACHE: read-write, read-only, write-only or off
     jobs: int | None = None  # GPUBUILD_JOBS
     cc: Path | None = None  # GPUBUILD_CC
     cxx: Path | None = None  # GPUBUILD_CXX
@@ -60,6 +61,7 @@ class Settings:
             color = True
         return Settings(
             cache_dir=path("GPUBUILD_CACHE_DIR"),
+            cache_mode=env.get("GPUBUILD_CACHE", ""),
             jobs=int(jobs) if jobs.isdigit() and int(jobs) > 0 else None,
             cc=path("GPUBUILD_CC"),
             cxx=path("GPUBUILD_CXX"),

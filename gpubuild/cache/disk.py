@@ -35,8 +35,8 @@ class DiskStore(Alone):
 
     When a store that published something is closed and the cache is larger than ``max_size_bytes``
     (0: no limit), ``on_full`` is called with the folder and the size to collect down to.
-    ``read_only`` forbids writing; a folder that cannot be written is used the same way.
-    Nothing is created or opened before the first request.
+    ``write_only`` finds nothing. ``read_only`` forbids writing; a folder that cannot be written
+    is used the same way. Nothing is created or opened before the first request.
     """
 
     def __init__(
@@ -45,12 +45,14 @@ class DiskStore(Alone):
         *,
         max_size_bytes: int = 0,
         read_only: bool = False,
+        write_only: bool = False,
         on_full: Callable[[Path, int], None] | None = None,
     ) -> None:
         self._directory = directory.absolute()
         self._max_size_bytes = max_size_bytes
         self._on_full = on_full
         self._writable = not read_only
+        self._readable = not write_only
         self._blobs = BlobFolder(self._directory)
         self._index: Index | None = None
         self._identity: tuple[int, int] | None = None  # the database file that was opened
@@ -69,7 +71,7 @@ class DiskStore(Alone):
 
     def lookup(self, key: Digest) -> ActionResult | None:
         """See ``Store``. A record with an absent or wrongly sized blob is a miss."""
-        result = self._read_record(key)
+        result = self._read_record(key) if self._readable else None
         if result is None:
             return None
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,11 +28,20 @@ def open_store(
     see ``DiskStore``. Touches no file and no network: both are opened on first use. Raises
     ``UsageError`` for an address or a mode that cannot be.
     """
-    if config is None:
-        return NullStore()
     settings = settings or Settings()
-    local = DiskStore(config.directory, max_size_bytes=config.max_size_bytes, on_full=on_full)
+    mode = _mode(settings.cache_mode, "GPUBUILD_CACHE") or RemoteMode.READ_WRITE
+    if config is None or mode == _OFF:
+        return NullStore()
+    local = DiskStore(
+        config.directory,
+        max_size_bytes=config.max_size_bytes,
+        read_only=mode == RemoteMode.READ_ONLY,
+        write_only=mode == RemoteMode.WRITE_ONLY,
+        on_full=on_full,
+    )
     remote = choose_remote(config.remote, settings)
+    if remote is not None and mode == RemoteMode.WRITE_ONLY:
+        remote = replace(remote, mode=RemoteMode.WRITE_ONLY) if remote.mode != RemoteMode.READ_ONLY else None
     if remote is None:
         return local
     # Imported here: most builds have no remote cache, and HTTP costs 25 ms.
@@ -51,17 +61,10 @@ def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteC
     Raises ``UsageError``.
     """
     url = settings.remote_url or (configured.url if configured else "")
-    mode = configured.mode if configured else RemoteMode.READ_WRITE
     if settings.remote_mode == _OFF or not url:
         return None
-    if settings.remote_mode:
-        try:
-            mode = RemoteMode(settings.remote_mode)
-        except ValueError:
-            modes = ", ".join([*RemoteMode, _OFF])
-            raise UsageError(
-                f"GPUBUILD_REMOTE_MODE is {settings.remote_mode!r}", hint=f"it can be {modes}"
-            ) from None
+    mode = _mode(settings.remote_mode, "GPUBUILD_REMOTE_MODE")
+    mode = mode or (configured.mode if configured else RemoteMode.READ_WRITE)
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -78,4 +81,11 @@ def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteC
             f"the address of the remote cache cannot be used: {url}",
             hint="write something like https://cache.example:8080/gpubuild",
         )
-    return RemoteCache(url=url.rstrip("/"), mode=mode)
+    return RemoteCache(url=url.rstrip("/"), mode=RemoteMode(mode))
+
+
+def _mode(text: str, variable: str) -> str:
+    """What an environment variable says; empty when it is not set. Raises ``UsageError``."""
+    if text and text not in (*RemoteMode, _OFF):
+        raise UsageError(f"{variable} is {text!r}", hint=f"it can be {', '.join([*RemoteMode, _OFF])}")
+    return text

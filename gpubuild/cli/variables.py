@@ -4,6 +4,7 @@ from __future__ import annotations
 
 OF_GPUBUILD = {
     "GPUBUILD_CACHE_DIR": "the cache folder, instead of the project file's",
+    "GPUBUILD_CACHE": "read-write, read-only, write-only (nothing is taken from caches) or off",
     "GPUBUILD_JOBS": "steps at once, instead of the number of CPUs",
     "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use",
     "GPUBUILD_PTXAS, GPUBUILD_LIBDEVICE, GPUBUILD_LLD": "files to use instead of those from the wheels",
