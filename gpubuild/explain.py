@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from enum import Enum
 
 from gpubuild.model.action import Action
 from gpubuild.model.params import BundleParams, HostParams
@@ -42,8 +43,15 @@ def key_parts(action: Action) -> dict[str, str]:
     parts.update({f"tool {name}": fingerprint for name, fingerprint in action.tools})
     for field in fields(action.params):
         if field.compare:
-            parts[f"option {field.name}"] = repr(getattr(action.params, field.name))
+            parts[f"option {field.name}"] = repr(_plain(getattr(action.params, field.name)))
     return parts
+
+
+def _plain(value: object) -> object:
+    """A value as targets.yaml has it: what stands for a word is that word."""
+    if isinstance(value, Enum):
+        return value.value
+    return tuple(_plain(item) for item in value) if isinstance(value, tuple) else value
 
 
 def why_changed(

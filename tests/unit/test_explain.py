@@ -12,9 +12,13 @@ from unit.test_build import World
 from gpubuild.build import Explanation
 from gpubuild.cli.explain import find_step, render, to_json
 from gpubuild.errors import UsageError
-from gpubuild.explain import Row, Vocabulary, why_changed
+from gpubuild.explain import Row, Vocabulary, key_parts, why_changed
+from gpubuild.model.action import Action
+from gpubuild.model.params import CompileParams
 from gpubuild.model.result import Status
-from gpubuild.model.step import Step
+from gpubuild.model.sanitize import Sanitize
+from gpubuild.model.step import Step, StepKind
+from gpubuild.model.target import Kind
 
 WORDS = Vocabulary(version=lambda _: "", summary=lambda _: None)
 
@@ -189,3 +193,13 @@ def test_the_table_shows_what_changed() -> None:
     assert "1 more are the same" in text
     assert "option b" in render(found, color=False, all_rows=True)
     assert to_json(found)["parts"][0] == {"name": "option a", "before": "1", "now": "2", "changed": True}
+
+
+def test_options_are_shown_as_they_are_written() -> None:
+    params = CompileParams(
+        module="m", kind=Kind.CPU, triple="x86_64", chip="x86-64", sanitize=(Sanitize.BOUNDS, Sanitize.RACE)
+    )
+    parts = key_parts(Action(kind=StepKind.COMPILE, params=params, inputs=(), tools=()))
+    assert parts["option kind"] == "'cpu'"
+    assert parts["option sanitize"] == "('bounds', 'race')"
+    assert parts["option opt_level"] == "3"
