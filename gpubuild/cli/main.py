@@ -6,7 +6,6 @@ What is imported here costs every command its time, `build` with nothing to do m
 from __future__ import annotations
 
 import errno
-import gc
 import io
 import os
 import signal
@@ -61,6 +60,8 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 
 
 def _command(arguments: list[str]) -> int:
+    import gc
+
     from gpubuild.cli.console import Console
     from gpubuild.errors import EXIT_INTERRUPTED, EXIT_STEP_FAILED, GpubuildError
     from gpubuild.settings import Settings

@@ -167,16 +167,3 @@ def test_ctrl_c_while_looking_whether_there_is_anything_to_do(monkeypatch: pytes
 
     monkeypatch.setattr(module, "_nothing_to_do", interrupted)
     assert main(["build"]) == EXIT_INTERRUPTED
-
-
-def imported(*arguments: str) -> int:
-    """How many modules a Python with these arguments imports."""
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=True
-    )
-    return sum(line.startswith("import time:") for line in done.stderr.splitlines())
-
-
-def test_telling_the_version_imports_next_to_nothing() -> None:
-    """Counted, since times on busy machines say little: a dozen modules are a few milliseconds."""
-    assert imported("-m", "gpubuild", "--version") - imported("-c", "") <= 12
