@@ -94,18 +94,26 @@ def _logarithm(base: str) -> Maker:
     return make
 
 
+def near_one(code: Code, x: str) -> tuple[str, str]:
+    """(m, e): ``x`` is 2^e * m, m between the root of 1/2 and that of 2; e is an i32.
+
+    For a positive double that is no denormal.
+    """
+    bits = code.value(f"bitcast double {x} to i64")
+    above = code.value(f"sub i64 {bits}, {_HALF_ROOT}")
+    top = code.value(f"trunc i64 {code.value(f'lshr i64 {above}, 32')} to i32")
+    exponent = code.value(f"ashr i32 {top}, 20")
+    shift = code.value(f"shl i64 {code.value(f'sext i32 {exponent} to i64')}, 52")
+    return code.value(f"bitcast i64 {code.value(f'sub i64 {bits}, {shift}')} to double"), exponent
+
+
 def _split(code: Code) -> tuple[str, str]:
     """(k, f): %0 is 2^k * (1 + f), with 1 + f between the root of 1/2 and that of 2."""
     tiny = code.value(f"fcmp olt double %0, {code.number(2.0**-1022, _KIND)}")
     scaled = code.f("fmul", "%0", code.number(2.0**54, _KIND), _KIND)
     x = code.value(f"select i1 {tiny}, double {scaled}, double %0")
     less = code.value(f"select i1 {tiny}, i32 54, i32 0")
-    bits = code.value(f"bitcast double {x} to i64")
-    above = code.value(f"sub i64 {bits}, {_HALF_ROOT}")
-    top = code.value(f"trunc i64 {code.value(f'lshr i64 {above}, 32')} to i32")
-    exponent = code.value(f"ashr i32 {top}, 20")
-    shift = code.value(f"shl i64 {code.value(f'sext i32 {exponent} to i64')}, 52")
-    m = code.value(f"bitcast i64 {code.value(f'sub i64 {bits}, {shift}')} to double")
+    m, exponent = near_one(code, x)
     k = code.value(f"sitofp i32 {code.value(f'sub i32 {exponent}, {less}')} to double")
     return k, code.f("fsub", m, code.number(1.0, _KIND), _KIND)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpubuild.engine.cpu.doubles import near_one
 from gpubuild.engine.cpu.polynomials import INFINITY, LN2, NAN, Code, Maker, exp64, log_near_one, rounded
 
 _KIND = "double"
-_HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of the root of 1/2
 
 
 def _power(code: Code) -> str:
@@ -38,12 +38,7 @@ def _power(code: Code) -> str:
 
 def _logarithm(code: Code, size: str) -> str:
     """Of a positive double that is no denormal, of zero, or of infinity; NaN gives anything."""
-    bits = code.value(f"bitcast double {size} to i64")
-    above = code.value(f"sub i64 {bits}, {_HALF_ROOT}")
-    top = code.value(f"trunc i64 {code.value(f'lshr i64 {above}, 32')} to i32")
-    exponent = code.value(f"ashr i32 {top}, 20")
-    shift = code.value(f"shl i64 {code.value(f'sext i32 {exponent} to i64')}, 52")
-    m = code.value(f"bitcast i64 {code.value(f'sub i64 {bits}, {shift}')} to double")
+    m, exponent = near_one(code, size)
     log = log_near_one(code, code.f("fsub", m, code.number(1.0, _KIND), _KIND))
     k = code.value(f"sitofp i32 {exponent} to double")
     log = code.fma(k, code.number(LN2, _KIND), log, _KIND)
