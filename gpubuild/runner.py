@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.cache.protocol import Store
+from gpubuild.dumpfolders import KINDS_WITH_IR, dump_folder
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
 from gpubuild.headers import from_store, to_store
-from gpubuild.irdump import KINDS_WITH_IR, dump_folder
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult

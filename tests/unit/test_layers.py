@@ -36,7 +36,7 @@ LAYER = {
     "native": 5,
     "reproducer": 5,
     "leftovers": 5,
-    "irdump": 5,
+    "dumpfolders": 5,
     "options": 5,
     "prepared": 5,
     "runner": 6,

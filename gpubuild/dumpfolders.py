@@ -1,4 +1,4 @@
-"""Which steps have IR to dump, and where it goes."""
+"""Dump folders: which steps have IR to dump, and where each one's goes (engine.ir_dump writes it)."""
 
 from __future__ import annotations
 
