@@ -86,6 +86,12 @@ def _explained(message: str, notes: Sequence[str]) -> str:
     )
 
 
+def about(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:
+    """An error at the place of ``op``."""
+    location, line = locate(op.location, source)
+    return Diagnostic(message=message, location=location, source_line=line)
+
+
 def locate(location: ir.Location, source: SourceText) -> tuple[Location | None, str]:
     """The first real file position inside an MLIR location, and the text of that line.
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.diagnostics import SourceText, about
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.token_flow import TOKEN_TYPE, declare, is_join, is_token
 from gpubuild.engine.token_mark import local_array, mark
-from gpubuild.errors import Diagnostic, StepError
+from gpubuild.errors import StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
 # Which memory drivers give to host code: 0 is memory of any kind, 1 is global.
@@ -25,11 +25,7 @@ _FUNCTIONS = {"gpu.memcpy": "gpubuildMemcpy", "gpu.memset": "gpubuildMemset"}
 def check(module: ir.Module, source: SourceText | None = None) -> None:
     """Raise ``StepError`` for elements without a size and memory spaces that no device allocates from."""
     lines = source or SourceText()
-    found: list[Diagnostic] = []
-    for op in _memory_ops(module):
-        if reason := _refusal(op):
-            location, line = locate(op.location, lines)
-            found.append(Diagnostic(message=reason, location=location, source_line=line))
+    found = [about(op, reason, lines) for op in _memory_ops(module) if (reason := _refusal(op))]
     if found:
         raise StepError(
             "host code uses memory in a way that cannot be lowered",

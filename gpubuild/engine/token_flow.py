@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 
 from gpubuild.engine import token_ends
-from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.diagnostics import SourceText, about
 from gpubuild.engine.token_mark import mark
-from gpubuild.errors import Diagnostic, StepError
+from gpubuild.errors import StepError
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
 # Operations that hand tokens to a block, a region's results, a function or its caller.
@@ -37,12 +37,7 @@ def is_token(value: ir.Value) -> bool:
 def check(module: ir.Module, source: SourceText | None = None) -> None:
     """Raise ``StepError`` for tokens that are passed on in a way that cannot be followed."""
     lines = source or SourceText()
-    found: list[Diagnostic] = []
-    for op in _users(module):
-        reason = _refusal(op)
-        if reason:
-            location, line = locate(op.location, lines)
-            found.append(Diagnostic(message=reason, location=location, source_line=line))
+    found = [about(op, reason, lines) for op in _users(module) if (reason := _refusal(op))]
     if found:
         raise StepError(
             "host code passes gpu tokens where they cannot be followed",
