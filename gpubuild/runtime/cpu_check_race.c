@@ -4,65 +4,25 @@
  * of different workgroups, or of different work-items of a workgroup between the same two barriers. That is
  * a matter of who and where, not of when: launches that are checked run on one thread.
  *
- * Memory is divided into pages, and each page into cells as small as the smallest access to it. A cell
- * keeps the last write, and enough reads and atomic accesses to find one that a later access is in conflict
- * with, if there is any: two work-items between the latest two barriers, and one of another workgroup. */
-#define _GNU_SOURCE /* madvise */
+ * A cell (cpu_check_cells.h) keeps the last write, and enough reads and atomic accesses to find one that a
+ * later access is in conflict with, if there is any: two work-items between the latest two barriers, and one
+ * of another workgroup. */
 #include "cpu_check.h"
+#include "cpu_check_cells.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum {
-    PAGE_BITS = 12,
-    PAGE_BYTES = 1 << PAGE_BITS,
     LARGEST_CELL_BITS = 3, /* 8 bytes */
-    RECENT_PAGES = 256,
-    SLAB_BYTES = 1 << 24,
     ITEM_BITS = 10,
     SITE_BITS = 22
 };
 
-/* An access: segment, site and work-item in one number; 0 for none. */
-typedef uint64_t entry;
-
-/* Accesses that do not exclude each other. */
-struct group {
-    entry latest;
-    entry same_segment; /* by another work-item than `latest`, in its segment */
-    entry other_block;
-};
-
-struct details {
-    entry write;
-    struct group reads;
-    struct group atomics;
-};
-
-/* Most cells are used by one work-item at a time. Others have details. */
-struct cell {
-    entry write; /* HAS_DETAILS: `read` is their address */
-    entry read;
-};
-
-#define HAS_DETAILS UINT64_MAX
-
-struct page {
-    uint64_t number;
-    uint32_t cell_bits;
-    struct cell *cells;
-};
-
-struct slab {
-    size_t used; /* bytes */
-    struct slab *next;
-};
-
 /* Who accesses. */
 struct access {
-    entry entry;
+    gb_check_entry entry;
     uint32_t segment;
     uint64_t block;
     uint32_t item;
@@ -72,71 +32,22 @@ struct access {
 
 static struct {
     pthread_mutex_t lock;
-    struct page *pages; /* a hash table; number 0 is free: nothing lies on page 0 */
-    size_t capacity;    /* a power of two */
-    size_t count;
-    struct page *recent[RECENT_PAGES];
-    struct slab *slabs;
     uint64_t *blocks; /* of the launch's segments */
     size_t block_capacity;
     uint32_t first_segment; /* of the launch */
     uint32_t next_segment;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
 
-/* Cells come in large pieces of memory, for which the system has large pages. */
-static struct cell *new_cells(size_t count) {
-    size_t bytes = count * sizeof(struct cell);
-    if (state.slabs == NULL || state.slabs->used + bytes > SLAB_BYTES) {
-        struct slab *slab =
-            mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (slab == MAP_FAILED) {
-            gb_fatal(NULL, "no memory to check for races: it takes four times what kernels access, and more for bytes");
-        }
-        (void)madvise(slab, SLAB_BYTES, MADV_HUGEPAGE);
-        slab->used = sizeof *slab;
-        slab->next = state.slabs;
-        state.slabs = slab;
-    }
-    struct cell *cells = (struct cell *)((char *)state.slabs + state.slabs->used);
-    state.slabs->used += bytes;
-    return cells;
-}
-
 /* ---- launches and segments ---- */
-
-static void forget_pages(void) {
-    for (size_t i = 0; i < state.capacity; i++) {
-        struct page *page = &state.pages[i];
-        if (page->number == 0) {
-            continue;
-        }
-        for (size_t c = 0; c < (size_t)PAGE_BYTES >> page->cell_bits; c++) {
-            if (page->cells[c].write == HAS_DETAILS) {
-                free((void *)(uintptr_t)page->cells[c].read);
-            }
-        }
-    }
-    while (state.slabs != NULL) {
-        struct slab *next = state.slabs->next;
-        munmap(state.slabs, SLAB_BYTES);
-        state.slabs = next;
-    }
-    free(state.pages);
-    state.pages = NULL;
-    state.capacity = state.count = 0;
-    memset(state.recent, 0, sizeof state.recent);
-}
 
 /* In a child of fork: a launch of another thread may have been changing it, and holds the lock for ever. The memory is
  * lost; nothing of a launch that has ended matters. */
 static void forget_all(void) {
     pthread_mutex_init(&state.lock, NULL);
-    state.pages = NULL;
-    state.slabs = NULL;
+    gb_check_lose_pages();
     state.blocks = NULL;
-    state.capacity = state.count = state.block_capacity = 0;
+    state.block_capacity = 0;
     state.first_segment = state.next_segment = 1;
-    memset(state.recent, 0, sizeof state.recent);
 }
 
 __attribute__((constructor)) static void guard(void) {
@@ -152,7 +63,7 @@ void gb_check_race_begin(void) {
  * to matter, by its segment, so that they need not be cleared. */
 void gb_check_race_end(void) {
     if (state.next_segment > UINT32_MAX / 2) {
-        forget_pages();
+        gb_check_forget_pages();
         state.next_segment = 1;
     }
     pthread_mutex_unlock(&state.lock);
@@ -179,34 +90,34 @@ uint32_t gb_check_segment(uint64_t block) {
 
 /* ---- entries ---- */
 
-static uint32_t segment_of(entry e) {
+static uint32_t segment_of(gb_check_entry e) {
     return (uint32_t)(e >> 32);
 }
 
-static uint32_t item_of(entry e) {
+static uint32_t item_of(gb_check_entry e) {
     return (uint32_t)e & ((1u << ITEM_BITS) - 1);
 }
 
-static uint64_t block_of(entry e) {
+static uint64_t block_of(gb_check_entry e) {
     return state.blocks[segment_of(e) - state.first_segment];
 }
 
 /* Whether an entry can matter to the access at all: it is of this launch, and not of what another workgroup
  * had in the same memory. */
-static bool is_live(entry e, const struct access *now) {
+static bool is_live(gb_check_entry e, const struct access *now) {
     return segment_of(e) >= state.first_segment &&
            (!now->workgroup_memory || segment_of(e) == now->segment || block_of(e) == now->block);
 }
 
 /* Whether nothing orders the two. */
-static bool is_concurrent(entry e, const struct access *now) {
+static bool is_concurrent(gb_check_entry e, const struct access *now) {
     if (segment_of(e) == now->segment) {
         return item_of(e) != now->item;
     }
     return segment_of(e) >= state.first_segment && !now->workgroup_memory && block_of(e) != now->block;
 }
 
-static entry concurrent_in(const struct group *group, const struct access *now) {
+static gb_check_entry concurrent_in(const struct gb_check_group *group, const struct access *now) {
     if (is_concurrent(group->latest, now)) {
         return group->latest;
     }
@@ -216,10 +127,10 @@ static entry concurrent_in(const struct group *group, const struct access *now) 
     return is_concurrent(group->other_block, now) ? group->other_block : 0;
 }
 
-static void add(struct group *group, const struct access *now) {
-    entry latest = group->latest;
+static void add(struct gb_check_group *group, const struct access *now) {
+    gb_check_entry latest = group->latest;
     if (!is_live(latest, now)) {
-        *group = (struct group){.latest = now->entry};
+        *group = (struct gb_check_group){.latest = now->entry};
     } else if (segment_of(latest) == now->segment) {
         if (item_of(latest) != now->item && group->same_segment == 0) {
             group->same_segment = now->entry;
@@ -235,83 +146,21 @@ static void add(struct group *group, const struct access *now) {
 
 /* ---- cells ---- */
 
-static struct page *table_slot(uint64_t number) {
-    size_t at = (size_t)((number * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (state.capacity - 1);
-    while (state.pages[at].number != 0 && state.pages[at].number != number) {
-        at = (at + 1) & (state.capacity - 1);
-    }
-    return &state.pages[at];
-}
-
-static void grow_table(void) {
-    struct page *old = state.pages;
-    size_t count = state.capacity;
-    state.capacity = count == 0 ? 1024 : 2 * count;
-    state.pages = gb_allocate(state.capacity * sizeof *state.pages);
-    for (size_t i = 0; i < count; i++) {
-        if (old[i].number != 0) {
-            *table_slot(old[i].number) = old[i];
-        }
-    }
-    free(old);
-    memset(state.recent, 0, sizeof state.recent);
-}
-
-static struct page *find_page(uint64_t number, uint32_t cell_bits) {
-    struct page **recent = &state.recent[number % RECENT_PAGES];
-    if (*recent != NULL && (*recent)->number == number) {
-        return *recent;
-    }
-    if (2 * state.count >= state.capacity) {
-        grow_table();
-    }
-    struct page *page = table_slot(number);
-    if (page->number == 0) {
-        *page = (struct page){.number = number, .cell_bits = cell_bits};
-        page->cells = new_cells((size_t)PAGE_BYTES >> cell_bits);
-        state.count++;
-    }
-    *recent = page;
-    return page;
-}
-
-static struct details *details_of(struct cell *cell) {
-    return (struct details *)(uintptr_t)cell->read;
-}
-
-/* Divide the cells of a page, each into parts with the same history. */
-static void divide(struct page *page, uint32_t cell_bits) {
-    size_t parts = (size_t)1 << (page->cell_bits - cell_bits);
-    size_t count = (size_t)PAGE_BYTES >> page->cell_bits;
-    struct cell *cells = new_cells(count * parts);
-    for (size_t i = 0; i < count * parts; i++) {
-        struct cell *from = &page->cells[i / parts];
-        cells[i] = *from;
-        if (from->write == HAS_DETAILS && i % parts != 0) {
-            struct details *copy = gb_allocate(sizeof *copy);
-            *copy = *details_of(from);
-            cells[i].read = (uint64_t)(uintptr_t)copy;
-        }
-    }
-    page->cells = cells; /* the old ones stay in their slab */
-    page->cell_bits = cell_bits;
-}
-
-static struct details *add_details(struct cell *cell) {
-    struct details *details = gb_allocate(sizeof *details);
+static struct gb_check_details *add_details(struct gb_check_cell *cell) {
+    struct gb_check_details *details = gb_allocate(sizeof *details);
     details->write = cell->write;
     details->reads.latest = cell->read;
-    cell->write = HAS_DETAILS;
+    cell->write = GB_CHECK_HAS_DETAILS;
     cell->read = (uint64_t)(uintptr_t)details;
     return details;
 }
 
 struct conflict {
-    entry entry; /* 0 for none */
+    gb_check_entry entry; /* 0 for none */
     uint32_t mode;
 };
 
-static struct conflict conflict_with(const struct details *details, const struct access *now) {
+static struct conflict conflict_with(const struct gb_check_details *details, const struct access *now) {
     struct conflict found = {.entry = details->write, .mode = GB_CHECK_WRITE};
     if (!is_concurrent(found.entry, now)) {
         found.entry = 0;
@@ -325,7 +174,7 @@ static struct conflict conflict_with(const struct details *details, const struct
     return found;
 }
 
-static struct conflict touch_details(struct details *details, const struct access *now) {
+static struct conflict touch_details(struct gb_check_details *details, const struct access *now) {
     struct conflict found = conflict_with(details, now);
     if (now->mode == GB_CHECK_READ) {
         add(&details->reads, now);
@@ -333,15 +182,15 @@ static struct conflict touch_details(struct details *details, const struct acces
         add(&details->atomics, now);
     } else {
         /* What is in conflict with an earlier access is so with this one, or the two were reported. */
-        *details = (struct details){.write = now->entry};
+        *details = (struct gb_check_details){.write = now->entry};
     }
     return found;
 }
 
-static struct conflict touch(struct cell *cell, const struct access *now) {
+static struct conflict touch(struct gb_check_cell *cell, const struct access *now) {
     struct conflict found = {.entry = 0};
-    if (cell->write == HAS_DETAILS) {
-        return touch_details(details_of(cell), now);
+    if (cell->write == GB_CHECK_HAS_DETAILS) {
+        return touch_details(gb_check_details_of(cell), now);
     }
     if (now->mode == GB_CHECK_ATOMIC) {
         return touch_details(add_details(cell), now);
@@ -353,7 +202,7 @@ static struct conflict touch(struct cell *cell, const struct access *now) {
         if (found.entry == 0 && is_concurrent(cell->read, now)) {
             found = (struct conflict){.entry = cell->read, .mode = GB_CHECK_READ};
         }
-        *cell = (struct cell){.write = now->entry};
+        *cell = (struct gb_check_cell){.write = now->entry};
     } else if (is_concurrent(cell->read, now)) {
         add(&add_details(cell)->reads, now);
     } else {
@@ -370,8 +219,8 @@ static uint32_t alignment_bits(uint64_t address, uint64_t bytes) {
 }
 
 /* Whether an entry surely is not concurrent with what `mine` does; for other workgroups' it does not look. */
-static inline bool is_harmless(entry e, entry mine, bool workgroup_memory) {
-    const entry site_mask = (entry)((1u << SITE_BITS) - 1) << ITEM_BITS;
+static inline bool is_harmless(gb_check_entry e, gb_check_entry mine, bool workgroup_memory) {
+    const gb_check_entry site_mask = (gb_check_entry)((1u << SITE_BITS) - 1) << ITEM_BITS;
     if (((e ^ mine) & ~site_mask) == 0) {
         return true; /* the same work-item's, in the same segment */
     }
@@ -380,15 +229,16 @@ static inline bool is_harmless(entry e, entry mine, bool workgroup_memory) {
 
 /* Reads and writes of a whole cell for which nothing needs be told or remembered beyond one entry: nearly
  * all of a correct kernel. Says whether the access was such a one. */
-static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, entry mine) {
-    const struct page *page = state.recent[(address >> PAGE_BITS) % RECENT_PAGES];
-    if (page == NULL || page->number != address >> PAGE_BITS || bytes != (uint64_t)1 << page->cell_bits ||
+static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory,
+                             gb_check_entry mine) {
+    const struct gb_check_page *page = gb_check_recent_pages[(address >> GB_CHECK_PAGE_BITS) % GB_CHECK_RECENT_PAGES];
+    if (page == NULL || page->number != address >> GB_CHECK_PAGE_BITS || bytes != (uint64_t)1 << page->cell_bits ||
         (address & (bytes - 1)) != 0 || mode == GB_CHECK_ATOMIC) {
         return false;
     }
-    struct cell *cell = &page->cells[(address & (PAGE_BYTES - 1)) >> page->cell_bits];
-    if (cell->write == HAS_DETAILS) {
-        const struct details *details = details_of(cell);
+    struct gb_check_cell *cell = &page->cells[(address & (GB_CHECK_PAGE_BYTES - 1)) >> page->cell_bits];
+    if (cell->write == GB_CHECK_HAS_DETAILS) {
+        const struct gb_check_details *details = gb_check_details_of(cell);
         return mode == GB_CHECK_READ && segment_of(details->reads.latest) == segment_of(mine) &&
                details->reads.same_segment != 0 && is_harmless(details->write, mine, workgroup_memory) &&
                is_harmless(details->atomics.latest, mine, workgroup_memory);
@@ -399,12 +249,12 @@ static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bo
     if (mode == GB_CHECK_READ) {
         cell->read = mine;
     } else {
-        *cell = (struct cell){.write = mine};
+        *cell = (struct gb_check_cell){.write = mine};
     }
     return true;
 }
 
-static inline entry entry_of(uint32_t segment, uint32_t item, uint32_t site) {
+static inline gb_check_entry entry_of(uint32_t segment, uint32_t item, uint32_t site) {
     return (uint64_t)segment << 32 | (uint64_t)site << ITEM_BITS | (item & ((1u << ITEM_BITS) - 1));
 }
 
@@ -426,14 +276,14 @@ bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool 
     uint32_t bits = alignment_bits(address, bytes);
     struct conflict found = {.entry = 0};
     for (uint64_t at = address; at < address + bytes;) {
-        struct page *page = find_page(at >> PAGE_BITS, bits);
+        struct gb_check_page *page = gb_check_find_page(at >> GB_CHECK_PAGE_BITS, bits);
         if (page->cell_bits > bits) {
-            divide(page, bits);
+            gb_check_divide(page, bits);
         }
-        uint64_t end = (at | (PAGE_BYTES - 1)) + 1;
+        uint64_t end = (at | (GB_CHECK_PAGE_BYTES - 1)) + 1;
         end = end < address + bytes ? end : address + bytes;
         for (; at < end; at += (uint64_t)1 << page->cell_bits) {
-            struct conflict here = touch(&page->cells[(at & (PAGE_BYTES - 1)) >> page->cell_bits], &now);
+            struct conflict here = touch(&page->cells[(at & (GB_CHECK_PAGE_BYTES - 1)) >> page->cell_bits], &now);
             if (found.entry == 0) {
                 found = here;
             }
