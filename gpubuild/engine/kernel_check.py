@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine import mlir
-from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.diagnostics import SourceText, about
 from gpubuild.engine.module_index import kernel_functions
 from gpubuild.errors import Diagnostic, StepError
 
@@ -27,10 +27,7 @@ def refuse_impossible(module: ir.Module, source: SourceText) -> None:
                 reason = "returns a value, and no launch could take it"
             else:
                 continue
-            location, line = locate(op.location, source)
-            name = op.attributes["sym_name"].value
-            message = f"kernel @{name} {reason}"
-            found.append(Diagnostic(message=message, location=location, source_line=line))
+            found.append(about(op, f"kernel @{op.attributes['sym_name'].value} {reason}", source))
     if found:
         raise StepError(
             "the file has a kernel that cannot be launched",

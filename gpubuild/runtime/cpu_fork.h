@@ -12,6 +12,7 @@ enum gb_fork_rank {
     GB_FORK_TASKS,
     GB_FORK_STREAMS,
     GB_FORK_PROFILE,
+    GB_FORK_REGISTERED,
     GB_FORK_RANKS
 };
 

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE /* memmem */
 #include "registered.h"
 
+#include "cpu_fork.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +68,10 @@ struct registration {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct registration *registrations;
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_REGISTERED, &lock);
+}
 
 static struct registration *add(struct registration value) {
     struct registration *new = gb_allocate(sizeof *new);

@@ -14,10 +14,13 @@ from unit.runtime.programs import FLAGS, Runtime, cubin, elf, extra_flags, hsaco
 from gpubuild.engine.offload import Image, ImageKind, OffloadKind, pack
 
 PROGRAM = r"""
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 extern void *mgpuModuleLoad(void *, size_t), *mgpuModuleGetFunction(void *, const char *);
 extern void mgpuModuleUnload(void *);
 extern void mgpuLaunchKernel(void *, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int32_t, void *, void **,
@@ -68,7 +71,31 @@ __attribute__((constructor(101))) static void enter(void) {
 __attribute__((constructor(123))) static void load(void) { module = mgpuModuleLoad(record, sizeof record); }
 __attribute__((destructor(123))) static void unload(void) { mgpuModuleUnload(module); }
 
+/* Looks through all that is registered, again and again, in vain. */
+static void *look(void *unused) {
+    static struct list missing;
+    for (;;) __tgt_unregister_lib(&missing);
+    return unused;
+}
+static int fork_while_another_looks(void) {
+    pthread_t thread;
+    for (int i = 0; i < 10000; i++) (void)__hipRegisterFatBinary(&hip);
+    if (pthread_create(&thread, NULL, look, NULL) != 0) return 1;
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(5);
+            __hipUnregisterFatBinary(__hipRegisterFatBinary(&hip));
+            _exit(0);
+        }
+        int status = 1;
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) _exit(1);
+    }
+    _exit(7);
+}
+
 int main(void) {
+    if (strcmp(what(), "fork") == 0) return fork_while_another_looks();
     mgpuLaunchKernel(mgpuModuleGetFunction(module, "k"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL, 0);
     return 5;
 }
@@ -215,6 +242,11 @@ def test_what_cannot_be_ends_the_program(program: Path, runtime: Runtime, what: 
     code, err, _ = run(program, runtime.hip, FAKE_DEVICES="gfx942", WHAT=what)
     assert code == 1
     assert message in err
+
+
+def test_a_child_of_fork_can_register(program: Path, runtime: Runtime) -> None:
+    """Another thread, which the child has not, was busy with what is registered."""
+    assert run(program, runtime.scratch, WHAT="fork")[0] == 7
 
 
 def test_libraries_that_are_opened_later_do_not_see_the_functions(runtime: Runtime) -> None:
