@@ -1,14 +1,17 @@
-"""A program of all cases (CASES, LANES, MATRICES): a kernel and a host function for each."""
+"""A program of all cases: a kernel and a host function for each."""
 
 from __future__ import annotations
 
 import re
 
-from e2e.checked_cases import BYTES, CASES, WG, WIDE
+from e2e.checked_bounds import BOUNDS
+from e2e.checked_cases import BYTES, WG, WIDE
 from e2e.checked_lanes import LANES
 from e2e.checked_matrices import MATRICES
+from e2e.checked_races import RACES
+from e2e.checked_workgroups import BARRIERS, UNINITIALIZED
 
-ALL = CASES | LANES | MATRICES
+ALL = BOUNDS | RACES | BARRIERS | UNINITIALIZED | LANES | MATRICES
 MEMORY = (
     "%g: memref<?xf32>, %m: memref<16x8xf32>, %n: memref<?xi32>, %c: memref<?xi8>, %p: memref<?xi1>, "
     "%h: memref<?xf32>"
