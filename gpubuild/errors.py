@@ -137,6 +137,7 @@ class StepError(GpubuildError):
         self.program = ""
         self.module = ""
         self.target = ""
+        self.other_targets: tuple[str, ...] = ()  # for which the same is wrong, when shown together
         self.reproduce = ""  # a command that shows the failure again
 
     def render(self) -> str:
@@ -146,7 +147,10 @@ class StepError(GpubuildError):
             for label, value in (
                 ("program", self.program),
                 ("module", f"@{self.module}" if self.module else ""),
-                ("target", self.target),
+                (
+                    "targets" if self.other_targets else "target",
+                    ", ".join((self.target, *self.other_targets)),
+                ),
                 ("stage", self.stage),
             )
             if value

@@ -12,11 +12,16 @@ from gpubuild.model.step import StepKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A step still to come, and what it took when it last ran here; ``None`` when it never has."""
+    """A step still to come, and what it took when it last ran here; ``None`` when it never has.
+
+    ``program`` and ``module`` are empty for steps that are of none.
+    """
 
     id: str
     kind: StepKind
     seconds: float | None
+    program: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,9 @@
-"""Schedule: runs the steps of a plan side by side, producers first, and reports each of them."""
+"""Schedule: runs the steps of a plan side by side, producers first, and reports each of them.
+
+After a failure nothing more is started, unless the build is to keep going, but for what tells its
+user what else is wrong in the same place: every source is still read, and the gpu.modules of a
+source of which one failed for one target are still compiled for all of their targets.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +22,13 @@ from gpubuild.execute.protocol import Executor
 from gpubuild.graph.plan import Plan
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import JobResult
-from gpubuild.model.result import Status, StepReport
+from gpubuild.model.result import STOPPED, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.prepared import Prepared
 from gpubuild.runner import StepRunner
 from gpubuild.state import BuildState
+
+_SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Schedule:
@@ -51,11 +58,12 @@ class Schedule:
         self._note = note
         self._keep_going = keep_going
         # The scan phase runs even in a dry run: without it there is no plan to show.
-        scan_only = all(s.kind in (StepKind.OUTLINE, StepKind.PREPROCESS) for s in plan.steps.values())
+        scan_only = all(s.kind in _SCANS for s in plan.steps.values())
         self._dry_run = dry_run and not scan_only
         self._is_whole = not scan_only
         self._expected: dict[Path, Digest] = {}  # in a dry run: in files that would be fetched
         self._stopping = False
+        self._kin: set[tuple[str, str]] = set()  # programs and sources of compile steps that failed
         self._anticipated: set[str] = set()
         self._waiting: dict[str, set[str]] = {}  # steps, and what they still need
         self._ready: list[tuple[int, str]] = []  # a heap: the longest way to the end comes first
@@ -76,10 +84,10 @@ class Schedule:
         while self._ready or self._running:
             if self._store.has_remote and not self._dry_run:
                 self._anticipate()
-            while self._ready and not self._stopping and len(self._running) < self._executor.workers + 1:
-                self._start(plan.steps[heapq.heappop(self._ready)[1]])
-            if self._stopping and not self._running:
-                break
+            while self._ready and len(self._running) < self._executor.workers + 1:
+                step = plan.steps[heapq.heappop(self._ready)[1]]
+                if not self._stopping or self._tells_more(step):
+                    self._start(step)
             if not self._running:
                 continue
             finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
@@ -90,11 +98,17 @@ class Schedule:
                 self._done(collect(self._runner, prepared, future, workdir))
         for step_id in self._waiting:
             if step_id not in reports:
-                self._note(skipped(plan.steps[step_id], "the build stopped after a failure"))
+                self._note(skipped(plan.steps[step_id], STOPPED))
 
     def _expect(self, step: Step) -> Waiting:
         record = self._state.record(step.id)
-        return Waiting(id=step.id, kind=step.kind, seconds=record.result.seconds if record else None)
+        return Waiting(
+            id=step.id,
+            kind=step.kind,
+            seconds=record.result.seconds if record else None,
+            program=step.program,
+            module=step.module,
+        )
 
     def _push(self, step_id: str) -> None:
         heapq.heappush(self._ready, (-self._plan.rank(step_id), step_id))
@@ -154,7 +168,9 @@ class Schedule:
     def _done(self, report: StepReport) -> None:
         self._note(report)
         failed = report.status in (Status.FAILED, Status.SKIPPED)
-        self._stopping |= failed and not self._keep_going
+        if failed and not self._keep_going:
+            self._stopping = True
+            self._kin |= self._origins(self._plan.steps[report.id])
         for follower in self._plan.feeds(report.id):
             if follower not in self._waiting or follower in self._reports:
                 continue
@@ -163,6 +179,16 @@ class Schedule:
             self._waiting[follower].discard(report.id)
             if not self._waiting[follower] and follower not in self._reports:
                 self._push(follower)
+
+    def _tells_more(self, step: Step) -> bool:
+        """Whether a step is worth starting after a failure of another one."""
+        return step.kind in _SCANS or not self._kin.isdisjoint(self._origins(step))
+
+    def _origins(self, step: Step) -> set[tuple[str, str]]:
+        """For a compile step: its program, and the steps that read the source of its module."""
+        if step.kind is not StepKind.COMPILE:
+            return set()
+        return {(step.program, needed) for needed in self._plan.needs(step.id)}
 
     def _skip(self, step_id: str, reason: str) -> None:
         """Report a step that lost an input, and everything after it; remove what is now outdated."""

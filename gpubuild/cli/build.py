@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.document import build_document, dump, error_document
+from gpubuild.cli.failures import closing_lines
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.cli.project import build_folder, shown
 from gpubuild.cli.trace import Tracer
@@ -19,11 +20,16 @@ from gpubuild.model.result import BuildReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A finished build: the project, the folder, the report."""
+    """A finished build: the project, the programs that were asked for, the folder, the report."""
 
     project: Project
+    programs: tuple[str, ...]
     build_dir: Path
     report: BuildReport
+
+    def ending(self) -> list[str]:
+        """The last lines: the summary, and after a failure what failed and what was not tried."""
+        return [summary_line(self.report), *closing_lines(self.report, programs=len(self.programs))]
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -39,10 +45,12 @@ def execute(options: argparse.Namespace) -> int:
         raise
     report = outcome.report
     if options.json:
-        names = options.programs or tuple(outcome.project.programs)
-        console.print(dump(build_document(report, names, shown)))
+        console.print(dump(build_document(report, outcome.programs, shown)))
     elif not console.quiet:
-        console.print(_closing(report, dry_run=options.dry_run))
+        summary, *more = outcome.ending()
+        console.print(summary + ("" if options.dry_run else _made(report)))
+        for line in more:
+            console.print(line)
         if report.cache is not None and report.cache.note:
             console.print(report.cache.note)
     return exit_code(report)
@@ -90,7 +98,8 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
                 tracer.write(options.trace)
     for warning in report.warnings:
         console.warning(warning)
-    return Outcome(project=project, build_dir=request.build_dir, report=report)
+    programs = tuple(options.programs or project.programs)
+    return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
 
 
 def exit_code(report: BuildReport) -> int:
@@ -111,10 +120,7 @@ def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
     return replace(console, quiet=True)
 
 
-def _closing(report: BuildReport, *, dry_run: bool) -> str:
-    line = summary_line(report)
-    if dry_run or not report.executables:
-        return line
+def _made(report: BuildReport) -> str:
     files = [shown(path) for path in report.executables.values()]
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-    return f"{line} → {', '.join(files[:3])}{more}"
+    return f" → {', '.join(files[:3])}{more}" if files else ""

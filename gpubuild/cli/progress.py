@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from gpubuild.cli.console import Console, paint
 from gpubuild.cli.estimate import Estimate
+from gpubuild.cli.failures import Failures
 from gpubuild.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.wording import counted
@@ -64,7 +66,10 @@ def make_view(console: Console, *, to_err: bool, explain: bool) -> View:
 
 
 class PlainView:
-    """A line for each step that ran or failed; with ``explain`` or ``-v`` for each step."""
+    """A line for each step that ran or failed; with ``explain`` or ``-v`` for each step.
+
+    The errors of a module follow when all of its targets were tried (:class:`Failures`).
+    """
 
     def __init__(
         self, console: Console, *, to_err: bool, explain: bool, listed: Collection[Status] = _LISTED
@@ -75,32 +80,34 @@ class PlainView:
         self._color = console.color_err if to_err else console.color_out
         self._explain = explain
         self._warned: set[str] = set()
+        self._failures = Failures()
 
     def __enter__(self) -> PlainView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
-
-    def shows(self, event: Event) -> bool:
-        """Whether ``event`` leads to a line of its own."""
-        if isinstance(event, StepFinished):
-            return event.report.error is not None or self._lists(event.report)
-        return isinstance(event, BuildWarning) and event.message not in self._warned
+        for error in self._failures.rest():
+            self._console.error(error)
 
     def on_event(self, event: Event) -> None:
         """See ``Listener``."""
-        if not self.shows(event):
-            return
-        if isinstance(event, BuildWarning):
+        for write in self.lines(event):
+            write()
+
+    def lines(self, event: Event) -> list[Callable[[], None]]:
+        """What ``event`` leads to, to be written by calling each; for each event once."""
+        lines: list[Callable[[], None]] = []
+        if isinstance(event, BuildWarning) and event.message not in self._warned:
             self._warned.add(event.message)
-            self._console.warning(event.message)
-        elif isinstance(event, StepFinished):
-            if self._lists(event.report):
-                self._stream.write(step_line(event.report, explain=self._explain, color=self._color) + "\n")
-                self._stream.flush()
-            if event.report.error is not None:
-                self._console.error(event.report.error)
+            lines.append(partial(self._console.warning, event.message))
+        if isinstance(event, StepFinished) and self._lists(event.report):
+            lines.append(partial(self._write_step, event.report))
+        lines += [partial(self._console.error, error) for error in self._failures.note(event)]
+        return lines
+
+    def _write_step(self, report: StepReport) -> None:
+        self._stream.write(step_line(report, explain=self._explain, color=self._color) + "\n")
+        self._stream.flush()
 
     def _lists(self, report: StepReport) -> bool:
         if self._explain:
@@ -131,6 +138,7 @@ class LiveView:
         if self._live is not None:
             self._live.stop()
             self._live = None
+        self._plain.__exit__()
 
     def on_event(self, event: Event) -> None:
         """See ``Listener``."""
@@ -164,11 +172,12 @@ class LiveView:
                 redirect_stderr=False,
             )
             self._live.start()
-        if self._plain.shows(event):
-            # Take the view away, let the line scroll, put the view back below it.
+        if lines := self._plain.lines(event):
+            # Take the view away, let the lines scroll; the next event puts the view back below them.
             self._live.stop()
             self._live = None
-            self._plain.on_event(event)
+            for write in lines:
+                write()
 
     def _render(self) -> Text:
         from rich.text import Text

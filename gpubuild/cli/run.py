@@ -26,8 +26,16 @@ def execute(options: argparse.Namespace) -> int:
     outcome = build(options, to_err=True, goal=Goal.JIT if options.jit else Goal.EXECUTABLE)
     command = _commands(options, outcome).get(name)
     if command is None or not outcome.report.ok:
+        _tell_failure(options, outcome)
         return exit_code(outcome.report) or EXIT_STEP_FAILED
     return _become([*command, *options.program_arguments])
+
+
+def _tell_failure(options: argparse.Namespace, outcome: Outcome) -> None:
+    """End as a failed build ends. One that succeeded leaves the last word to the program."""
+    if not options.quiet:
+        for line in outcome.ending():
+            options.console.note(line)
 
 
 def _commands(options: argparse.Namespace, outcome: Outcome) -> dict[str, list[str]]:
@@ -102,5 +110,6 @@ def _run_all(options: argparse.Namespace) -> int:
         console.out.flush()
     console.print(summarize(checks))
     if not outcome.report.ok:
+        _tell_failure(options, outcome)
         return exit_code(outcome.report)
     return 0 if all(check.ok for check in checks) else EXIT_STEP_FAILED

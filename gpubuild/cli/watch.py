@@ -76,9 +76,8 @@ def _build(options: argparse.Namespace) -> Path | None:
         return None
     report = outcome.report
     if not options.quiet:
-        from gpubuild.cli.progress import summary_line
-
-        console.note(summary_line(report))
+        for line in outcome.ending():
+            console.note(line)
     return report.executables.get(name) if report.ok else None
 
 

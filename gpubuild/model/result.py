@@ -12,6 +12,7 @@ from gpubuild.model.digest import Digest
 from gpubuild.model.job import StageTime
 from gpubuild.model.step import Step, StepKind
 
+STOPPED = "the build stopped after a failure"  # why a step was skipped that needs nothing that failed
 _NOTABLE_DROP = 0.2  # of the hit rate
 _MANY_STEPS = 20  # to run because of an edit; fewer are what whoever edits expects
 
@@ -93,6 +94,11 @@ class BuildReport:
     def failed(self) -> tuple[StepReport, ...]:
         """The steps that failed on their own."""
         return tuple(s for s in self.steps if s.status is Status.FAILED)
+
+    @property
+    def stopped(self) -> tuple[StepReport, ...]:
+        """The steps that were not tried although they need nothing that failed."""
+        return tuple(s for s in self.steps if s.status is Status.SKIPPED and s.reason == STOPPED)
 
     @property
     def saved_seconds(self) -> float:

@@ -123,6 +123,23 @@ def test_failures_are_not_cached_and_fixing_helps(project: Path) -> None:
     assert gpubuild("build", cwd=project).code == 0
 
 
+def test_one_failing_target_does_not_hide_the_others(project: Path) -> None:
+    """All are tried with one worker and without -k; what they share is shown once."""
+    edit(
+        project / "saxpy.mlir",
+        "      %ax = ",
+        '      llvm.inline_asm has_side_effects "nonsense.op;", "" : () -> ()\n      %ax = ',
+    )
+    outcome = failed_build(project, "-j1")
+    assert outcome.code == 1
+    assert "\nfailed: saxpy/compile/saxpy_kernels/{sm_60,sm_90,gfx90a,cpu}\n" in outcome.out
+    assert "targets sm_60, sm_90, stage ptxas" in outcome.err
+    assert outcome.err.count("error: Not a name of any known instruction: 'nonsense'\n") == 1
+    assert "target gfx90a, stage lld" in outcome.err
+    assert "target cpu cannot compile 'llvm.inline_asm'" in outcome.err
+    assert outcome.err.count("saxpy.mlir:11:") == 4  # ptxas says two things about the line
+
+
 def test_keep_going_builds_the_other_targets(project: Path) -> None:
     (project / "targets.yaml").write_text(SAXPY.replace("sm_90: {}", "sm_91: {}"))
     outcome = gpubuild("build", "-k", "--json", cwd=project)

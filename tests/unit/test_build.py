@@ -269,6 +269,43 @@ def test_failure_stops_the_build_and_leaves_nothing_stale(world: World) -> None:
     assert "--chip gfx90a" in error.reproduce
 
 
+def test_a_failure_hides_no_other_target_of_the_source(world: World) -> None:
+    """Not even when nothing runs side by side; what is of other sources is not started."""
+
+    def engine(job: Job) -> JobResult:
+        if isinstance(job.params, CompileParams) and job.params.module == "k" and job.params.chip != "sm_60":
+            raise StepError("it broke")
+        return fake_engine(job)
+
+    world.engine = engine
+    world.programs(
+        make_program(world.root, "app", "app.mlir", "main.c"), make_program(world.root, "fine", "fine.mlir")
+    )
+    (world.root / "app.mlir").write_text("k one\nother two\n")
+    (world.root / "fine.mlir").write_text("f ok\n")
+    report = world.build()
+    ended = {s.id: s.status for s in report.steps}
+    compiled = {i: s for i, s in ended.items() if "app/compile/" in i}
+    failed = {f"app/compile/k/{name}" for name in TARGETS if name != "sm_60"}
+    assert {i for i, s in compiled.items() if s is Status.FAILED} == failed
+    assert {i for i, s in compiled.items() if s is Status.RAN} == compiled.keys() - failed
+    assert {"app/compile/other/cpu", "app/compile/k/sm_60"} <= compiled.keys() - failed
+    stopped = {s.id for s in report.stopped}
+    assert {"fine/bundle/f", "fine/link", "app/bundle/other"} <= stopped
+    assert len([i for i in stopped if i.startswith("fine/compile/")]) >= len(TARGETS) - 2
+    assert ended["app/bundle/k"] is ended["app/link"] is Status.SKIPPED
+    assert not {"app/bundle/k", "app/link"} & stopped
+
+
+def test_every_source_is_read_even_when_one_is_wrong(world: World) -> None:
+    names = [f"s{n}" for n in range(6)]
+    world.programs(*(make_program(world.root, name, f"{name}.mlir") for name in names))
+    for name in names:
+        (world.root / f"{name}.mlir").write_text("syntax error\n")
+    report = world.build()
+    assert {s.id for s in report.failed} == {f"outline/{name}.mlir" for name in names}
+
+
 def test_keep_going_builds_everything_else(world: World) -> None:
     world.programs(
         make_program(world.root, "app", "app.mlir", "main.c"), make_program(world.root, "fine", "fine.mlir")
