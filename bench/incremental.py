@@ -19,8 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from generate import expected_output, generate
@@ -229,13 +228,11 @@ def copy_outputs(build: Path, copy: Path) -> tuple[float, str]:
     return seconds, f"{len(files)} files, {size / 1e6:.1f} MB"
 
 
-@contextmanager
-def race(shape: Shape, tools: Path, jobs: int) -> Iterator[Race]:
-    """Contenders for one shape, in folders that are deleted at the end."""
-    with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name).resolve()
-        peers = [Peer(peer, tools, scratch / peer, shape) for peer in PEERS]
-        yield Race(Product(scratch, shape), peers, jobs)
+def race(shape: Shape, tools: Path, jobs: int, scratch: Path) -> Race:
+    """Contenders for one shape, in a folder that outlives the race (see `put_aside`)."""
+    scratch.mkdir()
+    peers = [Peer(peer, tools, scratch / peer, shape) for peer in PEERS]
+    return Race(Product(scratch, shape), peers, jobs)
 
 
 def time_ccache(rounds: int) -> dict[str, Samples]:
@@ -314,8 +311,9 @@ def main() -> None:
     tools = install(options.peers.absolute())
     found: dict[Shape, Found] = {}
     versions: list[str] = []
-    for shape in SHAPES[1:] if options.quick else SHAPES:
-        with race(shape, tools, options.jobs) as contest:
+    with tempfile.TemporaryDirectory() as scratch:
+        for shape in SHAPES[1:] if options.quick else SHAPES:
+            contest = race(shape, tools, options.jobs, Path(scratch).resolve() / str(len(shape.nodes())))
             versions = [f"{peer.name} {peer.version}" for peer in contest.peers]
             seed = options.seed.absolute() if options.seed and shape == SHAPES[0] else None
             if seed:
@@ -328,7 +326,7 @@ def main() -> None:
             if nginx_program() and not seed:
                 contest.remote(min(rounds, options.cold_rounds))
             found[shape] = contest.found
-        print(scenario_table(shape, found[shape], PEERS), file=sys.stderr, flush=True)
+            print(scenario_table(shape, found[shape], PEERS), file=sys.stderr, flush=True)
     plans = {shape: planned(shape) for shape in PLANNED}
     for shape, plan in plans.items():
         counted = (len(shape.nodes()), shape.edges())
