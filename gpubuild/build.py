@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -143,7 +141,7 @@ class Builder:
         self._planner = Planner(
             project=project,
             layout=layout,
-            triple=cpu_triple(platform.machine()),
+            triple=cpu_triple(os.uname().machine),
             runtime_sources=tuple(sorted(p for p in RUNTIME_DIR.iterdir() if p.suffix in (".c", ".h", ".S"))),
             only_targets=frozenset(options.targets),
             goal=options.goal,
@@ -253,6 +251,8 @@ class Builder:
             except GpubuildError as error:
                 report = self._runner.fail(step, error, started=started, workdir=workdir)
         if report is None:
+            from concurrent.futures import wait  # loads logging
+
             wait([future])
         with self._lock:
             if report is None:

@@ -7,13 +7,12 @@ under a lock (SCons).
 
 from __future__ import annotations
 
-import difflib
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpubuild.cache.protocol import Store
 from gpubuild.dumpfolders import KINDS_WITH_IR, dump_folder
@@ -31,6 +30,9 @@ from gpubuild.prepared import Prepared
 from gpubuild.reproducer import reproducer
 from gpubuild.state import BuildState, Origin, StepRecord
 from gpubuild.toolchain.find import Toolchain
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 ABSENT = "absent"  # an optional tool's fingerprint when it is not there
 
@@ -386,6 +388,8 @@ class StepRunner:
 
 def _missing_input(path: Path) -> StepError:
     hint = "restore the file, or correct its path in targets.yaml"
+    import difflib
+
     try:
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1)
     except OSError:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, MutableMapping
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, StepError
@@ -27,6 +27,9 @@ from gpubuild.model.step import Step, StepKind
 from gpubuild.prepared import Prepared
 from gpubuild.runner import StepRunner
 from gpubuild.state import BuildState
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 _SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
 
@@ -90,6 +93,8 @@ class Schedule:
                     self._start(step)
             if not self._running:
                 continue
+            from concurrent.futures import FIRST_COMPLETED, wait
+
             finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
             for future in finished:
                 prepared, workdir = self._running.pop(future)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes
@@ -34,13 +35,18 @@ def write_tag(directory: Path) -> None:
 
 def read_place(directory: Path) -> str:
     """A short text for the cache that ``directory`` is now; empty when it cannot be written."""
-    if not _may_write(directory):
-        return ""
+    # Asked about every hit, so: no Path objects, and the digest is made once.
     try:
-        tag = (directory / TAG_NAME).stat()
+        tag = os.stat(f"{directory}/{TAG_NAME}")  # noqa: PTH116
     except OSError:
-        return _NEW
-    return digest_bytes(f"{directory} {tag.st_ino} {tag.st_mtime_ns}".encode())[:16]
+        return _NEW if _may_write(directory) else ""
+    writable = os.access(directory, os.W_OK | os.X_OK)
+    return _name(str(directory), tag.st_ino, tag.st_mtime_ns) if writable else ""
+
+
+@lru_cache(maxsize=8)
+def _name(directory: str, inode: int, mtime_ns: int) -> str:
+    return digest_bytes(f"{directory} {inode} {mtime_ns}".encode())[:16]
 
 
 def _may_write(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import platform
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -132,7 +132,7 @@ def compile_kernels(
     """
     layout = Layout(root=project.root, build_dir=folder)
     planner = Planner(
-        project=project, layout=layout, triple=cpu_triple(platform.machine()), runtime_sources=()
+        project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_sources=()
     )
     (program,) = project.programs.values()
     scans: dict[str, ScannedSource] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -54,8 +54,8 @@ def read_libraries(root: Path, node: Node | None, problems: Problems) -> tuple[P
 def read_targets(
     root: Path, members: Mapping[str, Member], defaults: Options, problems: Problems, machine: str = ""
 ) -> dict[str, Target]:
-    """All targets whose kind can be told, in file order. ``machine``: see ``platform.machine()``."""
-    machine = machine or platform.machine()
+    """All targets whose kind can be told, in file order. ``machine``: what ``uname -m`` says."""
+    machine = machine or os.uname().machine
     targets: dict[str, Target] = {}
     for name, member in members.items():
         libraries = member.node.members.get("device_libs")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from gpubuild.execute.protocol import Executor
 from gpubuild.model.job import Job, JobResult
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 
 class LazyExecutor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpubuild.model.job import Job, JobResult
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 
 class Executor(Protocol):

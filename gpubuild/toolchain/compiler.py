@@ -12,7 +12,6 @@ from gpubuild.errors import GpubuildError
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import closed_environment
 from gpubuild.toolchain.memo import Memo
-from gpubuild.toolchain.run import run_tool
 
 NAMES = {"cc": ("cc", "gcc", "clang"), "cxx": ("c++", "g++", "clang++")}
 
@@ -148,6 +147,8 @@ def _header(name: str, path: Path) -> str:
 
 
 def _ask(path: Path, *arguments: str, stdin: bytes = b"") -> str:
+    from gpubuild.toolchain.run import run_tool  # see find
+
     try:
         run = run_tool((path, *arguments), cwd=Path("/"), stdin=stdin, timeout_seconds=_PROBE_TIMEOUT_SECONDS)
     except GpubuildError as error:

@@ -22,7 +22,6 @@ from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_sys
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.own import own_code
-from gpubuild.toolchain.run import run_tool
 from gpubuild.toolchain.tool import Tool
 
 _PACKAGE = Path(__file__).parents[1]
@@ -370,6 +369,8 @@ class Toolchain:
         """The line with a version among what the program says about itself. For people only."""
         version = self._memo.fact("version", path)
         if not isinstance(version, str):
+            from gpubuild.toolchain.run import run_tool  # most builds start none, and it loads subprocess
+
             try:
                 run = run_tool((path, *arguments), cwd=Path("/"), timeout_seconds=_VERSION_TIMEOUT_SECONDS)
                 lines = run.stdout.decode(errors="replace").strip().splitlines()

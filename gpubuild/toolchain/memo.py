@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -93,6 +92,8 @@ def _load(path: Path) -> tuple[dict[str, str], dict[str, object]]:
 
 
 def _write(path: Path, digests: dict[str, str], facts: dict[str, object]) -> None:
+    import tempfile  # rarely needed
+
     document = {"schema": _SCHEMA, "digests": digests, "facts": facts}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
