@@ -13,6 +13,8 @@ HEAD = """
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c3 = arith.constant 3 : index
+    %c128 = arith.constant 128 : index
+    %hop = arith.constant 100 : i8
     %zero = arith.constant 0.0 : f32
     %half = arith.constant 0.5 : f32
     %n = memref.dim %a, %c0 : memref<?x?xf32>
@@ -89,6 +91,19 @@ BODIES = {
       %t = arith.addf %h, %v : f32
       scf.yield %t : f32
     }""",
+    "strided_by_bytes": """
+    %m = memref.dim %a, %c1 : memref<?x?xf32>
+    %byte = arith.index_cast %x : index to i8
+    %moved = arith.addi %byte, %hop : i8
+    %from = arith.index_cast %moved : i8 to index
+    %to = arith.subi %m, %c128 : index
+    %r = scf.for %i = %from to %to step %bx iter_args(%s = %half) -> f32 {
+      %j = arith.addi %i, %c128 : index
+      %v = memref.load %a[%c1, %j] : memref<?x?xf32>
+      %h = arith.mulf %s, %half : f32
+      %t = arith.addf %h, %v : f32
+      scf.yield %t : f32
+    }""",
     "uniform_in_strided": """
     %m = memref.dim %a, %c1 : memref<?x?xf32>
     %r = scf.for %i = %gx to %m step %bx iter_args(%s = %zero) -> f32 {
@@ -149,6 +164,22 @@ BODIES = {
     %r = scf.for %k = %n to %c0 step %c1 iter_args(%s = %half) -> f32 {
       %v = memref.load %a[%k, %gx] : memref<?x?xf32>
       %t = arith.addf %s, %v : f32
+      scf.yield %t : f32
+    }""",
+    "on_both_sides_of_a_barrier": """
+    %own = memref.load %a[%c0, %gx] : memref<?x?xf32>
+    %p = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %v = memref.load %a[%k, %gx] : memref<?x?xf32>
+      %m = arith.mulf %v, %own : f32
+      %t = arith.addf %s, %m : f32
+      scf.yield %t : f32
+    }
+    gpu.barrier
+    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %p) -> f32 {
+      %v = memref.load %a[%k, %gx] : memref<?x?xf32>
+      %m = arith.mulf %v, %own : f32
+      %u = arith.addf %m, %p : f32
+      %t = arith.addf %s, %u : f32
       scf.yield %t : f32
     }""",
     "around_a_barrier": """

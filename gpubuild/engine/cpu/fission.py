@@ -249,6 +249,7 @@ class _Fission:
             inside.add(consumer)
         exchanged = any(op in self.exchange.loops or op in self.exchange.guards for op in ops)
         if exchanged and self.mask is None:
+            self.lane_slots.clear()  # they hold the last chunk's values of the stretch before
             for chunk in open_chunks(emit, self.extents):
                 Lanes(work=self, chunk=chunk, inside=inside).run(ops, wanted)
             return
