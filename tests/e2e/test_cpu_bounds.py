@@ -35,6 +35,10 @@ CONDITIONS = {
     "%k = arith.index_cast %w : i64 to index\n%c = arith.cmpi ult, %k, %n : index",
     "through_a_byte": "%b = arith.trunci %x32 : i32 to i8\n%w = arith.extui %b : i8 to i32\n"
     "%c = arith.cmpi slt, %w, %n32 : i32",
+    "one_through_a_byte": "%b = arith.trunci %x32 : i32 to i8\n%w = arith.extui %b : i8 to i32\n"
+    "%c = arith.cmpi eq, %w, %n32 : i32",
+    "one_wide_again": "%s = arith.addi %x32, %m32 : i32\n%w = arith.extui %s : i32 to i64\n"
+    "%k = arith.index_cast %w : i64 to index\n%c = arith.cmpi eq, %k, %n : index",
     "a_byte": "%b = arith.trunci %x32 : i32 to i8\n%k = arith.trunci %n32 : i32 to i8\n"
     "%c = arith.cmpi slt, %b, %k : i8",
     "both": "%p = arith.cmpi slt, %gx, %n : index\n%q = arith.cmpi slt, %gy, %m : index\n"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from gpubuild.engine.cpu.exchange import CASTS, Exchange, is_id
+from gpubuild.engine.cpu.exchange import CASTS, Exchange, is_id, may_jump
 from gpubuild.engine.cpu.item_loops import EQUAL, Extents, ItemLoops, compare, for_loop, if_op
 from gpubuild.engine.cpu.uniformity import ITEM_IDS, Uniformity, is_pure, nested, operations, terminator
 from gpubuild.engine.cpu.workgroup_code import needs_item
@@ -120,22 +120,24 @@ class BoundsChecks:
                 upper = _select(row, first.value(term.bound, row), upper, zero)
                 continue
             start, bound = first.value(term.growing, row), first.value(term.bound, row)
+            stop = last.value(term.growing, row)
+            distance = _index(row, row.binary("arith.subi", stop, start))
+            grows = compare(row, EQUAL, _next(row, distance, one), width)
             if term.predicate == EQUAL:
                 place = _index(row, row.binary("arith.subi", bound, start))
                 there = compare(row, _ULT, place, width)
                 lower = row.binary("arith.maxsi", lower, _select(row, there, place, width))
                 upper = row.binary("arith.minsi", upper, _select(row, there, _next(row, place, one), zero))
-                continue
-            stop = last.value(term.growing, row)
-            below = _INVERSE.get(term.predicate, term.predicate)
-            count = _prefix(row, below, (start, stop, bound), extents)
-            if term.predicate in _INVERSE:
-                lower = row.binary("arith.maxsi", lower, count)
+                if not may_jump(term.growing):  # then no other work-item of the row has the same
+                    continue
             else:
-                upper = row.binary("arith.minsi", upper, count)
-            distance = _index(row, row.binary("arith.subi", stop, start))
-            steps = compare(row, EQUAL, _next(row, distance, one), width)
-            grows = row.binary("arith.andi", compare(row, _NOT_ABOVE[below], start, stop), steps)
+                below = _INVERSE.get(term.predicate, term.predicate)
+                count = _prefix(row, below, (start, stop, bound), extents)
+                if term.predicate in _INVERSE:
+                    lower = row.binary("arith.maxsi", lower, count)
+                else:
+                    upper = row.binary("arith.minsi", upper, count)
+                grows = row.binary("arith.andi", compare(row, _NOT_ABOVE[below], start, stop), grows)
             ordered = grows if ordered is None else row.binary("arith.andi", ordered, grows)
         if ordered is not None:
             at, end = _loop(row, zero, _select(row, ordered, one, width), one)

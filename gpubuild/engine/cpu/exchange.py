@@ -18,6 +18,8 @@ from gpubuild.engine.cpu.workgroup_code import needs_item
 _UNROLLED = 32  # LLVM unrolls loops of a known number of iterations: what it does then is as good
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
+_INDEX_BITS = 64
+_LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
 _HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
 _IDS = frozenset({"gpu.thread_id", "gpu.global_id"})
@@ -153,7 +155,8 @@ class Exchange:
         if op.name in _IDS:
             return 1 if is_id(op, axis) else 0
         if op.name in CASTS:
-            return self._slope(op.operands[0], axis)
+            narrow = min(map(_bits, (op.operands[0].type, value.type))) < _LEAST_BITS
+            return None if narrow else self._slope(op.operands[0], axis)
         slopes = [self._slope(operand, axis) for operand in op.operands]
         if op.name in _SUMS:
             left, right = slopes
@@ -172,6 +175,23 @@ def has_exchangeable(kernel: ir.Operation) -> bool:
 def is_id(op: ir.Operation, axis: str) -> bool:
     """Whether ``op`` is the work-item's place on ``axis``, in its workgroup or in the grid."""
     return op.name in _IDS and str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == axis
+
+
+def may_jump(value: ir.Value) -> bool:
+    """Whether a sum of a work-item's x and of uniform values may do so in the middle of its type's range.
+
+    It does where a narrower integer on the way overflows.
+    """
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name in CASTS and _bits(op.operands[0].type) < _bits(value.type):
+        return True
+    return (op.name in CASTS or op.name in _SUMS) and any(map(may_jump, op.operands))
+
+
+def _bits(kind: ir.Type) -> int:
+    return kind.width if isinstance(kind, ir.IntegerType) else _INDEX_BITS
 
 
 def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:

@@ -14,8 +14,8 @@ from typing import Protocol
 from mlir import ir
 
 from gpubuild.engine.cpu.chunks import LANES, Chunk
-from gpubuild.engine.cpu.exchange import UPPER_BOUNDS, Exchange, is_id
-from gpubuild.engine.cpu.item_loops import ItemLoops, for_loop, if_op
+from gpubuild.engine.cpu.exchange import UPPER_BOUNDS, Exchange, is_id, may_jump
+from gpubuild.engine.cpu.item_loops import EQUAL, ItemLoops, compare, for_loop, if_op
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
 from gpubuild.engine.cpu.uniformity import ITEM_IDS, is_pure, nested, operations, terminator
 from gpubuild.engine.emit import Emitter
@@ -161,7 +161,35 @@ class Lanes:
         above, by = self._same(upper, emit), self._same(step, emit)
         if not self.work.exchange.loops[op]:
             self._iterate(op, emit, (self._same(lower, emit), above, by), guards)
-            return
+        elif may_jump(lower):
+            both = if_op(emit, self._in_line(lower, emit), [], 2)
+            together, alone = (terminator(region.blocks[0]) for region in both.regions)
+            self._strided(op, Emitter(together), (above, by), guards)
+            self._alone(op, Emitter(alone), guards)
+        else:
+            self._strided(op, emit, (above, by), guards)
+
+    def _in_line(self, lower: ir.Value, emit: Emitter) -> ir.Value:
+        """Whether ``lower`` grows by one from each work-item of a row to the next, without an overflow."""
+        first, last = self._same(lower, emit), self._same(lower, emit, last=True)
+        size = emit.binary("arith.addi", emit.binary("arith.subi", last, first), self.chunk.extents.one)
+        return compare(emit, EQUAL, size, self.chunk.width)
+
+    def _alone(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
+        """The loop as it is, by each work-item for itself."""
+        loops = self._open(emit, guards)
+        new = self.work.copy(op, loops, loops.emit)
+        for result, value in zip(op.results, new.results, strict=True):
+            store(value, self._slot(result), loops, at=loops.lane)
+
+    def _strided(
+        self,
+        op: ir.Operation,
+        emit: Emitter,
+        bounds: tuple[ir.Value, ir.Value],
+        guards: tuple[_Guard, ...],
+    ) -> None:
+        (above, by), lower = bounds, op.operands[0]
         # All work-items of a row have an iteration while the last one has: no need to ask. Then the rest.
         one = self.chunk.extents.one
         start = self._same(lower, emit)
@@ -216,18 +244,7 @@ class Lanes:
         """
         if not ops and not kept and not outer:
             return
-        plain, lane, column = self.chunk.open(emit)
-        loops = LaneLoops(
-            extents=plain.extents,
-            ids=plain.ids,
-            linear=plain.linear,
-            end=plain.end,
-            lanes=self,
-            lane=lane,
-            column=column,
-        )
-        for guard in guards:
-            self._enter(guard, loops)
+        loops = self._open(emit, guards)
         here = {inner for op in ops for inner in nested(op)}
         if consumer is not None:
             here.add(consumer)
@@ -241,13 +258,28 @@ class Lanes:
                 users = {use.owner.operation for use in old.uses}
                 elsewhere = any(u in self.inside and u not in here for u in users)
                 if elsewhere and not self._cheap(old):
-                    store(value, self._slot(old), loops, at=lane)
+                    store(value, self._slot(old), loops, at=loops.lane)
         for_lanes = [(self.work.value(v, loops, loops.emit), slot) for v, slot in kept]
         for_items = [(self.work.value(v, loops, loops.emit), slot) for v, slot in outer]
         for value, slot in for_lanes:
-            store(value, slot, loops, at=lane)
+            store(value, slot, loops, at=loops.lane)
         for value, slot in for_items:
             store(value, slot, loops)
+
+    def _open(self, emit: Emitter, guards: tuple[_Guard, ...]) -> LaneLoops:
+        plain, lane, column = self.chunk.open(emit)
+        loops = LaneLoops(
+            extents=plain.extents,
+            ids=plain.ids,
+            linear=plain.linear,
+            end=plain.end,
+            lanes=self,
+            lane=lane,
+            column=column,
+        )
+        for guard in guards:
+            self._enter(guard, loops)
+        return loops
 
     def _enter(self, guard: _Guard, loops: LaneLoops) -> None:
         emit = loops.emit
