@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.ir_dump import dumping
+from gpubuild.errors import StepError
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.params import (
     BundleParams,
@@ -25,7 +26,12 @@ def run_job(job: Job) -> JobResult:
     """Run one step in this process. Raises ``StepError`` and its kin; may abort the process.
 
     Called in worker processes only: MLIR and LLVM can end the process without an exception.
+    A job that ``finds_failure`` has no result, but a ``StepError`` with the place, if there is one.
     """
+    if job.finds_failure:
+        from gpubuild.engine import failure_site
+
+        raise StepError("the step fails", diagnostics=failure_site.find(job, run_job))
     io = StepIO(job)
     with dumping(job.dump_ir):
         _run(job, io)

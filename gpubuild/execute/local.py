@@ -12,12 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
 from gpubuild.execute.channel import Channel, channel_pair
 from gpubuild.execute.crash import crash_error
 from gpubuild.execute.forker import Preload, run_forker
-from gpubuild.execute.messages import JobEnded, JobStarted, RunJob
+from gpubuild.execute.messages import Answer, JobEnded, JobStarted, RunJob
+from gpubuild.execute.second_look import second_look
 from gpubuild.model.job import Job, JobResult
 
 _STOP_SECONDS = 10.0
@@ -45,6 +47,7 @@ def _part_for(job: Job) -> str:
 class _Pending:
     job: Job
     future: Future[JobResult]
+    failed: StepError | None = None  # why the job is run again, only to find the place of it
     pid: int = 0
 
 
@@ -96,19 +99,25 @@ class LocalExecutor:
         """See ``Executor``. Jobs beyond the number of workers wait their turn."""
         future: Future[JobResult] = Future()
         future.set_running_or_notify_cancel()
+        if not self._start(_Pending(job=job, future=future)):
+            raise RuntimeError("this executor was closed")
+        return future
+
+    def _start(self, pending: _Pending) -> bool:
+        """Have the forker run a job; false, and nothing done, when all are being stopped."""
         with self._state:
             if self._stopping:
-                raise RuntimeError("this executor was closed")
+                return False
             number, self._next = self._next, self._next + 1
-            self._pending[number] = _Pending(job=job, future=future)
+            self._pending[number] = pending
         try:
             with self._sending:
-                self._channel.send(RunJob(number=number, job=job))
+                self._channel.send(RunJob(number=number, job=pending.job))
         except OSError:
             self._lose(number)
         if self._ended.is_set():
             self._lose(number)
-        return future
+        return True
 
     def cancel(self) -> None:
         """See ``Executor``. Futures under way raise ``InterruptedBuildError``."""
@@ -144,7 +153,7 @@ class LocalExecutor:
                     with self._state:
                         pending = self._pending.pop(message.number, None)
                     if pending is not None:
-                        _settle(pending, message)
+                        self._settle(pending, message)
         except (EOFError, OSError):
             pass
         finally:
@@ -156,6 +165,24 @@ class LocalExecutor:
             for number in left:
                 self._lose(number)
 
+    def _settle(self, pending: _Pending, ended: JobEnded) -> None:
+        """Give the answer to who waits for it. A failure without a place gets a second look first."""
+        answer = _answer(pending.job, ended)
+        if pending.failed is not None:
+            if isinstance(answer, StepError) and answer.diagnostics:
+                pending.failed.diagnostics += answer.diagnostics
+            answer = pending.failed
+        if isinstance(answer, JobResult):
+            pending.future.set_result(answer)
+            return
+        killed = ended.timed_out or ended.exit_code == -signal.SIGKILL  # it would be again
+        look = None if pending.failed or killed else second_look(pending.job, answer)
+        if look is not None and self._start(
+            _Pending(job=look, future=pending.future, failed=cast(StepError, answer))
+        ):
+            return
+        pending.future.set_exception(answer)
+
     def _lose(self, number: int) -> None:
         """Fail a job whose forker is gone."""
         with self._state:
@@ -163,7 +190,9 @@ class LocalExecutor:
             stopping = self._stopping
         if pending is None:
             return
-        if stopping:
+        if pending.failed is not None:
+            pending.future.set_exception(pending.failed)
+        elif stopping:
             pending.future.set_exception(InterruptedBuildError("the step was stopped"))
         else:
             pending.future.set_exception(
@@ -213,21 +242,18 @@ def _fork_forker(
     return pid
 
 
-def _settle(pending: _Pending, ended: JobEnded) -> None:
-    answer: object = None
+def _answer(job: Job, ended: JobEnded) -> Answer:
+    """What ``job`` ended with; a ``StepCrashedError`` if it did not say."""
     if ended.fork_error:
-        answer = StepError(
+        return StepError(
             f"cannot start a process for the step: {ended.fork_error}",
             hint="run fewer steps at once with -j, or close other programs",
         )
-    elif ended.exit_code == 0 and ended.answer:
+    if ended.exit_code == 0 and ended.answer:
         try:
             answer = pickle.loads(ended.answer)  # noqa: S301 - from our own child, over a nameless pipe
         except Exception as error:
-            answer = StepError(f"internal error: the answer of the step is unreadable: {error}")
-    if isinstance(answer, JobResult):
-        pending.future.set_result(answer)
-    elif isinstance(answer, GpubuildError):
-        pending.future.set_exception(answer)
-    else:
-        pending.future.set_exception(crash_error(pending.job, ended.exit_code, timed_out=ended.timed_out))
+            return StepError(f"internal error: the answer of the step is unreadable: {error}")
+        if isinstance(answer, JobResult | GpubuildError):
+            return answer
+    return crash_error(job, ended.exit_code, timed_out=ended.timed_out)
