@@ -313,3 +313,40 @@ def test_the_inner_loops_of_a_tiled_matmul_are_vectorised(kernels_out):
         assert re.search(r"fadd <8 x float>", matmul)
         assert "call void %" not in matmul
         assert "@matmul" not in matmul
+
+
+def test_what_a_loop_carries_past_a_bounds_check(device, tmp_path):
+    """Code behind the check must find the iteration's own values, not the next one's, or the last one's."""
+    shared = f"memref<1024xi32, {WG}>"
+    loop = f"""
+    %tf = arith.sitofp %ti : i32 to f32
+    %in = arith.cmpi ult, %t, %c3 : index
+    %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%sum = %tf) -> (f32) {{
+      gpu.barrier
+      %part = arith.mulf %sum, %tf : f32
+      %next = arith.addf %sum, %part : f32
+      scf.if %in {{
+        %whole = arith.fptosi %part : f32 to i32
+        memref.store %whole, %s[%t] : {shared}
+      }}
+      WAIT
+      scf.yield %next : f32
+    }}
+    scf.if %in {{
+      %last = memref.load %s[%t] : {shared}
+      memref.store %last, %out[%g] : memref<?xi32>
+    }} else {{
+      %whole = arith.fptosi %r : f32 to i32
+      memref.store %whole, %out[%g] : memref<?xi32>
+    }}"""
+    kernels = _kernel(loop.replace("WAIT", ""), name="f") + _kernel(
+        loop.replace("WAIT", "gpu.barrier"), name="w"
+    )
+    module = device.load(compile_module("gpu.module @k {" + kernels + "}", tmp_path))
+    t = np.arange(7)
+    expected = np.tile(np.where(t < 3, t * t * (t + 1) ** 2, t * (t + 1) ** 3), GRID)
+    for name in ("f", "w"):
+        assert module.tier(name) == "fission"
+        out = np.zeros(7 * GRID, np.int32)
+        module.launch(name, GRID, 7, out)
+        np.testing.assert_array_equal(out, expected, err_msg=name)

@@ -14,6 +14,7 @@ from typing import Protocol
 from mlir import ir
 
 from gpubuild.engine.cpu import masks
+from gpubuild.engine.cpu.bounds import BoundsChecks
 from gpubuild.engine.cpu.item_loops import Extents, for_loop, if_op, set_operands
 from gpubuild.engine.cpu.masks import Mask
 from gpubuild.engine.cpu.recompute import Recompute
@@ -43,6 +44,7 @@ class Work(Protocol):
     meets: set[ir.Operation]
     uniformity: Uniformity
     recompute: Recompute
+    bounds: BoundsChecks
     mask: Mask | None
     may_ask: bool
 
@@ -324,7 +326,12 @@ class ControlFlow:
         return True
 
     def _may_share(self, argument: ir.Value, value: ir.Value, body: ir.Block) -> bool:
-        """Whether ``value``, the next ``argument``, can overwrite it as soon as it is computed."""
+        """Whether ``value``, the next ``argument``, can overwrite it as soon as it is computed.
+
+        Next to a bounds check what is computed from ``argument`` may be computed once more, behind the check.
+        """
+        if any(map(self._work.bounds.is_check, operations(body))):
+            return False
         order = {op: number for number, op in enumerate(operations(body))}
         owner = owner_of(value)
         if owner not in order or owner in self._work.meets or len(list(value.uses)) != 1:
