@@ -9,7 +9,7 @@ from gpubuild.inspection.inspection import Kernel
 from gpubuild.model.sanitize import Sanitize
 
 SYMBOL = "gpubuild_cpu_image"
-ABI = 5
+ABI = 6
 TIERS = ("loop", "fibers", "fission")
 
 _MAGIC = 0x55504342

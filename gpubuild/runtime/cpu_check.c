@@ -17,6 +17,11 @@ struct workgroup {
     uint32_t *segments;                       /* of each epoch; 0 where not known yet */
     uint32_t segment_capacity;
     uint32_t segment_count;
+    bool waited;                     /* in code that runs whole workgroups: `segment` is not where all are */
+    uint32_t waits[GB_CPU_MAX_BLOCK]; /* of each work-item's subgroup, since the latest barrier */
+    uint32_t wait_epoch;
+    uint32_t *wait_segments; /* behind each wait in that epoch */
+    uint32_t wait_count, wait_capacity;
     struct gb_check_bytes bytes;
 };
 
@@ -127,24 +132,43 @@ void gb_check_view(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_
 
 /* ---- workgroups ---- */
 
-static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch) {
-    if (epoch >= group->segment_capacity) {
-        uint32_t capacity = 2 * epoch + 16;
-        uint32_t *grown = gb_allocate(capacity * sizeof *grown);
-        if (group->segments != NULL) {
-            memcpy(grown, group->segments, group->segment_count * sizeof *grown);
+/* The place of number `index` in a list of segments; 0 is in it where there was none yet. */
+static uint32_t *segment_slot(uint32_t **segments, uint32_t *count, uint32_t *capacity, uint32_t index) {
+    if (index >= *capacity) {
+        *capacity = 2 * index + 16;
+        uint32_t *grown = gb_allocate(*capacity * sizeof *grown);
+        if (*segments != NULL) {
+            memcpy(grown, *segments, *count * sizeof *grown);
         }
-        free(group->segments);
-        group->segments = grown;
-        group->segment_capacity = capacity;
+        free(*segments);
+        *segments = grown;
     }
-    for (; group->segment_count <= epoch; group->segment_count++) {
-        group->segments[group->segment_count] = 0;
+    for (; *count <= index; (*count)++) {
+        (*segments)[*count] = 0;
     }
-    if (group->segments[epoch] == 0) {
-        group->segments[epoch] = gb_check_segment(linear_block(item));
+    return &(*segments)[index];
+}
+
+static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch) {
+    uint32_t *segment = segment_slot(&group->segments, &group->segment_count, &group->segment_capacity, epoch);
+    if (*segment == 0) {
+        *segment = gb_check_segment(linear_block(item), 0);
     }
-    return group->segments[epoch];
+    return *segment;
+}
+
+/* Where subgroups are that have waited `waits` times behind the barrier that begins `epoch`. They may share it: whose
+ * an access is tells their lanes apart. */
+static uint32_t segment_behind(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch, uint32_t waits) {
+    if (group->wait_epoch != epoch) {
+        group->wait_epoch = epoch; /* nobody waits in an earlier one any more */
+        group->wait_count = 0;
+    }
+    uint32_t *segment = segment_slot(&group->wait_segments, &group->wait_count, &group->wait_capacity, waits);
+    if (*segment == 0) {
+        *segment = gb_check_segment(linear_block(item), segment_of(group, item, epoch));
+    }
+    return *segment;
 }
 
 __attribute__((noinline)) static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
@@ -158,6 +182,10 @@ __attribute__((noinline)) static void begin_group(struct workgroup *group, const
         uint32_t segment = segment_of(group, item, 0);
         group->epoch = 0;
         group->segment = segment;
+        group->waited = false;
+        group->wait_epoch = 0;
+        group->wait_count = 0;
+        memset(group->waits, 0, items * sizeof *group->waits);
         for (uint32_t i = 0; i < items; i++) {
             group->item_segments[i] = segment;
         }
@@ -183,10 +211,33 @@ void gb_check_meet(gb_cpu_item *item) {
     if (item->kernel->run != NULL) {
         /* Code that runs the whole workgroup tells it once. */
         group->segment = segment_of(group, item, ++group->epoch);
+        group->waited = false;
         return;
     }
     uint32_t epoch = ++group->epochs[item->linear_id];
+    group->waits[item->linear_id] = 0;
     group->item_segments[item->linear_id] = segment_of(group, item, epoch);
+}
+
+void gb_check_wait(gb_cpu_item *item) {
+    struct workgroup *group = group_of(mine, item);
+    bool whole = item->kernel->run != NULL;
+    if (whole && !group->waited) {
+        uint32_t items = item->block_dim[0] * item->block_dim[1] * item->block_dim[2];
+        group->waited = true;
+        for (uint32_t i = 0; i < items; i++) {
+            group->waits[i] = 0;
+            group->item_segments[i] = group->segment;
+        }
+    }
+    uint32_t epoch = whole ? group->epoch : group->epochs[item->linear_id];
+    uint32_t waits = ++group->waits[item->linear_id];
+    group->item_segments[item->linear_id] = segment_behind(group, item, epoch, waits);
+}
+
+static inline uint32_t segment_at(const struct workgroup *group, const gb_cpu_item *item) {
+    bool together = item->kernel->run != NULL && !group->waited;
+    return together ? group->segment : group->item_segments[item->linear_id];
 }
 
 /* ---- accesses ---- */
@@ -276,7 +327,7 @@ __attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t s
         check_initialized(item, group, site, mode, offset, bytes);
     }
     if (race) {
-        uint32_t segment = item->kernel->run != NULL ? group->segment : group->item_segments[item->linear_id];
+        uint32_t segment = segment_at(group, item);
         if (!gb_check_race_simple(address, bytes, mode, shared, segment, item->linear_id, site)) {
             check_race(item, segment, site, mode, address, bytes, shared);
         }
@@ -294,8 +345,8 @@ void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags, 
     if (!uninitialized && (mode_and_flags & ~(uint32_t)GB_CHECK_INITIALIZED) <= GB_CHECK_WRITE &&
         kernel->run != NULL && offset < static_bytes && bytes <= static_bytes - offset && group->begun &&
         memcmp(group->block, item->block_id, sizeof group->block) == 0 &&
-        gb_check_race_simple(address, bytes, mode_and_flags & GB_CHECK_WRITE, true, group->segment, item->linear_id,
-                             site)) {
+        gb_check_race_simple(address, bytes, mode_and_flags & GB_CHECK_WRITE, true, segment_at(group, item),
+                             item->linear_id, site)) {
         return;
     }
     check_access(item, site, mode_and_flags, address, bytes);

@@ -36,6 +36,7 @@ void gb_check_view(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_
                    uint64_t step, uint64_t size);
 void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode, uint64_t address, uint64_t bytes);
 void gb_check_meet(gb_cpu_item *item);
+void gb_check_wait(gb_cpu_item *item);
 
 /* Of `expected` work-items `arrived` wait at `site`; `absent` waits at `other_site`, or has returned when
  * that is GB_CHECK_NOWHERE. Without anybody `absent` the lanes of a subgroup disagree about an operation. */
@@ -123,9 +124,10 @@ void gb_check_bytes_set(struct gb_check_bytes *bytes, uint64_t offset, uint64_t 
 void gb_check_race_begin(void);
 void gb_check_race_end(void);
 
-/* A stretch of a workgroup's execution between two barriers, by its number. Numbers of a launch are larger
- * than those of earlier ones. `block` is the workgroup's linear id. */
-uint32_t gb_check_segment(uint64_t block);
+/* A stretch of a workgroup's execution between two barriers, by its number; or of its subgroups' between two
+ * waits, behind the segment `base`, in which they were at first (else 0). Numbers of a launch are larger than
+ * those of earlier ones. `block` is the workgroup's linear id. */
+uint32_t gb_check_segment(uint64_t block, uint32_t base);
 
 /* An earlier access that an access is in conflict with. */
 struct gb_check_conflict {

@@ -15,7 +15,9 @@ typedef uint64_t gb_check_entry;
 /* Accesses that do not exclude each other. */
 struct gb_check_group {
     gb_check_entry latest;
-    gb_check_entry same_segment; /* by another work-item than `latest`, in its segment */
+    /* Between the same two barriers as `latest`: by another subgroup, if there is any such; else by another
+     * work-item, between the same two waits of their subgroup. */
+    gb_check_entry second;
     gb_check_entry other_block;
 };
 

@@ -1,12 +1,13 @@
 /* cpu_check_race.c: data races, by what was last done to each piece of memory.
  *
  * Two accesses of a launch race when one writes, not both are atomic, and nothing orders them: they are
- * of different workgroups, or of different work-items of a workgroup between the same two barriers. That is
- * a matter of who and where, not of when: launches that are checked run on one thread.
+ * of different workgroups, or of different work-items of a workgroup between the same two barriers, and if
+ * these are of one subgroup, between the same two waits of the subgroup. That is a matter of who and where,
+ * not of when: launches that are checked run on one thread.
  *
  * A cell (cpu_check_cells.h) keeps the last write, and enough reads and atomic accesses to find one that a
- * later access is in conflict with, if there is any: two work-items between the latest two barriers, and one
- * of another workgroup. */
+ * later access is in conflict with, if there is any: two work-items between the latest two barriers, of two
+ * subgroups if there are, and one of another workgroup. */
 #include "cpu_check.h"
 #include "cpu_check_cells.h"
 
@@ -20,10 +21,17 @@ enum {
     SITE_BITS = 22
 };
 
+/* Where a workgroup's work-items are: behind `base`, which is the segment that began with the latest barrier. */
+struct segment {
+    uint64_t block;
+    uint32_t base; /* the segment itself before the first wait of a subgroup */
+};
+
 /* Who accesses. */
 struct access {
     gb_check_entry entry;
     uint32_t segment;
+    uint32_t base;
     uint64_t block;
     uint32_t item;
     uint32_t mode;
@@ -32,8 +40,8 @@ struct access {
 
 static struct {
     pthread_mutex_t lock;
-    uint64_t *blocks; /* of the launch's segments */
-    size_t block_capacity;
+    struct segment *segments; /* of the launch */
+    size_t capacity;
     uint32_t first_segment; /* of the launch */
     uint32_t next_segment;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
@@ -45,8 +53,8 @@ static struct {
 static void forget_all(void) {
     pthread_mutex_init(&state.lock, NULL);
     gb_check_lose_pages();
-    state.blocks = NULL;
-    state.block_capacity = 0;
+    state.segments = NULL;
+    state.capacity = 0;
     state.first_segment = state.next_segment = 1;
 }
 
@@ -69,22 +77,22 @@ void gb_check_race_end(void) {
     pthread_mutex_unlock(&state.lock);
 }
 
-uint32_t gb_check_segment(uint64_t block) {
+uint32_t gb_check_segment(uint64_t block, uint32_t base) {
     size_t index = state.next_segment - state.first_segment;
     if (state.next_segment == UINT32_MAX) {
         gb_fatal(NULL, "a launch has too many workgroups and barriers to be checked for races");
     }
-    if (index >= state.block_capacity) {
+    if (index >= state.capacity) {
         size_t capacity = 2 * index + 1024;
-        uint64_t *grown = gb_allocate(capacity * sizeof *grown);
-        if (state.blocks != NULL) {
-            memcpy(grown, state.blocks, index * sizeof *grown);
+        struct segment *grown = gb_allocate(capacity * sizeof *grown);
+        if (state.segments != NULL) {
+            memcpy(grown, state.segments, index * sizeof *grown);
         }
-        free(state.blocks);
-        state.blocks = grown;
-        state.block_capacity = capacity;
+        free(state.segments);
+        state.segments = grown;
+        state.capacity = capacity;
     }
-    state.blocks[index] = block;
+    state.segments[index] = (struct segment){.block = block, .base = base != 0 ? base : state.next_segment};
     return state.next_segment++;
 }
 
@@ -98,8 +106,16 @@ static uint32_t item_of(gb_check_entry e) {
     return (uint32_t)e & ((1u << ITEM_BITS) - 1);
 }
 
+static inline const struct segment *find_segment(uint32_t segment) {
+    return &state.segments[segment - state.first_segment];
+}
+
 static uint64_t block_of(gb_check_entry e) {
-    return state.blocks[segment_of(e) - state.first_segment];
+    return find_segment(segment_of(e))->block;
+}
+
+static inline bool same_subgroup(gb_check_entry a, gb_check_entry b) {
+    return item_of(a) / GB_CPU_SUBGROUP == item_of(b) / GB_CPU_SUBGROUP;
 }
 
 /* Whether an entry can matter to the access at all: it is of this launch, and not of what another workgroup
@@ -114,15 +130,22 @@ static bool is_concurrent(gb_check_entry e, const struct access *now) {
     if (segment_of(e) == now->segment) {
         return item_of(e) != now->item;
     }
-    return segment_of(e) >= state.first_segment && !now->workgroup_memory && block_of(e) != now->block;
+    if (segment_of(e) < state.first_segment) {
+        return false;
+    }
+    const struct segment *other = find_segment(segment_of(e));
+    if (other->block != now->block) {
+        return !now->workgroup_memory;
+    }
+    return other->base == now->base && !same_subgroup(e, now->entry);
 }
 
 static gb_check_entry concurrent_in(const struct gb_check_group *group, const struct access *now) {
     if (is_concurrent(group->latest, now)) {
         return group->latest;
     }
-    if (is_concurrent(group->same_segment, now)) {
-        return group->same_segment;
+    if (is_concurrent(group->second, now)) {
+        return group->second;
     }
     return is_concurrent(group->other_block, now) ? group->other_block : 0;
 }
@@ -131,16 +154,22 @@ static void add(struct gb_check_group *group, const struct access *now) {
     gb_check_entry latest = group->latest;
     if (!is_live(latest, now)) {
         *group = (struct gb_check_group){.latest = now->entry};
-    } else if (segment_of(latest) == now->segment) {
-        if (item_of(latest) != now->item && group->same_segment == 0) {
-            group->same_segment = now->entry;
+    } else if (find_segment(segment_of(latest))->base == now->base) {
+        bool apart = group->second != 0 && !same_subgroup(latest, group->second);
+        if (!same_subgroup(latest, now->entry)) {
+            group->second = apart ? group->second : now->entry;
+        } else if (segment_of(latest) != now->segment) {
+            group->latest = now->entry; /* behind a wait of its subgroup */
+            group->second = apart ? group->second : 0;
+        } else if (item_of(latest) != now->item && group->second == 0) {
+            group->second = now->entry;
         }
     } else {
         if (block_of(latest) != now->block) {
             group->other_block = latest;
         }
         group->latest = now->entry;
-        group->same_segment = 0;
+        group->second = 0;
     }
 }
 
@@ -224,7 +253,8 @@ static inline bool is_harmless(gb_check_entry e, gb_check_entry mine, bool workg
     if (((e ^ mine) & ~site_mask) == 0) {
         return true; /* the same work-item's, in the same segment */
     }
-    return workgroup_memory ? segment_of(e) != segment_of(mine) : segment_of(e) < state.first_segment;
+    /* What has a lower number than the latest barrier is behind it, or another workgroup's, which is gone. */
+    return segment_of(e) < (workgroup_memory ? find_segment(segment_of(mine))->base : state.first_segment);
 }
 
 /* Reads and writes of a whole cell for which nothing needs be told or remembered beyond one entry: nearly
@@ -240,7 +270,10 @@ static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bo
     if (cell->write == GB_CHECK_HAS_DETAILS) {
         const struct gb_check_details *details = gb_check_details_of(cell);
         return mode == GB_CHECK_READ && segment_of(details->reads.latest) == segment_of(mine) &&
-               details->reads.same_segment != 0 && is_harmless(details->write, mine, workgroup_memory) &&
+               details->reads.second != 0 &&
+               (same_subgroup(details->reads.latest, mine) ||
+                !same_subgroup(details->reads.latest, details->reads.second)) &&
+               is_harmless(details->write, mine, workgroup_memory) &&
                is_harmless(details->atomics.latest, mine, workgroup_memory);
     }
     if (!is_harmless(cell->write, mine, workgroup_memory) || !is_harmless(cell->read, mine, workgroup_memory)) {
@@ -268,7 +301,8 @@ bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool 
     const struct access now = {
         .entry = entry_of(segment, item, site),
         .segment = segment,
-        .block = state.blocks[segment - state.first_segment],
+        .base = find_segment(segment)->base,
+        .block = find_segment(segment)->block,
         .item = item,
         .mode = mode,
         .workgroup_memory = workgroup_memory,

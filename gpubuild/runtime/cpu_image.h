@@ -11,7 +11,7 @@
 #include "gpubuild_rt.h"
 
 #define GB_CPU_IMAGE_MAGIC 0x55504342u /* "BCPU" */
-#define GB_CPU_IMAGE_ABI 5u            /* raise when anything below changes */
+#define GB_CPU_IMAGE_ABI 6u            /* raise when anything below changes */
 #define GB_CPU_IMAGE_SYMBOL "gpubuild_cpu_image"
 
 #define GB_CPU_MAX_BLOCK 1024u /* work-items in a workgroup, as on GPUs */
@@ -139,6 +139,8 @@ struct gb_cpu_services {
     /* Fission tier: of the workgroup, or of a subgroup when `lanes` is not 0, some work-items go on to wait at
      * `site` and others do not. `bits` points to a byte for each work-item. Ends the program. */
     void (*diverged)(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes);
+    /* Checked kernels only. The work-item has waited for all lanes of its subgroup. */
+    void (*check_wait)(gb_cpu_item *item);
 };
 
 typedef struct gb_cpu_image {

@@ -37,6 +37,7 @@ static const gb_cpu_services services = {
     .check_view = gb_check_view,
     .check_access = gb_check_access,
     .check_meet = gb_check_meet,
+    .check_wait = gb_check_wait,
     .diverged = gb_cpu_diverged,
 };
 

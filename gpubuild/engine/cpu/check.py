@@ -17,7 +17,7 @@ from gpubuild.engine.cpu.check_access import Access, access_of, view_of
 from gpubuild.engine.cpu.check_address import element_bytes, first_address, whole_memory
 from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_extents, within
 from gpubuild.engine.cpu.check_lanes import expand_lanes
-from gpubuild.engine.cpu.check_segments import orders_workgroup
+from gpubuild.engine.cpu.check_segments import MEETINGS, orders_subgroup
 from gpubuild.engine.cpu.check_versions import prove_kernels, proven_for
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
@@ -74,8 +74,10 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
     prove_kernels(module, checks.wanted)
     body = module.regions[0].blocks[0]
     for op in _operations(body):
-        if Sanitize.RACE in checks.wanted and orders_workgroup(op):
-            _after(op).op("func.call", [], [], check_calls.callee(check_calls.MEET))
+        if op.name in MEETINGS or orders_subgroup(op):
+            if Sanitize.RACE in checks.wanted:
+                order = check_calls.MEET if op.name in MEETINGS else check_calls.WAIT
+                _after(op).op("func.call", [], [], check_calls.callee(order))
         elif (view := view_of(op)) is not None and checks.bounds:
             _check_view(op, view_extents(view, Emitter(op)), checks)
         elif (access := access_of(op)) is not None:

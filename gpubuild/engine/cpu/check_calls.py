@@ -14,6 +14,7 @@ BOUNDS = layout.CHECK_BOUNDS
 VIEW = layout.CHECK_VIEW
 ACCESS = layout.CHECK_ACCESS
 MEET = layout.CHECK_MEET
+WAIT = layout.CHECK_WAIT
 BARRIER = layout.CHECK_BARRIER
 DYNAMIC_BYTES = layout.CHECK_DYNAMIC_BYTES
 
@@ -32,6 +33,7 @@ def declare(body: ir.Block) -> None:
         VIEW: (extent, []),
         ACCESS: ([i32, i32, index, index], []),
         MEET: ([], []),
+        WAIT: ([], []),
         BARRIER: ([i32], []),
         DYNAMIC_BYTES: ([], [index]),
     }
@@ -74,6 +76,7 @@ REWRITES: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
     VIEW: _service(layout.SERVICE_CHECK_VIEW),
     ACCESS: _service(layout.SERVICE_CHECK_ACCESS),
     MEET: _service(layout.SERVICE_CHECK_MEET),
+    WAIT: _service(layout.SERVICE_CHECK_WAIT),
     BARRIER: _barrier,
     DYNAMIC_BYTES: _dynamic_bytes,
 }

@@ -13,24 +13,9 @@ _SUBGROUP_WAIT = "nvvm.bar.warp.sync"  # also what engine.matrices makes lanes w
 _ALL_LANES = {-1, (1 << layout.SUBGROUP) - 1}
 
 
-def orders_workgroup(op: ir.Operation) -> bool:
-    """Whether what a workgroup does before ``op`` is in order with what it does behind it.
-
-    That is so at barriers, and where a subgroup waits that is known to be all of the workgroup.
-    """
-    if op.name in MEETINGS:
-        return True
-    if op.name != _SUBGROUP_WAIT or constant_of(op.operands[0]) not in _ALL_LANES:
-        return False
-    around = op.parent.operation
-    while around.name not in {"gpu.func", "func.func"}:
-        around = around.parent.operation
-    if "known_block_size" not in around.attributes:
-        return False
-    items = 1
-    for extent in ir.DenseI32ArrayAttr(around.attributes["known_block_size"]):
-        items *= extent
-    return 0 < items <= layout.SUBGROUP
+def orders_subgroup(op: ir.Operation) -> bool:
+    """Whether all lanes of a subgroup wait at ``op``: what they do before it and behind it is in order."""
+    return op.name == _SUBGROUP_WAIT and constant_of(op.operands[0]) in _ALL_LANES
 
 
 class Segments:

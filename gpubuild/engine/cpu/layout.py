@@ -9,7 +9,7 @@ from gpubuild.model.sanitize import Sanitize
 IMAGE_SYMBOL = "gpubuild_cpu_image"  # in images that clang-linker-wrapper links: .MODULE behind it
 CHIP_MARK = "gpubuild.chip="
 IMAGE_MAGIC = 0x55504342
-IMAGE_ABI = 5
+IMAGE_ABI = 6
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills
 
 MAX_BLOCK = 1024  # work-items in a workgroup
@@ -50,6 +50,7 @@ SERVICE_CHECK_VIEW = 7
 SERVICE_CHECK_ACCESS = 8
 SERVICE_CHECK_MEET = 9
 SERVICE_DIVERGED = 10
+SERVICE_CHECK_WAIT = 11
 
 # enum gb_cpu_lane_op
 SHUFFLE_UP = 0
@@ -100,6 +101,7 @@ CHECK_BOUNDS = "gpubuild.check_bounds"
 CHECK_VIEW = "gpubuild.check_view"
 CHECK_ACCESS = "gpubuild.check_access"
 CHECK_MEET = "gpubuild.check_meet"
+CHECK_WAIT = "gpubuild.check_wait"
 CHECK_BARRIER = "gpubuild.check_barrier"
 CHECK_DYNAMIC_BYTES = "gpubuild.check_dynamic_bytes"
 
