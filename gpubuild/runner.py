@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpubuild.cache.protocol import Store
 from gpubuild.dumpfolders import KINDS_WITH_IR, dump_folder
-from gpubuild.errors import GpubuildError, StepError
+from gpubuild.errors import GpubuildError, StepError, UsageError
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
@@ -25,7 +25,7 @@ from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import Status, StepReport
-from gpubuild.model.step import ActionResult, Step
+from gpubuild.model.step import ActionResult, Step, StepKind
 from gpubuild.prepared import Prepared
 from gpubuild.reproducer import reproducer
 from gpubuild.state import BuildState, Origin, StepRecord
@@ -255,6 +255,10 @@ class StepRunner:
         if workdir is not None:
             self._work.release(workdir)
         self.remove_outputs(step)
+        if isinstance(error, UsageError) and step.kind is StepKind.COMPILE:
+            from gpubuild.config.where import at_target  # what is wrong are options of the project file
+
+            error = at_target(error, self._project_file, step.target) or error
         if isinstance(error, StepError):
             error.step_id = step.id
             error.program = step.program

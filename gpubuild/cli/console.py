@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
-from gpubuild.errors import GpubuildError
+from gpubuild.errors import ConfigError, GpubuildError
 from gpubuild.settings import Settings
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
@@ -17,7 +17,6 @@ _MARKS = (
     (re.compile(r"^( +)(hint|reproduce):", re.M), "label"),
     (re.compile(r"^(\s+)(\^)$", re.M), "caret"),
 )
-_BEGINS_WITH_PLACE = re.compile(r"\S[^\n]*?: (error|warning|note|remark): ")
 _SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan", "remark": "cyan"}
 
 
@@ -60,8 +59,8 @@ class Console:
     def error(self, error: GpubuildError) -> None:
         """An error as the user should see it."""
         text = error.render()
-        # A diagnostic with a place says "error:" itself, after the place, as compilers do.
-        if not _BEGINS_WITH_PLACE.match(text):
+        # Mistakes in a file say "error:" themselves, after the place, as compilers do.
+        if not isinstance(error, ConfigError):
             text = paint("error:", "red", on=self.color_err) + " " + text
         self._complain(colored(text) if self.color_err else text)
 

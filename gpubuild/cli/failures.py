@@ -110,11 +110,11 @@ def _together(group: list[GpubuildError]) -> GpubuildError:
     shown = copy.copy(first)
     shown.other_targets = others
     everyone = ", ".join((first.target, *others))
-    for name in ("message", "hint"):
-        text = _naming(first.target).sub(
-            lambda found: f"{_PLURAL[found[1]]} {everyone}", getattr(first, name)
-        )
-        setattr(shown, name, text)
+    shown.message = _naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {everyone}", first.message)
+    alike = [error for error in group if isinstance(error, StepError)]
+    shown.stage = ", ".join(dict.fromkeys(error.stage for error in alike))
+    hints = (_naming(error.target).sub(r"\1", error.hint) for error in alike)
+    shown.hint = "\n  hint: ".join(filter(None, dict.fromkeys(hints)))
     return shown
 
 
@@ -123,7 +123,7 @@ def _without_target(error: GpubuildError) -> str:
     if not isinstance(error, StepError):
         return error.render()
     bare = copy.copy(error)
-    bare.target = bare.reproduce = ""
+    bare.target = bare.stage = bare.hint = bare.reproduce = ""
     text = bare.render()
     return _naming(error.target).sub(r"\1", text) if error.target else text
 

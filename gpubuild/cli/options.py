@@ -18,7 +18,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """See the class."""
-        raise UsageError(message + self._near(message), hint=f"see `{self.prog} --help`")
+        hint = f"see `{self.prog} --help`"
+        near = self._near(message)
+        for action in self._actions:
+            if not isinstance(action, argparse._SubParsersAction):
+                continue
+            word = str(action.metavar)
+            if wrong := re.match(rf"argument {word}: invalid choice: '([^']*)'", message):
+                message = f"there is no {word.lower()} {wrong[1]!r}"
+            elif not message.endswith(f"required: {word}"):
+                continue
+            hint = f"{word} is one of {', '.join(action.choices)}; {hint}"
+        raise UsageError(message + near, hint=hint)
 
     def _near(self, message: str) -> str:
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)

@@ -96,6 +96,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             verbose=False,
             json=False,
         )
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     ours, theirs = _split_program_arguments(arguments)
     top = make_parser(only=ours[0] if ours else "")
     options, unknown = top.parse_known_args(ours)

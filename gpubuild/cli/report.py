@@ -22,7 +22,7 @@ def execute(options: argparse.Namespace) -> int:
     history = read_log(log_file(layout))
     if not history.builds:
         raise UsageError(
-            f"{shown(layout.build_dir)} has no record of a build",
+            f"the build folder {shown(layout.build_dir)} has no record of a build",
             hint="run `gpubuild build` first; builds that found nothing to do leave no record",
         )
     profiles = [profile_section(path.name, read_profile(path)) for path in options.profiles]

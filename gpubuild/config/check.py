@@ -117,8 +117,13 @@ def _record(node: Node, spec: Record, problems: Problems, at: Place) -> Node:
     for name, key in spec.keys.items():
         # A misspelt key is one mistake, not also a missing one.
         if key.required and name not in node.members and name not in meant:
-            problems.add(at, f"{spec.what} needs the key '{name}': {key.help}")
+            problems.add(at, f"{spec.what} needs the key '{name}': {key.help}{_only_value(name, key.spec)}")
     return replace(node, members=kept, flawed=len(kept) < len(node.members))
+
+
+def _only_value(name: str, spec: Spec) -> str:
+    is_constant = isinstance(spec, Whole) and spec.minimum == spec.maximum
+    return f" Write `{name}: {spec.minimum}`." if isinstance(spec, Whole) and is_constant else ""
 
 
 def _table(node: Node, spec: Table, problems: Problems, at: Place) -> Node:
@@ -138,6 +143,8 @@ def _table(node: Node, spec: Table, problems: Problems, at: Place) -> Node:
 
 def _wrong_shape(node: Node, spec: Spec) -> str:
     wanted = shapes(spec)
+    if isinstance(spec, Table) and node.shape is Shape.NULL:
+        return f"'{spec.what}' is empty; name at least one"
     words = " or ".join(str(s) for s in Shape if s in wanted and s is not Shape.NULL)
     message = f"expected {words}, got {node.describe()}"
     match node.shape:
@@ -146,6 +153,8 @@ def _wrong_shape(node: Node, spec: Spec) -> str:
                 message += f"; write {'true' if found.group(1) else 'false'}, without quotes"
         case Shape.TEXT if Shape.WHOLE in wanted and node.raw.strip().isdigit():
             message += "; write it without quotes"
+        case _ if wanted <= {Shape.MAP, Shape.NULL}:
+            message += _how_to_map(node, spec)
         case Shape.TEXT if Shape.LIST in wanted:
             message += f"; write [{node.raw}]"
         case Shape.NUMBER if Shape.WHOLE in wanted:
@@ -155,3 +164,13 @@ def _wrong_shape(node: Node, spec: Spec) -> str:
         case _:
             pass
     return message
+
+
+def _how_to_map(node: Node, spec: Spec) -> str:
+    """How to write a value that has to be a mapping, for whoever does not know what that is."""
+    if isinstance(spec, Record):
+        return f"; write `key: value`, with the keys {', '.join(spec.keys)}"
+    names = [item.raw for item in node.items] if node.shape is Shape.LIST else [node.raw]
+    if isinstance(spec, Table) and shapes(spec.value) >= {Shape.NULL} and all(names):
+        return f"; write {{{', '.join(f'{name}: {{}}' for name in names)}}}"
+    return "; write a name and a colon, with its keys indented below"

@@ -35,9 +35,32 @@ def load_project(path: Path) -> Project:
         trouble = ConfigError(
             [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))]
         )
-        trouble.hint = "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
+        trouble.hint = _nearby(path) or (
+            "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
+        )
         raise trouble from error
     return loads(data, path)
+
+
+def _nearby(path: Path) -> str:
+    """What to do where a project file lies in a folder above, or beside under a similar name."""
+    if path.exists():
+        return ""
+    import difflib  # neither is for a file that is there
+    import shlex
+
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
+    try:
+        names = [p.name for p in absolute.parent.iterdir() if p.suffix in (".yaml", ".yml")]
+        above = next((p for p in absolute.parents[1:] if (p / path.name).is_file()), None)
+    except OSError:
+        return ""
+    if near := difflib.get_close_matches(path.name, sorted(names), 1):
+        return f"did you mean {near[0]}? Rename it, or name it with -f"
+    if above is not None:
+        there = os.path.relpath(above / path.name)
+        return f"there is one in a folder above: go there, or use -f {shlex.quote(there)}"
+    return ""
 
 
 def loads(text: str | bytes, path: Path, *, machine: str = "") -> Project:
@@ -45,9 +68,9 @@ def loads(text: str | bytes, path: Path, *, machine: str = "") -> Project:
 
     ``machine`` stands in for ``platform.machine()`` when CPU targets are settled.
     """
-    shown = _shown(path)
-    text = decode(text, shown) if isinstance(text, bytes) else text
-    problems = Problems(shown, text)
+    name = shown(path)
+    text = decode(text, name) if isinstance(text, bytes) else text
+    problems = Problems(name, text)
     tree = parse(text, problems)
     if tree is None:
         raise problems.error()
@@ -114,7 +137,7 @@ def _size_bytes(text: str) -> int:
     return int(float(number) * _UNITS[text[len(number) :].strip()])
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     """How messages name the file: as given, or relative to where the user is if that is shorter."""
     relative = os.path.relpath(path)
     return min(str(path), relative, key=len)

@@ -33,11 +33,13 @@ class Problems:
         # and once is enough.
         self._found: dict[tuple[Place, Diagnostic], None] = {}
 
-    def add(self, place: Place, message: str, *, first: Place | None = None) -> None:
-        """Note a mistake at ``place``; ``first`` is an earlier place it clashes with."""
+    def add(
+        self, place: Place, message: str, *, first: Place | None = None, about: str = "first given here"
+    ) -> None:
+        """Note a mistake at ``place``; ``first`` is an earlier place it has to do with, as ``about`` says."""
         notes: tuple[Diagnostic, ...] = ()
         if first is not None:
-            notes = (self._diagnostic(first, "first given here", severity="note"),)
+            notes = (self._diagnostic(first, about, severity="note"),)
         self._found[place, self._diagnostic(place, message, notes=notes)] = None
 
     def __bool__(self) -> bool:

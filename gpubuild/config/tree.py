@@ -25,6 +25,27 @@ MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+# What the parser says, in words for people who do not know its grammar.
+_PLAINLY = {
+    "did not find expected ',' or ']'": "a `]` or a comma is missing",
+    "did not find expected ',' or '}'": "a `}` or a comma is missing",
+    "did not find expected key": "this line is indented otherwise than those it belongs to",
+    "did not find expected '-' indicator": "this line is indented otherwise than those it belongs to",
+    "mapping values are not allowed in this context": (
+        "a `:` cannot stand here; one may be missing at the end of the line before, "
+        "or text with a colon needs quotes"
+    ),
+    "could not find expected ':'": "a `:` and a value are missing after this key",
+    "found unexpected end of stream": "the closing quote is missing",
+}
+_BEGUN = {
+    "while parsing a flow sequence": "the list begins here",
+    "while parsing a flow mapping": "the mapping begins here",
+    "while parsing a block mapping": "the mapping begins here",
+    "while parsing a block collection": "the list begins here",
+    "while scanning a quoted scalar": "the text begins here",
+    "while scanning a simple key": "the key begins here",
+}
 # Characters YAML does not allow in a file. The C parser reports them at byte offsets only.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -105,7 +126,11 @@ def parse(text: str, problems: Problems) -> Node | None:
         # compose builds nodes only; SafeLoader's constructors never run.
         root: yaml.Node | None = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
-        problems.add(*_syntax_problem(error, text))
+        place, message = _syntax_problem(error, text)
+        began = error.context_mark
+        about = _BEGUN.get(str(error.context), "")
+        first = Place(began.line + 1, began.column + 1) if began and about else None
+        problems.add(place, message, first=None if first == place else first, about=about)
         return None
     except RecursionError:
         problems.add(START, "cannot read this as YAML: nested too deeply")
@@ -241,6 +266,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[Place, str]
     mark = error.problem_mark or error.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark else START
     problem = str(error.problem or error.context or "syntax error")
+    problem = _PLAINLY.get(problem, problem)
     lines = text.split("\n")
     line = lines[place.line - 1] if place.line <= len(lines) else ""
     if "\t" in line[: place.column]:
@@ -249,5 +275,6 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[Place, str]
         return place, "a second document starts here; the file must hold one"
     if mark and place.line >= len(lines) - 1 and not "\n".join(lines[place.line - 1 :]).strip():
         problem += "; the file seems to be cut off"
-    context = f", {error.context}" if error.context and error.problem else ""
+    told = str(error.context) in _BEGUN or not error.problem
+    context = f", {error.context}" if error.context and not told else ""
     return place, f"not valid YAML: {problem}{context}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpubuild.engine import clang_link, undefined
 from gpubuild.engine.driver import first_lines, run_driver
 from gpubuild.engine.io import StepIO
@@ -9,6 +11,8 @@ from gpubuild.errors import StepError
 from gpubuild.model.params import LinkParams
 
 _OUTPUT = "program"
+# GNU ld, LLVM's, and zig's own words.
+_NO_LIBRARY = re.compile(r"(?:cannot find|unable to find \w* ?(?:system )?library) '?(?:-l)?([\w.+-]+)")
 _SYSTEM_LIBRARIES = ("-lm", "-ldl", "-lpthread")
 # No build id: it is made of everything else and says nothing more.
 _REPRODUCIBLE = ("-Wl,--build-id=none",)
@@ -52,11 +56,20 @@ def run(params: LinkParams, io: StepIO) -> None:
             raise StepError(
                 f"cannot link: {undefined.describe(symbols)}" if symbols else "cannot link",
                 output=first_lines(made.stderr),
-                hint=undefined.hint(symbols) if symbols else "",
+                hint=undefined.hint(symbols) if symbols else library_or_flag_hint(output),
             )
         if made.stderr.strip():
             io.warn("the linker says: " + first_lines(made.stderr))
         io.write("executable", (io.scratch / _OUTPUT).read_bytes())
+
+
+def library_or_flag_hint(output: str) -> str:
+    """What to do about a linker's complaint that is not about symbols."""
+    if missing := _NO_LIBRARY.search(output):
+        return f"install the library {missing[1]}, or correct `link: libraries:` in targets.yaml"
+    if "unrecognized" in output or "unknown argument" in output or "unsupported linker" in output:
+        return "correct `link: flags:` in targets.yaml: they are given to the C compiler as they are"
+    return ""
 
 
 def strip_flags(params: LinkParams) -> tuple[str, ...]:

@@ -74,8 +74,13 @@ def parse(text: str, *, source_name: str = "") -> ir.Module:
     diagnostic per mistake.
     """
     source = SourceText(text, source_name)
-    with _diagnosed("cannot parse the MLIR text", source):
-        module = ir.Module.parse(text)
+    try:
+        with _diagnosed("cannot parse the MLIR text", source):
+            module = ir.Module.parse(text)
+    except StepError as error:
+        from gpubuild.engine.parse_hints import advise
+
+        raise advise(error, text) from error
     if not source_name:
         return module
     # The bindings name a buffer only when it holds a single op, so rename by printing once.
@@ -99,7 +104,7 @@ def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = 
         manager = passmanager.PassManager.parse(pipeline)
     except ValueError as error:
         raise StepError(
-            f"cannot parse the pass pipeline: {_one_line(error)}",
+            f"cannot parse the pass pipeline: {_pipeline_mistake(error)}",
             hint=f"the pipeline is: {pipeline}",
         ) from error
     with _diagnosed(_A_PASS_FAILED, source or SourceText()):
@@ -207,6 +212,12 @@ def _rename_buffer(text: str, source_name: str) -> str:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
+
+
+def _pipeline_mistake(error: BaseException) -> str:
+    """What is wrong, without MLIR's name for the text and the text itself, which the hint has."""
+    found = re.search(r"error: (.+)", str(error))
+    return found[1].strip() if found else _one_line(error)
 
 
 @contextmanager

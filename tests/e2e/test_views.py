@@ -81,7 +81,7 @@ def test_report_tells_of_the_real_build(report: Path) -> None:
 def test_report_needs_a_build(tmp_path: Path) -> None:
     outcome = gpubuild("report", cwd=tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
-    assert "build has no record of a build" in outcome.err
+    assert "the build folder build has no record of a build" in outcome.err
     assert list(tmp_path.iterdir()) == []
 
 

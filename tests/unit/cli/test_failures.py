@@ -82,6 +82,16 @@ def test_errors_that_differ_in_more_than_the_target_stay_apart() -> None:
     assert shown.message == "linking @k for sm_60, sm_90 failed"
 
 
+def test_stages_and_hints_of_like_errors_are_all_there() -> None:
+    emit, libraries = failure("sm_60", "undefined: f", hint="name a library"), failure("cpu", "undefined: f")
+    libraries.stage, libraries.hint = "libraries", "name one for CPUs"
+    (shown,) = grouped([emit, libraries, failure("sm_90", "undefined: f", hint="name a library")])
+    assert shown.render().startswith(
+        "undefined: f (program app, module @k, targets sm_60, cpu, sm_90, stage lower, libraries)\n"
+    )
+    assert "\n  hint: name a library\n  hint: name one for CPUs\n" in shown.render()
+
+
 def test_errors_wait_for_the_last_target_and_come_in_the_order_of_the_plan() -> None:
     failures = Failures()
     assert failures.note(plan("sm_60", "sm_90", "cpu")) == []

@@ -50,7 +50,9 @@ def test_what_follows_two_dashes_is_the_programs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
+        (["biuld"], "there is no command 'biuld' (did you mean 'build'?)", "COMMAND is one of build, run, "),
         (["biuld"], "did you mean 'build'?", "gpubuild --help"),
+        (["cache"], "required: ACTION", "ACTION is one of stats, "),
         (["build", "--jbos=3"], "did you mean '--jobs'?", "gpubuild build --help"),
         (["compile", "k.mlir", "-t", "sm_90", "--emit", "lvm"], "did you mean 'llvm'?", "compile --help"),
         (["cache", "stat"], "did you mean 'stats'?", "gpubuild cache --help"),
@@ -65,6 +67,14 @@ def test_mistakes(arguments: list[str], message: str, hint: str) -> None:
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert caught.value.exit_code == 2
+
+
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, usage in ((["help"], "usage: gpubuild [-h]"), (["help", "run"], "usage: gpubuild run ")):
+        with pytest.raises(SystemExit) as ended:
+            parse(arguments)
+        assert ended.value.code == 0
+        assert capsys.readouterr().out.startswith(usage)
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ import yaml
 
 from gpubuild.config.load import load_project, loads
 from gpubuild.config.tree import MAX_DEPTH
-from gpubuild.errors import EXIT_USAGE, ConfigError
+from gpubuild.config.where import at_target
+from gpubuild.errors import EXIT_USAGE, ConfigError, UsageError
 from gpubuild.model.project import Project
 
 GOOD = """\
@@ -84,7 +85,13 @@ MISTAKES = {
     "missing url": (document(cache="{remote: {mode: read-only}}"), "4:9: remote needs the key 'url'"),
     "empty programs": (document(programs="{}"), "3:1: 'programs' is empty; name at least one"),
     "empty targets": (document(targets="{}"), "2:1: 'targets' is empty"),
-    "null programs": (document(programs="~"), "3:11: expected a mapping, got nothing"),
+    "null programs": (document(programs="~"), "3:11: 'programs' is empty; name at least one"),
+    "targets in a list": (document(targets="[sm_60, cpu]"), "got a list; write {sm_60: {}, cpu: {}}"),
+    "programs in a list": (document(programs="[{name: p}]"), "got a list; write a name and a colon, with its keys indented below"),
+    "keys unwritten": (program("link: m"), "got 'm'; write `key: value`, with the keys libraries, flags"),
+    "no version": (document(version=""), "needs the key 'version': Version of this format: 1. Write `version: 1`."),
+    "colon forgotten": (document(programs="\n  p\n    sources: [k.mlir]"), "5:12: not valid YAML: a `:` cannot stand here; one may be missing at the end of the line before"),
+    "other indentation": (document(programs="\n    p: {}\n  q: {}"), "5:3: not valid YAML: this line is indented otherwise"),
     "null program": (document(programs="{p: }"), "expected a mapping, got nothing"),
     "empty sources": (document(programs="{p: {sources: []}}"), "3:25: the list is empty; name a source file"),
     "not a list": (document(programs="{p: {sources: k.mlir}}"), "expected a list, got 'k.mlir'; write [k.mlir]"),
@@ -205,6 +212,63 @@ def test_file_is_shown_relative_when_shorter(root: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir("/")
     with pytest.raises(ConfigError, match=f"^{str(root)[1:]}/targets.yaml:1:1: "):
         loads("", root / "targets.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "note"),
+    [
+        ("programs: [k.mlir\n", "1:11", "the list begins here"),
+        ('a: 1\nb: "x\n', "2:4", "the text begins here"),
+    ],
+)
+def test_what_is_not_closed_is_shown_where_it_begins(text: str, place: str, note: str, root: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(text, root / "targets.yaml")
+    (problem,) = caught.value.problems
+    (shown,) = problem.notes
+    assert str(shown.location).endswith(f"targets.yaml:{place}")
+    assert shown.message == note
+    assert "is missing; the file seems to be cut off" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("p/targets.yml", "did you mean targets.yml? Rename it, or name it with -f"),
+        ("targets.yaml", "there is one in a folder above: go there, or use -f ../targets.yaml"),
+        ("other.txt", "go to the project's folder, name the file with -f, or start one with `gpubuild init`"),
+    ],
+)
+def test_a_project_file_nearby(name: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path / "p")
+    with pytest.raises(ConfigError) as caught:
+        load_project(Path("targets.yaml"))
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("targets", "message", "place"),
+    [
+        ("{sm_999: }", "unknown NVIDIA chip 'sm_999'", "2:11"),
+        ("{x: {kind: nvvm, chip: sm_999}}", "unknown NVIDIA chip 'sm_999'", "2:33"),
+        ("{sm_90: {features: '+ptx800'}}", "unknown feature 'ptx800' for sm_90", "2:29"),
+        ("{cpu: }", "unknown NVIDIA chip 'sm_999'", ""),
+        ("{cpu", "unknown NVIDIA chip 'sm_999'", ""),
+    ],
+)
+def test_what_a_target_is_wrong_about_later(targets: str, message: str, place: str, root: Path) -> None:
+    file = root / "targets.yaml"
+    file.write_text(document(targets=targets))
+    name = targets[1:].partition(":")[0]
+    error = at_target(UsageError(message, hint="try another"), file, "gone" if name == "cpu" else name)
+    if not place:
+        assert error is None
+        return
+    assert error is not None
+    assert str(error.problems[0].location).endswith(f"targets.yaml:{place}")
+    assert error.render().endswith("^\n  hint: try another")
 
 
 def test_duplicate_names_the_first_place(root: Path) -> None:

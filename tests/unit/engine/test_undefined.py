@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpubuild.engine.link import library_or_flag_hint
 from gpubuild.engine.undefined import describe, hint, undefined_symbols
 
 GNU = """/usr/bin/ld: object0.o: in function `run':
@@ -40,3 +41,22 @@ def test_long_lists_are_cut() -> None:
 )
 def test_advice_fits_the_symbol(symbol: str, advice: str) -> None:
     assert advice in hint([symbol])
+
+
+@pytest.mark.parametrize(
+    ("output", "hint"),
+    [
+        ("/usr/bin/ld: cannot find -lnope: No such file or directory", "install the library nope, or"),
+        ("ld.lld: error: unable to find library -lnope", "install the library nope, or"),
+        (
+            "error: unable to find dynamic system library 'nope' using strategy",
+            "install the library nope, or",
+        ),
+        ("cc: error: unrecognized command-line option '--nope'", "correct `link: flags:`"),
+        ("clang: error: unknown argument: '--nope'", "correct `link: flags:`"),
+        ("ld: out of memory", ""),
+    ],
+)
+def test_a_library_or_a_flag_that_the_linker_does_not_know(output: str, hint: str) -> None:
+    found = library_or_flag_hint(output)
+    assert found.startswith(hint) if hint else not found

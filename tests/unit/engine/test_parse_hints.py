@@ -1,0 +1,57 @@
+"""Parse hints: what is meant by MLIR text that does not parse, or that MLIR refuses."""
+
+import pytest
+
+from gpubuild.engine import mlir
+from gpubuild.errors import StepError
+
+RIGHT = """\
+module attributes {gpu.container_module} {
+  gpu.module @kernels {
+    gpu.func @scale(%factor: f32) kernel {
+      %twice = arith.addf %factor, %factor : f32
+      gpu.return
+    }
+  }
+  func.func private @other()
+  func.func @main(%x: f32) {
+    %c1 = arith.constant 1 : index
+    gpu.launch_func @kernels::@scale blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1) args(%x : f32)
+    func.call @other() : () -> ()
+    return
+  }
+}
+"""
+MISTAKES = {
+    "dialect": ("arith.addf", "airth.addf", "did you mean arith?"),
+    "operation": ("arith.addf", "arith.addff", "did you mean arith.addf or "),
+    "kernel": ("@kernels::@scale", "@kernels::@scal", "did you mean @kernels::@scale?"),
+    "unlike kernel": ("@kernels::@scale", "@kernels::@zoom", "kernels: scale"),
+    "gpu.module": ("@kernels::@scale", "@kernel::@scale", "did you mean @kernels?"),
+    "no kernel": (") kernel", ")", "write `kernel` after the arguments of the gpu.func"),
+    "container": (" attributes {gpu.container_module}", "", "begin the module with `module attributes"),
+    "function": ("call @other", "call @othr", "did you mean @other?"),
+    "unlike function": ("call @other", "call @zoom", "define or declare it beside the caller"),
+    "value": ("addf %factor,", "addf %facto,", "did you mean %factor?"),
+    "unlike value": ("addf %factor,", "addf %y,", ""),
+    "brace": ("  }\n}\n", "  }\n", "the text ends too early: a `}` seems to be missing"),
+    "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "hint"), MISTAKES.values(), ids=MISTAKES)
+def test_hint(old: str, new: str, hint: str) -> None:
+    with mlir.context():
+        mlir.parse(RIGHT)
+        with pytest.raises(StepError) as caught:
+            mlir.parse(RIGHT.replace(old, new, 1), source_name="k.mlir")
+    assert caught.value.hint.startswith(hint) if hint else not caught.value.hint
+    assert "Available dialects" not in caught.value.render()
+
+
+def test_a_pipeline_is_not_quoted_as_a_file() -> None:
+    with mlir.context(), pytest.raises(StepError) as caught:
+        mlir.run_passes(mlir.parse(RIGHT), "builtin.module(nope)")
+    assert caught.value.message == (
+        "cannot parse the pass pipeline: 'nope' does not refer to a registered pass or pass pipeline"
+    )
