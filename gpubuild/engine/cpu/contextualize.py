@@ -60,6 +60,7 @@ class KernelFacts:
     max_items: int
     workgroup: str | None  # the function that runs a whole workgroup, in the fission tier
     work: Work = UNKNOWN
+    streams: bool = False  # whether memory is all that its time depends on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ def contextualize(
                 required_block=required,
                 max_items=most,
                 workgroup=fissions.done[name].function if name in fissions.done else None,
+                streams=name in fissions.done and fissions.done[name].streams,
             )
             for name, (required, most) in kernels
         ),

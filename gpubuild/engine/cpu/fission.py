@@ -29,10 +29,12 @@ from gpubuild.engine.cpu.control_flow import ControlFlow, owner_of
 from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
 from gpubuild.engine.cpu.item_loops import Extents, ItemLoops
 from gpubuild.engine.cpu.lane_exchange import FROM_LANE
+from gpubuild.engine.cpu.lane_sums import LaneSums, only_memory, worth_repeating
 from gpubuild.engine.cpu.lanes import LaneLoops, Lanes
 from gpubuild.engine.cpu.masks import Mask, declare_report
 from gpubuild.engine.cpu.prepare import most_items, prepare
 from gpubuild.engine.cpu.recompute import Recompute
+from gpubuild.engine.cpu.reduction import Reduction
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
 from gpubuild.engine.cpu.uniformity import (
     BARRIERS,
@@ -47,7 +49,7 @@ from gpubuild.engine.cpu.uniformity import (
     terminator,
 )
 from gpubuild.engine.cpu.work_reduce import reduce_slot
-from gpubuild.engine.cpu.workgroup_code import functions_that_wait, needs_item
+from gpubuild.engine.cpu.workgroup_code import declare_place_item, functions_that_wait, needs_item
 from gpubuild.engine.emit import Emitter
 
 _SUFFIX = ".workgroup"
@@ -59,6 +61,7 @@ class FissionedKernel:
 
     function: str
     slots: tuple[str, ...]
+    streams: bool  # whether memory is all that its time depends on
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +95,7 @@ def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
             if name in waiting:
                 fissions.refused[name] = str(why)
     if _calls(body, layout.PLACE_ITEM):
-        _declare_place_item(body)
+        declare_place_item(body)
     if _calls(body, layout.DIVERGED):
         declare_report(body)
     return fissions
@@ -133,7 +136,9 @@ def _fission(
             raise CannotFissionError("control flow that is nested too deeply") from why
         raise
     return FissionedKernel(
-        function=name, slots=tuple(v.attributes["sym_name"].value for v in _variables(slots))
+        function=name,
+        slots=tuple(v.attributes["sym_name"].value for v in _variables(slots)),
+        streams=work.streams,
     )
 
 
@@ -161,6 +166,8 @@ class _Fission:
         self.once: dict[ir.Value, ir.Value] = {}
         self.head = Emitter(self.body[0])
         self.slots = Slots(function, name, most_items(function), self.head)
+        self.only_memory = only_memory(inside, self.meets)
+        self.streams = False
         self.exchange = Exchange(self.entry, self.meets, self.uniformity)
         self.bounds = BoundsChecks(self.exchange, self.once, self.old)
         self.repeatable: set[ir.Operation] = set()  # of the stretch between barriers at hand
@@ -221,9 +228,7 @@ class _Fission:
 
     def _meet(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
         if op.name == "gpu.all_reduce":
-            slot = self.slots.make(op.operands[0].type)
-            self.flush(pending, emit, op, [(op.operands[0], slot)])
-            self.once[op.results[0]] = reduce_slot(op, slot, self.extents, emit)
+            self.once[op.results[0]] = self._reduce(op, pending, emit)
         else:
             ControlFlow(self).build(op, pending, emit)
 
@@ -253,17 +258,47 @@ class _Fission:
             for chunk in open_chunks(emit, self.extents):
                 Lanes(work=self, chunk=chunk, inside=inside).run(ops, wanted)
             return
+        last = self._begin(ops, [value for value, _ in wanted], emit, inside)
+        loops = self._loops(last, emit, inside)
+        values = [(self.value(value, loops, loops.emit), slot) for value, slot in wanted]
+        for value, slot in values:
+            store(value, slot, loops)
+
+    def _begin(
+        self,
+        ops: Sequence[ir.Operation],
+        wanted: Sequence[ir.Value],
+        emit: Emitter,
+        inside: set[ir.Operation],
+    ) -> list[ir.Operation]:
+        """Build what can be built in loops of its own, and give back the rest, which gives ``wanted``."""
         self.repeatable = {op for op in ops if is_pure(op)}
-        stretches = [] if self.mask else self.bounds.stretches(ops, [value for value, _ in wanted])
+        stretches = [] if self.mask else self.bounds.stretches(ops, wanted)
         *before, last = stretches or [list(ops)]
         if wanted and last and not self.mask and self.bounds.is_check(last[0]):
             before, last = [*before, last], []
         for part in before:
             self._loops(part, emit, inside)
-        loops = self._loops(last, emit, inside)
-        values = [(self.value(value, loops, loops.emit), slot) for value, slot in wanted]
-        for value, slot in values:
-            store(value, slot, loops)
+        return last
+
+    def _reduce(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> ir.Value:
+        """``pending``, and what the values that it computes for ``op`` become."""
+        reduction = Reduction(op)
+        exchanged = any(one in self.exchange.loops or one in self.exchange.guards for one in pending)
+        if self.mask is None and not exchanged and reduction.in_vectors and worth_repeating(pending):
+            inside = {inner for one in pending for inner in nested(one)} | {op}
+            last = self._begin(pending, [op.operands[0]], emit, inside)
+
+            def run(loops: ItemLoops) -> ir.Value:
+                self._body(last, loops, inside)
+                return self.value(op.operands[0], loops, loops.emit)
+
+            self.streams = self.only_memory
+            sums = LaneSums(reduction=reduction, slots=self.slots, extents=self.extents, run=run)
+            return sums.build(emit)
+        slot = self.slots.make(op.operands[0].type)
+        self.flush(pending, emit, op, [(op.operands[0], slot)])
+        return reduce_slot(reduction, slot, self.extents, emit)
 
     def _loops(self, ops: Sequence[ir.Operation], emit: Emitter, inside: set[ir.Operation]) -> ItemLoops:
         """The loop nest that runs ``ops``, a part of those that are ``inside`` a stretch."""
@@ -274,6 +309,11 @@ class _Fission:
             loops = ItemLoops.open(emit, self.extents)
         if self.mask is not None:
             loops.only_if(load(ir.IntegerType.get_signless(1), self.mask.slot, loops, loops.emit))
+        self._body(ops, loops, inside)
+        return loops
+
+    def _body(self, ops: Sequence[ir.Operation], loops: ItemLoops, inside: set[ir.Operation]) -> None:
+        """``ops`` for the work-item of ``loops``; what is used outside the stretch is kept."""
         self.place_item(ops, loops)
         for op in ops:
             new = self.copy(op, loops, loops.emit)
@@ -281,7 +321,6 @@ class _Fission:
                 loops.values[old] = value
                 if any(use.owner.operation not in inside for use in old.uses):
                     store(value, self.slots.of(old), loops)
-        return loops
 
     def place_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
         """Have the record of the work-item say who runs, if one of ``ops`` looks at it."""
@@ -347,20 +386,4 @@ def _calls(body: ir.Block, name: str) -> bool:
         op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == name
         for function in operations(body)
         for op in nested(function)
-    )
-
-
-def _declare_place_item(body: ir.Block) -> None:
-    """Declare what engine.cpu.calls puts stores to the work-item in the place of."""
-    index = ir.IndexType.get()
-    ir.Operation.create(
-        "func.func",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(layout.PLACE_ITEM),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get([index] * 4, [])),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint.at_block_begin(body),
     )

@@ -159,6 +159,8 @@ def _load(kind: str, offset: int, name: str, *, bounded: bool = False) -> str:
     )
 
 
+# Memory was read half as fast again by vectors of 32 bytes as by those of 64 (Zen 5, any alignment).
+_STREAMS = ' "prefer-vector-width"="256"'
 _RUN_PARAMETERS = "ptr %launch, i64 %first, i64 %last, ptr %shared, ptr %dynamic, ptr %slots"
 
 
@@ -213,9 +215,10 @@ def _run_entry(name: str, kernel: Kernel, text: _Text, *, apart: Parameters | No
         _store("i32", f"%b{a}", layout.ITEM_BLOCK_ID + 4 * i, f"b{a}") for i, a in enumerate(_AXES)
     )
     call = f"call void @{quoted(_function(kernel))}({arguments}) alwaysinline{place}"
+    width = _STREAMS if kernel.facts.streams else ""
     work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
     return f"""define internal void {name}(ptr noalias %launch, i64 %first, i64 %last, \
-ptr noalias %shared, ptr noalias %dynamic, ptr noalias %slots) noinline{scope} {{
+ptr noalias %shared, ptr noalias %dynamic, ptr noalias %slots) noinline{width}{scope} {{
 entry:
 {head}{loads}  %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64

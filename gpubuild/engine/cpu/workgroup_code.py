@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.slots import CannotFissionError
 from gpubuild.engine.cpu.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, nested, operations
 
@@ -68,3 +69,19 @@ def _is_foreign(op: ir.Operation) -> bool:
 
 def _callee(op: ir.Operation) -> str:
     return ir.FlatSymbolRefAttr(op.attributes["callee"]).value if "callee" in op.attributes else ""
+
+
+def declare_place_item(body: ir.Block) -> None:
+    """Declare what engine.cpu.calls puts stores to the work-item in the place of."""
+    index = ir.IndexType.get()
+    ir.Operation.create(
+        "func.func",
+        regions=1,
+        attributes={
+            "sym_name": ir.StringAttr.get(layout.PLACE_ITEM),
+            "sym_visibility": ir.StringAttr.get("private"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([index] * 4, [])),
+        },
+        loc=ir.Location.unknown(),
+        ip=ir.InsertionPoint.at_block_begin(body),
+    )
