@@ -121,8 +121,12 @@ class _Search:
 def _place(module: ir.Module, cut: Cut) -> object:
     """What to say, and where, of the last operation of ``cut``; ``None`` if it has no place."""
     if cut.symbols:
-        op = leaving_out.symbols(module)[cut.symbols - 1]
-        what = f"'{op.name}' @{op.attributes['sym_name'].value}"
+        symbol = leaving_out.symbols(module)[cut.symbols - 1]
+        name = symbol.attributes["sym_name"].value
+        op = leaving_out.use_of_declared(module, symbol) or symbol
+        what = f"'{op.name}' {'of ' if op != symbol else ''}@{name}"
+        if op != symbol:
+            what += f" in {leaving_out.function_of(op)}"
     else:
         op = leaving_out.operations(module)[cut.operations - 1]
         what = f"'{op.name}' in {leaving_out.function_of(op)}"

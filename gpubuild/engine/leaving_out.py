@@ -25,6 +25,7 @@ _RETURNABLE = (
     ir.ComplexType, ir.FloatType, ir.IndexType, ir.IntegerType, ir.MemRefType, ir.VectorType,
 )  # fmt: skip
 _RETURNABLE_TEXT = re.compile(r"!llvm\.(?:ptr|struct|array)")
+_REFERENCES = frozenset({"callee", "global_name", "name"})  # attributes that name a symbol
 _UNKNOWN = "gpubuild_unknown"
 _NOBODY_KNOWS = '["noinline"]'
 
@@ -71,6 +72,23 @@ def leave_out(module: ir.Module, cut: Cut) -> None:
         op.erase()
     for op in globals_[: cut.symbols]:
         op.erase()
+
+
+def use_of_declared(module: ir.Module, symbol: ir.Operation) -> ir.Operation | None:
+    """The first operation that uses ``symbol``, if that is only declared: nobody errs who does just that."""
+    if any(len(region.blocks) for region in symbol.regions) or "value" in symbol.attributes:
+        return None
+    wanted = f"@{symbol.attributes['sym_name'].value}"
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if _in_function(op) and any(str(op.attributes[a]) == wanted for a in _REFERENCES & {*op.attributes}):
+            found.append(op)
+            return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found[0] if found else None
 
 
 def function_of(op: ir.Operation) -> str:

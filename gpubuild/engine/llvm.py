@@ -10,6 +10,7 @@ from functools import cache
 from llvmlite import binding
 
 from gpubuild import columns
+from gpubuild.engine import intrinsics
 from gpubuild.errors import Diagnostic, Location, StepError
 
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in Apple's wrapper
@@ -141,7 +142,13 @@ def undefined_symbols(module: binding.ModuleRef, *, globals_too: bool = False) -
 
 
 def verify(module: binding.ModuleRef) -> None:
-    """Raises ``StepError`` when ``module`` is not valid LLVM IR."""
+    """Raises ``StepError`` when ``module`` is not valid LLVM IR, or calls unknown intrinsics."""
+    for function in module.functions:
+        name = function.name
+        if function.is_declaration and name.startswith(intrinsics.PREFIX) and not intrinsics.is_known(name):
+            raise StepError(
+                intrinsics.unknown(name), hint="functions whose names start with `llvm.` are LLVM's own"
+            )
     with _reported("the LLVM IR is not valid"):
         module.verify()
 

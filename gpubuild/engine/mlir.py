@@ -7,6 +7,7 @@ causes are refused first with a message.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -184,7 +185,7 @@ def translate(op: ir.Operation, *, target: str = "", source: SourceText | None =
     Calls :func:`check_translatable` first. Raises ``StepError``.
     """
     check_translatable(op, target=target, source=source)
-    with _diagnosed("cannot translate to LLVM IR", source or SourceText()):
+    with _diagnosed("cannot translate to LLVM IR", source or SourceText(), aloud=True):
         return str(_mlirDialectsLLVM.translate_module_to_llvmir(op.operation))
 
 
@@ -221,12 +222,19 @@ def _pipeline_mistake(error: BaseException) -> str:
 
 
 @contextmanager
-def _diagnosed(what: str, source: SourceText) -> Iterator[None]:
-    """Turn MLIR's exceptions into ``StepError``, with whatever MLIR told its diagnostic handlers."""
+def _diagnosed(what: str, source: SourceText, *, aloud: bool = False) -> Iterator[None]:
+    """Turn MLIR's exceptions into ``StepError``, with whatever MLIR told its diagnostic handlers.
+
+    ``aloud``: what follows an error may end the process, whose log then tells why.
+    """
     told: list[Diagnostic] = []
 
     def handler(info: ir.DiagnosticInfo) -> bool:
-        told.extend(d for d in from_mlir([info], source) if d.severity == "error")
+        errors = [d for d in from_mlir([info], source) if d.severity == "error"]
+        told.extend(errors)
+        if aloud:
+            for error in errors:
+                print(f"error: {error.message}", file=sys.stderr, flush=True)
         return True
 
     attached = ir.Context.current.attach_diagnostic_handler(handler)

@@ -10,6 +10,7 @@ import re
 
 from mlir import ir
 
+from gpubuild.engine import intrinsics
 from gpubuild.model.target import Kind
 
 # Dialects whose ops become calls or instructions that kernels do not have; who has them.
@@ -38,9 +39,11 @@ _HOST_OPS = frozenset(
 )
 # First words of intrinsics' names, after `llvm.`, and the kinds of target that have them.
 _INTRINSICS = {
-    "aarch64": (None, "Arm CPUs"), "amdgcn": (Kind.ROCDL, "AMD GPUs"), "arm": (None, "Arm CPUs"),
-    "nvvm": (Kind.NVVM, "NVIDIA GPUs"), "r600": (Kind.ROCDL, "AMD GPUs"), "x86": (None, "x86 CPUs"),
+    "aarch64": (Kind.CPU, "Arm CPUs"), "amdgcn": (Kind.ROCDL, "AMD GPUs"), "arm": (Kind.CPU, "Arm CPUs"),
+    "nvvm": (Kind.NVVM, "NVIDIA GPUs"), "r600": (Kind.ROCDL, "AMD GPUs"), "x86": (Kind.CPU, "x86 CPUs"),
 }  # fmt: skip
+# Where the name of an intrinsic is, in operations that may be one.
+_INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
 _ATOMIC_BITS = (8, 16, 32, 64)
 _WIDE_FLOATS = frozenset({"f80", "f128"})
 _PARAMETER_CLASSES = (
@@ -62,7 +65,7 @@ def refusal(op: ir.Operation, kind: Kind) -> str:
         return f"'{name}' is an operation of host code; kernels cannot do it"
     if name == "vector.print":
         return "'vector.print' calls functions that only host code has; use gpu.printf"
-    if name == "llvm.call_intrinsic" and (reason := _intrinsic_refusal(op, kind)):
+    if name in _INTRINSIC_NAMES and (reason := _intrinsic_refusal(op, kind)):
         return reason
     if name in {"memref.atomic_rmw", "memref.generic_atomic_rmw"} and (reason := _atomic_refusal(op)):
         return reason
@@ -128,9 +131,15 @@ def _memory_refusal(memory: ir.MemRefType, kind: Kind) -> str:
 
 
 def _intrinsic_refusal(op: ir.Operation, kind: Kind) -> str:
-    name = ir.StringAttr(op.attributes["intrin"]).value
-    owner, who = _INTRINSICS.get(name.removeprefix("llvm.").partition(".")[0], (kind, ""))
-    return "" if owner is kind else f"intrinsic {name!r} is an instruction of {who}"
+    where = _INTRINSIC_NAMES[op.name]
+    name = str(op.attributes[where].value) if where in op.attributes else ""
+    if where != "intrin" and not name.startswith(intrinsics.PREFIX):
+        return ""
+    owner, who = _INTRINSICS.get(name.removeprefix(intrinsics.PREFIX).partition(".")[0], (kind, ""))
+    if owner is not kind:
+        return f"intrinsic {name!r} is an instruction of {who}"
+    # What is called may also have a name of an earlier LLVM, which is known once the IR is read.
+    return intrinsics.unknown(name) if where == "intrin" and not intrinsics.is_known(name) else ""
 
 
 def _atomic_refusal(op: ir.Operation) -> str:

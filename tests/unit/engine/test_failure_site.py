@@ -50,6 +50,16 @@ PARAMETER = """gpu.module @k {
   }
 }
 """
+# Not known to LLVM; ptxas would be asked for a function with dots in its name.
+NO_INTRINSIC = """gpu.module @k {
+  func.func private @"llvm.no.such"(f32) -> f32
+  gpu.func @f(%a: memref<?xf32>, %i: index, %x: f32) kernel {
+    %v = func.call @"llvm.no.such"(%x) : (f32) -> f32
+    memref.store %v, %a[%i] : memref<?xf32>
+    gpu.return
+  }
+}
+"""
 GOOD = POWER.replace("llvm.intr.pow(%t, %s) : (f32, f32) -> f32", "arith.addf %t, %s : f32")
 
 
@@ -80,6 +90,7 @@ def sites(folder: Path, text: str, chip: str) -> tuple[Diagnostic, ...]:
     [
         (POWER, 7, "'llvm.intr.pow' in @scale is what fails"),
         (PARAMETER, 5, "'gpu.func' @large is what fails"),
+        (NO_INTRINSIC, 4, "'func.call' of @llvm.no.such in kernel @f is what fails"),
     ],
 )
 def test_the_operation_is_found(tmp_path: Path, text: str, line: int, message: str) -> None:

@@ -24,7 +24,12 @@ CASES = [
         "vector<[4]xf32>, whose length no target knows",
     ),
     ("%v = vector.vscale", ALL, "a length that no target has"),
-    ('%r = llvm.call_intrinsic "llvm.x86.rdtsc"() : () -> i64', ALL, "is an instruction of x86 CPUs"),
+    (
+        '%r = llvm.call_intrinsic "llvm.no.such"(%x) : (f32) -> f32',
+        ALL,
+        "LLVM has no intrinsic 'llvm.no.such'",
+    ),
+    ('%r = llvm.call_intrinsic "llvm.x86.rdtsc"() : () -> i64', GPUS, "is an instruction of x86 CPUs"),
     (I128, ("sm_90", "cpu"), "'gpu.all_reduce' of i128: it is done for at most 64 bits"),
 ]
 PARAMETERS = [
