@@ -1,4 +1,4 @@
-"""What the CPU compiler makes faster must stay right: atomics, exchanged loops, vectorised mathematics."""
+"""What the CPU compiler makes faster must stay right: atomics, exchanged loops."""
 
 from __future__ import annotations
 
@@ -48,25 +48,7 @@ def atomic_kernel(kind: str) -> str:
   }}"""
 
 
-MATH = {
-    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")},
-    **{name: getattr(np, name) for name in ("tanh", "sinh", "cosh")},
-}
-EXPONENTIALS = ("exp", "exp2")  # these compute in f32
-
-
-def math_kernel(name: str) -> str:
-    return f"""
-  gpu.func @{name}(%a: memref<?xf32>, %out: memref<?xf32>) kernel {{
-    %i = gpu.global_id x
-    %x = memref.load %a[%i] : memref<?xf32>
-    %y = math.{name} %x : f32
-    memref.store %y, %out[%i] : memref<?xf32>
-    gpu.return
-  }}"""
-
-
-KERNELS = f"gpu.module @k {{{''.join((*map(atomic_kernel, ATOMICS), *map(math_kernel, MATH)))}\n}}"
+KERNELS = f"gpu.module @k {{{''.join(map(atomic_kernel, ATOMICS))}\n}}"
 
 
 @pytest.fixture(scope="module")
@@ -97,48 +79,3 @@ def test_no_workgroup_atomic_is_left(out: Path) -> None:
     text = (out / "llvm").read_text()
     assert "atomicrmw" not in text
     assert "cmpxchg" not in text
-
-
-def errors(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """In units in the last place of f32; infinite where special values differ."""
-    rounded = exact.astype(np.float32)
-    same = (result == rounded) | (np.isnan(result) & np.isnan(rounded))
-    unit = np.spacing(np.maximum(np.abs(rounded), np.finfo(np.float32).tiny)).astype(np.float64)
-    special = ~np.isfinite(rounded) | ~np.isfinite(result)
-    return np.where(same, 0, np.where(special, np.inf, np.abs(result - exact) / unit))
-
-
-@pytest.mark.parametrize("chip", ["x86-64-v2", "x86-64-v3"])
-def test_mathematics_of_f32(module, tmp_path: Path, chip: str) -> None:
-    """Some of every exponent and sign, infinities, NaN, zeros, denormals, and bounds of the ranges."""
-    if not module.device.supports(chip):
-        pytest.skip(f"this processor is no {chip}")
-    if chip != "x86-64-v3":
-        text = f"gpu.module @k {{{''.join(map(math_kernel, MATH))}}}"
-        module = module.device.load(compile_module(text, tmp_path, chip=chip))
-    values = np.arange(0, 1 << 32, 15013, dtype=np.uint32).view(np.float32)
-    edges = np.float32([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 88.72283, 88.72284, -103.97, -104, -103])
-    near = np.nextafter(edges, np.float32(np.inf)), np.nextafter(edges, np.float32(-np.inf))
-    values = np.concatenate([values, edges, *near])
-    values = np.resize(values, -(-len(values) // 256) * 256)
-    with np.errstate(all="ignore"):
-        for name, function in MATH.items():
-            result = np.zeros_like(values)
-            module.launch(name, len(values) // 256, 256, values, result)
-            error = errors(result, function(values.astype(np.float64)))
-            limit = (0.94 if chip == "x86-64-v3" else 1.21) if name in EXPONENTIALS else 0.51
-            if chip == "x86-64-v2" and name in ("log", "log2"):
-                limit = 1.0  # of the C library
-            worst = error.argmax()
-            assert error[worst] <= limit, (name, values[worst], result[worst])
-            assert (
-                np.signbit(result[values == 0]).tolist() == np.signbit(function(values[values == 0])).tolist()
-            )
-
-
-def test_mathematics_is_vectorised(out: Path) -> None:
-    """Eight values at a time, without a call."""
-    text = (out / "asm").read_text()
-    assert "expf" not in text
-    assert "vcvtps2pd" in text  # of the logarithms
-    assert text.count("vfmadd") > 100

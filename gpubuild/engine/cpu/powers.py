@@ -58,3 +58,4 @@ def _whole_and_odd(code: Code, y: str) -> tuple[str, str]:
 
 
 F32: dict[str, Maker] = {"powf": _power}
+F64: dict[str, Maker] = {}

@@ -1,10 +1,10 @@
-"""Trigonometry: sine, cosine and tangent as LLVM IR that vectorises, with fused multiply-add.
+"""Trigonometry: sine, cosine and tangent as LLVM IR that vectorises.
 
-An argument becomes n * pi/2 + r with pi/2 in two or three parts: products with n are fused, so that the
-subtraction of the first one is exact. That holds for n below 2^52, and r is good enough up to the bounds
-below; larger arguments, infinities and NaN take a branch to the C library. Worst errors of the tests'
-values, in units in the last place: 0.51 for f32, which computes in f64, 0.8 for ``sin``, ``cos`` of f64,
-whose polynomials are fdlibm's.
+An argument of f32 is multiplied by 2/pi in three parts; far from zero by what counts of it there. f64, with
+fused multiply-add only: an argument becomes n * pi/2 + r with pi/2 in three parts, whose products with n
+are fused, so that the subtraction of the first one is exact; arguments beyond a bound, infinities and NaN
+take a branch to the C library. Worst errors of the tests' values, in units in the last place: 0.51 for
+f32, which computes in f64, 0.8 for ``sin``, ``cos`` of f64, whose polynomials are fdlibm's.
 """
 
 from __future__ import annotations
@@ -12,12 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import factorial, pi
 
-from gpubuild.engine.cpu.polynomials import ROUND_F64, Code, Maker, rounded
+from gpubuild.engine.cpu.polynomials import ROUND_F64, Code, Maker
+from gpubuild.engine.cpu.reals import Real
 
 _KIND = "double"
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
-# Nothing in f32 below 2^40 is closer to a multiple of pi/2 than 2^-40, where 2^40 * 2^-107 are lost.
-_MOST_F32 = 2.0**40
+# What 2/pi and its products with 2^27, 2^53 and 2^79 are more than multiples of 4: 27 bits behind the
+# point, 29 more, and the rest. Floats from 2^50, 2^76 and 2^102 on are integers times these powers; the
+# products of what is left, below 2^50, with the first two parts are exact. No float is closer to a multiple
+# of pi/2 than 2^-30.
+_TWO_OVER_PI = (
+    (0.6366197690367699, 3.3308114738561656e-09, 2.276010073078396e-18),
+    (3.447053946554661, 2.168126039814311e-09, 1.0330342399379403e-17),
+    (2.645500473678112, 2.55590268394279e-09, 8.441553036223536e-18),
+    (3.6715237200260162, 6.154438472738555e-09, 9.6110285918178e-18),
+)
+_FAR = ((2.0**102, 2.0**-79), (2.0**76, 2.0**-53), (2.0**50, 2.0**-27))
 _MOST_F64 = 2.0**26
 _SINE = (
     -1.66666666666666324348e-01,
@@ -70,29 +80,44 @@ def _quarters(code: Code, x: str) -> tuple[str, str]:
     return whole, code.value(f"trunc i64 {code.value(f'bitcast double {shifted} to i64')} to i32")
 
 
-def _near_f32(name: str) -> Callable[[Code], str]:
-    def near(code: Code) -> str:
-        x = code.value("fpext float %0 to double")
-        whole, n = _quarters(code, x)
-        r = code.fma(whole, code.number(-_HALF_PI[0], _KIND), x, _KIND)
-        r = code.fma(whole, code.number(-_HALF_PI[1], _KIND), r, _KIND)
-        z = code.f("fmul", r, r, _KIND)
+def _quarter_turns(code: Code, x: Real) -> tuple[Real, str]:
+    """(r, n): ``x``, a float made wide, is n * pi/2 + r plus turns, |r| up to pi/4 and a little."""
+    size = abs(x)
+    choices = [size.is_("oge", bound) for bound, _ in _FAR]
+    scale, *parts = (x.constant(value) for value in (1.0, *_TWO_OVER_PI[0]))
+    for test, (_, power), row in reversed(list(zip(choices, _FAR, _TWO_OVER_PI[:0:-1], strict=True))):
+        scale = test.pick(power, scale)
+        parts = [test.pick(new, old) for new, old in zip(row, parts, strict=True)]
+    scaled = x * scale
+    first, second = scaled * parts[0], scaled * parts[1]  # exact
+    (whole, n), (more, m) = first.nearest(), second.nearest()
+    a, b = first - whole, second - more
+    last, k = (a + b).nearest()
+    turns = scaled.fma(parts[2], (a - last) + b)
+    return turns * (pi / 2), code.value(f"add i32 {code.value(f'add i32 {n}, {m}')}, {k}")
+
+
+def _f32(name: str) -> Maker:
+    def make(code: Code) -> str:
+        x = Real(code, "%0", "float")
+        r, n = _quarter_turns(code, x.wide())
+        z = r * r
         # Taylor's: what is left out is below 2^-36 of the result
-        sine = code.polynomial(z, tuple((-1.0) ** k / factorial(2 * k + 1) for k in range(1, 6)), _KIND)
-        sine = code.fma(code.f("fmul", r, z, _KIND), sine, r, _KIND)
-        cosine = code.polynomial(z, tuple((-1.0) ** k / factorial(2 * k) for k in range(7)), _KIND)
+        sine = z.poly([(-1.0) ** k / factorial(2 * k + 1) for k in range(1, 6)])
+        sine = (r * z).fma(sine, r)
+        cosine = z.poly([(-1.0) ** k / factorial(2 * k) for k in range(7)])
         if name == "tanf":
             odd = _bit(code, n, 1)
-            top = _pick(code, odd, cosine, sine)
-            bottom = _pick(code, odd, code.f("fsub", code.number(-0.0, _KIND), sine, _KIND), cosine)
-            result = rounded(code, code.f("fdiv", top, bottom, _KIND))
+            top = _pick(code, odd, cosine.name, sine.name)
+            bottom = _pick(code, odd, (-sine).name, cosine.name)
+            result = (Real(code, top) / Real(code, bottom)).narrow()
         else:
-            result = rounded(code, _turned(code, name, n, sine, cosine))
+            result = Real(code, _turned(code, name, n, sine.name, cosine.name)).narrow()
         if name == "cosf":
-            return result
-        return code.select("oeq", "%0", 0.0, "%0", result, "float")  # keeps the sign of zero
+            return result.name
+        return x.is_("oeq", 0.0).pick(x, result).name  # keeps the sign of zero
 
-    return near
+    return make
 
 
 def _near_f64(name: str) -> Callable[[Code], str]:
@@ -152,7 +177,5 @@ def _pick(code: Code, test: str, yes: str, no: str) -> str:
     return code.value(f"select i1 {test}, double {yes}, double {no}")
 
 
-F32: dict[str, Maker] = {
-    name: _with_far(name, "float", _MOST_F32, _near_f32(name)) for name in ("sinf", "cosf", "tanf")
-}
+F32: dict[str, Maker] = {name: _f32(name) for name in ("sinf", "cosf", "tanf")}
 F64: dict[str, Maker] = {name: _with_far(name, _KIND, _MOST_F64, _near_f64(name)) for name in ("sin", "cos")}

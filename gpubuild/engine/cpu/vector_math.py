@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu import doubles, polynomials, powers, trigonometry
+from gpubuild.engine.cpu import (
+    doubles,
+    error_functions,
+    hyperbolics,
+    inverse_trigonometry,
+    polynomials,
+    powers,
+    roots,
+    trigonometry,
+)
 from gpubuild.engine.cpu.polynomials import Code, Maker
 
-_F32: dict[str, Maker] = {**polynomials.MAKERS, **trigonometry.F32, **powers.F32}
-_F64: dict[str, Maker] = {**doubles.F64, **trigonometry.F64}
-_NEED_FUSED = polynomials.NEED_FUSED | trigonometry.F32.keys() | powers.F32.keys() | _F64.keys()
+_MODULES = (error_functions, hyperbolics, inverse_trigonometry, powers, roots, trigonometry)
+_F32: dict[str, Maker] = dict(polynomials.MAKERS)
+_F64: dict[str, Maker] = dict(doubles.F64)
+for _module in _MODULES:
+    _F32 |= _module.F32
+    _F64 |= _module.F64
+_TWO_OPERANDS = {"powf", "pow", "atan2f", "atan2"}
+_NEED_FUSED = polynomials.NEED_FUSED | powers.F32.keys() | doubles.F64.keys() | trigonometry.F64.keys()
+
+
+def has_own(name: str, *, fused: bool) -> bool:
+    """Whether C's function ``name`` is code of ours; ``fused``: where there is fused multiply-add."""
+    return (name in _F32 or name in _F64) and (fused or name not in _NEED_FUSED)
 
 
 def define(name: str, symbol: str, *, fused: bool, declarations: dict[str, None]) -> str:
     """The definition of ``symbol`` as C's function ``name``; empty when it is not one of ours."""
-    if name in _NEED_FUSED and not fused:
+    if not has_own(name, fused=fused):
         return ""
-    make = _F32.get(name) or _F64.get(name)
-    if make is None:
-        return ""
+    make = _F32.get(name) or _F64[name]
     kind = "float" if name in _F32 else "double"
     code = Code(fused)
     result = make(code)
     declarations.update(dict.fromkeys(sorted(code.declarations)))
-    parameters = ", ".join(f"{kind} %{i}" for i in range(2 if name in powers.F32 else 1))
+    parameters = ", ".join(f"{kind} %{i}" for i in range(2 if name in _TWO_OPERANDS else 1))
     body = "".join(code.lines)
     return f"define {kind} @{symbol}({parameters}) alwaysinline {{\n{body}  ret {kind} {result}\n}}\n"

@@ -1,0 +1,46 @@
+"""Error functions: ``erf`` and ``erfc`` of f32 and f64.
+
+erfc x = e^(-x^2) P(u) / (1 + 2x) with u = (x - k) / (x + k); next to zero, erf x = x + x Q(x^2).
+``erf`` of f32 is computed in f32. Coefficients: minimax fits; bounds on errors are in docs/cpu.md.
+"""
+
+from __future__ import annotations
+
+from gpubuild.engine.cpu.hyperbolics import exp_f32
+from gpubuild.engine.cpu.polynomials import Code, Maker, exp64
+from gpubuild.engine.cpu.reals import Real
+
+# erf x / x - 1 in x^2, up to 0.93^2
+_NEAR_F32 = (0.12837915122509003, -0.3761247992515564, 0.11281681805849075, -0.026761693879961967,
+             0.004985906183719635, -0.00059535849140957)  # fmt: skip
+# -log(erfc x) / x - 1, from 0.92 to 4
+_FAR_F32 = (0.12864868342876434, 0.6351504921913147, 0.10623837262392044, -0.023763462901115417,
+            0.0036431888584047556, -0.0003230035654269159, 1.1253626325924415e-05)  # fmt: skip
+# erfc x e^(x^2) (1 + 2x) in (x - 2) / (x + 2), up to x = 10.6, to 2^-37
+_ERFC_F32 = (
+    1.2769783815557239, -0.09276382652581859, -0.1660303981539218, 0.16405127624418428, -0.054219985801406335,
+    -0.008033942918426908, 0.008722503447668017, 0.0012707096592422607, -0.0014561950210186883,
+    -0.00045144995495641715, 0.0002056018710792212, 0.00014384858614582182, -3.2686107067560917e-06,
+    -2.7471622882064776e-05, -7.4958246301854766e-06,
+)  # fmt: skip
+
+
+def _erf_f32(code: Code) -> str:
+    x = Real(code, "%0", "float")
+    size = abs(x).least(4.0)
+    far = 1.0 - exp_f32(-(size * size.poly(_FAR_F32) + size))
+    near = size.fma((size * size).poly(_NEAR_F32), size)
+    return size.is_("olt", 0.93).pick(near, far).with_sign(x).name
+
+
+def _erfc_f32(code: Code) -> str:
+    x = Real(code, "%0", "float").wide()
+    size = abs(x).least(10.6)
+    u = (size - 2.0) / (size + 2.0)
+    e = Real(code, exp64(code, (-(size * size)).name))
+    result = e * u.poly(_ERFC_F32) / size.fma(2.0, 1.0)
+    return x.is_("olt", 0.0).pick(2.0 - result, result).narrow().name
+
+
+F32: dict[str, Maker] = {"erff": _erf_f32, "erfcf": _erfc_f32}
+F64: dict[str, Maker] = {}

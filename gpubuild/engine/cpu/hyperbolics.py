@@ -1,0 +1,153 @@
+"""Hyperbolics: ``tanh``, ``sinh``, ``cosh``, ``expm1`` of f64, ``tanh`` of f32, inverse functions of f32.
+
+f64: with x = n ln 2 + r, both e^x and e^-x are sums of sinh r and cosh r times powers of two, so that no
+subtraction loses digits, and only ``tanh`` divides. ``tanh`` of f32 is computed in f32. Taylor's
+coefficients where nothing else is said; bounds on errors are in docs/cpu.md.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+from gpubuild.engine.cpu.doubles import near_one
+from gpubuild.engine.cpu.polynomials import LN2, Code, Maker, log_near_one
+from gpubuild.engine.cpu.reals import Real, quick_sum
+
+_STEPS = 1.4426950408889634
+_LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # the first one has 33 bits
+_LN2_F32 = (0.693145751953125, 1.4286068203094172e-06)
+_EXP_F32 = (0.5, 0.16666577, 0.04166646, 0.00836318, 0.00139337)
+# (tanh x / x - 1) / x^2 in x^2 up to 0.625^2
+_TANH_F32 = (-0.3333328068256378, 0.13331440091133118, -0.053739551454782486, 0.02063860557973385,
+             -0.005704497452825308)  # fmt: skip
+_SINH = tuple(1.0 / factorial(2 * k + 1) for k in range(1, 7))
+_COSH = tuple(1.0 / factorial(2 * k) for k in range(1, 8))
+
+
+def exp_f32(x: Real) -> Real:
+    """e^x to about one unit in the last place, in f32, for |x| up to 87."""
+    whole, n = x.nearest_to_product(_STEPS)
+    r = whole.fma(-_LN2_F32[1], whole.fma(-_LN2_F32[0], x))
+    p = r.poly(_EXP_F32).fma(r, 1.0).fma(r, 1.0)
+    return p * x.power_of_two(n)
+
+
+def _tanh_f32(code: Code) -> str:
+    x = Real(code, "%0", "float")
+    size = abs(x).least(10.0)
+    e = exp_f32(size + size)
+    far = 1.0 - 2.0 / (e + 1.0)
+    z = size * size
+    near = (z * z.poly(_TANH_F32)).fma(size, size)
+    return size.is_("olt", 0.625).pick(near, far).with_sign(x).name
+
+
+def log_f64(x: Real) -> Real:
+    """log x in f64, to some 2^-44 of the result or of 1, for positive normal numbers."""
+    m, exponent = near_one(x.code, x.name)
+    log = Real(x.code, log_near_one(x.code, (Real(x.code, m) - 1.0).name))
+    k = Real(x.code, x.code.value(f"sitofp i32 {exponent} to double"))
+    return k.fma(LN2, log)
+
+
+def _inverse_f32(name: str) -> Maker:
+    def make(code: Code) -> str:
+        given = Real(code, "%0", "float")
+        x = given.wide()
+        size = abs(x)
+        z = x * x
+        if name == "acoshf":
+            far = log_f64(x + ((x - 1.0) * (x + 1.0)).root())
+            far = x.is_("oeq", float("inf")).pick(x, far)
+            return x.is_("ult", 1.0).pick(float("nan"), far).narrow().name
+        if name == "asinhf":
+            far, third = log_f64(size + (z + 1.0).root()), -1.0 / 6
+            far = size.is_("oeq", float("inf")).pick(size, far)
+        else:
+            far, third = log_f64((1.0 + size) / (1.0 - size)) * 0.5, 1.0 / 3
+            far = size.is_("oeq", 1.0).pick(float("inf"), far)
+            far = size.is_("ugt", 1.0).pick(float("nan"), far)
+        near = (z * size).fma(third, size)
+        result = size.is_("olt", 2.0**-10).pick(near, far)
+        return _keep_nan(x, result).with_sign(x).narrow().name
+
+    return make
+
+
+def _keep_nan(x: Real, result: Real) -> Real:
+    """Integer operations on NaN give numbers."""
+    return x.is_("uno", 0.0).pick(x, result)
+
+
+def _parts(x: Real) -> tuple[Real, Real, Real, str]:
+    """(r, S, C, n): x = n ln 2 + r + a little, S = sinh - r, C = cosh - 1 of r and that."""
+    whole, n = x.nearest_to_product(_STEPS)
+    exact = whole.fma(-_LN2[0], x)
+    r = whole.fma(-_LN2[1], exact)
+    rest = whole.fma(-_LN2[1], exact - r)
+    z = r * r
+    cosh = z * z.poly(_COSH)
+    sinh = (z * r).fma(z.poly(_SINH), rest.fma(cosh, rest))
+    return r, sinh, rest.fma(r, cosh), n
+
+
+Pair = tuple[Real, Real]  # a number and what it misses
+
+
+def _mixed(a: Pair, b: Pair, r: Real, sinh: Real, cosh: Real) -> Pair:
+    """a cosh r + b sinh r, where a is zero or |a| no smaller than |b r|."""
+    high = b[0].fma(r, a[0])
+    low = b[0].fma(r, a[0] - high) + b[1].fma(r, a[1])
+    return high, a[0].fma(cosh, b[0].fma(sinh, low))
+
+
+def _small(x: Real, result: Real) -> Real:
+    """``x`` itself where that is the nearest number: powers of two would lose digits of denormals."""
+    return abs(x).is_("olt", 2.0**-54).pick(x, result)
+
+
+def _expm1_f64(code: Code) -> str:
+    x = Real(code, "%0")
+    r, sinh, cosh, n = _parts(x.least(711.0).most(-40.0))
+    scale = x.power_of_two(code.value(f"sub i32 {n}, 4"))  # 2^n may be more than the largest number
+    a = scale - 0.0625
+    high = scale.fma(r, a)
+    low = scale.fma(sinh + cosh, scale.fma(r, a - high))
+    return _small(x, (high + low) * 16.0).name
+
+
+def _hyperbolic_f64(name: str) -> Maker:
+    def make(code: Code) -> str:
+        x = Real(code, "%0")
+        r, sinh, cosh, n = _parts(abs(x).least(22.0 if name == "tanh" else 711.0))
+        plus = x.power_of_two(code.value(f"sub i32 {n}, 4"))
+        few = code.value(f"icmp slt i32 {n}, 64")  # 2^-n counts up to there
+        less = code.value(f"select i1 {few}, i32 {n}, i32 64")
+        minus = x.power_of_two(code.value(f"sub i32 -4, {less}"))
+        a, b = quick_sum(plus, -minus), quick_sum(plus, minus)
+        if name == "cosh":
+            high, low = _mixed(b, a, r, sinh, cosh)
+            return ((high + low) * 8.0).name
+        high, low = _mixed(a, b, r, sinh, cosh)
+        if name == "sinh":
+            return _small(x, ((high + low) * 8.0).with_sign(x)).name
+        high, low = quick_sum(high, low)
+        bottom, bottom_low = quick_sum(*_mixed(b, a, r, sinh, cosh))
+        inverse = 1.0 / bottom
+        quotient = high * inverse if code.fused else high / bottom
+        left = low - quotient * bottom_low
+        if code.fused:
+            left = left + (-quotient).fma(bottom, high)
+        return _small(x, left.fma(inverse, quotient).with_sign(x)).name
+
+    return make
+
+
+F32: dict[str, Maker] = {
+    "tanhf": _tanh_f32,
+    **{name: _inverse_f32(name) for name in ("acoshf", "asinhf", "atanhf")},
+}
+F64: dict[str, Maker] = {
+    "expm1": _expm1_f64,
+    **{name: _hyperbolic_f64(name) for name in ("tanh", "sinh", "cosh")},
+}
