@@ -21,6 +21,7 @@ from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
 from gpubuild.headers import from_store, to_store
+from gpubuild.missing import missing_input
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
@@ -74,7 +75,7 @@ class StepRunner:
         for item in step.inputs:
             digest = (expected or {}).get(item.path) or self._state.files.digest(item.path)
             if digest is None:
-                raise _missing_input(item.path)
+                raise missing_input(item.path, self._root)
             inputs.append((item, digest))
         tools = {name: self._toolchain.require(name) for name in step.tools}
         for name in step.optional_tools:
@@ -388,17 +389,3 @@ class StepRunner:
             warnings=result.warnings if result else (),
             cost_seconds=result.seconds if result else 0.0,
         )
-
-
-def _missing_input(path: Path) -> StepError:
-    hint = "restore the file, or correct its path in targets.yaml"
-    import difflib
-
-    try:
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1)
-    except OSError:
-        near = []
-        hint = f"the folder {path.parent} cannot be read; correct the path in targets.yaml"
-    if near:
-        hint = f"did you mean {path.parent / near[0]}?"
-    return StepError(f"{path} does not exist or cannot be read", stage="inputs", hint=hint)

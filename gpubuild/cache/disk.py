@@ -341,6 +341,8 @@ class DiskStore(Alone):
                 self._open_index()
             else:
                 self._give_up(f"cannot open its index: {error}")
+        except OSError as error:  # a folder that may not be entered, a name that is too long
+            self._give_up(f"cannot open its index: {error.strerror}")
 
     def _reset(self, reason: str) -> None:
         """Set a corrupt index aside and start an empty one; the blobs stay and serve again."""

@@ -35,6 +35,8 @@ def load_project(path: Path) -> Project:
         trouble = ConfigError(
             [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))]
         )
+        if isinstance(error, PermissionError):
+            raise trouble from error
         trouble.hint = _nearby(path) or (
             "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
         )

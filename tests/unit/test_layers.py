@@ -36,6 +36,7 @@ LAYER = {
     "native": 5,
     "reproducer": 5,
     "leftovers": 5,
+    "missing": 5,
     "dumpfolders": 5,
     "options": 5,
     "prepared": 5,

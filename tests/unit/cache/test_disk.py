@@ -210,3 +210,11 @@ def test_no_cache(tmp_path: Path) -> None:
 def test_importing_the_cache_does_not_import_diskcache() -> None:
     code = "import sys, gpubuild.cache.opening; sys.exit(bool({'diskcache', 'sqlite3'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_folder_whose_content_cannot_be_asked_for_is_not_used(tmp_path: Path) -> None:
+    """Asking leads to an error other than that nothing is there, as in a folder that may not be entered."""
+    opened = DiskStore(tmp_path / ("x" * 300))
+    assert opened.lookup(digest_bytes(b"anything")) is None
+    opened.close()
+    assert [w for w in opened.warnings if "cannot open its index: File name too long" in w]
