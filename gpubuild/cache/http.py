@@ -6,6 +6,8 @@ What a server sends is data from a stranger: no length, type or end is believed.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import http.client
 import select
 import socket
@@ -22,10 +24,11 @@ from gpubuild import __version__
 
 _CHUNK_BYTES = 1 << 18
 _MAX_REDIRECTS = 3
+_MAX_EXPLANATION = 160  # characters of a server's own words
 _REST_BYTES = 1 << 16  # of an answer nobody wants, read so that the connection can be kept
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ABSENT = frozenset({404, 410})
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 507})  # 507: room is being made
 _REFUSED = frozenset({401, 403, 405, 407, 409, 501})
 _PORTS = {"http": 80, "https": 443}
 _WRONG_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, …_IP_ADDRESS_MISMATCH
@@ -95,7 +98,7 @@ class HttpClient:
                 if response.status in _ABSENT:
                     return None
                 if response.status not in _REDIRECTS:
-                    raise _failure(response)
+                    raise self._failure(response)
                 target = _redirect(target, response)
         raise RemoteError("it redirects without end")
 
@@ -107,7 +110,7 @@ class HttpClient:
         target = urlsplit(urljoin(self._base.geturl(), path))
         with self._exchange("PUT", target, size_bytes, body) as response:
             if not 200 <= response.status < 300:
-                raise _failure(response)
+                raise self._failure(response)
 
     def close(self) -> None:
         """Close the calling thread's connection."""
@@ -132,7 +135,7 @@ class HttpClient:
             with self._watch.within(connection.sock, seconds):
                 self._send_head(connection, method, target, None if body is None else size_bytes)
                 if body is not None:
-                    _send_body(connection, body)
+                    self._send_body(connection, body)
                 response = _answer(connection)
                 yield response
                 with suppress(RemoteError):
@@ -159,6 +162,48 @@ class HttpClient:
                 connection.putheader("Content-Type", "application/octet-stream")
                 connection.putheader("Content-Length", str(length))
             connection.endheaders()
+
+    def _send_body(self, connection: http.client.HTTPConnection, body: Callable[[], Iterator[bytes]]) -> None:
+        for chunk in body():
+            try:
+                with _network_errors():
+                    connection.send(chunk)
+            except RemoteError as error:
+                # A server that refuses may say so and hang up without reading the rest.
+                try:
+                    response = _answer(connection)
+                except RemoteError:
+                    raise error from None
+                if response.status < 400:
+                    raise
+                raise self._failure(response) from None
+
+    def _failure(self, response: http.client.HTTPResponse) -> RemoteError:
+        status = response.status
+        message = f"it answered {status} {response.reason[:80]}".rstrip()
+        words = self._explanation(response)
+        if words and not message.endswith(words):  # many repeat the line with the status
+            message += f": {words}"
+        if status in _REFUSED:
+            return RefusedError(message)
+        if status == 413:
+            return TooLargeError(message)
+        return RemoteError(message, transient=status in _TRANSIENT)
+
+    def _explanation(self, response: http.client.HTTPResponse) -> str:
+        """The server's own words in one line, if it sent plain ones that do not quote our credentials."""
+        if not response.getheader("Content-Type", "").startswith("text/plain"):
+            return ""
+        try:
+            data = next(_chunks(response, 4 * _MAX_EXPLANATION), b"")
+        except RemoteError:
+            return ""
+        text = data.decode(errors="replace")
+        words = " ".join(text.split())
+        # Their beginnings, for the text may have been cut within one.
+        if not words.isprintable() or any(secret[:8] in text for secret in _secrets(self._authorization)):
+            return ""
+        return words if len(words) <= _MAX_EXPLANATION else words[: _MAX_EXPLANATION - 1] + "…"
 
     def _kept(self) -> http.client.HTTPConnection | None:
         """This thread's idle connection, unless the server has closed it meanwhile."""
@@ -238,20 +283,6 @@ class _Watch:
             time.sleep(0.1)
 
 
-def _send_body(connection: http.client.HTTPConnection, body: Callable[[], Iterator[bytes]]) -> None:
-    for chunk in body():
-        try:
-            with _network_errors():
-                connection.send(chunk)
-        except RemoteError as error:
-            # A server that refuses may say so and hang up without reading the rest.
-            with suppress(RemoteError):
-                response = _answer(connection)
-                if response.status >= 400:
-                    raise _failure(response) from error
-            raise
-
-
 def _answer(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
     with _network_errors():
         return connection.getresponse()
@@ -288,22 +319,23 @@ def _origin(url: SplitResult) -> tuple[str, str, int]:
     return url.scheme, (url.hostname or "").lower(), port or _PORTS.get(url.scheme, 0)
 
 
-def _failure(response: http.client.HTTPResponse) -> RemoteError:
-    status = response.status
-    message = f"it answered {status} {response.reason[:80]}".rstrip()
-    if status in _REFUSED:
-        return RefusedError(message)
-    if status == 413:
-        return TooLargeError(message)
-    return RemoteError(message, transient=status in _TRANSIENT)
-
-
 @contextmanager
 def _network_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RemoteError(_reason(error), transient=True) from None
+
+
+def _secrets(authorization: str) -> Iterator[str]:
+    """What of an ``Authorization`` header nobody may see: a token, or a password, coded or not."""
+    kind, _, value = authorization.partition(" ")
+    if not value:
+        return
+    yield value
+    if kind == "Basic":
+        with suppress(binascii.Error, UnicodeDecodeError):
+            yield base64.b64decode(value).decode().partition(":")[2]
 
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:

@@ -160,7 +160,7 @@ class RemoteStore:
         record = RemoteRecord(result=ActionResult(blobs=(blob,)), stored={blob.digest: stored})
         body = encode_remote(name, record)
         return self._writing(
-            lambda: self._client.put(f"cas/{stored.digest}", len(packed), lambda: iter((packed,)))
+            lambda: self._client.put(f"cas/{stored.digest}", len(packed), lambda: iter((packed,))), ends=False
         ) and self._writing(lambda: self._client.put(f"ac/{name}", len(body), lambda: iter((body,))))
 
     def close(self) -> None:
@@ -180,7 +180,8 @@ class RemoteStore:
         if known is not None:
             return known
         stored, body = _encoded(blob, file)
-        if not self._writing(lambda: self._client.put(f"cas/{stored.digest}", stored.size_bytes, body)):
+        path = f"cas/{stored.digest}"
+        if not self._writing(lambda: self._client.put(path, stored.size_bytes, body), ends=False):
             return None
         with self._lock:
             self._sent[blob.digest] = stored
@@ -207,7 +208,11 @@ class RemoteStore:
             return found
         return None
 
-    def _writing(self, request: Callable[[], None]) -> bool:
+    def _writing(self, request: Callable[[], None], *, ends: bool = True) -> bool:
+        """Whether ``request`` succeeded. ``ends``: a result is stored whole then.
+
+        A server that takes blobs and no record is of no use, however many blobs it takes.
+        """
         if not self._writable:
             return False
         try:
@@ -226,8 +231,9 @@ class RemoteStore:
             if over:
                 self._give_up(str(error), writing=True)
         else:
-            with self._lock:
-                self._write_failures = 0
+            if ends:
+                with self._lock:
+                    self._write_failures = 0
             return True
         return False
 

@@ -1,4 +1,4 @@
-"""Remote record: what ``/ac/<key>`` holds. Our own JSON, not Bazel's protocol buffers.
+"""Remote record: what ``/ac/<key>`` holds. Our own JSON, in a protocol buffer of Bazel's.
 
 It carries the local record with its checksum, and how each blob was sent: compressed bytes are
 stored under their own digest, so that ``/cas/<digest>`` always holds what its name says and a
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpubuild.cache.bazel_result import decode_bazel_result, encode_bazel_result
 from gpubuild.cache.record import MAX_BLOB_BYTES, MAX_RECORD_BYTES, RecordError, decode_record, encode_record
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult
@@ -48,7 +49,7 @@ class RemoteRecord:
 
 def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
     """The body of ``/ac/<key>``. Raises ``RecordError`` for what the reader would refuse."""
-    data = json.dumps(
+    text = json.dumps(
         {
             "schema": SCHEMA,
             "record": encode_record(key, record.result).decode(),
@@ -60,6 +61,13 @@ def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
         separators=(",", ":"),
         sort_keys=True,
     ).encode()
+    # Under the digest of what is sent: a server looks for blobs by that.
+    outputs = [
+        (blob.name, place.digest, place.size_bytes)
+        for blob in record.result.blobs
+        if (place := record.stored.get(blob.digest))
+    ]
+    data = encode_bazel_result(outputs, text)
     decode_remote(key, data)
     return data
 
@@ -68,8 +76,9 @@ def decode_remote(key: Digest, data: bytes) -> RemoteRecord:
     """Read what a server sent. Raises ``RecordError`` for anything ``encode_remote`` did not write."""
     if len(data) > MAX_REMOTE_RECORD_BYTES:
         raise RecordError("too long")
+    body = decode_bazel_result(data)
     try:
-        document = json.loads(data)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise RecordError("not JSON") from error
     if not isinstance(document, dict) or set(document) != {"schema", "record", "stored"}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, make_result
 from unit.cache.servers import Raw, free_port, reply
 
+from gpubuild.cache.bazel_result import decode_bazel_result
 from gpubuild.cache.disk import DiskStore
 from gpubuild.cache.http import TimeLimits
 from gpubuild.cache.remote import RemoteStore
@@ -155,7 +157,8 @@ def test_every_flipped_byte_of_an_answer(good: dict[str, bytes], tmp_path: Path,
         if where not in path or not body:
             return None
         bad = bytearray(body)
-        bad[flip[0] * 7 % len(bad)] ^= 1 << flip[0] % 8
+        start = max(0, body.find(b'{"record"'))  # before it is what only servers read
+        bad[start + flip[0] * 7 % (len(bad) - start)] ^= 1 << flip[0] % 8
         return reply(bytes(bad))
 
     with Raw(serve(good, spoil)) as server:
@@ -359,7 +362,7 @@ def test_what_is_sent_is_what_is_read(tmp_path: Path) -> None:
         assert settled(second, tmp_path)
         second.close()
     assert list(kept)[-1] == f"/cache/ac/{KEY}", "the record comes after what it names"
-    assert json.loads(kept[f"/cache/ac/{KEY}"])["schema"] == "gpubuild.remote/1"
+    assert json.loads(decode_bazel_result(kept[f"/cache/ac/{KEY}"]))["schema"] == "gpubuild.remote/1"
 
 
 def test_a_server_that_takes_blobs_but_fails_leaves_no_record(tmp_path: Path) -> None:
@@ -375,6 +378,86 @@ def test_a_server_that_takes_blobs_but_fails_leaves_no_record(tmp_path: Path) ->
         store.close()
         assert not any("/ac/" in head for head in server.requests)
         assert len(store.warnings) == 1
+
+
+def test_a_server_that_takes_blobs_but_no_records(tmp_path: Path) -> None:
+    """It is of no use, however many blobs it takes; its own words say why."""
+
+    def answer(raw: Raw, head: str, client: socket.socket) -> None:
+        bad = "/ac/" in head
+        why = "Content-Type: text/plain; charset=utf-8\r\n"
+        client.sendall(
+            reply(b"not an\n ActionResult\n", "400 Bad Request", why) if bad else reply(b"", "201 Created")
+        )
+
+    with Raw(answer) as server:
+        store = open_tiered(tmp_path / "cache", server.url)
+        for n in range(12):
+            result, files = make_result(tmp_path / f"out{n}", {"object": bytes([n])})
+            store.publish(digest_bytes(bytes([n])), result, files)
+        store.close()
+        off = [
+            warning for warning in store.warnings if "not written to for the rest of this build" in warning
+        ]
+        assert len(off) == 1 and off[0].endswith("it answered 400 Bad Request: not an ActionResult")
+        # Uploads that were under way when the third one failed may end.
+        assert sum("/ac/" in head for head in server.requests) <= 3 + 4
+
+
+def test_a_server_that_refuses_before_it_has_read_everything(tmp_path: Path) -> None:
+    """It says why and hangs up while we are still sending: that is no failure of the network."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve_all() -> None:
+            while True:
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    return
+                with client:
+                    asked.append(client.recv(4096))
+                    client.sendall(reply(b"", "403 Forbidden"))
+                    client.shutdown(socket.SHUT_WR)
+                    time.sleep(0.05)
+
+        threading.Thread(target=serve_all, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        store = open_tiered(tmp_path / "cache", url)
+        store.publish(KEY, *make_result(tmp_path / "out", {"object": os.urandom(8 << 20)}))
+        store.close()
+        listener.shutdown(socket.SHUT_RDWR)
+    assert len(store.warnings) == 1 and store.warnings[0].endswith("it answered 403 Forbidden")
+    assert len(asked) == 1, "asking again does not help"
+
+
+WORDS = {
+    "plain": ("text/plain", b"the disk is full", ": the disk is full"),
+    "long": ("text/plain", b"no" * 5000, "non…"),
+    "the status again": ("text/plain", b"Bad Request\n", "400 Bad Request"),
+    "a page": ("text/html", b"<h1>no</h1>", "400 Bad Request"),
+    "controls": ("text/plain", b"\x1b[31mno", "400 Bad Request"),
+    "our header": ("text/plain", b"you sent Basic Y2k6czNjcmV0", "400 Bad Request"),
+    "our password": ("text/plain", b"ci, s3cret is wrong", "400 Bad Request"),
+    "our token": ("text/plain", b"wrong: " + b"t0ken" * 400, "400 Bad Request"),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_what_a_server_says_is_told(tmp_path: Path, case: str) -> None:
+    """If it is plain, short, and gives nothing away."""
+    kind, words, end = WORDS[case]
+
+    def answer(raw: Raw, head: str, client: socket.socket) -> None:
+        client.sendall(reply(words, "400 Bad Request", f"Content-Type: {kind}\r\n"))
+
+    with Raw(answer) as server:
+        ours = f"Bearer {'t0ken' * 400}" if "token" in case else "Basic Y2k6czNjcmV0"
+        store = open_tiered(tmp_path / "cache", server.url, authorization=ours)
+        assert store.lookup(KEY) is None
+        store.close()
+    [warning] = store.warnings
+    assert warning.endswith(end) and len(warning) < 300
 
 
 def test_an_interrupted_build_does_not_wait_for_uploads(tmp_path: Path) -> None:

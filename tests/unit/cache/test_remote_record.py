@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import KEY, make_result
 
+from gpubuild.cache.bazel_result import decode_bazel_result, encode_bazel_result
 from gpubuild.cache.record import RecordError
 from gpubuild.cache.remote_record import (
     Encoding,
@@ -33,15 +34,25 @@ def record(tmp_path: Path) -> RemoteRecord:
     return RemoteRecord(result=result, stored=stored)
 
 
+def document_of(record: RemoteRecord) -> dict:
+    return json.loads(decode_bazel_result(encode_remote(KEY, record)))
+
+
+def packed(document: object) -> bytes:
+    return encode_bazel_result([], json.dumps(document).encode())
+
+
 def test_there_and_back(record: RemoteRecord) -> None:
     assert decode_remote(KEY, encode_remote(KEY, record)) == record
 
 
 def test_every_truncation_and_a_flipped_bit_in_every_byte(record: RemoteRecord) -> None:
     data = encode_remote(KEY, record)
+    end_of_text = data.index(decode_bazel_result(data)) + len(decode_bazel_result(data))
     for length in range(len(data)):
-        with pytest.raises(RecordError):
-            decode_remote(KEY, data[:length])
+        if length != end_of_text:  # nothing of ours comes after that
+            with pytest.raises(RecordError):
+                decode_remote(KEY, data[:length])
     for position in range(len(data)):
         bad = bytearray(data)
         bad[position] ^= 1 << position % 8
@@ -62,8 +73,18 @@ def test_a_record_of_another_key(record: RemoteRecord) -> None:
     "body", [b"", b"<html>sign in</html>", b"null", b"[]", b"{}", b"\xff", b"[" * 100_000]
 )
 def test_what_is_no_record(body: bytes) -> None:
-    with pytest.raises(RecordError):
-        decode_remote(KEY, body)
+    for data in (body, encode_bazel_result([], body)):
+        with pytest.raises(RecordError):
+            decode_remote(KEY, data)
+
+
+def test_servers_are_told_what_is_stored_under_which_digest(record: RemoteRecord) -> None:
+    """The compressed blob's own digest, not that of its content: they look for it in /cas/."""
+    data = encode_remote(KEY, record)
+    outputs = data[: data.index(decode_bazel_result(data))]
+    for blob in record.result.blobs:
+        assert record.stored[blob.digest].digest.encode() in outputs
+    assert record.result.blobs[1].digest.encode() not in outputs
 
 
 @pytest.mark.parametrize(
@@ -76,10 +97,10 @@ def test_what_is_no_record(body: bytes) -> None:
     ],
 )
 def test_a_table_that_does_not_fit(record: RemoteRecord, stored: object) -> None:
-    document = json.loads(encode_remote(KEY, record))
+    document = document_of(record)
     document["stored"] = stored
     with pytest.raises(RecordError):
-        decode_remote(KEY, json.dumps(document).encode())
+        decode_remote(KEY, packed(document))
 
 
 @pytest.mark.parametrize(
@@ -98,10 +119,10 @@ def test_a_table_that_does_not_fit(record: RemoteRecord, stored: object) -> None
     ],
 )
 def test_a_place_that_cannot_be(record: RemoteRecord, value: object) -> None:
-    document = json.loads(encode_remote(KEY, record))
+    document = document_of(record)
     document["stored"][record.result.blobs[0].digest] = value
     with pytest.raises(RecordError):
-        decode_remote(KEY, json.dumps(document).encode())
+        decode_remote(KEY, packed(document))
 
 
 def test_files_of_another_machine_are_refused(record: RemoteRecord) -> None:

@@ -1,0 +1,139 @@
+"""The remote cache against a real bazel-remote, where there is one, as docs/cache.md sets it up."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from unit.cache.bazel_remote import ABSENT, BAZEL_REMOTE, PAGE, bazel_remote, stored
+from unit.cache.samples import CONTENT, KEY, make_result
+from unit.cache.servers import OPENSSL, make_certificate
+
+from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.http import TimeLimits
+from gpubuild.cache.remote import RemoteStore
+from gpubuild.cache.tiered import TieredStore
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.project import RemoteMode
+
+pytestmark = pytest.mark.skipif(BAZEL_REMOTE is None, reason=ABSENT)
+
+TEXT = b"  mov.u32 %r1, %tid.x;\n" * 2000
+UNCHECKED = "--disable_http_ac_validation"
+
+
+def open_tiered(directory: Path, url: str, **options) -> TieredStore:
+    return TieredStore(DiskStore(directory), RemoteStore(url, limits=TimeLimits(back_off=0.0), **options))
+
+
+def publish(url: str, folder: Path, content: dict[str, bytes], **options) -> tuple[str, ...]:
+    """Store a result under KEY; the warnings."""
+    store = open_tiered(Path(mkdtemp(dir=folder)), url, **options)
+    store.publish(KEY, *make_result(folder / "out", content))
+    store.close()
+    return store.warnings
+
+
+def found(url: str, folder: Path, content: dict[str, bytes], **options) -> tuple[bool, tuple[str, ...]]:
+    """Whether another machine finds the result, byte for byte; and its warnings."""
+    place = Path(mkdtemp(dir=folder))
+    store = open_tiered(place, url, **options)
+    result = store.lookup(KEY)
+    if result is not None:
+        assert result == make_result(folder / "out", content)[0] and store.is_remote(KEY)
+        for blob in result.blobs:
+            assert store.fetch(blob, place / blob.name)
+            assert (place / blob.name).read_bytes() == content[blob.name]
+    store.close()
+    return result is not None, store.warnings
+
+
+@pytest.mark.parametrize("flags", [(), (UNCHECKED,), ("--storage_mode", "uncompressed")], ids=str)
+def test_one_machine_stores_and_another_finds(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    content = {**CONTENT, "text": TEXT, "large": os.urandom(700_000)}
+    with bazel_remote(tmp_path / "server", *flags) as url:
+        assert found(url, tmp_path, content) == (False, ())
+        assert publish(url, tmp_path, content, mode=RemoteMode.READ_ONLY) == ()
+        assert found(url, tmp_path, content) == (False, ())
+        assert publish(url, tmp_path, content, mode=RemoteMode.WRITE_ONLY) == ()
+        assert found(url, tmp_path, content, mode=RemoteMode.WRITE_ONLY) == (False, ())
+        assert found(url, tmp_path, content) == (True, ())
+    assert len(stored(tmp_path / "server", "raw" if UNCHECKED in flags else "ac")) == 1
+    with bazel_remote(tmp_path / "server", *flags) as url:
+        assert found(url, tmp_path, content) == (True, ()), "it was started again"
+
+
+@pytest.mark.parametrize("flags", [(), (UNCHECKED,)], ids=str)
+def test_one_blob_of_a_result_was_evicted(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    server = tmp_path / "server"
+    with bazel_remote(server, *flags) as url:
+        assert publish(url, tmp_path, CONTENT) == ()
+    digest = hashlib.sha256(CONTENT["object"]).hexdigest()
+    [gone] = [path for path in stored(server, "cas") if path.name.startswith(digest)]
+    gone.unlink()
+    with bazel_remote(server, *flags) as url:
+        assert found(url, tmp_path, CONTENT) == (False, ())
+        log = (server / "log").read_text().splitlines()
+        missed = [line.split()[-1] for line in log if "GET 404" in line]
+        # It knows what a result consists of: without a part of it, it does not hand out the record.
+        assert missed == [f"/cas/{digest}" if flags else f"/ac/{KEY}"]
+        assert publish(url, tmp_path, CONTENT) == ()
+        assert found(url, tmp_path, CONTENT) == (True, ()), "it fills up again"
+
+
+def test_notes_are_replaced(tmp_path: Path) -> None:
+    name = digest_bytes(b"history of a project")
+    with bazel_remote(tmp_path / "server") as url:
+        for n, text in enumerate((b"one", TEXT, b"three")):
+            store = open_tiered(tmp_path / f"cache{n}", url)
+            store.notes.send_note(name, text)
+            store.close()
+            reader = open_tiered(tmp_path / f"reader{n}", url, mode=RemoteMode.READ_ONLY)
+            assert reader.notes.read_note(name) == text
+            reader.close()
+            assert store.warnings == reader.warnings == ()
+
+
+def test_everybody_reads_and_who_has_a_password_writes(tmp_path: Path) -> None:
+    digest = base64.b64encode(hashlib.sha1(b"s3cret word").digest()).decode()
+    (tmp_path / "users").write_text(f"ci:{{SHA}}{digest}\n")
+    right = "Basic " + base64.b64encode(b"ci:s3cret word").decode()
+    wrong = "Basic " + base64.b64encode(b"ci:a guess").decode()
+    content = {"large": os.urandom(3_000_000)}  # refused before it was read to its end
+    guarded = ("--htpasswd_file", str(tmp_path / "users"))
+    assert "`--htpasswd_file FILE --allow_unauthenticated_reads`" in PAGE.read_text()
+    with bazel_remote(tmp_path / "server", *guarded, "--allow_unauthenticated_reads") as url:
+        for authorization in ("", wrong):
+            [warning] = publish(url, tmp_path, content, authorization=authorization)
+            assert "not written to for the rest of this build: it answered 401 Unauth" in warning
+            assert "guess" not in warning
+        assert publish(url, tmp_path, content, authorization=right) == ()
+        assert found(url, tmp_path, content) == (True, ())
+    with bazel_remote(tmp_path / "server", *guarded) as url:
+        hit, [warning] = found(url, tmp_path, content)
+        assert not hit and "401" in warning
+        assert found(url, tmp_path, content, authorization=right) == (True, ())
+
+
+def test_a_body_larger_than_the_server_takes(tmp_path: Path) -> None:
+    with bazel_remote(tmp_path / "server", "--max_blob_size", "100000") as url:
+        [warning] = publish(url, tmp_path, {"object": os.urandom(300_000)})
+        assert "Blob size 300000 exceeds maximum allowed size 100000" in warning
+        assert publish(url, tmp_path, CONTENT) == ()
+        assert found(url, tmp_path, CONTENT) == (True, ())
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed (apt-get install openssl)")
+def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = make_certificate(tmp_path / "tls")
+    with bazel_remote(tmp_path / "server", certificate=certificate) as url:
+        assert url.startswith("https:")
+        [warning] = publish(url, tmp_path, CONTENT)
+        assert "certificate is not trusted" in warning
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate.authority))
+        assert publish(url, tmp_path, CONTENT) == ()
+        assert found(url, tmp_path, CONTENT) == (True, ())
