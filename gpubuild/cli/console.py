@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
-from gpubuild.errors import ConfigError, GpubuildError
+from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError
 from gpubuild.settings import Settings
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
@@ -59,8 +59,8 @@ class Console:
     def error(self, error: GpubuildError) -> None:
         """An error as the user should see it."""
         text = error.render()
-        # Mistakes in a file say "error:" themselves, after the place, as compilers do.
-        if not isinstance(error, ConfigError):
+        # Mistakes in a file say "error:" themselves, after the place, as compilers do; Ctrl-C is none.
+        if not isinstance(error, (ConfigError, InterruptedBuildError)):
             text = paint("error:", "red", on=self.color_err) + " " + text
         self._complain(colored(text) if self.color_err else text)
 

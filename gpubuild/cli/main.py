@@ -36,9 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
             return 0
-    except KeyboardInterrupt:
+        return _command(arguments)
+    except KeyboardInterrupt:  # while modules are imported, say: there is nothing to stop yet
+        sys.stderr.write("\ninterrupted\n")
         return _INTERRUPTED
-    return _command(arguments)
 
 
 def _nothing_to_do(arguments: list[str]) -> bool:

@@ -191,10 +191,16 @@ class LiveView:
         rest = "" if left is None else f", about {max(round(left), 1)} s left"
         lines = [f"[{done}/{max(self._total, done)}] {now - self._begun:.1f} s{rest}  {counts}"]
         for step, since in list(self._running.items())[:_ROWS]:
-            lines.append(f"  {now - since:5.1f} s  {step}")
+            begin = f"  {now - since:5.1f} s  "
+            lines.append(begin + _tail(step, self._rich.width - len(begin)))
         if len(self._running) > _ROWS:
             lines.append(f"           and {len(self._running) - _ROWS} more")
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+
+
+def _tail(step: str, cells: int) -> str:
+    """The end of a step's id, which tells it from others, where there is no room for all of it."""
+    return step if len(step) <= cells else "…" + step[len(step) - max(cells - 1, 1) :]
 
 
 _WORDS = {

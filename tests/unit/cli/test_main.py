@@ -31,7 +31,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
     [
         (StepError("it broke"), 1, "error: it broke"),
         (UsageError("what?", hint="this"), 2, "error: what?\n  hint: this"),
-        (InterruptedBuildError("interrupted"), 130, "interrupted"),
+        (InterruptedBuildError("interrupted"), 130, "interrupted\n"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (RuntimeError("oops"), 3, "internal error: RuntimeError: oops"),
     ],
@@ -49,6 +49,17 @@ def test_exit_codes(
     assert captured.out == ""
     assert text in captured.err
     assert "Traceback" not in captured.err
+
+
+def test_ctrl_c_while_modules_are_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpubuild.settings.Settings.from_environ", interrupt)
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "\ninterrupted\n"
 
 
 def test_internal_errors_can_be_looked_into(

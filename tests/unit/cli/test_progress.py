@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 
@@ -109,6 +110,15 @@ def test_live_view_shows_running_steps_and_leaves_errors_behind() -> None:
         assert "1 ran, 1 failed" in view._render().plain
     assert "failed" in console.out.getvalue()
     assert console.err.getvalue() == "error: it broke\n"
+
+
+def test_live_view_keeps_the_end_of_an_id_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    with LiveView(Console(out=Terminal(), err=io.StringIO()), to_err=False, explain=False) as view:
+        view._running["saxpy/compile/saxpy_kernels/sm_60"] = time.monotonic()
+        (_, row) = view._render().plain.splitlines()
+        assert row.endswith("  …axpy_kernels/sm_60")
+        assert len(row) == 30
 
 
 def test_live_view_draws_nothing_before_the_first_event() -> None:
