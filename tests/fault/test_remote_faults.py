@@ -297,13 +297,14 @@ def test_a_server_that_dies_during_the_build(good: dict[str, bytes], tmp_path: P
     assert len(store.warnings) == 1
 
 
-def test_a_server_that_recovers(good: dict[str, bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "507 Insufficient Storage"])
+def test_a_server_that_recovers(good: dict[str, bytes], tmp_path: Path, status: str) -> None:
     """One bad answer in three is repeated, and nobody need know."""
     count = [0]
 
     def spoil(path: str, body: bytes) -> bytes | None:
         count[0] += 1
-        return reply(b"busy", "503 Service Unavailable") if count[0] % 3 == 1 else None
+        return reply(b"busy", status) if count[0] % 3 == 1 else None
 
     with Raw(serve(good, spoil)) as server:
         store = open_tiered(tmp_path / "cache", server.url)
