@@ -1,7 +1,6 @@
 /* cpu_check.c: what checked kernels call, and what the launcher calls for them. */
 #include "cpu_check.h"
 
-#include "cpu_fiber.h"
 #include "cpu_team.h"
 
 #include <stdlib.h>
@@ -99,7 +98,8 @@ static bool inside(uint64_t first, uint64_t count, uint64_t step, uint64_t size)
         return true;
     }
     uint64_t last = first + (count - 1) * step;
-    return first < size && last < size && count <= size;
+    bool second = count == 1 || first + step < size;
+    return first < size && second && last < size && (count <= size || step == 0);
 }
 
 static bool note_bounds(const gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
@@ -250,10 +250,8 @@ static inline bool is_private(const struct thread *thread, const gb_cpu_item *it
     if (item->slots != NULL && slot < item->kernel->slot_bytes) {
         return true;
     }
-    if (item->kernel->run == NULL) {
-        return address >= frame && address - frame < GB_FIBER_STACK_BYTES;
-    }
-    return address >= frame && address < (uint64_t)(uintptr_t)thread->stack_top;
+    const char *end = item->kernel->run == NULL ? gb_cpu_team_stack_end(item) : thread->stack_top;
+    return address >= frame && address < (uint64_t)(uintptr_t)end;
 }
 
 static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position) {

@@ -81,6 +81,10 @@ void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks) {
     stacks->count = 0;
 }
 
+const char *gb_fiber_stack_end(const struct gb_fiber_stacks *stacks, size_t index) {
+    return stacks->base + (index + 1) * slot_bytes();
+}
+
 #if defined(GB_FIBER_UCONTEXT)
 
 void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,

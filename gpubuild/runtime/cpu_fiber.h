@@ -42,6 +42,9 @@ unsigned gb_fiber_max_threads(unsigned fibers);
 void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count);
 void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks);
 
+/* The address behind the stack of fiber `index`. */
+const char *gb_fiber_stack_end(const struct gb_fiber_stacks *stacks, size_t index);
+
 /* Prepare fiber `index` to run `entry`, which must not return, on its own stack. */
 void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
                     void (*entry)(void));

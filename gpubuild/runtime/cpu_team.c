@@ -206,6 +206,11 @@ static void release(struct gb_cpu_team *team, uint32_t first, uint32_t last) {
     }
 }
 
+const char *gb_cpu_team_stack_end(const gb_cpu_item *item) {
+    const struct work_item *member = (const struct work_item *)item;
+    return gb_fiber_stack_end(&member->team->stacks, member->index);
+}
+
 void gb_cpu_barrier(gb_cpu_item *item, uint32_t site) {
     struct work_item *member = member_of(item);
     struct gb_cpu_team *team = member->team;

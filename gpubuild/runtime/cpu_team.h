@@ -18,6 +18,9 @@ void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launc
 /* Run the workgroups with these linear ids, as many as were begun with, to their end. */
 void gb_cpu_team_run(struct gb_cpu_team *team, const uint64_t *block_ids);
 
+/* The address behind the stack of a work-item that runs in a team. */
+const char *gb_cpu_team_stack_end(const gb_cpu_item *item);
+
 /* The services of cpu_image.h that make a work-item wait. */
 void gb_cpu_barrier(gb_cpu_item *item, uint32_t site);
 void gb_cpu_cluster_barrier(gb_cpu_item *item, uint32_t site);

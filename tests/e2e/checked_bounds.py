@@ -4,6 +4,23 @@ from __future__ import annotations
 
 from e2e.checked_cases import WG, Case, one_writes
 
+# Zero, as no compiler knows.
+_ZERO = "%n0 = memref.load %n[%c0] : memref<?xi32>\n%ni = arith.index_cast %n0 : i32 to index\n"
+_SHAPE = (
+    "%s = memref.alloca() : memref<2xindex>\n%rows = arith.constant ROWS : index\n"
+    "memref.store %rows, %s[%c0] : memref<2xindex>\nmemref.store %c2, %s[%c1] : memref<2xindex>\n"
+    "%e = memref.reshape %g(%s) : (memref<?xf32>, memref<2xindex>) -> memref<?x?xf32>"
+)
+
+
+def _backwards(first: int, mark: str = "") -> str:
+    return one_writes(
+        f"%f = arith.constant {first} : index\n%v = memref.subview %g[%f] [100] [-1] : "
+        f"memref<?xf32> to memref<100xf32, strided<[-1], offset: ?>>{mark}\n"
+        "memref.store %one, %v[%c97] : memref<100xf32, strided<[-1], offset: ?>>"
+    )
+
+
 BOUNDS = {
     "store_past_end": Case(
         "%x = arith.muli %i, %c2 : index\nmemref.store %one, %g[%x] : memref<?xf32> // bounds",
@@ -204,5 +221,56 @@ BOUNDS = {
             "%h2 = arith.shrui %s, %c1 : index\nscf.yield %h2 : index\n}"
         ),
         says=("index 194 of dimension 0", "1 times"),
+    ),
+    "loop_whose_step_wraps": Case(
+        one_writes(
+            f"{_ZERO}%far = arith.constant 0x7ffffffffffffff0 : index\n%st = arith.addi %far, %ni : index\n"
+            "scf.for %k = %c97 to %c100 step %st { memref.store %one, %g[%k] : memref<?xf32> // bounds\n}"
+        ),
+        says=("index -9223372036854775727", "3 times"),
+    ),
+    # Views that claim more than there is.
+    "subview_of_negative_size": Case(
+        one_writes(
+            f"{_ZERO}%far = arith.constant -90 : index\n%f = arith.constant 99 : index\n"
+            "%x = arith.addi %far, %ni : index\n%v = memref.subview %g[%f] [%x] [1] : "
+            "memref<?xf32> to memref<?xf32, strided<[1], offset: ?>> // bounds\n"
+            "memref.store %one, %v[%c100] : memref<?xf32, strided<[1], offset: ?>>"
+        ),
+        says=("view out of bounds",),
+    ),
+    "subview_whose_steps_wrap": Case(
+        one_writes(
+            f"{_ZERO}%far = arith.constant 0x4000000000000000 : index\n%x = arith.addi %far, %ni : index\n"
+            "%v = memref.subview %g[0] [5] [%x] : memref<?xf32> to memref<5xf32, strided<[?]>> // bounds\n"
+            "memref.store %one, %v[%c1] : memref<5xf32, strided<[?]>>"
+        )
+    ),
+    "subview_backwards": Case(_backwards(99)),
+    "subview_backwards_beyond": Case(_backwards(98, " // bounds"), says=("indices 98 to -1",)),
+    "cast_to_more": Case(
+        one_writes(
+            "%v = memref.cast %g : memref<?xf32> to memref<200xf32> // bounds\n"
+            "%e = memref.expand_shape %v [[0, 1]] output_shape [20, 10] : "
+            "memref<200xf32> into memref<20x10xf32>\n"
+            "memref.store %one, %e[%c16, %c1] : memref<20x10xf32>"
+        ),
+        says=("indices 0 to 199 of dimension 0, which has 100 elements",),
+    ),
+    "reshape": Case(
+        one_writes(_SHAPE.replace("ROWS", "50") + "\nmemref.store %one, %e[%c31, %c1] : memref<?x?xf32>")
+    ),
+    "reshape_to_more": Case(
+        one_writes(
+            _SHAPE.replace("ROWS", "51") + " // bounds\nmemref.store %one, %e[%c31, %c1] : memref<?x?xf32>"
+        ),
+        says=("indices 0 to 101 of dimension 0, which has 100 elements",),
+    ),
+    "view_whose_bytes_wrap": Case(
+        f"{_ZERO}%y = gpu.dynamic_shared_memory : BYTES\n%far = arith.constant 0x4000000000000000 : index\n"
+        "%x = arith.addi %far, %ni : index\n%v = memref.view %y[%c4][%x] : "
+        "BYTES to memref<?xf32, #gpu.address_space<workgroup>> // bounds\n"
+        "memref.store %one, %v[%t] : memref<?xf32, #gpu.address_space<workgroup>>",
+        dynamic=8,
     ),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from gpubuild.engine.cpu import check_calls, layout
-from gpubuild.engine.cpu.check_access import Access, access_of, view_of
+from gpubuild.engine.cpu.check_access import Access, View, access_of, view_of
 from gpubuild.engine.cpu.check_address import element_bytes, first_address, whole_memory
 from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_extents, within
 from gpubuild.engine.cpu.check_lanes import expand_lanes
@@ -79,7 +79,7 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
                 order = check_calls.MEET if op.name in MEETINGS else check_calls.WAIT
                 _after(op).op("func.call", [], [], check_calls.callee(order))
         elif (view := view_of(op)) is not None and checks.bounds:
-            _check_view(op, view_extents(view, Emitter(op)), checks)
+            _check_view(view, checks)
         elif (access := access_of(op)) is not None:
             _check_access(op, access, checks)
         elif op.name in _UNKNOWN_STORES:
@@ -145,9 +145,10 @@ def _after(op: ir.Operation) -> Emitter:
     return Emitter(following, location=op.location)
 
 
-def _check_view(op: ir.Operation, extents: Sequence[Extent], checks: Checks) -> None:
+def _check_view(view: View, checks: Checks) -> None:
     """A view that leaves its source cannot be made safe: its sizes are what accesses are checked by."""
-    emit = Emitter(op)
+    emit = _after(view.op)
+    extents = view_extents(view, emit)
     inside = both(emit, [within(emit, extent) for extent in extents])
     if inside is None:
         return
@@ -156,7 +157,7 @@ def _check_view(op: ir.Operation, extents: Sequence[Extent], checks: Checks) -> 
     outside = emit.binary("arith.xori", inside, yes)
     branch = emit.op("scf.if", [outside], [], regions=2)
     block = branch.regions[0].blocks.append()
-    _report(emit.inside(block), extents, checks.site(op), check_calls.VIEW)
+    _report(emit.inside(block), extents, checks.site(view.op), check_calls.VIEW)
     emit.inside(block).op("scf.yield", [], [])
 
 

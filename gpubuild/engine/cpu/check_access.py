@@ -68,12 +68,13 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One op that makes a view of ``source``."""
+    """One op that makes a view of ``source``, whose sizes it may get wrong."""
 
     op: ir.Operation
     source: ir.Value
 
 
+_CLAIMS = frozenset({"memref.subview", "memref.view", "memref.cast", "memref.reshape"})
 _SAME_MEMORY = VIEWS | {"vector.type_cast"}
 
 
@@ -100,7 +101,10 @@ def access_of(op: ir.Operation) -> Access | None:
 
 def view_of(op: ir.Operation) -> View | None:
     """The view that ``op`` makes, if it is one that can leave its source."""
-    return View(op=op, source=op.operands[0]) if op.name in {"memref.subview", "memref.view"} else None
+    if op.name not in _CLAIMS or not isinstance(op.results[0].type, ir.MemRefType):
+        return None
+    source = op.operands[0]
+    return View(op=op, source=source) if isinstance(source.type, ir.MemRefType) else None
 
 
 def dimension(emit: Emitter, memory: ir.Value, number: int) -> ir.Value:

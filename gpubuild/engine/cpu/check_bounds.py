@@ -43,9 +43,9 @@ def access_extents(access: Access, emit: Emitter) -> list[Extent]:
 
 
 def view_extents(view: View, emit: Emitter) -> list[Extent]:
-    """What a view needs of each dimension of its source."""
-    if view.op.name == "memref.view":
-        return _bytes_of_view(view, emit)
+    """What a view needs of each dimension of its source; ``emit`` points behind the op that makes it."""
+    if view.op.name != "memref.subview":
+        return _SIZES[view.op.name](view, emit)
     parts = {name: _mixed(view.op, f"static_{name}", n + 1, emit) for n, name in enumerate(_PARTS)}
     extents = []
     for number, first in enumerate(parts["offsets"]):
@@ -82,11 +82,62 @@ def _bytes_of_view(view: View, emit: Emitter) -> list[Extent]:
     if bytes_each is None:
         return []
     shift, sizes = view.op.operands[1], iter(list(view.op.operands)[2:])
-    total = emit.constant(bytes_each)
+    counts = [emit.constant(bytes_each)]
     for number in range(kind.rank):
-        size = next(sizes) if kind.is_dynamic_dim(number) else emit.constant(kind.get_dim_size(number))
-        total = emit.binary("arith.muli", total, size)
-    return [Extent(dimension=0, first=shift, size=dimension(emit, view.source, 0), count=total)]
+        counts.append(
+            next(sizes) if kind.is_dynamic_dim(number) else emit.constant(kind.get_dim_size(number))
+        )
+    return _products(emit, 0, shift, counts, dimension(emit, view.source, 0))
+
+
+def _cast(view: View, emit: Emitter) -> list[Extent]:
+    """Sizes that only the result's type tells."""
+    kind, claimed = ir.MemRefType(view.source.type), ir.MemRefType(view.op.results[0].type)
+    return [
+        Extent(
+            dimension=number,
+            first=emit.constant(0),
+            size=dimension(emit, view.source, number),
+            count=claimed.get_dim_size(number),
+        )
+        for number in range(kind.rank)
+        if kind.is_dynamic_dim(number) and not claimed.is_dynamic_dim(number)
+    ]
+
+
+def _reshape(view: View, emit: Emitter) -> list[Extent]:
+    """No more elements than the source has."""
+    kind, claimed = ir.MemRefType(view.source.type), ir.MemRefType(view.op.results[0].type)
+    counts = [dimension(emit, view.op.results[0], number) for number in range(claimed.rank)]
+    size = emit.constant(1)
+    for number in range(kind.rank):
+        size = emit.binary("arith.muli", size, dimension(emit, view.source, number))
+    return _products(emit, 0, emit.constant(0), counts or [emit.constant(1)], size)
+
+
+_SIZES = {
+    "memref.view": _bytes_of_view,
+    "memref.cast": _cast,
+    "memref.reshape": _reshape,
+}
+
+
+def _products(
+    emit: Emitter, number: int, first: ir.Value, counts: Sequence[ir.Value], size: ir.Value
+) -> list[Extent]:
+    """Of one more count after the other: all of them may be so large that the product is small again."""
+    zero = emit.constant(0)
+    empty = compare(emit, _EQUAL, counts[0], zero)
+    for count in counts[1:]:
+        empty = emit.binary("arith.ori", empty, compare(emit, _EQUAL, count, zero))
+    extents = []
+    total = emit.constant(1)
+    for count in counts:
+        total = emit.binary("arith.muli", total, count)
+        for claimed in (count, total):
+            needed = select(emit, empty, zero, claimed)
+            extents.append(Extent(dimension=number, first=first, size=size, count=needed))
+    return extents
 
 
 def within(emit: Emitter, extent: Extent) -> ir.Value:
@@ -103,6 +154,15 @@ def within(emit: Emitter, extent: Extent) -> ir.Value:
     last = emit.binary("arith.addi", extent.first, emit.binary("arith.muli", steps, step))
     starts = compare(emit, _LESS, extent.first, extent.size)
     inside = emit.binary("arith.andi", starts, compare(emit, _LESS, last, extent.size))
+    # The last one may be far beyond the end, and come round to the begin again: so may none of the steps.
+    fits = compare(emit, _AT_MOST, extent.count, extent.size)
+    if isinstance(extent.step, ir.Value):
+        stays = compare(emit, _EQUAL, step, emit.constant(0))
+        fits = emit.binary("arith.ori", fits, stays)
+        second = compare(emit, _LESS, emit.binary("arith.addi", extent.first, step), extent.size)
+        alone = compare(emit, _EQUAL, extent.count, emit.constant(1))
+        fits = emit.binary("arith.andi", fits, emit.binary("arith.ori", alone, second))
+    inside = emit.binary("arith.andi", inside, fits)
     empty = compare(emit, _EQUAL, extent.count, emit.constant(0))
     return select(emit, empty, empty, inside)
 

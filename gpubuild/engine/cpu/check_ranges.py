@@ -146,12 +146,13 @@ class Ranges:
     def _counter(self, loop: ir.Operation, facts: Facts) -> Range | None:
         """A loop's counter, up to its last turn where all work-items begin and step alike."""
         lower, upper, step = (self.of(v, facts) for v in list(loop.operands)[:3])
-        if lower is None or upper is None:
-            return None
+        if lower is None or upper is None or step is None:
+            return None  # of any step it may have the counter could come round, and begin again far below
         last = self.sum(upper, constant(-1))
         given, bits = lower.given + last.given, max(lower.bits, last.bits)
         n = self.numbers
-        if step is None or not (same(lower.low, lower.high) and same(step.low, step.high)):
+        if not (same(lower.low, lower.high) and same(step.low, step.high)):
+            given = (*given, *step.given, n.less(0, step.low))
             return Range(low=lower.low, high=last.high, bits=bits, given=given)
         span = self.sum(last, self.product(lower, constant(-1)))
         positive = n.most(step.low, 1)
