@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpubuild.alike import grouped
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.model.result import BuildReport, Status, StepReport
@@ -25,6 +26,8 @@ from gpubuild.state import StepRecord
 SCHEMA = 1
 _MOST_BUILDS = 40
 _KEPT_BUILDS = 20
+_MOST_ERRORS = 20
+_LONGEST_ERROR = 4000
 _MEASURED = (StepKind.COMPILE, StepKind.BUNDLE, StepKind.HOST, StepKind.LINK)
 
 
@@ -70,6 +73,7 @@ class LoggedBuild:
     workers: int
     up_to_date: int
     steps: tuple[LoggedStep, ...]
+    errors: tuple[str, ...] = ()  # as they were shown, those of several targets once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,9 @@ class BuildLog:
                 for step in told
             ],
         }
+        if report.failed:
+            errors = grouped(step.error for step in report.failed if step.error is not None)
+            line["errors"] = [_shortened(error.render()) for error in errors[:_MOST_ERRORS]]
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             whole = _trim(self._path)
@@ -139,6 +146,10 @@ def read_log(path: Path) -> History:
             else:
                 builds.append(_build(document))
     return History(builds=tuple(builds), base=base)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…"
 
 
 def _step_line(
@@ -221,6 +232,7 @@ def _build(document: Mapping[str, Any]) -> LoggedBuild:
         workers=int(document["workers"]),
         up_to_date=int(document["up_to_date"]),
         steps=tuple(_step(step) for step in document["steps"]),
+        errors=tuple(str(error) for error in document.get("errors", ())),
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpubuild.cli.console import Console
+from gpubuild.cli.console import Console, labelled
 from gpubuild.cli.document import build_document, dump, error_document
 from gpubuild.cli.failures import closing_lines
 from gpubuild.cli.progress import make_view, summary_line
@@ -50,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
         summary, *more = outcome.ending()
         console.print(summary + ("" if options.dry_run else _made(report)))
         for line in more:
-            console.print(line)
+            console.print(labelled(line, on=console.color_out))
         if report.cache is not None and report.cache.note:
             console.print(report.cache.note)
     return exit_code(report)

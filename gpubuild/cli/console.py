@@ -79,6 +79,13 @@ class Console:
         self.err.flush()
 
 
+def labelled(line: str, *, on: bool) -> str:
+    """``failed: …`` or ``hint: …`` with the label in colour when ``on``."""
+    label, colon, rest = line.partition(":")
+    style = {"failed": "red", "hint": "cyan"}.get(label)
+    return paint(label + colon, style, on=on) + rest if style else line
+
+
 def colored(text: str) -> str:
     """The text of a rendered error with its places bold, severities coloured and labels dim."""
 

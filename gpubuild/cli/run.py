@@ -9,7 +9,7 @@ import signal
 import sys
 
 from gpubuild.cli.build import Outcome, build, exit_code
-from gpubuild.cli.console import Console, paint
+from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.project import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.goal import Goal
@@ -35,7 +35,7 @@ def _tell_failure(options: argparse.Namespace, outcome: Outcome) -> None:
     """End as a failed build ends. One that succeeded leaves the last word to the program."""
     if not options.quiet:
         for line in outcome.ending():
-            options.console.note(line)
+            options.console.note(labelled(line, on=options.console.color_err))
 
 
 def _commands(options: argparse.Namespace, outcome: Outcome) -> dict[str, list[str]]:

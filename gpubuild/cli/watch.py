@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from gpubuild.cli.build import build
-from gpubuild.cli.console import Console, paint
+from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.project import build_folder, shown
 from gpubuild.config.load import load_project
 from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
@@ -77,7 +77,7 @@ def _build(options: argparse.Namespace) -> Path | None:
     report = outcome.report
     if not options.quiet:
         for line in outcome.ending():
-            console.note(line)
+            console.note(labelled(line, on=console.color_err))
     return report.executables.get(name) if report.ok else None
 
 

@@ -49,6 +49,7 @@ def make_page(history: History, *, project: str, more: Sequence[Section] = ()) -
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(build.began))
     sections = [
+        Section(title="Errors", html=_errors(build)),
         Section(title="Timeline of the last build", html=_timeline(build)),
         Section(title="Critical path", html=_critical(build)),
         Section(title="Kernels", html=_kernels(facts.kernel_rows(history))),
@@ -81,7 +82,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence
         )
 
     lines = "".join(f"<tr>{cells('td', row)}</tr>\n" for row in rows)
-    return f"<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>\n{lines}</tbody></table>"
+    head = f"<thead><tr>{cells('th', heads)}</tr></thead>"
+    return f'<div class="wide"><table>{head}<tbody>\n{lines}</tbody></table></div>'
 
 
 def code(text: str) -> str:
@@ -110,13 +112,18 @@ def _cards(build: LoggedBuild) -> str:
     )
 
 
+def _errors(build: LoggedBuild) -> str:
+    return "\n".join(f"<pre>{plain_text(text)}</pre>" for text in build.errors)
+
+
 def _timeline(build: LoggedBuild) -> str:
     picture = draw_timeline(facts.bars(build), build.seconds)
     if not picture:
         return '<p class="dim">No step had to run: everything came from the cache.</p>'
     legend = "".join(f'<span><i class="{kind}"></i>{kind}</span>' for kind in _KINDS)
+    legend += "" if build.ok else '<span><i class="failed"></i>failed</span>'
     legend += '<span><i class="critical"></i>on the critical path</span>'
-    return f'{picture}\n<p class="legend dim">{legend}</p>'
+    return f'<div class="wide"><div class="picture">{picture}</div></div>\n<p class="legend dim">{legend}</p>'
 
 
 def _critical(build: LoggedBuild) -> str:
@@ -127,6 +134,8 @@ def _critical(build: LoggedBuild) -> str:
     total = sum(s.ended - s.began for s in path)
     text = f"<p>However many workers there are, this build takes at least {total:.2f} s"
     text += f" of its {build.seconds:.2f} s: each of these steps needs the one before.</p>"
+    if not build.ok:
+        text = "<p>Each of these steps needs the one before.</p>"
     return text + table(("step", "seconds", ""), rows, numeric=(1,))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpubuild.buildlog import BuildLog, Measures, read_log
+from gpubuild.errors import StepError
 from gpubuild.graph.plan import Plan
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import StageTime
@@ -126,3 +128,19 @@ def test_old_builds_are_dropped_but_not_what_they_measured(tmp_path: Path) -> No
     oldest = history.builds[0].steps[0].measures.sizes["object"]
     assert history.base["app/compile/k/sm_90"].measures.sizes["object"] == oldest - 1
     assert history.builds[-1].steps[0].measures.sizes["object"] == 59
+
+
+def test_errors_are_kept_as_they_were_shown(tmp_path: Path) -> None:
+    def failed(target: str, text: str) -> StepReport:
+        error = StepError(text)
+        error.target = target
+        (report, _) = reports(Status.FAILED)
+        return replace(report, id=f"app/compile/k/{target}", target=target, error=error)
+
+    steps = (failed("sm_60", "no such thing"), failed("cpu", "no such thing"), failed("gfx90a", "x" * 9000))
+    log = BuildLog(tmp_path / "log")
+    log.append(plan(tmp_path), BuildReport(steps=steps, executables={}, seconds=1.0), lambda _: None, 2)
+    ((first, second),) = (b.errors for b in read_log(tmp_path / "log").builds)
+    assert first == "no such thing (targets sm_60, cpu)"
+    assert second.endswith("\n…")
+    assert len(second) < 5000

@@ -13,6 +13,7 @@ LAYER = {
     "columns": -1,
     "errors": 0,
     "wording": 0,
+    "alike": 2,
     "model": 1,
     "environment": 1,
     "receipt": 2,

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gpubuild.cli.console import Console, colored
+from gpubuild.cli.console import Console, colored, labelled
 from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, UsageError
 
 
@@ -51,6 +51,12 @@ def test_colour_changes_no_word() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
     for marked in ("error:", "note:", "hint:", "reproduce:", "^"):
         assert re.search(r"m" + re.escape(marked) + r"\x1b", painted), marked
+
+
+def test_labels_of_last_lines() -> None:
+    assert labelled("failed: a/b: c", on=True) == "\x1b[31;1mfailed:\x1b[0m a/b: c"
+    assert labelled("failed: a/b", on=False) == "failed: a/b"
+    assert labelled("3 steps: 1 ran", on=True) == "3 steps: 1 ran"
 
 
 def test_a_plain_text_has_nothing_to_colour() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpubuild.cli.failures import Failures, closing_lines, grouped
+from gpubuild.alike import grouped
+from gpubuild.cli.failures import Failures, closing_lines
 from gpubuild.errors import Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
 from gpubuild.events import PlanGrew, StepFinished, Waiting
 from gpubuild.model.result import STOPPED, BuildReport, Status, StepReport

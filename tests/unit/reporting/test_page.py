@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from unit.reporting.test_facts import build, compiled, linked, step
@@ -117,3 +118,12 @@ def test_other_parts_can_be_added() -> None:
     more = Section(title="Runtime <profile>", html="<p>seen</p>")
     text = make_page(History(builds=(build(),), base={}), project="p", more=[more])
     assert "<h2>Runtime &lt;profile&gt;</h2>\n<p>seen</p>" in text
+
+
+def test_a_failed_build_shows_its_errors_first() -> None:
+    text = "k.mlir:3:5: error: no <b>such</b> thing\n    x.y\n    ^"
+    failed = replace(build(step("cc/main.c", status="failed")), ok=False, errors=(text,))
+    shown = make_page(History(builds=(failed,), base={}), project="p")
+    assert text in Page(shown).text
+    assert shown.index("Errors") < shown.index("Timeline")
+    assert "Errors" not in page()
