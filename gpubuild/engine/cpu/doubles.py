@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import factorial
 
 from gpubuild.engine.cpu.polynomials import INFINITY, LN2, NAN, ROUND_F64, Code, Maker
+from gpubuild.engine.cpu.reals import Real, Truth, quick_sum, two_sum
 
 _KIND = "double"
 _LN2_LOW = 2.3190468138462996e-17  # ln 2 is LN2 + this
@@ -94,6 +95,27 @@ def _logarithm(base: str) -> Maker:
     return make
 
 
+def _log1p(code: Code) -> str:
+    x = Real(code, "%0")
+    u, missed = two_sum(x.constant(1.0), x)
+    name, exponent = near_one(code, u.name)
+    near = Truth(code, code.value(f"icmp eq i32 {exponent}, 0"))  # there x itself loses nothing
+    f = near.pick(x, Real(code, name) - 1.0)
+    missed = near.pick(0.0, missed / u)
+    k = Real(code, code.value(f"sitofp i32 {exponent} to double"))
+    s = f / (f + 2.0)
+    z = s * s
+    half = f * 0.5
+    square, lost = half.product(f)
+    high, low = quick_sum(f, -square)
+    low = s.fma(square + z * z.poly(_LOG), low - lost)
+    total, rest = quick_sum(k * _BASES["log"][2], high)
+    result = total + (k.fma(_BASES["log"][3], low + missed) + rest)
+    result = (abs(x).is_("olt", 2.0**-54) | x.is_("oeq", INFINITY)).pick(x, result)
+    result = x.is_("oeq", -1.0).pick(-INFINITY, result)
+    return x.is_("uge", -1.0).pick(x.is_("uno", 0.0).pick(x, result), float("nan")).name
+
+
 def near_one(code: Code, x: str) -> tuple[str, str]:
     """(m, e): ``x`` is 2^e * m, m between the root of 1/2 and that of 2; e is an i32.
 
@@ -140,4 +162,5 @@ _BASES = {
 F64: dict[str, Maker] = {
     **{name: _exponential(name) for name in ("exp", "exp2")},
     **{name: _logarithm(name) for name in ("log", "log2", "log10")},
+    "log1p": _log1p,
 }

@@ -6,7 +6,7 @@ erfc x = e^(-x^2) P(u) / (1 + 2x) with u = (x - k) / (x + k); next to zero, erf 
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu.hyperbolics import exp_f32
+from gpubuild.engine.cpu.hyperbolics import exp_f32, exp_f64
 from gpubuild.engine.cpu.polynomials import Code, Maker, exp64
 from gpubuild.engine.cpu.reals import Real
 
@@ -22,6 +22,23 @@ _ERFC_F32 = (
     -0.008033942918426908, 0.008722503447668017, 0.0012707096592422607, -0.0014561950210186883,
     -0.00045144995495641715, 0.0002056018710792212, 0.00014384858614582182, -3.2686107067560917e-06,
     -2.7471622882064776e-05, -7.4958246301854766e-06,
+)  # fmt: skip
+
+# erf x / x - 1 in x^2, up to 1
+_NEAR_F64 = (
+    0.1283791670955126, -0.3761263890318375, 0.11283791670954857, -0.026866170645072816,
+    0.005223977624780078, -0.0008548326978695855, 0.00012055331035174545, -1.4925593464649804e-05,
+    1.6460972127504818e-06, -1.6350017793470957e-07, 1.4657829115620205e-08, -1.1365467124833755e-09,
+    5.944920984521968e-11,
+)  # fmt: skip
+# erfc x e^(x^2) (1 + 2x) in (x - 4) / (x + 4), from x = 0.45 to 27.3
+_ERFC_F64 = (
+    1.2329951186255526, -0.1396211168405625, 0.01537965210261973, 0.06809705425468857,
+    -0.10103906603630201, 0.0937328349985274, -0.06633036581231025, 0.03716751553396392,
+    -0.016197734056183, 0.005031970016466521, -0.0007577733039357441, -0.00019925695064257936,
+    0.00015062176465736063, -2.439812146793937e-05, -1.1222360312950612e-05, 5.706664863927027e-06,
+    2.946018236918577e-07, -8.197801349771327e-07, 7.346456859223319e-08, 1.0349581172287138e-07,
+    -1.6959622848547108e-08, -9.741376037740704e-09, 1.5055802489040529e-09,
 )  # fmt: skip
 
 
@@ -43,4 +60,33 @@ def _erfc_f32(code: Code) -> str:
 
 
 F32: dict[str, Maker] = {"erff": _erf_f32, "erfcf": _erfc_f32}
-F64: dict[str, Maker] = {}
+
+
+def _far_f64(size: Real) -> Real:
+    """erfc of a number from 0.45 to 27.3."""
+    square, low = size.product(size)
+    u = (size - 4.0) / (size + 4.0)
+    return exp_f64(-square, -low) * (u.poly(_ERFC_F64) / size.fma(2.0, 1.0))
+
+
+def _near_f64(x: Real) -> Real:
+    """erf of a number up to 1."""
+    return x.fma((x * x).poly(_NEAR_F64), x)
+
+
+def _erf_f64(code: Code) -> str:
+    x = Real(code, "%0")
+    size = abs(x).least(6.0)
+    far = 1.0 - _far_f64(size)
+    return size.is_("olt", 1.0).pick(_near_f64(size), far).with_sign(x).name
+
+
+def _erfc_f64(code: Code) -> str:
+    x = Real(code, "%0")
+    size = abs(x).least(27.3)
+    far = _far_f64(size)
+    far = x.is_("olt", 0.0).pick(2.0 - far, far)
+    return size.is_("olt", 0.5).pick(1.0 - _near_f64(x), far).name
+
+
+F64: dict[str, Maker] = {"erf": _erf_f64, "erfc": _erfc_f64}

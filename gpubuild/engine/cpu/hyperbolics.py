@@ -79,16 +79,31 @@ def _keep_nan(x: Real, result: Real) -> Real:
     return x.is_("uno", 0.0).pick(x, result)
 
 
-def _parts(x: Real) -> tuple[Real, Real, Real, str]:
-    """(r, S, C, n): x = n ln 2 + r + a little, S = sinh - r, C = cosh - 1 of r and that."""
+def _parts(x: Real, more: Real | None = None) -> tuple[Real, Real, Real, str]:
+    """(r, S, C, n): x + more = n ln 2 + r + a little, S = sinh - r, C = cosh - 1 of r and that."""
     whole, n = x.nearest_to_product(_STEPS)
     exact = whole.fma(-_LN2[0], x)
     r = whole.fma(-_LN2[1], exact)
     rest = whole.fma(-_LN2[1], exact - r)
     z = r * r
     cosh = z * z.poly(_COSH)
+    if more is not None:  # which may be larger than what the first order of its factor leaves out
+        rest = rest + more
+        sinh = (z * r) * z.poly(_SINH)
+        return r, sinh + rest.fma(cosh, rest), rest.fma(r + sinh, cosh), n
     sinh = (z * r).fma(z.poly(_SINH), rest.fma(cosh, rest))
     return r, sinh, rest.fma(r, cosh), n
+
+
+def exp_f64(x: Real, more: Real) -> Real:
+    """e^(x + more) in f64 for x from -746 to 711 and a small ``more``; denormal results included."""
+    r, sinh, cosh, n = _parts(x, more)
+    high = 1.0 + r
+    result = high + (((1.0 - high) + r) + (sinh + cosh))
+    # 2^n in two factors: n may be below the least exponent, and above the largest.
+    half = x.code.value(f"ashr i32 {n}, 1")
+    other = x.code.value(f"sub i32 {n}, {half}")
+    return result * x.power_of_two(half) * x.power_of_two(other)
 
 
 Pair = tuple[Real, Real]  # a number and what it misses

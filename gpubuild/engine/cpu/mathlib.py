@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpubuild.engine.cpu import vector_math
+from gpubuild.engine.cpu import far_values, vector_math
 
 PREFIX = "__nv_"
 
@@ -84,7 +84,18 @@ def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool =
             body = body or _define(plain, declarations, fast_math=fast_math)
             if body:
                 definitions.append(body)
-    return "\n".join([*declarations, *definitions]) + "\n"
+    text = "\n".join([*declarations, *definitions]) + "\n"
+    return text + _kept(text)
+
+
+def _kept(text: str) -> str:
+    """Keeps functions that LLVM's vectoriser may call, and nothing before it."""
+    names = re.findall(rf"^define internal .*?(@{re.escape(far_values.PREFIX)}[\w.]+)\(", text, re.M)
+    pointers = ", ".join(f"ptr {name}" for name in names)
+    line = (
+        f'@llvm.compiler.used = appending global [{len(names)} x ptr] [{pointers}], section "llvm.metadata"\n'
+    )
+    return line if names else ""
 
 
 def _define(name: str, declarations: dict[str, None], *, fast_math: bool) -> str:

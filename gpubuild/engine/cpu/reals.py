@@ -16,6 +16,7 @@ _SHORT = {"float": "f32", "double": "f64"}
 _MANTISSA = {"float": 23, "double": 52}
 _BIAS = {"float": 127, "double": 1023}
 _ROUND = {"float": 12582912.0, "double": ROUND_F64}
+_LONG = 7
 _SPLIT = 134217729.0  # 2^27 + 1: parts of 26 bits each
 
 
@@ -108,6 +109,10 @@ class Real:
         """Its square root, rounded once."""
         return self._intrinsic("sqrt")
 
+    def whole_part(self) -> Real:
+        """Without what is behind the point."""
+        return self._intrinsic("trunc")
+
     def with_sign(self, other: Real) -> Real:
         """Its size with the sign of ``other``."""
         return self._intrinsic("copysign", other)
@@ -118,8 +123,12 @@ class Real:
         return Real(self.code, name, self.kind)
 
     def poly(self, coefficients: Sequence[float]) -> Real:
-        """Horner's scheme, the constant term first."""
-        return Real(self.code, self.code.polynomial(self.name, tuple(coefficients), self.kind), self.kind)
+        """Horner's scheme, the constant term first; long ones as two that CPUs run side by side."""
+        if len(coefficients) < _LONG:
+            name = self.code.polynomial(self.name, tuple(coefficients), self.kind)
+            return Real(self.code, name, self.kind)
+        square = self * self
+        return square.poly(coefficients[1::2]).fma(self, square.poly(coefficients[::2]))
 
     def product(self, other: Real) -> tuple[Real, Real]:
         """(high, low): their exact product; ``double`` only."""

@@ -20,8 +20,13 @@ _F64: dict[str, Maker] = dict(doubles.F64)
 for _module in _MODULES:
     _F32 |= _module.F32
     _F64 |= _module.F64
-_TWO_OPERANDS = {"powf", "pow", "atan2f", "atan2"}
-_NEED_FUSED = polynomials.NEED_FUSED | powers.F32.keys() | doubles.F64.keys() | trigonometry.F64.keys()
+_NEED_FUSED = (
+    polynomials.NEED_FUSED
+    | powers.F32.keys()
+    | powers.F64.keys()
+    | doubles.F64.keys()
+    | trigonometry.F64.keys()
+) - {"log1p"}
 
 
 def has_own(name: str, *, fused: bool) -> bool:
@@ -38,6 +43,7 @@ def define(name: str, symbol: str, *, fused: bool, declarations: dict[str, None]
     code = Code(fused)
     result = make(code)
     declarations.update(dict.fromkeys(sorted(code.declarations)))
-    parameters = ", ".join(f"{kind} %{i}" for i in range(2 if name in _TWO_OPERANDS else 1))
+    second = {"pow": f", {kind} %1", "atan2": f", {kind} %1", "powi": ", i32 %1"}
+    parameters = f"{kind} %0{second.get(name.removesuffix('f'), '')}"
     body = "".join(code.lines)
     return f"define {kind} @{symbol}({parameters}) alwaysinline {{\n{body}  ret {kind} {result}\n}}\n"
