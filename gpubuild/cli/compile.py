@@ -87,7 +87,7 @@ def made_up_project(options: argparse.Namespace) -> Project:
         near = difflib.get_close_matches(source.name, _siblings(source), 1)
         raise UsageError(
             f"there is no file {options.file}",
-            hint=f"did you mean {source.parent / near[0]}?" if near else "",
+            hint=f"did you mean {shown(source.parent / near[0])}?" if near else "",
         )
     if source.suffix != ".mlir":
         raise UsageError(f"{options.file} is not an .mlir file", hint="compile takes kernels in MLIR")
@@ -118,7 +118,10 @@ def made_up_project(options: argparse.Namespace) -> Project:
     except ConfigError as error:
         # The places are in a file that does not exist: what was wrong is all there is to say.
         problems = dict.fromkeys(p.message for p in error.problems)
-        raise UsageError("; ".join(problems), hint="see `gpubuild compile --help`") from error
+        text = "; ".join(problems).replace(
+            "add `kind: nvvm`, `rocdl` or `cpu`", "add --kind nvvm, rocdl or cpu"
+        )
+        raise UsageError(text, hint="see `gpubuild compile --help`") from error
     return resolve_native(project)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from gpubuild.cli.console import Console
@@ -42,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     if not console.quiet:
         for path in written:
             console.print(f"wrote {shown(path.absolute())}")
-        into = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
+        into = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
         console.print(f"next: {into}{'scons -Q' if options.scons else 'gpubuild run'}")
     return 0
 

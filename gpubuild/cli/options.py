@@ -46,11 +46,11 @@ class Parser(argparse.ArgumentParser):
 def add_project(parser: Parser) -> None:
     """Where the project and its build folder are."""
     parser.add_argument(
-        "-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE",
+        "-f", "--file", type=path, default=Path("targets.yaml"), metavar="FILE",
         help="the project file (default: targets.yaml)",
     )  # fmt: skip
     parser.add_argument(
-        "--build-dir", type=Path, metavar="DIR", help="default: build, beside the project file"
+        "--build-dir", type=path, metavar="DIR", help="default: build, beside the project file"
     )
 
 
@@ -61,15 +61,15 @@ def add_build_options(parser: Parser) -> None:
         "-j", "--jobs", type=positive, default=0, metavar="N", help="steps at once (default: CPUs)"
     )
     add_targets(parser, "compile kernels for this target only")
-    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
+    parser.add_argument("--cache-dir", type=path, metavar="DIR", help="overrides the project file")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     parser.add_argument(
         "-k", "--keep-going", action="store_true", help="build what a failure does not affect"
     )
     parser.add_argument(
-        "--dump-ir", type=Path, metavar="DIR", help="write the IR after every stage; cached steps run again"
+        "--dump-ir", type=path, metavar="DIR", help="write the IR after every stage; cached steps run again"
     )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto or Chrome")
+    parser.add_argument("--trace", type=path, metavar="FILE", help="write a trace for Perfetto or Chrome")
 
 
 def add_targets(parser: Parser, meaning: str) -> None:
@@ -131,7 +131,14 @@ def late(handler: str) -> Callable[[argparse.Namespace], int]:
 
 
 def positive(text: str) -> int:
-    """A number of steps or workers, for ``type=``."""
+    """A number of steps, work-items or builds, for ``type=``."""
     if not text.isdigit() or not 1 <= int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"expected a number of steps, at least 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 4096, not {text!r}")
     return int(text)
+
+
+def path(text: str) -> Path:
+    """A file or folder, for ``type=``; nothing at all, of an unset variable say, is none."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, got nothing")
+    return Path(text)

@@ -16,6 +16,7 @@ from gpubuild.cli.options import (
     add_project,
     add_targets,
     late,
+    path,
     positive,
 )
 from gpubuild.cli.parser_views import add_views
@@ -169,7 +170,7 @@ def _export(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="not needed when there is only one")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="the folder to write (default: PROGRAM-objects)"
+        "-o", "--output", type=path, metavar="DIR", help="the folder to write (default: PROGRAM-objects)"
     )
     add_build_options(parser)
 
@@ -178,7 +179,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "compile", "compile the kernels of one file, without a targets.yaml", epilog=_COMPILE_EPILOG
     )
-    parser.add_argument("file", type=Path, metavar="FILE.mlir")
+    parser.add_argument("file", type=path, metavar="FILE.mlir")
     parser.add_argument(
         "-t", "--target", action="append", required=True, metavar="TARGET", dest="targets",
         help="sm_90, gfx90a, cpu, …; any name together with --chip; may be repeated",
@@ -200,12 +201,12 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
         help="kernels for the CPU that check themselves: bounds, race, barrier, uninitialized, with commas",
     )  # fmt: skip
     parser.add_argument(
-        "--device-lib", action="append", type=Path, metavar="FILE", default=[], dest="device_libs",
+        "--device-lib", action="append", type=path, metavar="FILE", default=[], dest="device_libs",
         help="a .bc or .ll file to link in; may be repeated",
     )  # fmt: skip
     parser.add_argument("--passes", metavar="PIPELINE", help="replace our pass pipeline for the kernels")
     parser.add_argument("--source-passes", metavar="PIPELINE", help="run on the file before it is split")
-    parser.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after every stage")
+    parser.add_argument("--dump-ir", type=path, metavar="DIR", help="write the IR after every stage")
 
 
 def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -224,7 +225,7 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "inspect", "list the modules, targets and kernels in a file", epilog=_INSPECT_EPILOG
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
+    parser.add_argument("file", type=path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
     add_targets(parser, "only objects for this target or chip")
     add_modules(parser, "only this gpu.module")
     parser.add_argument(
@@ -232,14 +233,14 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
         help="work-items per workgroup, for the estimate of occupancy (default: 256)",
     )  # fmt: skip
     parser.add_argument("--disassemble", action="store_true", help="print the code of every object")
-    parser.add_argument("--extract", type=Path, metavar="DIR", help="write every object found into DIR")
+    parser.add_argument("--extract", type=path, metavar="DIR", help="write every object found into DIR")
     add_json(parser)
 
 
 def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "doctor", "show which tools are used, from where, and what is missing")
     parser.add_argument(
-        "-f", "--file", type=Path, metavar="FILE",
+        "-f", "--file", type=path, metavar="FILE",
         help="the project whose targets are looked at (default: targets.yaml, if there is one)",
     )  # fmt: skip
     add_json(parser)
@@ -256,7 +257,7 @@ def _init(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "init", "start a project: targets.yaml, a kernel and a main program", epilog=_INIT_EPILOG
     )
     parser.add_argument(
-        "directory", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"
+        "directory", nargs="?", type=path, default=Path(), metavar="DIR", help="default: this folder"
     )
     mains = parser.add_mutually_exclusive_group()
     mains.add_argument(
@@ -280,8 +281,8 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
         parser = add_command(
             actions, name, text, handler=f"gpubuild.cli.cache:{name.replace('import', 'import_')}"
         )
-        parser.add_argument("-f", "--file", type=Path, default=Path("targets.yaml"), metavar="FILE")
-        parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="overrides the project file")
+        parser.add_argument("-f", "--file", type=path, default=Path("targets.yaml"), metavar="FILE")
+        parser.add_argument("--cache-dir", type=path, metavar="DIR", help="overrides the project file")
         add_json(parser)
         return parser
 
@@ -293,13 +294,13 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     gc.add_argument("--max-age", metavar="TIME", help="keep only what was used within, such as 14d or 12h")
     gc.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     export = add("export", "write results into one file, to be imported elsewhere")
-    export.add_argument("archive", type=Path, metavar="OUT", help="the file to write; gzip if it ends in gz")
+    export.add_argument("archive", type=path, metavar="OUT", help="the file to write; gzip if it ends in gz")
     export.add_argument(
         "--builds", type=positive, default=1, metavar="N", help="of the last N builds (default: 1)"
     )
     export.add_argument("--all", action="store_true", help="everything stored")
     importer = add("import", "add the results in an exported file, every byte checked")
-    importer.add_argument("archive", type=Path, metavar="IN")
+    importer.add_argument("archive", type=path, metavar="IN")
     importer.add_argument("--max-size", metavar="SIZE", help="refuse to unpack more (default: 20GiB)")
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpubuild.cli.options import Parser, add_build_options, add_command, add_modules, add_project, add_targets
+from gpubuild.cli.options import (
+    Parser,
+    add_build_options,
+    add_command,
+    add_modules,
+    add_project,
+    add_targets,
+    path,
+)
 
 SHELLS = ("bash", "zsh", "fish")
 GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
@@ -62,7 +70,7 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
         "--format", choices=GRAPH_FORMATS, help="default: as the output file is called, else svg"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="where to write it (default: stdout)"
+        "-o", "--output", type=path, metavar="FILE", help="where to write it (default: stdout)"
     )
 
 
@@ -72,11 +80,11 @@ def _report(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     add_project(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
+        "-o", "--output", type=path, default=Path("report.html"), metavar="FILE",
         help="where to write it (default: report.html)",
     )  # fmt: skip
     parser.add_argument(
-        "--profile", action="append", type=Path, default=[], metavar="FILE", dest="profiles",
+        "--profile", action="append", type=path, default=[], metavar="FILE", dest="profiles",
         help="what a run with GPUBUILD_PROFILE=FILE wrote, to be shown too; may be repeated",
     )  # fmt: skip
 
@@ -97,7 +105,7 @@ def _compdb(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     add_project(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("compile_commands.json"), metavar="FILE",
+        "-o", "--output", type=path, default=Path("compile_commands.json"), metavar="FILE",
         help="where to write it (default: compile_commands.json)",
     )  # fmt: skip
 

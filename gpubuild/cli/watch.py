@@ -33,6 +33,9 @@ def execute(options: argparse.Namespace) -> int:
     console: Console = options.console
     if options.program_arguments and not options.run:
         raise UsageError("arguments after -- are the program's, which --run runs", hint="add --run")
+    if options.run and len(options.programs) > 1:
+        given = " ".join(options.programs)
+        raise UsageError(f"--run runs one program, not {len(options.programs)}: {given}", hint="name one")
     if not options.file.is_file():
         load_project(options.file)  # to say what is wrong
     root = options.file.absolute().parent

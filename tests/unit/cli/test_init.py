@@ -30,6 +30,11 @@ def test_a_new_project_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert f"next: cd {folder} && gpubuild run" in capsys.readouterr().out
 
 
+def test_the_next_command_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path / "my project")]) == 0
+    assert f"next: cd '{tmp_path}/my project' && gpubuild run\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "more", "less"),
     [

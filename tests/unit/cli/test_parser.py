@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpubuild.cli.main import main
 from gpubuild.cli.parser import make_parser, parse
 from gpubuild.errors import UsageError
 
@@ -56,7 +57,8 @@ def test_what_follows_two_dashes_is_the_programs() -> None:
         (["build", "--jbos=3"], "did you mean '--jobs'?", "gpubuild build --help"),
         (["compile", "k.mlir", "-t", "sm_90", "--emit", "lvm"], "did you mean 'llvm'?", "compile --help"),
         (["cache", "stat"], "did you mean 'stats'?", "gpubuild cache --help"),
-        (["build", "-j0"], "expected a number of steps", "build --help"),
+        (["build", "-j0"], "expected a whole number from 1 to 4096", "build --help"),
+        (["build", "--build-dir="], "--build-dir: expected a path, got nothing", "build --help"),
         (["build", "--no"], "--no", "build --help"),  # no abbreviations: they break when options are added
         (["compile", "k.mlir", "--emit", "asm"], "-t/--target", "compile --help"),
     ],
@@ -111,3 +113,9 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
     assert done.stderr.strip() == "[]"
+
+
+def test_watch_run_takes_one_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong command line is not watched: no edit mends it."""
+    assert main(["watch", "--run", "a", "b"]) == 2
+    assert "error: --run runs one program, not 2: a b" in capsys.readouterr().err
