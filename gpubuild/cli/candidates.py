@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpubuild.cli.options import Parser
+from gpubuild.cli.options import Parser, path
 from gpubuild.cli.parser import make_parser
 from gpubuild.errors import GpubuildError
 
@@ -145,7 +145,7 @@ def _values(action: argparse.Action, spot: _Spot) -> Candidates:
         return Candidates(words=tuple((name, "") for name in names))
     if what == "DIR":
         return Candidates(besides=FOLDERS)
-    return Candidates(besides=FILES if action.type is Path or action.dest == "output" else NOTHING)
+    return Candidates(besides=FILES if action.type is path or action.dest == "output" else NOTHING)
 
 
 def _project_names(spot: _Spot, what: str) -> list[str]:
