@@ -38,6 +38,23 @@ _SYNC = "%all = arith.constant -1 : i32\nnvvm.bar.warp.sync %all : i32\n"
 _READ = "%v = memref.load %w[AT] : WIDE"
 _TO_G = "\nmemref.store %v, %g[%i] : memref<?xf32>"
 
+
+def _box(memory: str, at: str, lead: int, mark: str = "", before: str = "") -> Case:
+    """A load of 16 x 8 elements."""
+    name, kind = memory.split(maxsplit=1)
+    return Case(
+        f"{before}%mc = gpu.subgroup_mma_load_matrix {name}[{at}] {{leadDimension = {lead} : index}} : "
+        f"{kind} -> {_C}{mark}\n"
+        f"gpu.subgroup_mma_store_matrix %mc, %w[%c0, %c0] {{leadDimension = 8 : index}} : {_C}, {_PAIR}",
+        blocks=1,
+        shared=_PAIR,
+        says=(mark and "view out of bounds",),
+    )
+
+
+_UNKNOWN = "memref<?x?xf32, strided<[?, 1], offset: ?>>"
+_CAST = f"%u = memref.cast %m : {_M} to {_UNKNOWN}\n"
+
 MATRICES = {
     "matrix_stored_over": Case(_LOADS + _STORE, blocks=1, known=True, tier="fission"),
     "matrix_stored_over_by_one_of_unknown": Case(_LOADS + _STORE, blocks=1, tier="fission"),
@@ -143,4 +160,16 @@ MATRICES = {
         blocks=1,
         items=64,
     ),
+    # Of rows of the memref, of rows that are known when it runs, and of one stretch.
+    "matrix_inside": _box(f"%m {_M}", "%c0, %c0", 8),
+    "matrix_below": _box(f"%m {_M}", "%c1, %c0", 8, " // bounds"),
+    "matrix_beside": _box(f"%m {_M}", "%c0, %c1", 8, " // bounds"),
+    "matrix_inside_of_unknown": _box(f"%u {_UNKNOWN}", "%c0, %c0", 8, before=_CAST),
+    "matrix_below_unknown": _box(f"%u {_UNKNOWN}", "%c1, %c0", 8, " // bounds", before=_CAST),
+    "matrix_of_a_stretch": _box("%g memref<?xf32>", "%c2", 6),
+    "matrix_past_a_stretch": _box(
+        "%g memref<?xf32>", "%three", 6, " // bounds", "%three = arith.addi %c1, %c2 : index\n"
+    ),
+    "matrix_of_other_rows": _box(f"%m {_M}", "%c2, %c0", 6),
+    "matrix_past_other_rows": _box(f"%m {_M}", "%c4, %c0", 6, " // bounds"),
 }

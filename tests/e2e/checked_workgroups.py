@@ -14,6 +14,19 @@ BARRIERS = {
     "two_barriers": Case(
         "scf.if %lower {\ngpu.barrier // barrier\n} else {\ngpu.barrier // ok\n}", says=("waits elsewhere",)
     ),
+    "all_reduce_of_half": Case(
+        "scf.if %lower {\n%s = gpu.all_reduce add %one uniform {} : (f32) -> f32 // barrier\n"
+        "memref.store %s, %g[%t] : memref<?xf32>\n}",
+        blocks=1,
+        says=("16 of 32 work-items",),
+    ),
+    "shuffle_of_half": Case(
+        "%width = arith.constant 32 : i32\nscf.if %lower {\n"
+        "%x, %ok = gpu.shuffle xor %one, %i1, %width : f32 // barrier\n"
+        "memref.store %x, %g[%t] : memref<?xf32>\n}\ngpu.barrier",
+        blocks=1,
+        says=("waits elsewhere",),
+    ),
 }
 
 UNINITIALIZED = {

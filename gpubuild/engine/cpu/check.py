@@ -17,6 +17,7 @@ from gpubuild.engine.cpu.check_access import Access, View, access_of, view_of
 from gpubuild.engine.cpu.check_address import element_bytes, first_address, whole_memory
 from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_extents, within
 from gpubuild.engine.cpu.check_lanes import expand_lanes
+from gpubuild.engine.cpu.check_matrices import MATRIX_ACCESSES, matrix_extents
 from gpubuild.engine.cpu.check_segments import MEETINGS, orders_subgroup
 from gpubuild.engine.cpu.check_versions import prove_kernels, proven_for
 from gpubuild.engine.diagnostics import SourceText, locate
@@ -87,10 +88,21 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
     check_calls.declare(body)
 
 
-def expand_copies(module: ir.Operation) -> None:
-    """Make loops of loads and stores of each ``memref.copy``; before narrow elements are rewritten."""
-    for copy in _operations(module.regions[0].blocks[0], "memref.copy"):
+def prepare(module: ir.Operation, checks: Checks) -> None:
+    """Check what would not be known any more later.
+
+    Each ``memref.copy`` becomes loads and stores, before narrow elements are rewritten. Matrices are checked
+    before lanes have their parts of them.
+    """
+    body = module.regions[0].blocks[0]
+    for copy in _operations(body, "memref.copy"):
         expand_copy(copy, plain_too=True)
+    matrices = [op for op in _operations(body) if op.name in MATRIX_ACCESSES and checks.bounds]
+    for op in matrices:
+        emit = Emitter(op)
+        _check_extents(emit, matrix_extents(op, emit), checks.site(op))
+    if matrices:
+        check_calls.declare(body)
 
 
 def keep_barriers_apart(module: ir.Operation, checks: Checks) -> None:
@@ -146,9 +158,12 @@ def _after(op: ir.Operation) -> Emitter:
 
 
 def _check_view(view: View, checks: Checks) -> None:
-    """A view that leaves its source cannot be made safe: its sizes are what accesses are checked by."""
     emit = _after(view.op)
-    extents = view_extents(view, emit)
+    _check_extents(emit, view_extents(view, emit), checks.site(view.op))
+
+
+def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:
+    """A view that leaves its source cannot be made safe: its sizes are what accesses are checked by."""
     inside = both(emit, [within(emit, extent) for extent in extents])
     if inside is None:
         return
@@ -157,7 +172,7 @@ def _check_view(view: View, checks: Checks) -> None:
     outside = emit.binary("arith.xori", inside, yes)
     branch = emit.op("scf.if", [outside], [], regions=2)
     block = branch.regions[0].blocks.append()
-    _report(emit.inside(block), extents, checks.site(view.op), check_calls.VIEW)
+    _report(emit.inside(block), extents, site, check_calls.VIEW)
     emit.inside(block).op("scf.yield", [], [])
 
 

@@ -25,7 +25,7 @@ def callee(function: str) -> dict[str, ir.Attribute]:
 
 
 def declare(body: ir.Block) -> None:
-    """Declare all of them in the block of a gpu.module."""
+    """Declare all of them in the block of a gpu.module, where they are not yet."""
     i32, index = ir.IntegerType.get_signless(32), ir.IndexType.get()
     extent = [i32, i32, index, index, index, index]
     kinds = {
@@ -37,7 +37,10 @@ def declare(body: ir.Block) -> None:
         BARRIER: ([i32], []),
         DYNAMIC_BYTES: ([], [index]),
     }
+    known = {op.attributes["sym_name"].value for op in body.operations if "sym_name" in op.attributes}
     for name, (inputs, results) in kinds.items():
+        if name in known:
+            continue
         ir.Operation.create(
             "func.func",
             regions=1,

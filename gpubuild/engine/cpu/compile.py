@@ -130,7 +130,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
                 kind=Kind.CPU, subgroup_size=layout.SUBGROUP, fast_math=params.fast_math, name=target
             )
             if checks.wanted:
-                check.expand_copies(_only_module(module, params))
+                check.prepare(_only_module(module, params), checks)
             expand_matrices(module.operation, lanes=layout.SUBGROUP, target=target, source=source)
             rewrite.prepare(module, machine, source=source)
             hoist_allocations(module.operation)

@@ -93,11 +93,11 @@ class FunctionState:
 
 
 def _file_position(op: ir.Operation) -> str:
-    """``file:line`` when the text carries the user's locations (debug), else nothing."""
+    """``file:line:column`` when the text carries the user's locations (debug), else nothing."""
     location, _ = locate(op.location, SourceText())
     if location is None or location.file == "<input>":
         return ""
-    return f"{location.file}:{location.line}"
+    return f"{location.file}:{location.line}:{location.column}"
 
 
 _VENDOR_DIALECTS = frozenset({"nvgpu", "nvvm"})

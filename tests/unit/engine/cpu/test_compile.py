@@ -77,7 +77,7 @@ def test_debug_keeps_lines_and_names_places(tmp_path):
     plain = compile_module(VECADD, tmp_path / "p")
     assert b".debug_line" not in (plain / "object").read_bytes()
     info = json.loads((compile_module(BARRIER, tmp_path / "b", debug=True) / "info").read_text())
-    assert info["kernels"][0]["tier_reason"] == "gpu.barrier at user.mlir:3"
+    assert info["kernels"][0]["tier_reason"] == "gpu.barrier at user.mlir:3:5"
     info = json.loads((compile_module(BARRIER, tmp_path / "q") / "info").read_text())
     assert info["kernels"][0]["tier_reason"] == "gpu.barrier"
 
