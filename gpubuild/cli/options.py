@@ -100,8 +100,12 @@ def add_command(
     *,
     epilog: str = "",
     handler: str | None = None,
+    verbose: str = "also show steps that had nothing to do",
 ) -> Parser:
-    """A command of its own; ``handler`` is where it is carried out: ``module:function``, imported then."""
+    """A command of its own; ``handler`` is where it is carried out: ``module:function``, imported then.
+
+    ``verbose`` is what ``-v`` does.
+    """
     parser = commands.add_parser(
         name,
         help=text,
@@ -111,7 +115,7 @@ def add_command(
         allow_abbrev=False,
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    parser.add_argument("-v", "--verbose", action="store_true", help="also show steps that had nothing to do")
+    parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
     if handler is None:
         handler = f"gpubuild.cli.{name}:execute"
     if handler:

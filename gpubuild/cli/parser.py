@@ -238,7 +238,12 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
-    parser = add_command(commands, "doctor", "show which tools are used, from where, and what is missing")
+    parser = add_command(
+        commands,
+        "doctor",
+        "show which tools are used, from where, and what is missing",
+        verbose="also show the path and the fingerprint of every tool",
+    )
     parser.add_argument(
         "-f", "--file", type=path, metavar="FILE",
         help="the project whose targets are looked at (default: targets.yaml, if there is one)",
