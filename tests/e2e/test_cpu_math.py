@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 
+from gpubuild.engine.cpu import vector_math
+
 C_LIBRARY = 2.0  # what is left to the C library (glibc's log10: 1.6)
 # Bounds in units in the last place, with fused multiply-add and without; docs/cpu.md says the same.
 BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
@@ -26,13 +28,14 @@ BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
         "expm1", "log10", "log1p", "sinh", "cosh", "sin", "cos", "tan", "erfc", "atan", "asin", "acos",
         "asinh", "acosh", "atanh", "cbrt",
     )], (0.51, 0.51)),
-    **dict.fromkeys([(name, "f64") for name in ("exp", "exp2", "sin", "cos")], (0.8, C_LIBRARY)),
+    **dict.fromkeys([(name, "f64") for name in ("exp", "exp2")], (0.8, C_LIBRARY)),
+    **dict.fromkeys([(name, "f64") for name in ("sin", "cos")], (0.8, 0.8)),
     **dict.fromkeys([(name, "f64") for name in ("log", "log2", "log10")], (0.7, C_LIBRARY)),
     **dict.fromkeys([(name, "f64") for name in ("sinh", "cosh")], (0.7, 1.3)),
     ("tanh", "f64"): (0.7, 1.9),
     ("expm1", "f64"): (1.1, 1.1),
     ("log1p", "f64"): (0.7, 0.7),
-    ("tan", "f64"): (2.1, C_LIBRARY),
+    ("tan", "f64"): (2.1, 2.1),
     ("erf", "f64"): (1.2, 1.4),
     ("erfc", "f64"): (4.0, 4.0),
     ("atan", "f64"): (0.7, 0.7),
@@ -46,7 +49,7 @@ PAIRS: dict[tuple[str, str], tuple[float, float]] = {
     ("atan2", "f32"): (0.51, 0.51),
     ("atan2", "f64"): (0.8, 0.8),
 }
-FAR = 2.0**26  # the C library takes sines and cosines of f64 from there on
+FAR = (2.0**26, 2.0**20)  # the C library takes sines and cosines of f64 from there on
 NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
          "atanh": "arctanh", "powf": "power", "atan2": "arctan2"}  # fmt: skip
 TYPES = {"f32": np.float32, "f64": np.float64}
@@ -94,7 +97,38 @@ def pair_kernel(name: str, kind: str) -> str:
   }}"""
 
 
-TEXT = "".join([*(kernel(*key) for key in BOUNDS), *(pair_kernel(*key) for key in PAIRS)])
+def sincos_kernel(kind: str) -> str:
+    """The sine goes where the argument was, the cosine behind it."""
+    return f"""
+  gpu.func @sincos_{kind}(%a: memref<2x?x{kind}>) kernel {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %i = gpu.global_id x
+    %x = memref.load %a[%c0, %i] : memref<2x?x{kind}>
+    %s, %c = math.sincos %x : {kind}
+    memref.store %s, %a[%c0, %i] : memref<2x?x{kind}>
+    memref.store %c, %a[%c1, %i] : memref<2x?x{kind}>
+    gpu.return
+  }}"""
+
+
+def whole_power_kernel(kind: str) -> str:
+    """To the power of the work-item's number less 100."""
+    return f"""
+  gpu.func @fpowi_{kind}(%a: memref<?x{kind}>) kernel {{
+    %c100 = arith.constant 100 : i32
+    %i = gpu.global_id x
+    %j = arith.index_cast %i : index to i32
+    %n = arith.subi %j, %c100 : i32
+    %x = memref.load %a[%i] : memref<?x{kind}>
+    %y = math.fpowi %x, %n : {kind}, i32
+    memref.store %y, %a[%i] : memref<?x{kind}>
+    gpu.return
+  }}"""
+
+
+OTHERS = "".join([*map(sincos_kernel, TYPES), *map(whole_power_kernel, TYPES)])
+TEXT = OTHERS + "".join([*(kernel(*key) for key in BOUNDS), *(pair_kernel(*key) for key in PAIRS)])
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +169,31 @@ def error_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     command = [compiler, "-O1", "-fno-builtin", "-shared", "-fPIC", "erf.c", "-o", "liberf.so", "-lm"]
     subprocess.run(command, cwd=folder, check=True)
     return ctypes.CDLL(str(folder / "liberf.so"))
+
+
+def table() -> list[str]:
+    """The rows of docs/cpu.md."""
+    rows: dict[tuple[str, tuple[float, float]], list[str]] = {}
+    for (name, kind), bounds in (BOUNDS | PAIRS).items():
+        rows.setdefault((kind, bounds), []).append({"powf": "pow"}.get(name, name))
+    return [
+        f"| {', '.join(f'`{n}`' for n in sorted(names))} of {kind} | "
+        + " | ".join("the C library's" if b == C_LIBRARY else f"{b}" for b in bounds)
+        + " |"
+        for (kind, bounds), names in sorted(rows.items())
+    ]
+
+
+def test_the_documentation_says_so() -> None:
+    page = Path(__file__).parents[2] / "docs" / "cpu.md"
+    assert "\n".join(table()) in page.read_text()
+
+
+def test_bounds_are_of_our_own_code() -> None:
+    for (name, kind), bounds in (BOUNDS | PAIRS).items():
+        plain = {"powf": "pow"}.get(name, name) + ("f" if kind == "f32" else "")
+        for fused, bound in zip((True, False), bounds, strict=True):
+            assert vector_math.has_own(plain, fused=fused) == (bound != C_LIBRARY), (plain, fused)
 
 
 def run(module: Module, kernel: str, values: np.ndarray) -> np.ndarray:
@@ -195,7 +254,7 @@ def test_errors(modules, error_functions, name: str, kind: str) -> None:
             error = errors(result, exact)
             limit = np.full(len(values), BOUNDS[name, kind][CHIPS[chip]])
             if name in ("sin", "cos", "tan") and kind == "f64":
-                limit[np.abs(values) > FAR] = C_LIBRARY
+                limit[np.abs(values) > FAR[CHIPS[chip]]] = C_LIBRARY
             worst = (error / limit).argmax()
             assert error[worst] <= limit[worst], (chip, values[worst], result[worst], exact[worst])
 
@@ -233,6 +292,26 @@ def test_special_pairs(modules, name: str, kind: str) -> None:
         np.testing.assert_allclose(result, expected, rtol=2 * np.finfo(TYPES[kind]).eps, err_msg=chip)
         known = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(result[known]), np.signbit(expected[known]))
+
+
+def test_sincos_is_sine_and_cosine(modules) -> None:
+    for chip, module in modules.items():
+        for kind, dtype in TYPES.items():
+            values = arguments(kind)[:25_600]
+            both = np.stack([values, values]).astype(dtype)
+            module.launch(f"sincos_{kind}", 100, 256, both)
+            for name, result in zip(("sin", "cos"), both, strict=True):
+                np.testing.assert_array_equal(result, run(module, f"{name}_{kind}", values), err_msg=chip)
+
+
+def test_whole_powers(modules) -> None:
+    powers = np.arange(256) - 100
+    for kind, dtype in TYPES.items():
+        values = (np.linspace(0.4, 2.5, 256) * np.where(np.arange(256) % 3, 1, -1)).astype(dtype)
+        exact = values.astype(WIDE[kind]) ** powers.astype(WIDE[kind])
+        for chip, module in modules.items():
+            error = errors(run(module, f"fpowi_{kind}", values), exact)
+            assert error.max() <= (0.51 if kind == "f32" else 1.0), (chip, values[error.argmax()])
 
 
 def test_one_value_is_as_many(modules) -> None:

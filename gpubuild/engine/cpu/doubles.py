@@ -164,3 +164,4 @@ F64: dict[str, Maker] = {
     **{name: _logarithm(name) for name in ("log", "log2", "log10")},
     "log1p": _log1p,
 }
+NEED_FUSED = F64.keys() - {"log1p"}

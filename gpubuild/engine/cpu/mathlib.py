@@ -81,7 +81,7 @@ def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool =
             plain = name.removeprefix(PREFIX)
             own = plain.removeprefix("fast_")
             body = vector_math.define(own, name, fused=fused, declarations=declarations)
-            body = body or _define(plain, declarations, fast_math=fast_math)
+            body = body or _define(plain, declarations, fast_math=fast_math, fused=fused)
             if body:
                 definitions.append(body)
     text = "\n".join([*declarations, *definitions]) + "\n"
@@ -98,10 +98,10 @@ def _kept(text: str) -> str:
     return line if names else ""
 
 
-def _define(name: str, declarations: dict[str, None], *, fast_math: bool) -> str:
+def _define(name: str, declarations: dict[str, None], *, fast_math: bool, fused: bool) -> str:
     flags = "afn arcp contract nsz reassoc " if fast_math else ""
     if name.startswith("fast_") and name.removeprefix("fast_") in _FAST:
-        return _float_function(f"fast_{name.removeprefix('fast_')}", declarations, "afn ")
+        return _float_function(f"fast_{name.removeprefix('fast_')}", declarations, "afn ", fused=fused)
     if name in _TESTS:
         return _test(name, declarations)
     if name in _INTEGERS:
@@ -113,10 +113,10 @@ def _define(name: str, declarations: dict[str, None], *, fast_math: bool) -> str
         return _function(kind, name, operands, f"  %r = {call}\n  ret {kind} %r\n")
     if name in _COUNTS:
         return _count(name, declarations)
-    return _float_function(name, declarations, flags)
+    return _float_function(name, declarations, flags, fused=fused)
 
 
-def _float_function(name: str, declarations: dict[str, None], flags: str) -> str:
+def _float_function(name: str, declarations: dict[str, None], flags: str, *, fused: bool) -> str:
     plain = name.removeprefix("fast_")
     for base, kind, suffix in ((plain, "double", ""), (plain.removesuffix("f"), "float", "f")):
         if suffix and base == plain:
@@ -138,7 +138,7 @@ def _float_function(name: str, declarations: dict[str, None], flags: str) -> str
         if base == "powi":
             return _integer_power(name, kind, declarations, flags)
         if base == "sincos":
-            return _sincos(name, kind, "f32" if suffix else "f64", declarations, flags)
+            return _sincos(name, kind, "f32" if suffix else "f64", declarations, flags, fused=fused)
     return ""
 
 
@@ -165,11 +165,17 @@ def _integer_power(name: str, kind: str, declarations: dict[str, None], flags: s
     return _function(kind, name, f"{kind} %0, i32 %1", "\n".join(lines) + "\n")
 
 
-def _sincos(name: str, kind: str, mangled: str, declarations: dict[str, None], flags: str) -> str:
+def _sincos(
+    name: str, kind: str, mangled: str, declarations: dict[str, None], flags: str, *, fused: bool
+) -> str:
     lines = []
     for index, function in enumerate(("sin", "cos"), start=1):
-        declarations[f"declare {kind} @llvm.{function}.{mangled}({kind})"] = None
-        lines.append(f"  %{function} = call {flags}{kind} @llvm.{function}.{mangled}({kind} %0)")
+        plain = function + "f" * (kind == "float")
+        own = vector_math.define(plain, f"gpubuild.{plain}", fused=fused, declarations=declarations)
+        callee = f"gpubuild.{plain}" if own else f"llvm.{function}.{mangled}"
+        definition = own.replace("define", "define internal", 1).rstrip()
+        declarations[definition or f"declare {kind} @{callee}({kind})"] = None
+        lines.append(f"  %{function} = call {'' if own else flags}{kind} @{callee}({kind} %0)")
         lines.append(f"  store {kind} %{function}, ptr %{index}")
     return _function("void", name, f"{kind} %0, ptr %1, ptr %2", "\n".join([*lines, "  ret void"]) + "\n")
 

@@ -21,6 +21,7 @@ from math import factorial
 _ROUND_F32 = 12582912.0  # 1.5 * 2^23: adding it leaves a rounded integer in the low bits
 ROUND_F64 = 6755399441055744.0  # 1.5 * 2^52
 INFINITY = float("inf")
+_LONG = 7
 # Of 2 * atanh(s) = log((1 + s) / (1 - s)), divided by s, in s^2
 _LOG = (
     0.6666666666666206,
@@ -101,7 +102,11 @@ class Code:
         return self.value(f"call {kind} @{name}({kind} {a}, {kind} {b}, {kind} {c})")
 
     def polynomial(self, x: str, coefficients: tuple[float, ...], kind: str) -> str:
-        """Horner's scheme, the constant term first."""
+        """Horner's scheme, the constant term first; long ones as two that CPUs run side by side."""
+        if len(coefficients) >= _LONG:
+            square = self.f("fmul", x, x, kind)
+            odd = self.polynomial(square, coefficients[1::2], kind)
+            return self.fma(odd, x, self.polynomial(square, coefficients[::2], kind), kind)
         result = self.number(coefficients[-1], kind)
         for coefficient in reversed(coefficients[:-1]):
             result = self.fma(result, x, self.number(coefficient, kind), kind)

@@ -7,61 +7,9 @@ largest exponents need; ``powi`` is that with an integer made a float.
 from __future__ import annotations
 
 from gpubuild.engine.cpu.doubles import near_one
-from gpubuild.engine.cpu.hyperbolics import exp_f64
-from gpubuild.engine.cpu.polynomials import INFINITY, LN2, NAN, Code, Maker, exp64, log_near_one, rounded
+from gpubuild.engine.cpu.hyperbolics import exp_f64, log_f64
+from gpubuild.engine.cpu.polynomials import INFINITY, Code, Maker, exp64
 from gpubuild.engine.cpu.reals import Real, quick_sum
-
-_KIND = "double"
-
-
-def _power(code: Code) -> str:
-    x = code.value("fpext float %0 to double")
-    y = code.value("fpext float %1 to double")
-    code.declarations.add("declare double @llvm.fabs.f64(double)")
-    size = code.value(f"call double @llvm.fabs.f64(double {x})")
-    exponent = code.f("fmul", y, _logarithm(code, size), _KIND)
-    exponent = code.select("oeq", size, 1.0, code.number(0.0, _KIND), exponent, _KIND)
-    exponent = code.select("ogt", exponent, 120.0, code.number(120.0, _KIND), exponent, _KIND)
-    exponent = code.select("olt", exponent, -120.0, code.number(-120.0, _KIND), exponent, _KIND)
-    result = rounded(code, exp64(code, exponent))
-
-    whole, odd = _whole_and_odd(code, y)
-    minus = code.value(f"fneg float {result}")
-    below = code.value(f"icmp slt i32 {code.value('bitcast float %0 to i32')}, 0")
-    negated = code.value(f"and i1 {below}, {odd}")
-    result = code.value(f"select i1 {negated}, float {minus}, float {result}")
-    finite = code.value(f"fcmp one float %0, {code.number(-INFINITY, 'float')}")
-    less = code.value(f"fcmp olt float %0, {code.number(0.0, 'float')}")
-    broken = code.value(f"xor i1 {whole}, true")
-    invalid = code.value(f"and i1 {code.value(f'and i1 {less}, {finite}')}, {broken}")
-    either = code.value("fcmp uno float %0, %1")
-    invalid = code.value(f"or i1 {invalid}, {either}")
-    result = code.value(f"select i1 {invalid}, float {NAN}, float {result}")
-    one = code.number(1.0, "float")
-    result = code.select("oeq", "%0", 1.0, one, result, "float")
-    return code.select("oeq", "%1", 0.0, one, result, "float")
-
-
-def _logarithm(code: Code, size: str) -> str:
-    """Of a positive double that is no denormal, of zero, or of infinity; NaN gives anything."""
-    m, exponent = near_one(code, size)
-    log = log_near_one(code, code.f("fsub", m, code.number(1.0, _KIND), _KIND))
-    k = code.value(f"sitofp i32 {exponent} to double")
-    log = code.fma(k, code.number(LN2, _KIND), log, _KIND)
-    log = code.select("oeq", size, 0.0, code.number(-INFINITY, _KIND), log, _KIND)
-    return code.select("oeq", size, INFINITY, size, log, _KIND)
-
-
-def _whole_and_odd(code: Code, y: str) -> tuple[str, str]:
-    """Whether ``y`` is an integer, and an odd one; infinities and what is 2^24 or more are even."""
-    near = code.select("olt", y, 2.0**25, y, code.number(2.0**25, _KIND), _KIND)
-    near = code.select("ogt", near, -(2.0**25), near, code.number(-(2.0**25), _KIND), _KIND)
-    number = code.value(f"fptosi double {near} to i32")
-    back = code.value(f"sitofp i32 {number} to double")
-    whole = code.value(f"fcmp oeq double {back}, {near}")
-    bit = code.value(f"icmp ne i32 {code.value(f'and i32 {number}, 1')}, 0")
-    return whole, code.value(f"and i1 {whole}, {bit}")
-
 
 # 2 atanh(s) = 2 s + s^3 (2/3 + s^2 P(s^2)): P, for |s| up to 0.172
 _ATANH = (
@@ -103,29 +51,23 @@ def _logarithm_in_parts(x: Real) -> tuple[Real, Real]:
     return quick_sum(high, ((a + b) + c) + ((s_low + s_low) + v_low))
 
 
-def _power_f64(code: Code) -> str:
-    return _power_of(Real(code, "%0"), Real(code, "%1")).name
-
-
-def _integer_power_f64(code: Code) -> str:
-    return _power_of(Real(code, "%0"), Real(code, code.value("sitofp i32 %1 to double"))).name
-
-
-def _integer_power_f32(code: Code) -> str:
-    x, y = Real(code, "%0", "float").wide(), Real(code, code.value("sitofp i32 %1 to double"))
-    return _power_of(x, y).narrow().name
-
-
-def _power_of(x: Real, y: Real) -> Real:
+def _power(x: Real, y: Real, *, parts: bool) -> Real:
+    """x^y in f64; without ``parts`` to some 2^-35, for what is rounded to f32."""
     size = abs(x)
-    high, low = _logarithm_in_parts(size)
-    p, q = y.product(high)
-    q = y.fma(low, q)
+    if parts:
+        high, low = _logarithm_in_parts(size)
+        p, q = y.product(high)
+        q = y.fma(low, q)
+    else:
+        p = y * log_f64(size)
     p = size.is_("oeq", 0.0).pick(y * -INFINITY, size.is_("oeq", INFINITY).pick(y * INFINITY, p))
     one = size.is_("oeq", 1.0)
     p = one.pick(0.0, p)
-    bounded = abs(p).is_("olt", 800.0) & ~one
-    result = exp_f64(p.least(711.0).most(-746.0), bounded.pick(q, 0.0))
+    if parts:
+        bounded = abs(p).is_("olt", 800.0) & ~one
+        result = exp_f64(p.least(711.0).most(-746.0), bounded.pick(q, 0.0))
+    else:
+        result = Real(x.code, exp64(x.code, p.least(120.0).most(-120.0).name))
     whole = y.whole_part()
     half = y * 0.5
     integer = whole.is_("oeq", y)
@@ -136,5 +78,26 @@ def _power_of(x: Real, y: Real) -> Real:
     return (x.is_("oeq", 1.0) | y.is_("oeq", 0.0)).pick(1.0, result)
 
 
-F32: dict[str, Maker] = {"powf": _power, "powif": _integer_power_f32}
-F64: dict[str, Maker] = {"pow": _power_f64, "powi": _integer_power_f64}
+def _make_f64(code: Code) -> str:
+    return _power(Real(code, "%0"), Real(code, "%1"), parts=True).name
+
+
+def _make_f32(code: Code) -> str:
+    x, y = (Real(code, name, "float").wide() for name in ("%0", "%1"))
+    return _power(x, y, parts=False).narrow().name
+
+
+def _make_integer_f64(code: Code) -> str:
+    return _power(Real(code, "%0"), _integer(code), parts=True).name
+
+
+def _make_integer_f32(code: Code) -> str:
+    return _power(Real(code, "%0", "float").wide(), _integer(code), parts=False).narrow().name
+
+
+def _integer(code: Code) -> Real:
+    return Real(code, code.value("sitofp i32 %1 to double"))
+
+
+F32: dict[str, Maker] = {"powf": _make_f32, "powif": _make_integer_f32}
+F64: dict[str, Maker] = {"pow": _make_f64, "powi": _make_integer_f64}

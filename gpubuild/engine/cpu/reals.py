@@ -16,7 +16,6 @@ _SHORT = {"float": "f32", "double": "f64"}
 _MANTISSA = {"float": 23, "double": 52}
 _BIAS = {"float": 127, "double": 1023}
 _ROUND = {"float": 12582912.0, "double": ROUND_F64}
-_LONG = 7
 _SPLIT = 134217729.0  # 2^27 + 1: parts of 26 bits each
 
 
@@ -123,12 +122,8 @@ class Real:
         return Real(self.code, name, self.kind)
 
     def poly(self, coefficients: Sequence[float]) -> Real:
-        """Horner's scheme, the constant term first; long ones as two that CPUs run side by side."""
-        if len(coefficients) < _LONG:
-            name = self.code.polynomial(self.name, tuple(coefficients), self.kind)
-            return Real(self.code, name, self.kind)
-        square = self * self
-        return square.poly(coefficients[1::2]).fma(self, square.poly(coefficients[::2]))
+        """A polynomial, the constant term first."""
+        return Real(self.code, self.code.polynomial(self.name, tuple(coefficients), self.kind), self.kind)
 
     def product(self, other: Real) -> tuple[Real, Real]:
         """(high, low): their exact product; ``double`` only."""

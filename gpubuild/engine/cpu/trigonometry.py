@@ -1,10 +1,9 @@
 """Trigonometry: sine, cosine and tangent as LLVM IR that vectorises.
 
-An argument of f32 is multiplied by 2/pi in three parts; far from zero by what counts of it there. f64, with
-fused multiply-add only: an argument becomes n * pi/2 + r with pi/2 in three parts, whose products with n
-are fused, so that the subtraction of the first one is exact; arguments beyond a bound, infinities and NaN
-go to the C library. Worst errors of the tests' values, in units in the last place: 0.51 for
-f32, which computes in f64, 0.8 for ``sin``, ``cos`` of f64, whose polynomials are fdlibm's.
+An argument of f32 is multiplied by 2/pi in three parts; far from zero by what counts of it there. f64: an
+argument becomes n * pi/2 + r with pi/2 in parts, whose products with n are fused or exact; arguments
+beyond a bound, infinities and NaN go to the C library. Polynomials of f64 are fdlibm's; f32 computes in
+f64. Bounds on errors are in docs/cpu.md.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from math import factorial, pi
 
 from gpubuild.engine.cpu.far_values import or_far
 from gpubuild.engine.cpu.polynomials import ROUND_F64, Code, Maker
-from gpubuild.engine.cpu.reals import Real
+from gpubuild.engine.cpu.reals import Real, quick_sum, two_sum
 
 _KIND = "double"
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
@@ -28,7 +27,15 @@ _TWO_OVER_PI = (
     (3.6715237200260162, 6.154438472738555e-09, 9.6110285918178e-18),
 )
 _FAR = ((2.0**102, 2.0**-79), (2.0**76, 2.0**-53), (2.0**50, 2.0**-27))
-_MOST_F64 = 2.0**26
+_MOST_FUSED, _MOST = 2.0**26, 2.0**20
+# Without fused operations: three parts of 33 bits, whose products with what is below 2^20 are exact, and
+# the rest.
+_HALF_PI_SHORT = (
+    1.5707963267341256,
+    6.077100506303966e-11,
+    2.0222662487111665e-21,
+    8.4784276603689e-32,
+)
 _SINE = (
     -1.66666666666666324348e-01,
     8.33333333332248946124e-03,
@@ -95,18 +102,34 @@ def _f32(name: str) -> Maker:
     return make
 
 
+def _reduced(code: Code, given: Real) -> tuple[str, str, str]:
+    """(x, y, n): ``given`` is n * pi/2 + x + y, without fused operations."""
+    whole, n = given.nearest_to_product(2 / pi)
+    first, second, third, rest = (whole * part for part in _HALF_PI_SHORT)  # all but the last one exact
+    a, a_low = two_sum(given - first, -second)
+    b, b_low = two_sum(a, -third)
+    x, y = quick_sum(b, (a_low + b_low) - rest)
+    return x.name, y.name, n
+
+
+def _reduced_fused(code: Code) -> tuple[str, str, str]:
+    whole, n = _quarters(code, "%0")
+    a = code.fma(whole, code.number(-_HALF_PI[0], _KIND), "%0", _KIND)  # exact
+    b = code.f("fmul", whole, code.number(_HALF_PI[1], _KIND), _KIND)
+    lost = code.fma(whole, code.number(-_HALF_PI[1], _KIND), b, _KIND)
+    # x + y = a - b + lost - whole * third part
+    x = code.f("fsub", a, b, _KIND)
+    back = code.f("fsub", x, a, _KIND)
+    y = code.f("fsub", a, code.f("fsub", x, back, _KIND), _KIND)
+    y = code.f("fsub", y, code.f("fadd", b, back, _KIND), _KIND)
+    y = code.f("fadd", y, code.fma(whole, code.number(-_HALF_PI[2], _KIND), lost, _KIND), _KIND)
+    return x, y, n
+
+
 def _f64(name: str) -> Maker:
     def make(code: Code) -> str:
-        whole, n = _quarters(code, "%0")
-        a = code.fma(whole, code.number(-_HALF_PI[0], _KIND), "%0", _KIND)  # exact
-        b = code.f("fmul", whole, code.number(_HALF_PI[1], _KIND), _KIND)
-        lost = code.fma(whole, code.number(-_HALF_PI[1], _KIND), b, _KIND)
-        # x + y = a - b + lost - whole * third part
-        x = code.f("fsub", a, b, _KIND)
-        back = code.f("fsub", x, a, _KIND)
-        y = code.f("fsub", a, code.f("fsub", x, back, _KIND), _KIND)
-        y = code.f("fsub", y, code.f("fadd", b, back, _KIND), _KIND)
-        y = code.f("fadd", y, code.fma(whole, code.number(-_HALF_PI[2], _KIND), lost, _KIND), _KIND)
+        given = Real(code, "%0")
+        x, y, n = _reduced_fused(code) if code.fused else _reduced(code, given)
         z = code.f("fmul", x, x, _KIND)
         sine, cosine = _sine(code, x, y, z), _cosine(code, x, y, z)
         if name == "tan":
@@ -115,7 +138,10 @@ def _f64(name: str) -> Maker:
             result = code.f("fdiv", _pick(code, odd, cosine, sine), _pick(code, odd, minus, cosine), _KIND)
         else:
             result = _turned(code, name, n, sine, cosine)
-        return or_far(name, Real(code, "%0"), _MOST_F64, Real(code, result)).name
+        near = Real(code, result)
+        if name != "cos":
+            near = given.is_("oeq", 0.0).pick(given, near)  # keeps the sign of zero
+        return or_far(name, given, _MOST_FUSED if code.fused else _MOST, near).name
 
     return make
 
@@ -128,8 +154,7 @@ def _sine(code: Code, x: str, y: str, z: str) -> str:
     inner = code.fma(minus_v, r, code.f("fmul", y, code.number(0.5, _KIND), _KIND), _KIND)
     inner = code.fma(z, inner, code.f("fsub", code.number(-0.0, _KIND), y, _KIND), _KIND)
     inner = code.fma(minus_v, code.number(_SINE[0], _KIND), inner, _KIND)
-    result = code.f("fsub", x, inner, _KIND)
-    return code.select("oeq", x, 0.0, x, result, _KIND)  # keeps the sign of zero
+    return code.f("fsub", x, inner, _KIND)
 
 
 def _cosine(code: Code, x: str, y: str, z: str) -> str:

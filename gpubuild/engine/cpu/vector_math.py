@@ -20,13 +20,8 @@ _F64: dict[str, Maker] = dict(doubles.F64)
 for _module in _MODULES:
     _F32 |= _module.F32
     _F64 |= _module.F64
-_NEED_FUSED = (
-    polynomials.NEED_FUSED
-    | powers.F32.keys()
-    | powers.F64.keys()
-    | doubles.F64.keys()
-    | trigonometry.F64.keys()
-) - {"log1p"}
+# Elsewhere the C library's, for one value at a time, are faster.
+_NEED_FUSED = polynomials.NEED_FUSED | powers.F32.keys() | powers.F64.keys() | doubles.NEED_FUSED
 
 
 def has_own(name: str, *, fused: bool) -> bool:
