@@ -15,6 +15,8 @@ from gpubuild.engine.offload import Image, pack
 
 RUNTIME = Path(gpubuild.runtime.__file__).parent
 FAKES = Path(__file__).parent / "fakes"
+# Python 3.12 and later warn about a fork beside threads, which is what some scripts are about.
+_PYTHON = (sys.executable, "-S", "-E", "-W", "ignore")
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread")
 
 # What every program begins with: the library as `rt`, its images loaded by `load(i)`.
@@ -107,7 +109,7 @@ class Runtime:
         if device:
             environment["GPUBUILD_DEVICE"] = device
         done = subprocess.run(
-            [sys.executable, "-S", "-E", "-c", PRELUDE + textwrap.dedent(script), self.library, *paths],
+            [*_PYTHON, "-c", PRELUDE + textwrap.dedent(script), self.library, *paths],
             env=environment,
             capture_output=True,
             check=False,

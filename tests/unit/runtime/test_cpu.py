@@ -16,8 +16,9 @@ BASE = "x86-64" if "x86" in platform.machine() else "generic"
 # axpy(i64 n, f32 a, ptr x): x[i] += a, and which(ptr out): writes NUMBER.
 IMAGE = r"""
 #include "cpu_image.h"
-static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
-    (void)shared; (void)dynamic;
+static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
+                 char *slots) {
+    (void)shared; (void)dynamic; (void)slots;
     int64_t n = *(int64_t *)l->params[0];
     float a = *(float *)l->params[1], *x = *(float **)l->params[2];
     for (uint64_t b = first; b < last; b++)
@@ -26,8 +27,9 @@ static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, cha
             if (i < n) x[i] += a;
         }
 }
-static void which(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic) {
-    (void)first; (void)last; (void)shared; (void)dynamic;
+static void which(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
+                 char *slots) {
+    (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;
     **(int64_t **)l->params[0] = NUMBER;
 }
 static const uint64_t axpy_bytes[] = {8, 4, 8}, which_bytes[] = {8};
@@ -51,7 +53,16 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
         source: Path = folder / f"image{number}.c"
         source.write_text(IMAGE)
         library = source.with_suffix(".so")
-        flags = ["-O2", "-fPIC", "-shared", "-nostdlib", f"-DNUMBER={number}", f"-I{RUNTIME}"]
+        flags = [
+            "-O2",
+            "-Wall",
+            "-Werror",
+            "-fPIC",
+            "-shared",
+            "-nostdlib",
+            f"-DNUMBER={number}",
+            f"-I{RUNTIME}",
+        ]
         subprocess.run(["cc", *flags, source, "-o", library], check=True)
         made.append(library.read_bytes())
     return made
