@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -285,7 +286,8 @@ class StepRunner:
         names = [b.name for b in record.result.blobs] if record else [o.name for o in step.outputs]
         for name in names:
             path = step.output_path(name)
-            path.unlink(missing_ok=True)
+            with suppress(IsADirectoryError):  # a folder in its place is the user's
+                path.unlink(missing_ok=True)
             self._state.files.forget(path)
 
     def _remember(self, prepared: Prepared, result: ActionResult, why: str, *, kept_in: str) -> None:
@@ -328,7 +330,8 @@ class StepRunner:
         for text, digest in result.discovered:
             found = self._state.files.digest(Path(text))
             if found != digest:
-                return f"header {self._shown(Path(text))} {'changed' if found else 'is gone'}"
+                what = "header" if step.kind is StepKind.PREPROCESS else "file"
+                return f"{what} {self._shown(Path(text))} {'changed' if found else 'is gone'}"
         return ""
 
     def _shown(self, path: Path) -> str:

@@ -73,6 +73,8 @@ class FileDigests:
             # Within one process a racy entry will do: workers verify the bytes they use.
             if known and known[0] == before and (name in self._fresh or is_settled(before, known[1])):
                 return Digest(known[2])
+            if not path.is_file():  # opening a pipe would wait for a writer
+                return None
             found = digest_file(path)
             if stat_of(name) != before:  # written while being read: believe nothing
                 self.forget(path)

@@ -7,8 +7,10 @@ import re
 from gpubuild.engine import clang_link, undefined
 from gpubuild.engine.driver import first_lines, run_driver
 from gpubuild.engine.io import StepIO
+from gpubuild.engine.link_reads import LinkReads
 from gpubuild.errors import StepError
 from gpubuild.model.params import LinkParams
+from gpubuild.toolchain.run import ToolRun
 
 _OUTPUT = "program"
 # GNU ld, LLVM's, and zig's own words.
@@ -41,10 +43,10 @@ def run(params: LinkParams, io: StepIO) -> None:
             "-o", _OUTPUT, *objects, *grouped, *_REPRODUCIBLE, *strip_flags(params),
             *params.flags, *(library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
         ]  # fmt: skip
-        if params.wrapper_triple:
-            made = clang_link.run_wrapper(params, io, driver, arguments)
-        else:
-            made = run_driver(io, driver, arguments)
+        reads = LinkReads(params, io)
+        made = _run(params, io, driver, [*arguments, *reads.flags])
+        if made.returncode and reads.is_refused(made.stderr.decode(errors="replace")):
+            made = _run(params, io, driver, arguments)
         if made.returncode < 0:
             made.check("linking")
         if made.returncode:
@@ -60,7 +62,14 @@ def run(params: LinkParams, io: StepIO) -> None:
             )
         if made.stderr.strip():
             io.warn("the linker says: " + first_lines(made.stderr))
+        reads.discover()
         io.write("executable", (io.scratch / _OUTPUT).read_bytes())
+
+
+def _run(params: LinkParams, io: StepIO, driver: str, arguments: list[str]) -> ToolRun:
+    if params.wrapper_triple:
+        return clang_link.run_wrapper(params, io, driver, arguments)
+    return run_driver(io, driver, arguments)
 
 
 def library_or_flag_hint(output: str) -> str:

@@ -6,6 +6,7 @@ import atexit
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,15 @@ class Session:
         if step.kind in _SCANNED:
             self._scanned[step.id] = self._builder.state.record(step.id)
         self._steps[step.id] = step
-        self._nodes[step.id] = node_of(self, step)
+        node = node_of(self, step)
+        record = self._builder.state.record(step.id)
+        if step.kind is StepKind.LINK and record is not None and record.result.discovered:
+            # Libraries that it was linked with. One that is gone would be a missing source to SCons.
+            read = [path for path, _ in record.result.discovered]
+            there = tuple(path for path in read if Path(path).exists())
+            gone = ", ".join(sorted(set(read) - set(there))).replace("$", "$$")
+            node = replace(node, headers=there, signature=f"{node.signature}; gone={gone}")
+        self._nodes[step.id] = node
 
     def _leave_sketch(self, plan: Plan) -> None:
         """Let the next SCons have its nodes without planning. Failing to is no failure."""

@@ -1,0 +1,96 @@
+"""Link reads: files that a linker reads beside its inputs: libraries, and what flags name.
+
+No key covers them, because only the linker knows where it finds ``-lfoo``. It lists them in a
+dependency file, as a preprocessor does headers; a result holds while they are as they were.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpubuild.engine.depfile import parse_depfile
+from gpubuild.engine.io import StepIO
+from gpubuild.errors import InputChangedError
+from gpubuild.model.digest import digest_file
+from gpubuild.model.params import LinkParams
+
+_LIST = "reads.d"
+# The C library's come with the compiler, whose identity covers them.
+_OF_COMPILER = frozenset({"c", "m", "dl", "pthread", "rt", "stdc++", "gcc", "gcc_s"})
+_START_FILE = re.compile(r"\w*crt\w*\.o")
+_SYSTEM_FILE = re.compile(
+    r"lib(gcc\w*|c|c_nonshared|m|m-[\d.]+|mvec|dl|pthread|rt|stdc\+\+|c\+\+)\.(a|so[\d.]*)"
+)
+_LOADER = re.compile(r"ld[\w-]*\.so[\d.]*")
+_SYSTEM_FOLDERS = ("/usr/local/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")
+
+
+class LinkReads:
+    """Finds out what one link reads. Make it before the linker starts; ``flags`` are for the linker."""
+
+    def __init__(self, params: LinkParams, io: StepIO) -> None:
+        self._params = params
+        self._io = io
+        reads_more = bool(params.flags) or any(name not in _OF_COMPILER for name in params.libraries)
+        self.flags = (f"-Wl,--dependency-file={_LIST}",) if reads_more else ()
+        if reads_more:
+            list_file = io.scratch / _LIST
+            list_file.write_bytes(b"")
+            self._began_ns = list_file.stat().st_ctime_ns
+
+    def is_refused(self, message: str) -> bool:
+        """Whether the linker knows no dependency files: gold, and GNU's before 2.35."""
+        return bool(self.flags) and "dependency-file" in message
+
+    def discover(self) -> None:
+        """Record what was read. Raises ``InputChangedError`` when a file changed meanwhile."""
+        if not self.flags:
+            return
+        for file in self._listed() or self._guessed():
+            try:
+                digest = digest_file(file)
+                changed = file.stat().st_ctime_ns > self._began_ns
+            except OSError:
+                changed = True
+            if changed:
+                raise InputChangedError(
+                    f"{file} changed while it was linked", hint="build again; nothing was stored"
+                )
+            self._io.discover(file, digest)
+
+    def _listed(self) -> list[Path]:
+        text = (self._io.scratch / _LIST).read_text(errors="surrogateescape")
+        files = [self._io.scratch / name for name in parse_depfile(text)] if text else []
+        system = {os.path.realpath(f.parent) for f in files if _START_FILE.fullmatch(f.name)}
+        if not system:
+            return []  # of another kind: `zig cc` has its compiler write one
+        return [file for file in files if not self._is_known(file, system)]
+
+    def _is_known(self, file: Path, system: set[str]) -> bool:
+        """Whether a file is the step's own, the compiler's, or was the driver's and is gone (``-flto``)."""
+        if file.is_relative_to(self._io.scratch) or not file.exists():
+            return True
+        in_system = os.path.realpath(file.parent) in system
+        name = file.name
+        return bool(_LOADER.fullmatch(name)) or (
+            in_system and bool(_START_FILE.fullmatch(name) or _SYSTEM_FILE.fullmatch(name))
+        )
+
+    def _guessed(self) -> Iterator[Path]:
+        """Where a linker that keeps no list finds files: what flags name, libraries in the usual folders."""
+        words = [word for flag in self._params.flags for word in re.split(r"[,=]", flag)]
+        folders = [Path(word.removeprefix("-L")) for word in words if word.startswith("-L/")]
+        folders += [folder for name in _SYSTEM_FOLDERS for folder in sorted(Path("/").glob(name[1:]))]
+        libraries = [*self._params.libraries, *(w.removeprefix("-l") for w in words if w.startswith("-l"))]
+        candidates = [Path(word) for word in words if word.startswith("/")]
+        candidates += [
+            folder / f"lib{name}.{suffix}"
+            for name in libraries
+            if name not in _OF_COMPILER
+            for folder in folders
+            for suffix in ("so", "a")
+        ]
+        yield from (file for file in dict.fromkeys(candidates) if file.is_file())

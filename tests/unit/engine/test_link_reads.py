@@ -1,0 +1,58 @@
+"""Files that a linker reads beside its inputs are part of the result; the C library's are the compiler's."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from unit.engine.steps import Tools, run_step, system_tools
+
+from gpubuild.model.digest import digest_file
+from gpubuild.model.params import LinkParams
+from gpubuild.model.step import StepKind
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """``main.o``, which needs what ``libvalue.a`` has, and a linker script."""
+    tools = system_tools()
+    (tmp_path / "main.c").write_text("int value(void);\nint main(void) { return value(); }\n")
+    (tmp_path / "value.c").write_text("int value(void) { return 0; }\n")
+    for name in ("main", "value"):
+        subprocess.run([*tools["cc"], "-c", f"{name}.c", "-o", f"{name}.o"], cwd=tmp_path, check=True)
+    subprocess.run([*tools["ar"], "rc", "libvalue.a", "value.o"], cwd=tmp_path, check=True)
+    (tmp_path / "versions.map").write_text("{ global: main; local: *; };\n")
+    return tmp_path
+
+
+def read_by_link(made: Path, params: LinkParams, tools: Tools | None = None) -> dict[str, str]:
+    main = made / "main.o"
+    ran = run_step(
+        made / "step", StepKind.LINK, params, {"object.0": main}, ("executable",), tools or system_tools()
+    )
+    return {path: str(digest) for path, digest in ran.result.result.discovered}
+
+
+def test_libraries_and_what_flags_name(made: Path) -> None:
+    params = LinkParams(
+        libraries=("value", "m"), flags=(f"-L{made}", f"-Wl,--version-script={made}/versions.map")
+    )
+    names = (made / "libvalue.a", made / "versions.map")
+    assert read_by_link(made, params) == {str(name): digest_file(name) for name in names}
+
+
+def test_the_c_library_is_the_compilers(made: Path) -> None:
+    assert read_by_link(made, LinkParams(libraries=("m",), flags=(f"{made}/value.o", "-pthread"))) == {
+        f"{made}/value.o": digest_file(made / "value.o")
+    }
+
+
+def test_a_linker_that_keeps_no_list(made: Path) -> None:
+    (made / "cc").write_text(
+        '#!/bin/sh\ncase "$*" in *dependency-file*) echo "unknown: --dependency-file" >&2; exit 1;; esac\n'
+        f'exec {shutil.which("cc")} "$@"\n'
+    )
+    (made / "cc").chmod(0o755)
+    params = LinkParams(libraries=("value",), flags=(f"-L{made}",))
+    read = read_by_link(made, params, {"cc": (str(made / "cc"),)})
+    assert read == {f"{made}/libvalue.a": digest_file(made / "libvalue.a")}
