@@ -20,6 +20,7 @@ from gpubuild.engine.cpu.calls import rewrite_call
 from gpubuild.engine.cpu.disjoint import Parameters
 from gpubuild.engine.cpu.registers import rewrite_register
 from gpubuild.engine.cpu.state import FunctionState, ModuleState, SharedVariable
+from gpubuild.engine.cpu.streaming import FUNCTION_ATTRIBUTES
 from gpubuild.engine.cpu.tiers import FunctionFacts, TierChoice, choose_tiers
 from gpubuild.engine.cpu.waiting import rewrite_waiting
 from gpubuild.engine.cpu.work import UNKNOWN, Work
@@ -28,7 +29,7 @@ from gpubuild.errors import StepError
 
 _SHARED_SPACE = 3
 _ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
-_PROBE_STACK = '[["probe-stack", "inline-asm"]]'
+_PROBE_STACK = ("probe-stack", "inline-asm")
 _DROPPED = ("nvvm.", "gpu.")  # attributes that mean something to GPUs only
 _DEVICE_FUNCTIONS = frozenset(
     {"vprintf", "__assertfail", layout.PLACE_ITEM, layout.DIVERGED, *check_calls.REWRITES}
@@ -85,6 +86,8 @@ def contextualize(
     functions = [op.operation for op in body if op.operation.name == "llvm.func" and _has_body(op.operation)]
     state.defined = {f.attributes["sym_name"].value for f in functions}
     workgroup_functions = {f.function for f in state.fissions.done.values()}
+    streaming = set(state.fissions.streaming)
+    streaming |= {f.function for name, f in state.fissions.done.items() if name in streaming}
     kernels = []
     for function in functions:
         name = function.attributes["sym_name"].value
@@ -92,8 +95,10 @@ def contextualize(
         if is_kernel and name not in workgroup_functions:
             kernels.append((name, _block_sizes(function)))
         _rewrite_function(function, name, state)
+        flags = list(FUNCTION_ATTRIBUTES if name in streaming else ())
         if probe_stack:
-            function.attributes["passthrough"] = ir.Attribute.parse(_PROBE_STACK)
+            flags.append(_PROBE_STACK)
+        function.attributes["passthrough"] = ir.ArrayAttr.get([_flag(*flag) for flag in flags])
     fissions = state.fissions
     tiers = choose_tiers(state.facts.values(), fissions.done, fissions.refused)
     _clean_up(module, state)
@@ -113,12 +118,18 @@ def contextualize(
                 required_block=required,
                 max_items=most,
                 workgroup=fissions.done[name].function if name in fissions.done else None,
-                streams=name in fissions.done and fissions.done[name].streams,
+                streams=name in streaming,
             )
             for name, (required, most) in kernels
         ),
         sites=tuple(state.sites),
     )
+
+
+def _flag(name: str, value: str = "") -> ir.Attribute:
+    """A function's attribute, as LLVM's ``passthrough`` has them."""
+    words = [ir.StringAttr.get(word) for word in (name, value)]
+    return ir.ArrayAttr.get(words) if value else words[0]
 
 
 def _place_shared(module: ir.Operation, state: ModuleState) -> None:

@@ -29,13 +29,15 @@ from gpubuild.engine.cpu.control_flow import ControlFlow, owner_of
 from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
 from gpubuild.engine.cpu.item_loops import Extents, ItemLoops
 from gpubuild.engine.cpu.lane_exchange import FROM_LANE
-from gpubuild.engine.cpu.lane_sums import LaneSums, only_memory, worth_repeating
+from gpubuild.engine.cpu.lane_sums import LaneSums, worth_repeating
 from gpubuild.engine.cpu.lanes import LaneLoops, Lanes
 from gpubuild.engine.cpu.masks import Mask, declare_report
 from gpubuild.engine.cpu.prepare import most_items, prepare
 from gpubuild.engine.cpu.recompute import Recompute
 from gpubuild.engine.cpu.reduction import Reduction
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots, load, store
+from gpubuild.engine.cpu.streaming import streams
+from gpubuild.engine.cpu.tree_rounds import shorten_trees
 from gpubuild.engine.cpu.uniformity import (
     BARRIERS,
     ITEM_IDS,
@@ -61,15 +63,18 @@ class FissionedKernel:
 
     function: str
     slots: tuple[str, ...]
-    streams: bool  # whether memory is all that its time depends on
 
 
 @dataclass(slots=True, kw_only=True)
 class Fissions:
-    """What became of the kernels that wait, by name; those that do not wait are in neither."""
+    """What became of the kernels that wait, by name; those that do not wait are in neither.
+
+    ``streaming`` are kernels of both kinds whose time depends on memory alone.
+    """
 
     done: dict[str, FissionedKernel] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    streaming: set[str] = field(default_factory=set)
 
 
 def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
@@ -82,7 +87,7 @@ def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
     kernels = [op for op in operations(body) if op.name == "gpu.func" and "gpu.kernel" in op.attributes]
     waiting = functions_that_wait(module)
     taken = {op.attributes["sym_name"].value for op in operations(body) if "sym_name" in op.attributes}
-    fissions = Fissions()
+    fissions = Fissions(streaming={k.attributes["sym_name"].value for k in kernels if streams(k)})
     for kernel in kernels:
         name = kernel.attributes["sym_name"].value
         try:
@@ -125,6 +130,7 @@ def _fission(
     slots: list[Slots] = []
     try:
         prepare(function, name, module, waiting, slots, may_ask=may_ask)
+        shorten_trees(function)
         work = _Fission(function, name, exchange=exchange, may_ask=may_ask)
         slots.append(work.slots)
         work.run()
@@ -136,9 +142,7 @@ def _fission(
             raise CannotFissionError("control flow that is nested too deeply") from why
         raise
     return FissionedKernel(
-        function=name,
-        slots=tuple(v.attributes["sym_name"].value for v in _variables(slots)),
-        streams=work.streams,
+        function=name, slots=tuple(v.attributes["sym_name"].value for v in _variables(slots))
     )
 
 
@@ -166,8 +170,6 @@ class _Fission:
         self.once: dict[ir.Value, ir.Value] = {}
         self.head = Emitter(self.body[0])
         self.slots = Slots(function, name, most_items(function), self.head)
-        self.only_memory = only_memory(inside, self.meets)
-        self.streams = False
         self.exchange = Exchange(self.entry, self.meets, self.uniformity)
         self.bounds = BoundsChecks(self.exchange, self.once, self.old)
         self.repeatable: set[ir.Operation] = set()  # of the stretch between barriers at hand
@@ -293,7 +295,6 @@ class _Fission:
                 self._body(last, loops, inside)
                 return self.value(op.operands[0], loops, loops.emit)
 
-            self.streams = self.only_memory
             sums = LaneSums(reduction=reduction, slots=self.slots, extents=self.extents, run=run)
             return sums.build(emit)
         slot = self.slots.make(op.operands[0].type)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpubuild.engine.cpu import disjoint, layout
 from gpubuild.engine.cpu.contextualize import KernelFacts
 from gpubuild.engine.cpu.disjoint import Parameters
+from gpubuild.engine.cpu.streaming import FUNCTION_ATTRIBUTES
 from gpubuild.engine.cpu.tiers import Tier
 
 _AXES = "xyz"
@@ -159,8 +160,7 @@ def _load(kind: str, offset: int, name: str, *, bounded: bool = False) -> str:
     )
 
 
-# Memory was read half as fast again by vectors of 32 bytes as by those of 64 (Zen 5, any alignment).
-_STREAMS = ' "prefer-vector-width"="256"'
+_STREAMS = "".join(f' "{name}"="{value}"' if value else f' "{name}"' for name, value in FUNCTION_ATTRIBUTES)
 _RUN_PARAMETERS = "ptr %launch, i64 %first, i64 %last, ptr %shared, ptr %dynamic, ptr %slots"
 
 

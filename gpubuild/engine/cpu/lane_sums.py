@@ -7,7 +7,7 @@ and no order of additions has to be given up for vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -22,6 +22,7 @@ from gpubuild.engine.cpu.item_loops import (
     if_op,
     set_operands,
 )
+from gpubuild.engine.cpu.pieces import load_pieces, total
 from gpubuild.engine.cpu.reduction import Reduction
 from gpubuild.engine.cpu.slots import Slots
 from gpubuild.engine.cpu.uniformity import nested, terminator
@@ -30,7 +31,6 @@ from gpubuild.engine.emit import Emitter
 
 _MOST = 64  # operations whose time is not much more than that of keeping what they give
 _ATOMICS = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
-_LOOPS = frozenset({"scf.for", "scf.while", "scf.parallel"})
 
 
 def worth_repeating(ops: Sequence[ir.Operation]) -> bool:
@@ -40,14 +40,6 @@ def worth_repeating(ops: Sequence[ir.Operation]) -> bool:
     """
     inside = [inner.name for op in ops for inner in nested(op)]
     return len(inside) <= _MOST and not _ATOMICS.intersection(inside) and not any(map(needs_item, ops))
-
-
-def only_memory(inside: Sequence[ir.Operation], meets: Collection[ir.Operation]) -> bool:
-    """Whether all that work-items do is to read and write memory: no mathematics, no loops of their own.
-
-    ``inside`` is a whole kernel, ``meets`` are the ops in it that they come to together.
-    """
-    return not any(op.name.startswith("math.") or (op.name in _LOOPS and op not in meets) for op in inside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +63,13 @@ class LaneSums:
         x = self.extents.block_dim[0]
         chunks = emit.binary("arith.andi", x, emit.constant(-LANES))
         lanes = self._chunks(chunks, emit)
-        both = if_op(emit, compare(emit, EQUAL, chunks, x), [lanes.type], 2)
+        both = if_op(emit, compare(emit, EQUAL, chunks, x), [piece.type for piece in lanes], 2)
         whole, less = (terminator(region.blocks[0]) for region in both.regions)
-        set_operands(whole, [lanes])
-        set_operands(less, [self._rest(lanes, chunks, Emitter(less))])
-        return self.reduction.halve(both.results[0], emit)
+        set_operands(whole, lanes)
+        set_operands(less, self._rest(lanes, chunks, Emitter(less)))
+        return total(list(both.results), self.reduction.combine, emit)
 
-    def _chunks(self, chunks: ir.Value, emit: Emitter) -> ir.Value:
+    def _chunks(self, chunks: ir.Value, emit: Emitter) -> list[ir.Value]:
         """The lanes after the first ``chunks`` work-items of each row, a multiple of 64."""
         zero = self.extents.zero
         slot = self._slot(emit, LANES)
@@ -87,9 +79,9 @@ class LaneSums:
         chunk = Emitter(end)
         lane, end = _loop(chunk, zero, chunk.constant(LANES), self.extents.one)
         self._add((Emitter(end).binary("arith.addi", at, lane), y, z), end, slot, lane)
-        return self._load(slot, emit, zero)
+        return load_pieces(slot, 0, LANES, emit)
 
-    def _rest(self, lanes: ir.Value, chunks: ir.Value, emit: Emitter) -> ir.Value:
+    def _rest(self, lanes: list[ir.Value], chunks: ir.Value, emit: Emitter) -> list[ir.Value]:
         """``lanes`` after the last work-items of each row, too, which are less than 64.
 
         A row goes on at the lane where the one before ended, so that all lanes get as much; where it
@@ -106,8 +98,8 @@ class LaneSums:
         ids = (inside.binary("arith.addi", chunks, column), y, z)
         self._add(ids, end, slot, inside.binary("arith.addi", first, column))
         for begin in (0, LANES):
-            more = self._load(slot, emit, emit.constant(begin))
-            lanes = self.reduction.combine(lanes, more, emit)
+            more = load_pieces(slot, begin, LANES, emit)
+            lanes = [self.reduction.combine(*pair, emit) for pair in zip(lanes, more, strict=True)]
         return lanes
 
     def _rows(self, emit: Emitter) -> tuple[ir.Value, ir.Value, ir.Operation]:
@@ -134,11 +126,6 @@ class LaneSums:
         value = emit.op("arith.constant", [], [kind], {"value": splat}).results[0]
         emit.op("vector.store", [value, slot, self.extents.zero], [])
         return slot
-
-    def _load(self, slot: ir.Value, emit: Emitter, start: ir.Value) -> ir.Value:
-        kind = ir.VectorType.get([LANES], self.reduction.kind)
-        value: ir.Value = emit.op("vector.load", [slot, start], [kind]).results[0]
-        return value
 
 
 def _loop(emit: Emitter, lower: ir.Value, upper: ir.Value, step: ir.Value) -> tuple[ir.Value, ir.Operation]:

@@ -1,4 +1,4 @@
-"""Reduction: what a ``gpu.all_reduce`` does with two values, and with vectors of them."""
+"""Reduction: what a ``gpu.all_reduce`` does with two values."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 
 from mlir import ir
 
-from gpubuild.engine.cpu.chunks import LANES
+from gpubuild.engine.cpu.pieces import VECTOR_ELEMENTS, bits_of
 from gpubuild.engine.cpu.slots import CannotFissionError
 from gpubuild.engine.cpu.uniformity import operations, terminator
 from gpubuild.engine.emit import Emitter
 
-_IN_VECTORS = frozenset({"f32", "f64", "i8", "i16", "i32", "i64", "index"})
-_FLOAT = {
+FLOAT = {
     "add": "arith.addf",
     "mul": "arith.mulf",
     "minnumf": "arith.minnumf",
@@ -20,7 +19,7 @@ _FLOAT = {
     "minimumf": "arith.minimumf",
     "maximumf": "arith.maximumf",
 }
-_INTEGER = {
+INTEGER = {
     "add": "arith.addi",
     "mul": "arith.muli",
     "minsi": "arith.minsi",
@@ -55,14 +54,14 @@ class Reduction:
     @property
     def in_vectors(self) -> bool:
         """Whether :meth:`combine` takes vectors, too."""
-        return self._word is not None and str(self.kind) in _IN_VECTORS
+        return self._word is not None and str(self.kind) in VECTOR_ELEMENTS
 
     def combine(self, low: ir.Value, high: ir.Value, emit: Emitter) -> ir.Value:
         """One value of two. Raises ``CannotFissionError`` for what MLIR has no operation for."""
         if self._word is None:
             return self._inline(low, high, emit)
         floats = not isinstance(self.kind, ir.IndexType | ir.IntegerType)
-        name = (_FLOAT if floats else _INTEGER).get(self._word)
+        name = (FLOAT if floats else INTEGER).get(self._word)
         if name is None:
             raise CannotFissionError(f"gpu.all_reduce {self._word} of {low.type}")
         return emit.binary(name, low, high)
@@ -71,30 +70,9 @@ class Reduction:
         """The value of type ``kind`` that changes no other one; only for what is :attr:`in_vectors`."""
         if isinstance(self.kind, ir.FloatType):
             return ir.FloatAttr.get(self.kind, _FLOAT_IDENTITY[self._word or ""])
-        bits = 64 if isinstance(self.kind, ir.IndexType) else self.kind.width
-        most = (1 << bits - 1) - 1
+        most = (1 << bits_of(self.kind) - 1) - 1
         whole = {"mul": 1, "minsi": most, "maxsi": -most - 1, "minui": -1, "and": -1}
         return ir.IntegerAttr.get(self.kind, whole.get(self._word or "", 0))
-
-    def halve(self, lanes: ir.Value, emit: Emitter) -> ir.Value:
-        """One value of a vector of 64: the upper half is added to the lower one, six times."""
-        half = LANES // 2
-        while half:
-            part = ir.VectorType.get([half], self.kind)
-            low, high = (
-                emit.op(
-                    "vector.shuffle",
-                    [lanes, lanes],
-                    [part],
-                    {"mask": ir.DenseI64ArrayAttr.get(range(first, first + half))},
-                ).results[0]
-                for first in (0, half)
-            )
-            lanes = self.combine(low, high, emit)
-            half //= 2
-        at = {"static_position": ir.DenseI64ArrayAttr.get([0])}
-        result: ir.Value = emit.op("vector.extract", [lanes], [self.kind], at).results[0]
-        return result
 
     def _inline(self, low: ir.Value, high: ir.Value, emit: Emitter) -> ir.Value:
         """The op's own region, which must not use values from outside it."""

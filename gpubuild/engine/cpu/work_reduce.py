@@ -6,6 +6,7 @@ from mlir import ir
 
 from gpubuild.engine.cpu.chunks import LANES
 from gpubuild.engine.cpu.item_loops import EQUAL, Extents, compare, for_loop, if_op, set_operands
+from gpubuild.engine.cpu.pieces import total
 from gpubuild.engine.cpu.reduction import Reduction
 from gpubuild.engine.cpu.uniformity import terminator
 from gpubuild.engine.emit import Emitter
@@ -59,7 +60,7 @@ def _in_registers(reduction: Reduction, slot: ir.Value, emit: Emitter, extents: 
     inside = Emitter(end)
     more = inside.op("vector.load", [slot, body.arguments[0]], [wide]).results[0]
     set_operands(end, [reduction.combine(body.arguments[1], more, inside)])
-    return reduction.halve(rows.results[0], emit)
+    return total([rows.results[0]], reduction.combine, emit)
 
 
 def _in_memory(reduction: Reduction, slot: ir.Value, emit: Emitter, extents: Extents) -> None:

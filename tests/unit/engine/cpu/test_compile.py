@@ -123,3 +123,48 @@ def test_passes_of_the_user_replace_ours(tmp_path):
     with pytest.raises(StepError) as caught:
         compile_module(VECADD, tmp_path, passes="builtin.module(canonicalize)")
     assert re.search("target cpu cannot lower .*gpu.func", caught.value.message)
+
+
+STREAMING = """gpu.module @k {
+  gpu.func @copy(%a: memref<?xf32>, %out: memref<?xf32>)
+      workgroup(%s : memref<256xf32, #gpu.address_space<workgroup>>) kernel {
+    %t = gpu.thread_id x
+    %g = gpu.global_id x
+    %v = memref.load %a[%g] : memref<?xf32>
+    memref.store %v, %s[%t] : memref<256xf32, #gpu.address_space<workgroup>>
+    gpu.barrier
+    %w = memref.load %s[%t] : memref<256xf32, #gpu.address_space<workgroup>>
+    memref.store %w, %out[%g] : memref<?xf32>
+    gpu.return
+  }
+  gpu.func @neighbours(%a: memref<?xf32>, %out: memref<?xf32>) kernel {
+    %c1 = arith.constant 1 : index
+    %g = gpu.global_id x
+    %h = arith.addi %g, %c1 : index
+    %v = memref.load %a[%g] : memref<?xf32>
+    %w = memref.load %a[%h] : memref<?xf32>
+    %s = arith.addf %v, %w : f32
+    memref.store %s, %out[%g] : memref<?xf32>
+    gpu.return
+  }
+  gpu.func @exponential(%a: memref<?xf32>) kernel {
+    %g = gpu.global_id x
+    %v = memref.load %a[%g] : memref<?xf32>
+    %w = math.exp %v : f32
+    memref.store %w, %a[%g] : memref<?xf32>
+    gpu.return
+  }
+}"""
+
+
+def test_kernels_that_stream(tmp_path):
+    """They use shorter vectors and call no memcpy; what finds data in caches or computes does not change."""
+    text = (compile_module(STREAMING, tmp_path, chip="x86-64-v4") / "llvm").read_text()
+    groups = dict(re.findall(r"^attributes #(\d+) = (.*)$", text, re.MULTILINE))
+    entries = re.findall(
+        r"^define [^\n]*@gpubuild\.run\.(\d)[^\n]* #(\d+) \{(.*?)^\}", text, re.MULTILINE | re.DOTALL
+    )
+    short = {kernel for kernel, group, _ in entries if '"prefer-vector-width"="256"' in groups[group]}
+    assert {kernel for kernel, _, _ in entries} == {"0", "1", "2"}
+    assert short == {"0"}
+    assert not any("memcpy" in body for _, _, body in entries)
