@@ -127,7 +127,20 @@ def whole_power_kernel(kind: str) -> str:
   }}"""
 
 
-OTHERS = "".join([*map(sincos_kernel, TYPES), *map(whole_power_kernel, TYPES)])
+FMA = """
+  gpu.func @fma(%a: memref<3x?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %i = gpu.global_id x
+    %x = memref.load %a[%c0, %i] : memref<3x?xf32>
+    %y = memref.load %a[%c1, %i] : memref<3x?xf32>
+    %z = memref.load %a[%c2, %i] : memref<3x?xf32>
+    %r = math.fma %x, %y, %z : f32
+    memref.store %r, %a[%c0, %i] : memref<3x?xf32>
+    gpu.return
+  }"""
+OTHERS = "".join([FMA, *map(sincos_kernel, TYPES), *map(whole_power_kernel, TYPES)])
 TEXT = OTHERS + "".join([*(kernel(*key) for key in BOUNDS), *(pair_kernel(*key) for key in PAIRS)])
 
 
@@ -302,6 +315,27 @@ def test_sincos_is_sine_and_cosine(modules) -> None:
             module.launch(f"sincos_{kind}", 100, 256, both)
             for name, result in zip(("sin", "cos"), both, strict=True):
                 np.testing.assert_array_equal(result, run(module, f"{name}_{kind}", values), err_msg=chip)
+
+
+def test_fma_is_rounded_once(modules) -> None:
+    """By code of ours as by the instruction, also where the sum cancels, or lies next to a tie."""
+    if len(modules) < len(CHIPS):
+        pytest.skip("this processor has no fused multiply-add to compare with")
+    rng = np.random.default_rng(5)
+    bits = rng.integers(0, 1 << 32, (3, 60_160), np.uint64).astype(np.uint32)
+    values = bits.view(np.float32).copy()
+    values[:, 20_000:40_000] = rng.uniform(-2, 2, (3, 20_000))
+    values[2, 30_000:40_000] = -values[0, 30_000:40_000] * values[1, 30_000:40_000]
+    values[:2, 40_000:60_000] = 1 + rng.integers(0, 1 << 12, (2, 20_000)) * 2.0**-12  # ties, but for
+    values[2, 40_000:60_000] = rng.choice([1, -1], 20_000) * 2.0 ** rng.integers(-80, -20, 20_000)  # this
+    values[:, 60_000:] = rng.choice(np.float32([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45]), (3, 160))
+    results = [run(module, "fma", values) for module in modules.values()]
+    np.testing.assert_array_equal(*results)
+    known = ~np.isnan(results[0])
+    np.testing.assert_array_equal(*(np.signbit(result[known]) for result in results))
+    with np.errstate(all="ignore"):
+        naive = (values[0].astype(float) * values[1] + values[2]).astype(np.float32)
+    assert (naive != results[0])[40_000:60_000].any()  # rounded twice
 
 
 def test_whole_powers(modules) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpubuild.engine.cpu import (
+    contractions,
     doubles,
     error_functions,
     hyperbolics,
@@ -15,7 +16,7 @@ from gpubuild.engine.cpu import (
 from gpubuild.engine.cpu.polynomials import Code, Maker
 
 _MODULES = (error_functions, hyperbolics, inverse_trigonometry, powers, roots, trigonometry)
-_F32: dict[str, Maker] = dict(polynomials.MAKERS)
+_F32: dict[str, Maker] = polynomials.MAKERS | contractions.UNFUSED
 _F64: dict[str, Maker] = dict(doubles.F64)
 for _module in _MODULES:
     _F32 |= _module.F32
@@ -26,6 +27,8 @@ _NEED_FUSED = polynomials.NEED_FUSED | powers.F32.keys() | powers.F64.keys() | d
 
 def has_own(name: str, *, fused: bool) -> bool:
     """Whether C's function ``name`` is code of ours; ``fused``: where there is fused multiply-add."""
+    if name in contractions.UNFUSED:
+        return not fused
     return (name in _F32 or name in _F64) and (fused or name not in _NEED_FUSED)
 
 
@@ -38,7 +41,8 @@ def define(name: str, symbol: str, *, fused: bool, declarations: dict[str, None]
     code = Code(fused)
     result = make(code)
     declarations.update(dict.fromkeys(sorted(code.declarations)))
-    second = {"pow": f", {kind} %1", "atan2": f", {kind} %1", "powi": ", i32 %1"}
-    parameters = f"{kind} %0{second.get(name.removesuffix('f'), '')}"
+    others = {"pow": [kind], "atan2": [kind], "powi": ["i32"], "fma": [kind, kind]}
+    kinds = [kind, *others.get(name.removesuffix("f"), [])]
+    parameters = ", ".join(f"{k} %{i}" for i, k in enumerate(kinds))
     body = "".join(code.lines)
     return f"define {kind} @{symbol}({parameters}) alwaysinline {{\n{body}  ret {kind} {result}\n}}\n"
