@@ -230,7 +230,9 @@ static void tell(const struct pending *entry) {
     const char *other = site_text(f, f->other.site);
     struct gb_check_place place = gb_check_place_of(site);
     struct gb_check_place other_place = gb_check_place_of(other);
-    if (gb_check_suppressed(gb_check_kind_names[f->kind], f->kernel->name, place.position, other_place.position)) {
+    /* A view that leaves its source ends the program, which must say why. */
+    if (!f->view && gb_check_suppressed(gb_check_kind_names[f->kind], f->kernel->name, place.position,
+                                        other_place.position)) {
         all.suppressed += entry->count;
         return;
     }

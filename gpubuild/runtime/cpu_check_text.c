@@ -151,6 +151,9 @@ void gb_check_read_suppressions(void) {
     for (unsigned number = 1; getline(&line, &room, stream) >= 0; number++) {
         read_rule(file, number, line);
     }
+    if (ferror(stream)) { /* a folder, which can be opened */
+        gb_fatal(NULL, "GPUBUILD_CHECK_SUPPRESSIONS=%s: the file cannot be read", file);
+    }
     free(line);
     fclose(stream);
 }

@@ -159,12 +159,22 @@ def test_malformed_suppressions(project: Path, tmp_path: Path, text: str) -> Non
     assert f"{rules}:2: not a suppression; a line is KIND PATTERN" in done.err
 
 
-def test_missing_suppressions(project: Path) -> None:
-    done = run(project, "cases", "store_at_end", GPUBUILD_CHECK_SUPPRESSIONS="/no/such/file")
+@pytest.mark.parametrize("path", ["/no/such/file", "/"])
+def test_missing_suppressions(project: Path, path: str) -> None:
+    done = run(project, "cases", "store_at_end", GPUBUILD_CHECK_SUPPRESSIONS=path)
     assert (done.code, done.err) == (
         1,
-        "gpubuild: GPUBUILD_CHECK_SUPPRESSIONS=/no/such/file: the file cannot be read\n",
+        f"gpubuild: GPUBUILD_CHECK_SUPPRESSIONS={path}: the file cannot be read\n",
     )
+
+
+def test_what_ends_the_program_is_not_suppressed(project: Path, tmp_path: Path) -> None:
+    """It would end with no problem told."""
+    (tmp_path / "rules").write_text("* *\n")
+    done = run(project, "cases", "subview", GPUBUILD_CHECK_SUPPRESSIONS=str(tmp_path / "rules"))
+    assert done.code == FOUND
+    assert "view out of bounds in kernel @subview" in done.err
+    assert "problems found: bounds: 1 (1 times)" in done.err
 
 
 def test_choice_between_checked_and_plain(project: Path) -> None:
