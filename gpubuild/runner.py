@@ -280,9 +280,11 @@ class StepRunner:
         )
 
     def remove_outputs(self, step: Step) -> None:
-        """Delete what an earlier build made of ``step``; the cache still has it if it was good."""
+        """Delete what an earlier build made of ``step``; the cache still has it if it was good.
+
+        What it was made of stays known: the next build can tell what is different since then.
+        """
         record = self._state.record(step.id)
-        self._state.forget(step.id)
         names = [b.name for b in record.result.blobs] if record else [o.name for o in step.outputs]
         for name in names:
             path = step.output_path(name)

@@ -269,6 +269,21 @@ def test_failure_stops_the_build_and_leaves_nothing_stale(world: World) -> None:
     assert "--chip gfx90a" in error.reproduce
 
 
+def test_after_a_failure_reasons_are_of_what_was_built_last(world: World) -> None:
+    world.build()
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    assert not world.build().ok
+    (world.root / "app.mlir").write_text("k two\n")
+    report = world.build()
+    reasons = {s.id: (s.status, s.reason) for s in report.steps}
+    assert report.ok
+    for step in ("app/compile/k/gfx90a", "app/bundle/k", "app/link"):
+        status, reason = reasons[step]
+        assert status is Status.RAN
+        assert reason not in ("", "first build")
+    assert reasons["app/compile/k/gfx90a"][1].startswith("gpu.module @k changed")
+
+
 def test_a_failure_hides_no_other_target_of_the_source(world: World) -> None:
     """Not even when nothing runs side by side; what is of other sources is not started."""
 
