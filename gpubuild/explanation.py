@@ -38,8 +38,10 @@ def explain_step(runner: StepRunner, state: BuildState, plan: Plan, step: Step) 
 
 def _explain_alone(runner: StepRunner, state: BuildState, step: Step) -> Explanation:
     record = state.record(step.id)
-    if record is None and any(i.producer and not i.path.exists() for i in step.inputs):
-        return Explanation(step=step.id, status=Status.WOULD_RUN, state="first build", why="", rows=())
+    if any(i.producer and not i.path.exists() for i in step.inputs):
+        words = "what it needs is to be made first" if record else "first build"
+        why = record.why if record else ""
+        return Explanation(step=step.id, status=Status.WOULD_RUN, state=words, why=why, rows=())
     prepared = runner.prepare(step)
     report = runner.would_run(prepared)
     versions = {**prepared.versions}

@@ -68,6 +68,8 @@ def render(found: Explanation, *, color: bool, all_rows: bool) -> str:
     listed = [row for row in found.rows if row.changed or all_rows]
     if not listed:
         listed = list(found.rows)
+    if not listed:  # what it depends on is to be made first
+        return "\n".join(lines)
     cells = [("", "last time", "now"), *((row.name, row.before, row.now) for row in listed)]
     widths = [max(len(row[column]) for row in cells) for column in range(2)]
     changed = {row.name for row in found.rows if row.changed}

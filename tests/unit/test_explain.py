@@ -203,3 +203,16 @@ def test_options_are_shown_as_they_are_written() -> None:
     assert parts["option kind"] == "'cpu'"
     assert parts["option sanitize"] == "('bounds', 'race')"
     assert parts["option opt_level"] == "3"
+
+
+def test_after_a_failure_what_comes_after_it_can_be_asked_about(world: World) -> None:
+    world.build()
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    assert not world.build().ok
+    found = explanation(world, "app/link")
+    assert found.status is Status.WOULD_RUN
+    assert found.state.startswith("app/compile/k/gfx90a comes first")
+    assert "last time" not in render(found, color=False, all_rows=True)  # an empty table
+    assert explanation(world, "app/compile/k/gfx90a").state.startswith(
+        "would be looked at again: gpu.module @k"
+    )
