@@ -16,10 +16,11 @@ from typing import Any
 
 from gpubuild import receipt
 from gpubuild.graph.plan import Plan
+from gpubuild.headers import surroundings
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import Step
+from gpubuild.model.step import Step, StepKind
 from gpubuild.state import BuildState
 from gpubuild.toolchain.find import Toolchain
 
@@ -143,9 +144,12 @@ class Witness:
             return None
         path, known = self._config
         files[path] = known
-        absent: set[str] = set()
+        around = _around(plan, state, project.root)
+        if around is None:
+            return None
+        there, absent = around
         used, looked_for = toolchain.evidence()
-        for seen in {*used, *looked_for, *_named_files(project)}:
+        for seen in {*used, *looked_for, *_named_files(project), *there}:
             name = str(seen)
             if name in files:
                 continue
@@ -197,6 +201,24 @@ class Witness:
                     return None
                 files[str(path)] = known
         return files
+
+
+def _around(plan: Plan, state: BuildState, root: Path) -> tuple[set[str], set[str]] | None:
+    """Paths that change what preprocessors read by going or by coming; ``None`` if they have done so."""
+    there: set[str] = set()
+    absent: set[str] = set()
+    for step in plan.steps.values():
+        if step.kind is not StepKind.PREPROCESS:
+            continue
+        record = state.record(step.id)
+        if record is None:
+            return None
+        found = surroundings(record.result.discovered, step.inputs[0].path, root)
+        if not record.around or found.digest(root) != record.around:
+            return None
+        there |= found.present
+        absent |= found.absent
+    return there, absent
 
 
 def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:

@@ -21,7 +21,7 @@ from gpubuild.errors import GpubuildError, StepError, UsageError
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
-from gpubuild.headers import from_store, to_store
+from gpubuild.headers import around, from_store, to_store
 from gpubuild.missing import missing_input
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
@@ -139,7 +139,7 @@ class StepRunner:
         record = self._state.record(step.id)
         stale = ""
         if record is not None and record.key == key:
-            stale = self._stale_output(step, record.result)
+            stale = self._stale_output(step, record)
             if not stale:
                 self._keep(prepared, record)
                 return self._report(prepared, Status.UP_TO_DATE, record.result)
@@ -177,7 +177,7 @@ class StepRunner:
         record = self._state.record(step.id)
         if prepared.key in self._made:
             return None
-        if record is not None and record.key == prepared.key and not self._stale_output(step, record.result):
+        if record is not None and record.key == prepared.key and not self._stale_output(step, record):
             return None
         return prepared.key
 
@@ -186,7 +186,7 @@ class StepRunner:
         step = prepared.step
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
-            stale = self._stale_output(step, record.result)
+            stale = self._stale_output(step, record)
             if not stale:
                 return self._report(prepared, Status.UP_TO_DATE, record.result)
             return self._report(prepared, Status.WOULD_RUN, record.result, stale)
@@ -219,7 +219,7 @@ class StepRunner:
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
             missing = "its IR was asked for" if self._dumps(step) else "it is not in the cache"
-            why = self._stale_output(step, record.result) or missing
+            why = self._stale_output(step, record) or missing
         if prepared.key in self._spoiled:
             why += "; its entry in the cache was corrupt: set aside"
         if step.dynamic_dir is not None:
@@ -315,11 +315,13 @@ class StepRunner:
             before=before,
             kept_in=kept_in,
             origin=origin,
+            around=around(step, result, self._root),
         )
         self._state.remember(step.id, record)
 
-    def _stale_output(self, step: Step, result: ActionResult) -> str:
-        """Why the outputs on disk are not ``result``, or an empty string."""
+    def _stale_output(self, step: Step, record: StepRecord) -> str:
+        """Why the outputs on disk are not those of ``record``, or an empty string."""
+        result = record.result
         for blob in result.blobs:
             path = step.output_path(blob.name)
             digest = self._state.files.digest(path)
@@ -334,6 +336,8 @@ class StepRunner:
             if found != digest:
                 what = "header" if step.kind is StepKind.PREPROCESS else "file"
                 return f"{what} {self._shown(Path(text))} {'changed' if found else 'is gone'}"
+        if step.kind is StepKind.PREPROCESS and record.around != (around(step, result, self._root) or "?"):
+            return "headers may be found elsewhere now"
         return ""
 
     def _shown(self, path: Path) -> str:

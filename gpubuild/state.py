@@ -48,6 +48,7 @@ class StepRecord:
     before: Mapping[str, str] = field(default_factory=dict)
     kept_in: str = ""  # the place of the cache that has the result (Store.place)
     origin: Origin | None = None  # of a program's own steps
+    around: str = ""  # of a preprocessor run: ``Surroundings.digest``, empty when not known
 
 
 class FileDigests:
@@ -239,6 +240,7 @@ def _record_to_json(record: StepRecord, root: Path) -> dict[str, Any]:
         "before": dict(record.before),
         "kept_in": record.kept_in,
         "origin": _origin_to_json(record.origin, root) if record.origin else None,
+        "around": record.around,
     }
 
 
@@ -269,6 +271,7 @@ def _record_from_json(data: Mapping[str, Any], root: Path) -> StepRecord:
         before={str(k): str(v) for k, v in data["before"].items()},
         kept_in=str(data.get("kept_in", "")),
         origin=_origin_from_json(data["origin"], root) if data.get("origin") else None,
+        around=str(data.get("around", "")),
     )
 
 

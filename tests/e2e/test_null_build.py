@@ -170,6 +170,13 @@ def test_explain_names_the_header(project: Path) -> None:
     assert "hello/link, other/link" in text.err
 
 
+def test_a_header_that_may_stand_before_the_systems_is_noticed(project: Path) -> None:
+    (project / "stdio.h").write_text("int puts(const char *);\n")
+    steps = {s["id"]: s for s in gpubuild("build", "--json", cwd=project).document["steps"]}
+    assert steps["preprocess/main.c"]["reason"] == "headers may be found elsewhere now"
+    assert steps["cc/main.c"]["status"] == "up-to-date"  # the source asks for <stdio.h>
+
+
 def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:
     generator = ROOT / "bench/generate.py"
     if not generator.exists():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.headers import from_store, to_store
+from gpubuild.headers import from_store, surroundings, to_store
 from gpubuild.model.digest import Digest, digest_file
 from gpubuild.model.step import ActionResult
 
@@ -73,3 +73,36 @@ def test_what_depends_on_more_than_files_is_not_stored(project: Path, file: str,
     with (project / "src" / file).open("a") as stream:
         stream.write(f"{word}\n")
     assert to_store(result(project), project / "src/main.c", project) is None
+
+
+def around(root: Path) -> str:
+    return surroundings(result(root).discovered, root / "src/main.c", root).digest(root)
+
+
+@pytest.mark.parametrize("name", ["src/out.h", "src/sys/out.h"])
+def test_a_header_that_comes_to_stand_before_another_is_noticed(project: Path, name: str) -> None:
+    (project / "src/sys").mkdir()
+    before = around(project)
+    (project / "src/unrelated.h").touch()
+    (project / "src/sys/own.h").touch()
+    assert before == around(project) != ""
+    absent = surroundings(result(project).discovered, project / "src/main.c", project).absent
+    assert str(project / name) in absent
+    (project / name).touch()
+    assert around(project) != before
+
+
+@pytest.mark.parametrize("name", ["src/asked.h", "../include/sys/asked.h", "../include/asked.h"])
+def test_what_has_include_asks_for_is_noticed(project: Path, name: str) -> None:
+    (project / "src/main.c").write_text("#if defined(__has_include) && __has_include( <asked.h>)\n#endif\n")
+    before = around(project)
+    (project / name).touch()
+    assert around(project) != before != ""
+    assert str((project / name).resolve()) in (
+        surroundings(result(project).discovered, project / "src/main.c", project).present
+    )
+
+
+def test_what_only_the_preprocessor_knows(project: Path) -> None:
+    (project / "src/main.c").write_text("#if __has_include(NAME)\n#endif\n")
+    assert around(project) == ""
