@@ -95,8 +95,9 @@ def _logarithm(base: str) -> Maker:
     return make
 
 
-def _log1p(code: Code) -> str:
-    x = Real(code, "%0")
+def log1p_f64(x: Real) -> Real:
+    """log(1 + x), special values included."""
+    code = x.code
     u, missed = two_sum(x.constant(1.0), x)
     name, exponent = near_one(code, u.name)
     near = Truth(code, code.value(f"icmp eq i32 {exponent}, 0"))  # there x itself loses nothing
@@ -113,7 +114,11 @@ def _log1p(code: Code) -> str:
     result = total + (k.fma(_BASES["log"][3], low + missed) + rest)
     result = (abs(x).is_("olt", 2.0**-54) | x.is_("oeq", INFINITY)).pick(x, result)
     result = x.is_("oeq", -1.0).pick(-INFINITY, result)
-    return x.is_("uge", -1.0).pick(x.is_("uno", 0.0).pick(x, result), float("nan")).name
+    return x.is_("uge", -1.0).pick(x.is_("uno", 0.0).pick(x, result), float("nan"))
+
+
+def _log1p(code: Code) -> str:
+    return log1p_f64(Real(code, "%0")).name
 
 
 def near_one(code: Code, x: str) -> tuple[str, str]:

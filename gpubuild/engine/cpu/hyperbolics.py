@@ -1,4 +1,4 @@
-"""Hyperbolics: ``tanh``, ``sinh``, ``cosh``, ``expm1`` of f64, ``tanh`` of f32, inverse functions of f32.
+"""Hyperbolics: ``tanh``, ``sinh``, ``cosh``, ``expm1`` of f64, ``tanh`` of f32, inverse functions of both.
 
 f64: with x = n ln 2 + r, both e^x and e^-x are sums of sinh r and cosh r times powers of two, so that no
 subtraction loses digits, and only ``tanh`` divides. ``tanh`` of f32 is computed in f32. Taylor's
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import factorial
 
-from gpubuild.engine.cpu.doubles import near_one
+from gpubuild.engine.cpu.doubles import log1p_f64, near_one
 from gpubuild.engine.cpu.polynomials import LN2, Code, Maker, log_near_one
 from gpubuild.engine.cpu.reals import Real, quick_sum
 
@@ -158,11 +158,37 @@ def _hyperbolic_f64(name: str) -> Maker:
     return make
 
 
+def _inverse_f64(name: str) -> Maker:
+    def make(code: Code) -> str:
+        x = Real(code, "%0")
+        size = abs(x)
+        if name == "atanh":
+            twice = size + size
+            near = twice + twice * size / (1.0 - size)
+            inner = size.is_("olt", 0.5).pick(near, twice / (1.0 - size))
+            return _small(x, (log1p_f64(inner) * 0.5).with_sign(x)).name
+        large = size.is_("ogt", 2.0**28)  # where it is the logarithm of twice as much
+        if name == "asinh":
+            z = size * size
+            inner = large.pick(size - 1.0, size + z / (1.0 + (z + 1.0).root()))
+        else:
+            above = x - 1.0
+            inner = large.pick(size - 1.0, above + (above * (above + 2.0)).root())
+        result = log1p_f64(inner)
+        result = large.pick(result + LN2, result)
+        if name == "asinh":
+            return _small(x, result.with_sign(x)).name
+        return x.is_("ult", 1.0).pick(float("nan"), result).name
+
+    return make
+
+
 F32: dict[str, Maker] = {
     "tanhf": _tanh_f32,
     **{name: _inverse_f32(name) for name in ("acoshf", "asinhf", "atanhf")},
 }
 F64: dict[str, Maker] = {
+    **{name: _inverse_f64(name) for name in ("acosh", "asinh", "atanh")},
     "expm1": _expm1_f64,
     **{name: _hyperbolic_f64(name) for name in ("tanh", "sinh", "cosh")},
 }

@@ -22,7 +22,7 @@ for _module in _MODULES:
     _F32 |= _module.F32
     _F64 |= _module.F64
 # Elsewhere the C library's, for one value at a time, are faster.
-_NEED_FUSED = polynomials.NEED_FUSED | powers.F32.keys() | powers.F64.keys() | doubles.NEED_FUSED
+_NEED_FUSED = polynomials.NEED_FUSED | powers.F32.keys() | powers.F64.keys() | doubles.NEED_FUSED | {"acosh"}
 
 
 def has_own(name: str, *, fused: bool) -> bool:
