@@ -1,14 +1,42 @@
-"""Counts: how often the fault tests injected what they say, shown after every run of the tests."""
+"""Tests: the folder that worker processes share, which tests run first, and a count of faults injected."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 
+import once
+import order
 import pytest
 
 PROPERTY = "counted"
 Counted = Callable[..., None]
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this is one of several processes that run tests."""
+    return hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        once.start()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        once.finish()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if is_worker(config):
+        order.longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """A file's tests run in one process, so that what they share is made once."""
+    return order.scheduler(config, log)
 
 
 @pytest.fixture

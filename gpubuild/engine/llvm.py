@@ -18,6 +18,12 @@ _PARSE_ERROR = re.compile(r"<string>:(\d+):(\d+): error: ([^\n]*)")
 # Definitions of these linkages are made lazy, so that linking takes only what is referenced.
 _LINKABLE = frozenset({"external", "weak_any", "weak_odr", "linkonce_any", "linkonce_odr"})
 
+# Debug information, inline assembly, and quotes outside strings, which names have and data has not.
+_NOT_ONLY_TEXT = re.compile(
+    r'^\s*\.(?:file\s+\d|loc\s)|#APP|^(?!\s*\.(?:ascii|asciz|section|ident|file)\s).*"', re.MULTILINE
+)
+_ESCAPED = str.maketrans({"\\": "\\5C", '"': "\\22", "\t": "\\09"})
+
 
 def new_context() -> binding.ContextRef:
     """A context of its own for each module: types and metadata of two steps never mix."""
@@ -183,6 +189,26 @@ def emit_assembly(module: binding.ModuleRef, machine: binding.TargetMachine) -> 
     """Assembly or PTX text. Raises ``StepError``; LLVM may abort instead."""
     with _reported("LLVM could not emit assembly"):
         return str(machine.emit_assembly(module))
+
+
+def emit_both(module: binding.ModuleRef, machine: binding.TargetMachine) -> tuple[str, bytes]:
+    """Assembly text and the relocatable object of the same code.
+
+    Generating code is dear, and assembling what was generated takes a twentieth of it. What is not
+    sure to survive being text is generated twice: debug information, inline assembly, whose
+    mistakes are reported by their places, and names that need quotes. llvmlite knows this machine's
+    assembler only. Raises ``StepError``; LLVM may abort instead.
+    """
+    assembly = emit_assembly(module, machine)
+    native = machine.triple.partition("-")[0] == binding.get_process_triple().partition("-")[0]
+    if not native or _NOT_ONLY_TEXT.search(assembly):
+        return assembly, emit_object(module, machine)
+    lines = "".join(
+        f'module asm "{line}"\n' for line in assembly.translate(_ESCAPED).split("\n") if line.strip()
+    )
+    text = parse_assembly(lines, new_context(), name="assembly")
+    set_target(text, machine)
+    return assembly, emit_object(text, machine)
 
 
 def host_cpu() -> tuple[str, str]:

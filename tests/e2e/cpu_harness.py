@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from once import once
 
 import gpubuild
 from gpubuild.engine import mlir
@@ -23,13 +24,29 @@ from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
+LIBRARY = "libcpu_device.so"
 OUTPUTS = ("llvm", "asm", "object", "info")
 
 
 def compile_module(
     text: str, folder: Path, *, chip: str = "x86-64-v3", located: bool = True, libraries=(), **options
 ) -> Path:
-    """Run the compile step on the gpu.module in ``text``; the folder of its outputs."""
+    """Run the compile step on the gpu.module in ``text``; the folder of its outputs.
+
+    The same module is compiled once by a process, and copied from then on.
+    """
+    key = (text, chip, located, tuple(libraries), repr(sorted(options.items())))
+    if key in _COMPILED:
+        shutil.copytree(_COMPILED[key], folder / "out")
+    else:
+        _COMPILED[key] = _compile(text, folder, chip, located, libraries, options)
+    return folder / "out"
+
+
+_COMPILED: dict[tuple[object, ...], Path] = {}
+
+
+def _compile(text: str, folder: Path, chip: str, located: bool, libraries, options: dict) -> Path:
     with mlir.context():
         plain = mlir.parse(text)
         name = mlir.gpu_modules(plain)[0].attributes["sym_name"].value
@@ -61,18 +78,24 @@ def compile_module(
 
 
 def build_runtime(folder: Path, *flags: str) -> Path:
-    """The parts of libgpubuild_rt that run CPU kernels, as a shared object."""
-    output = folder / "libcpu_device.so"
+    """The parts of libgpubuild_rt that run CPU kernels, as a shared object of its own for who asks.
+
+    A copy, as a library that is loaded twice from one file is one library with one set of settings.
+    """
+    name = "-".join(["cpu-runtime", *(flag.strip("-").replace("/", "_") for flag in flags)])
+    return Path(shutil.copy(once(name, lambda made: _link_runtime(made, flags)) / LIBRARY, folder))
+
+
+def _link_runtime(folder: Path, flags: tuple[str, ...]) -> None:
     sources = [p for p in RUNTIME.iterdir() if p.name.startswith("cpu_") and p.suffix in (".c", ".S")]
     sources += [RUNTIME / "message.c", RUNTIME / "env.c"]
     compiler = shutil.which("cc") or shutil.which("gcc")
     command = [compiler] if compiler else ["python", "-m", "ziglang", "cc"]
     subprocess.run(
         [*command, "-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread",
-         *flags, "-o", str(output), *map(str, sources), "-lm", "-ldl"],
+         *flags, "-o", str(folder / LIBRARY), *map(str, sources), "-lm", "-ldl"],
         check=True,
     )  # fmt: skip
-    return output
 
 
 class Dim3(ctypes.Structure):

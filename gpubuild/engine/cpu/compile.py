@@ -258,8 +258,9 @@ def optimize(build: CpuBuild) -> None:
 
 def emit(build: CpuBuild) -> None:
     """Stage: assembly for people, a relocatable object for the linker."""
-    build.io.write("asm", llvm.emit_assembly(build.module, build.machine))
-    (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
+    assembly, code = llvm.emit_both(build.module, build.machine)
+    build.io.write("asm", assembly)
+    (build.io.scratch / _OBJECT_FILE).write_bytes(code)
 
 
 def emit_relocatable(build: CpuBuild) -> None:

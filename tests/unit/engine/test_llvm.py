@@ -1,6 +1,9 @@
 """LLVM access: libraries are linked as needed, errors say where, outputs repeat."""
 
+from io import BytesIO
+
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from gpubuild.engine import llvm
 from gpubuild.errors import Location, StepError
@@ -92,6 +95,76 @@ def test_objects_are_the_same_every_time() -> None:
 
     assert emitted() == emitted()
     assert emitted().startswith(b"\x7fELF")
+
+
+CODE = """
+target triple = "x86_64-unknown-linux-gnu"
+@words = internal constant [8 x i8] c"a\\22b\\5C\\0A\\C3\\A9\\00"
+@table = constant [2 x ptr] [ptr @words, ptr @f]
+declare double @exp(double)
+define i32 @f(ptr %p, i32 %n) uwtable {
+  %w = load <8 x float>, ptr %p
+  %d = fmul <8 x float> %w, splat (float 0.5)
+  store <8 x float> %d, ptr %p
+  %v = load volatile i8, ptr @words
+  %x = zext i8 %v to i32
+  switch i32 %n, label %other [ i32 0, label %a i32 1, label %b i32 2, label %a i32 3, label %b ]
+a: ret i32 %x
+b: %e = call double @exp(double 2.5)
+  %i = fptosi double %e to i32
+  ret i32 %i
+other: ret i32 %n
+}
+"""
+DEBUG = """define i32 @f() !dbg !4 { ret i32 7, !dbg !6 }
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2}
+!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: LineTablesOnly)
+!1 = !DIFile(filename: "a.mlir", directory: ".")
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+!4 = distinct !DISubprogram(name: "f", file: !1, line: 3, type: !5, unit: !0, spFlags: DISPFlagDefinition)
+!5 = !DISubroutineType(types: !{})
+!6 = !DILocation(line: 3, scope: !4)
+"""
+
+
+def contents(data: bytes) -> dict[str, bytes]:
+    """All sections that are loaded or that debuggers read."""
+    found = ELFFile(BytesIO(data)).iter_sections()
+    return {s.name: s.data() for s in found if s["sh_flags"] & 2 or ".debug" in s.name}
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        (CODE, 1),
+        (CODE.replace("@f", '@"a b\\22c"'), 2),
+        (CODE.replace("a: ret", 'a: call void asm "nop", ""()\n ret'), 2),
+        (DEBUG, 2),
+    ],
+    ids=["code", "a name that needs quotes", "inline assembly", "debug information"],
+)
+def test_the_object_is_that_of_the_assembly(text: str, times: int, monkeypatch) -> None:
+    def fresh():
+        return module(text), llvm.target_machine(X86, "x86-64-v3")
+
+    given = []
+    real = llvm.emit_object
+    monkeypatch.setattr(llvm, "emit_object", lambda m, machine: given.append(m) or real(m, machine))
+    parsed, machine = fresh()
+    assembly, code = llvm.emit_both(parsed, machine)
+    assert (given[0] is parsed) is (times == 2)
+    assert assembly == llvm.emit_assembly(*fresh())
+    assert contents(code) == contents(real(*fresh()))
+    assert contents(code)[".text"]
+
+
+def test_another_processors_code_is_generated_twice() -> None:
+    parsed, machine = module(INNER), llvm.target_machine("aarch64-unknown-linux-gnu", "generic")
+    llvm.set_target(parsed, machine)
+    assembly, code = llvm.emit_both(parsed, machine)
+    assert "mul" in assembly or "add" in assembly
+    assert ELFFile(BytesIO(code))["e_machine"] == "EM_AARCH64"
 
 
 def test_host_cpu_can_be_compiled_for() -> None:
