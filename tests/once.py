@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -25,6 +26,9 @@ def finish() -> None:
 
 def once(name: str, make: Callable[[Path], object]) -> Path:
     """The folder that ``make`` filled, which it does once in a run. Nobody may write to it later."""
+    if VARIABLE not in os.environ:  # a script of the tests, by hand
+        start()
+        atexit.register(finish)
     base = Path(os.environ[VARIABLE])
     folder = base / name
     with (base / f"{name}.lock").open("w") as lock:
