@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
-from e2e.command import SAXPY, Outcome, gpubuild, saxpy_project
+from e2e import command
+from e2e.command import SAXPY, Outcome, saxpy_project
 
 from gpubuild import columns
+
+gpubuild = partial(command.gpubuild, seeded=True)
 
 
 @pytest.fixture
