@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, build_runtime, compile_module
+from e2e.cpu_harness import Device, build_runtime, compile_module, compile_once
 from e2e.structured_kernels import CELLS, OUTPUTS, StructuredKernel
 
 WG = "#gpu.address_space<workgroup>"
@@ -124,7 +124,7 @@ def test_reductions_agree_with_fibers(device, tmp_path):
         )
     )
     body = "".join(_reduction(*r) for r in REDUCTIONS) + region
-    module = device.load(compile_module(f"gpu.module @k {{{body}}}", tmp_path))
+    module = device.load(compile_once(f"gpu.module @k {{{body}}}", tmp_path))
     for items in (1, 2, 5, 31, 32, 100, 1024):
         for word, kind in (*REDUCTIONS, ("region", "")):
             dtype = np.dtype({"f": "float", "i": "int"}[(kind or "i")[0]] + (kind[1:] or "32"))
@@ -245,7 +245,7 @@ def test_called_functions_know_their_work_item(device, tmp_path):
 """)
         + "}"
     )
-    module = device.load(compile_module(text, tmp_path))
+    module = device.load(compile_once(text, tmp_path))
     _agree(module, "f", (5, 3), (np.zeros(15, np.int32),))
 
 
@@ -256,7 +256,7 @@ def test_a_known_workgroup_size_bounds_the_slots(device, tmp_path):
     gpu.barrier
     memref.store %v, %out[%g] : memref<?xi32>
 """).replace(" kernel {", " kernel attributes {known_block_size = array<i32: 24, 1, 1>} {") + "}"  # fmt: skip
-    module = device.load(compile_module(text, tmp_path))
+    module = device.load(compile_once(text, tmp_path))
     _agree(module, "f", 24, (RNG.integers(0, 99, 24 * GRID).astype(np.int32),))
     assert module.kernel("f").contents.slot_bytes == 192  # 24 elements, rounded up, and a line between slots
 
@@ -278,7 +278,7 @@ def test_many_slots_of_the_largest_workgroup_fit(device, tmp_path):
     {sums}
     memref.store %r1000, %out[%g] : memref<?xi32>
 """) + "}"  # fmt: skip
-    module = device.load(compile_module(text, tmp_path, opt_level=1))
+    module = device.load(compile_once(text, tmp_path, opt_level=1))
     assert module.kernel("f").contents.slot_bytes > 4_000_000
     a = RNG.integers(0, 1000, 1024 * 5).astype(np.int32)
     expected = sum(a.astype(np.int64) * i % 1000003 for i in range(1, 1001)).astype(np.int32)
@@ -298,7 +298,7 @@ def test_bits_and_vectors_outlive_barriers(device, tmp_path):
     %r = arith.select %bit, %a, %ti : i32
     memref.store %r, %out[%g] : memref<?xi32>
 """) + "}"  # fmt: skip
-    module = device.load(compile_module(text, tmp_path))
+    module = device.load(compile_once(text, tmp_path))
     _agree(module, "f", 65, (RNG.integers(0, 65, 65 * GRID).astype(np.int32),))
 
 
@@ -342,7 +342,7 @@ def test_what_a_loop_carries_past_a_bounds_check(device, tmp_path):
     kernels = _kernel(loop.replace("WAIT", ""), name="f") + _kernel(
         loop.replace("WAIT", "gpu.barrier"), name="w"
     )
-    module = device.load(compile_module("gpu.module @k {" + kernels + "}", tmp_path))
+    module = device.load(compile_once("gpu.module @k {" + kernels + "}", tmp_path))
     t = np.arange(7)
     expected = np.tile(np.where(t < 3, t * t * (t + 1) ** 2, t * (t + 1) ** 3), GRID)
     for name in ("f", "w"):

