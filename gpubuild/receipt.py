@@ -31,7 +31,7 @@ _NO_DIGEST = "-" * 64
 RACY_NS = 2_000_000_000
 
 # Names in a folder of sys.path that can change which of our packages are found.
-_PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_mlir", "ziglang")
+_PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_llvm", "xtc_mlir", "ziglang")
 
 Stat = tuple[int, int, int, int]  # size in bytes, mtime and ctime in ns, inode
 Known = tuple[Stat, int, str]  # stat data, when the file was read (ns), digest or ""

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import sys
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.toolchain.memo import Memo
+
+# Where an installation was unpacked or copied whole, its files got their change times in any order.
+_UNPACKING_NS = 600 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +37,10 @@ def find_distribution(
     """Look up ``name``; ``None`` when it is not installed or its folder ``package`` is gone.
 
     The fingerprint covers the content of every file of the package: the digests that the
-    installer recorded and checked, and our own for a file that has no record or another size than
-    recorded. What differs between two installations of the same package (compiled Python, the
-    installer's own notes, scripts) is left out, so that machines can share a cache.
+    installer recorded and checked, and our own for a file that has no record, has another size than
+    recorded, or was changed after the record was written, which installers do last. What differs
+    between two installations of the same package (compiled Python, the installer's own notes,
+    scripts) is left out, so that machines can share a cache.
 
     ``part``, such as ``llvm/lib/``, limits it to files whose names begin so.
     With ``many_files`` (ziglang has 20,000) the files are looked at again only when the
@@ -98,6 +103,7 @@ def _fingerprint(
     entries: list[str] = []
     root = found.root
     folder = f"{root}{os.sep}"
+    written_ns, changed_ns = _times(found.record)
     for file, recorded, size in sorted(_recorded(found.record)):
         if not file.startswith(part):
             continue
@@ -105,8 +111,14 @@ def _fingerprint(
         if seen is not None:
             seen.add(Path(path))
         try:
-            intact = recorded and size == os.stat(path).st_size  # noqa: PTH116
-            digest = recorded if intact else memo.digest(Path(path))
+            stat = os.stat(path)  # noqa: PTH116
+            intact = (
+                recorded
+                and size == stat.st_size
+                and stat.st_mtime_ns <= written_ns
+                and stat.st_ctime_ns <= changed_ns + _UNPACKING_NS
+            )
+            digest = recorded if intact else _as_recorded(memo.digest(Path(path)))
         except OSError:
             digest = "missing"
         entries += (file, digest)
@@ -115,6 +127,20 @@ def _fingerprint(
             entries += (file_path.relative_to(root).as_posix(), memo.digest(file_path))
     # No file name has a NUL, so that names and digests cannot run together.
     return digest_bytes(encode((name, found.version, "\0".join(entries))))
+
+
+def _times(record: Path) -> tuple[int, int]:
+    """Modification and change time in ns; as if it were very old when there is no such file."""
+    try:
+        stat = record.stat()
+    except OSError:
+        return 0, 0
+    return stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def _as_recorded(digest: str) -> str:
+    """A digest as installers write it, so that a file that was looked at counts like one that was not."""
+    return urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
 
 
 def _recorded(record: Path) -> Iterator[tuple[str, str, int]]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import sys
 from pathlib import Path
 
@@ -28,9 +29,9 @@ def install(root: Path, *, installer: str = "pip", content: bytes = b"code", rec
 
 
 def fingerprint(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(sys, "path", [str(root), *sys.path])
-    found = find_distribution("gpubuild-probe", Memo(None), package="thing")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "path", [str(root), *sys.path])
+        found = find_distribution("gpubuild-probe", Memo(None), package="thing")
     assert found is not None
     assert found.root == root
     return found.fingerprint
@@ -57,6 +58,24 @@ def test_a_file_patched_after_installation_differs(tmp_path: Path, monkeypatch: 
     assert fingerprint(tmp_path, monkeypatch) != before
     (tmp_path / "thing" / "a.py").unlink()
     assert fingerprint(tmp_path, monkeypatch) != before
+
+
+@pytest.mark.parametrize("time_kept", [False, True])
+def test_a_file_edited_to_the_same_size_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time_kept: bool
+) -> None:
+    install(tmp_path)
+    file = tmp_path / "thing" / "a.py"
+    os.utime(file, (1000, 1000))
+    os.utime(tmp_path / "gpubuild_probe-1.0.dist-info/RECORD", (1001, 1001))
+    before = fingerprint(tmp_path, monkeypatch)
+    file.write_bytes(b"edoc")
+    if time_kept:  # the time of change, which cannot be set, then tells, some minutes later
+        os.utime(file, (1000, 1000))
+        monkeypatch.setattr("gpubuild.toolchain.distribution._UNPACKING_NS", -(10**9))
+    assert fingerprint(tmp_path, monkeypatch) != before
+    file.write_bytes(b"code")
+    assert fingerprint(tmp_path, monkeypatch) == before
 
 
 def test_without_a_record_the_files_are_digested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
