@@ -131,6 +131,20 @@ def expand_atomic_product(op: ir.Operation) -> ir.Operation | None:
     return atomic
 
 
+def widen_factors(op: ir.Operation) -> None:
+    """``vector.contract`` whose sums are wider than its factors: the dialect has those extended first."""
+    kind = element_of(op.results[0].type)
+    factors = [op.operands[0], op.operands[1]]
+    narrow = [number for number, value in enumerate(factors) if element_of(value.type) != kind]
+    if not narrow:
+        return
+    emit = Emitter(op)
+    extend = "arith.extf" if isinstance(kind, ir.FloatType) else "arith.extsi"
+    for number in narrow:
+        value = factors[number]
+        op.operands[number] = emit.op(extend, [value], [like(value.type, kind)]).results[0]
+
+
 def _loop(
     emit: Emitter,
     count: ir.Value,

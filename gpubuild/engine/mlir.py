@@ -24,6 +24,7 @@ from gpubuild.errors import Diagnostic, StepError
 _UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
 _TRANSLATABLE_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 _TRANSLATABLE_OPS = frozenset({"builtin.module", "gpu.module", "gpu.binary", "gpu.launch_func"})
+_TENSOR_DIALECTS = frozenset({"bufferization", "tensor"})
 _CAST = "builtin.unrealized_conversion_cast"
 _CAST_MESSAGE = "no conversion from"
 _MAX_LISTED_OPS = 10
@@ -199,6 +200,8 @@ def _leftover_message(op: ir.Operation) -> str:
         operands = ", ".join(str(o.type) for o in op.operands)
         results = ", ".join(str(r.type) for r in op.results)
         return f"{_CAST_MESSAGE} ({operands}) to ({results}): some op that uses this value was not lowered"
+    if op.name.partition(".")[0] in _TENSOR_DIALECTS:
+        return f"'{op.name}' works on tensors, which kernels have no memory for: bufferize before"
     return f"'{op.name}' op was not lowered"
 
 

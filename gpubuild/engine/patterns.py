@@ -6,6 +6,7 @@ from mlir import ir
 
 # Ops that need them → patterns of the transform dialect.
 _PATTERNS = {
+    "vector.mask": "lower_masked_transfers",
     "vector.multi_reduction": 'lower_multi_reduction lowering_strategy = "innerreduction"',
     "vector.scan": "lower_scan",
 }

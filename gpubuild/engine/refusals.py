@@ -24,19 +24,25 @@ _ELSEWHERE = {
     "xegpu": "Intel GPUs",
     "xevm": "Intel GPUs",
 }
-_HOST_OPS = frozenset(
-    {
-        "gpu.alloc",
-        "gpu.dealloc",
-        "gpu.host_register",
-        "gpu.host_unregister",
-        "gpu.launch_func",
-        "gpu.memcpy",
-        "gpu.memset",
-        "gpu.set_default_device",
-        "gpu.wait",
-    }
-)
+_OF_HOSTS = "is an operation of host code; kernels cannot do it"
+_NO_ENGINE = "asks for an engine that copies beside the program, which no target has; use memref.copy"
+_NOWHERE = {
+    "affine.dma_start": _NO_ENGINE,
+    "affine.dma_wait": _NO_ENGINE,
+    "gpu.alloc": _OF_HOSTS,
+    "gpu.dealloc": _OF_HOSTS,
+    "gpu.host_register": _OF_HOSTS,
+    "gpu.host_unregister": _OF_HOSTS,
+    "gpu.launch_func": _OF_HOSTS,
+    "gpu.memcpy": _OF_HOSTS,
+    "gpu.memset": _OF_HOSTS,
+    "gpu.set_default_device": _OF_HOSTS,
+    "gpu.wait": _OF_HOSTS,
+    "memref.dma_start": _NO_ENGINE,
+    "memref.dma_wait": _NO_ENGINE,
+    "vector.print": "calls functions that only host code has; use gpu.printf",
+    "vector.vscale": "asks for a length that no target has; use vectors of fixed length",
+}
 # First words of intrinsics' names, after `llvm.`, and the kinds of target that have them.
 _INTRINSICS = {
     "aarch64": (Kind.CPU, "Arm CPUs"), "amdgcn": (Kind.ROCDL, "AMD GPUs"), "arm": (Kind.CPU, "Arm CPUs"),
@@ -44,6 +50,7 @@ _INTRINSICS = {
 }  # fmt: skip
 # Where the name of an intrinsic is, in operations that may be one.
 _INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
+_TENSOR_FLOAT = "tf32"  # the bindings have no class for it, either
 _ATOMIC_BITS = (8, 16, 32, 64)
 _WIDE_FLOATS = frozenset({"f80", "f128"})
 _PARAMETER_CLASSES = (
@@ -52,6 +59,7 @@ _PARAMETER_CLASSES = (
 )  # fmt: skip
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE = "#gpu.address_space<private>"
+_WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
 _AMD_SPACES = range(10)
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
@@ -61,16 +69,14 @@ def refusal(op: ir.Operation, kind: Kind) -> str:
     name = op.name
     if who := _ELSEWHERE.get(name.partition(".")[0]):
         return f"'{name}' is an operation of {who}"
-    if name in _HOST_OPS:
-        return f"'{name}' is an operation of host code; kernels cannot do it"
-    if name == "vector.print":
-        return "'vector.print' calls functions that only host code has; use gpu.printf"
+    if reason := _NOWHERE.get(name):
+        return f"'{name}' {reason}"
     if name in _INTRINSIC_NAMES and (reason := _intrinsic_refusal(op, kind)):
         return reason
     if name in {"memref.atomic_rmw", "memref.generic_atomic_rmw"} and (reason := _atomic_refusal(op)):
         return reason
-    if name == "vector.vscale":
-        return f"'{name}' asks for a length that no target has; use vectors of fixed length"
+    if name == "memref.alloc" and (reason := _allocation_refusal(op)):
+        return reason
     if name == "gpu.all_reduce" and kind is not Kind.ROCDL and (reason := _reduction_refusal(op)):
         return reason
     if name == "memref.global" and kind is Kind.ROCDL and _PRIVATE in str(op.attributes["type"]):
@@ -100,7 +106,23 @@ def _function_refusal(op: ir.Operation, kind: Kind) -> str:
     return ""
 
 
+def _allocation_refusal(op: ir.Operation) -> str:
+    space = str(ir.MemRefType(op.results[0].type).memory_space)
+    if space in _WORKGROUP_SPACES:
+        return (
+            f"'{op.name}' in workgroup memory, which is not allocated while a kernel runs: use a workgroup "
+            "attribution, memref.global, or gpu.dynamic_shared_memory"
+        )
+    return ""
+
+
 def _type_refusal(given: ir.Type, kind: Kind) -> str:
+    if isinstance(given, ir.ShapedType | ir.ComplexType):
+        element = str(getattr(given, "element_type", ""))
+    else:
+        element = str(given)
+    if element == _TENSOR_FLOAT:
+        return "which is a format that tensor cores round f32 to, and none that values are kept in; use f32"
     if isinstance(given, ir.VectorType):
         if ir.VectorType(given).scalable:
             return "whose length no target knows; use a vector of fixed length"

@@ -12,7 +12,19 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import bf16_tensor_cores, exchange, expand, messages, nvidia_ops, refusals, vector_memory
+from gpubuild.engine import (
+    bf16_tensor_cores,
+    bool_memory,
+    complex_bits,
+    exchange,
+    expand,
+    messages,
+    nvidia_ops,
+    refusals,
+    softmax,
+    vector_memory,
+    vector_positions,
+)
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.patterns import apply_patterns
@@ -73,6 +85,7 @@ def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = 
             op.attributes["fastmath"] = ir.Attribute.parse(_FAST)
         return ir.WalkResult.ADVANCE
 
+    bool_memory.lower_structured(module, "gpu.module")
     module.operation.walk(visit)
     if refused:
         raise StepError(
@@ -105,6 +118,7 @@ def prepare_host(module: ir.Module, *, source: SourceText | None = None) -> None
                 refused.append(Diagnostic(message=reason, location=location, source_line=line))
         return ir.WalkResult.ADVANCE
 
+    bool_memory.lower_structured(module, "func.func")
     module.operation.walk(visit)
     if refused:
         raise StepError("host code cannot be compiled", diagnostics=refused)
@@ -275,28 +289,19 @@ def _atomic_region(op: ir.Operation, _: Machine | None = None) -> None:
     emit.replace(emit.op("arith.bitcast", [atomic.results[0]], [element]).results[0])
 
 
-def _store_bool(op: ir.Operation, _: Machine | None = None) -> None:
-    """Store an i1 as a whole byte: upstream's conversion aborts on narrower elements."""
-    value, memory, *indices = list(op.operands)
-    if not _is_bool(value.type):
-        return
-    byte = ir.IntegerType.get_signless(8)
-    emit = Emitter(op)
-    wide = emit.op("arith.extui", [value], [byte]).results[0]
-    emit.op("memref.store", [wide, emit.cast(memory, _with_element(memory.type, byte)), *indices], [])
-    op.erase()
+def _access(op: ir.Operation, _: Machine | None = None) -> None:
+    """Bytes in place of i1, then rows."""
+    access = bool_memory.access_bytes(op)
+    if split := _SPLITS.get(access.name):
+        split(access)
 
 
-def _load_bool(op: ir.Operation, _: Machine | None = None) -> None:
-    memory, *indices = list(op.operands)
-    if not _is_bool(op.results[0].type):
-        return
-    byte = ir.IntegerType.get_signless(8)
+def _copy(op: ir.Operation, _: Machine) -> None:
     emit = Emitter(op)
-    wide = emit.op(
-        "memref.load", [emit.cast(memory, _with_element(memory.type, byte)), *indices], [byte]
-    ).results[0]
-    emit.replace(emit.op("arith.trunci", [wide], [op.results[0].type]).results[0])
+    for number, memory in enumerate(list(op.operands)):
+        if isinstance(memory.type, ir.MemRefType):
+            op.operands[number] = bool_memory.bytes_of(emit, memory)
+    expand.expand_copy(op)
 
 
 def _is_infinite(op: ir.Operation, machine: Machine) -> None:
@@ -327,15 +332,14 @@ def _atomic(op: ir.Operation, _: Machine) -> None:
         _atomic_region(loop)
 
 
+_SPLITS = {"vector.load": vector_memory.split_load, "vector.store": vector_memory.split_store}
 _HOST_REWRITES: dict[str, Callable[[ir.Operation], None]] = {
     "gpu.launch_func": nvidia_ops.launch_with_pointers,
-    "vector.load": vector_memory.split_load,
-    "vector.store": vector_memory.split_store,
+    **dict.fromkeys(bool_memory.ACCESSES, _access),
     "memref.generic_atomic_rmw": _atomic_region,
-    "memref.store": _store_bool,
-    "memref.load": _load_bool,
 }
 _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
+    **dict.fromkeys(bool_memory.ACCESSES, _access),
     "cf.assert": _assert,
     "gpu.printf": lambda op, _: messages.promote_printf_arguments(op),
     "gpu.subgroup_size": _subgroup_size,
@@ -351,12 +355,13 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "gpu.func": _kernel,
     "memref.generic_atomic_rmw": _atomic_region,
     "memref.atomic_rmw": _atomic,
-    "memref.copy": lambda op, _: expand.expand_copy(op),
-    "memref.store": _store_bool,
-    "memref.load": _load_bool,
+    "memref.copy": _copy,
     "nvgpu.mma.sync": lambda op, _: bf16_tensor_cores.expand_bf16_product(op),
-    "vector.load": lambda op, _: vector_memory.split_load(op),
-    "vector.store": lambda op, _: vector_memory.split_store(op),
+    "vector.extract": lambda op, _: vector_positions.expand_extract(op),
+    "vector.insert": lambda op, _: vector_positions.expand_insert(op),
+    "vector.contract": lambda op, _: expand.widen_factors(op),
+    "linalg.softmax": lambda op, _: softmax.expand_softmax(op),
+    "complex.bitcast": lambda op, _: complex_bits.expand_bitcast(op),
     "math.clampf": lambda op, _: expand.expand_clamp(op),
     "math.isinf": _is_infinite,
     "math.sincos": _sine_and_cosine,
@@ -372,10 +377,6 @@ def _element_type(memory: ir.Value) -> ir.Type:
 def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
     shaped = ir.MemRefType(memory)
     return ir.MemRefType.get(shaped.shape, element, shaped.layout, shaped.memory_space)
-
-
-def _is_bool(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.IntegerType) and ir.IntegerType(kind).width == 1
 
 
 def _is_float(kind: ir.Type) -> bool:

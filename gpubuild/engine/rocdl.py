@@ -99,6 +99,10 @@ def emit_code(build: DeviceBuild) -> None:
         frozenset(),
         (
             ("__ocml_", "the ROCm device libraries found have no such function; is the name right?"),
+            (
+                "malloc",
+                "kernels of AMD GPUs have no heap: use memref.alloca, or name a library under `device_libs:`",
+            ),
             ("__nv_", "that is a function of NVIDIA's libdevice; the module was written for NVVM"),
         ),
     )
