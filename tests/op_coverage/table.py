@@ -12,12 +12,15 @@ from op_coverage import (
     arith_ops,
     control_ops,
     gpu_ops,
+    linalg_ops,
     math_ops,
     matrix_ops,
     memory_ops,
+    rare_ops,
     small_float_ops,
     subgroup_ops,
     vector_ops,
+    vector_place_ops,
     vendor_ops,
 )
 from op_coverage.program import CPU, NEEDS_ROCM, TARGETS, Program
@@ -27,12 +30,12 @@ GROUPS: dict[str, list[Program]] = {
     "gpu": gpu_ops.PROGRAMS,
     "gpu: subgroups": subgroup_ops.PROGRAMS,
     "gpu: matrices": matrix_ops.PROGRAMS,
-    "arith": arith_ops.PROGRAMS,
+    "arith": arith_ops.PROGRAMS + rare_ops.ARITH,
     "arith: floats of 4 to 8 bits": small_float_ops.PROGRAMS,
     "math": math_ops.PROGRAMS,
-    "memref": memory_ops.PROGRAMS,
-    "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS,
-    "vector, linalg": vector_ops.PROGRAMS,
+    "memref": memory_ops.PROGRAMS + vector_place_ops.BOOLS + rare_ops.MEMREF,
+    "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS + rare_ops.CONTROL,
+    "vector, linalg": vector_ops.PROGRAMS + vector_place_ops.PROGRAMS + linalg_ops.PROGRAMS,
     "nvgpu, nvvm, amdgpu, rocdl": vendor_ops.PROGRAMS,
 }
 _INTRODUCTION = """# What compiles and runs where
