@@ -1,90 +1,100 @@
 """Vector positions: ``vector.extract`` and ``vector.insert`` at places that are known at run time only.
 
 Upstream's conversion knows one such index of a vector of one dimension, and ends the process over some
-of the others. Here the vector becomes one of one dimension, in which there is one index.
+of the others. Here each row is taken or not: a vector need not be in memory then. (To index one
+of all elements instead is no alternative: LLVM 22.1 makes wrong code of many such accesses to one vector.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.expand import compare
 
+_EQ = 0  # arith.cmpi predicate
 _DYNAMIC = -(1 << 63)  # in `static_position`: the next operand says
 _POSITION = "static_position"
+Position = Sequence[int | ir.Value]
 
 
 def expand_extract(op: ir.Operation) -> None:
     """An element, or a part of fewer dimensions, at indices of which some are values."""
     source, *given = list(op.operands)
-    vector = ir.VectorType(source.type)
-    if not given or vector.rank <= 1:
-        return
-    emit = Emitter(op)
-    first = _first_element(emit, op, vector, given)
-    flat = _flat(emit, source)
-    kind = op.results[0].type
-    if not isinstance(kind, ir.VectorType):
-        emit.replace(_element(emit, flat, first))
-        return
-    part = ir.VectorType(kind)
-    line = ir.VectorType.get([prod(part.shape)], part.element_type)
-    value = emit.op("ub.poison", [], [line]).results[0]
-    for number in range(prod(part.shape)):
-        element = _element(emit, flat, _moved(emit, first, number))
-        place = {_POSITION: ir.DenseI64ArrayAttr.get([number])}
-        value = emit.op("vector.insert", [element, value], [line], place).results[0]
-    emit.replace(emit.op("vector.shape_cast", [value], [kind]).results[0])
+    if given and ir.VectorType(source.type).rank > 1:
+        emit = Emitter(op)
+        emit.replace(_taken(emit, source, _position(op, given)))
 
 
 def expand_insert(op: ir.Operation) -> None:
     """The opposite of :func:`expand_extract`."""
     stored, target, *given = list(op.operands)
-    vector = ir.VectorType(target.type)
-    if not given or vector.rank <= 1:
-        return
-    emit = Emitter(op)
-    first = _first_element(emit, op, vector, given)
-    value = _flat(emit, target)
-    at_run_time = {_POSITION: ir.DenseI64ArrayAttr.get([_DYNAMIC])}
-    if not isinstance(stored.type, ir.VectorType):
-        value = emit.op("vector.insert", [stored, value, first], [value.type], at_run_time).results[0]
-    else:
-        line = _flat(emit, stored)
-        for number in range(prod(ir.VectorType(stored.type).shape)):
-            place = {_POSITION: ir.DenseI64ArrayAttr.get([number])}
-            element = emit.op("vector.extract", [line], [vector.element_type], place).results[0]
-            operands = [element, value, _moved(emit, first, number)]
-            value = emit.op("vector.insert", operands, [value.type], at_run_time).results[0]
-    emit.replace(emit.op("vector.shape_cast", [value], [vector]).results[0])
+    if given and ir.VectorType(target.type).rank > 1:
+        emit = Emitter(op)
+        emit.replace(_put(emit, stored, target, _position(op, given)))
 
 
-def _first_element(emit: Emitter, op: ir.Operation, vector: ir.VectorType, given: list[ir.Value]) -> ir.Value:
-    """Index, in the vector of one dimension, of the first element at the position of ``op``."""
+def _position(op: ir.Operation, given: list[ir.Value]) -> Position:
     values = iter(given)
-    first = emit.constant(0)
-    for axis, static in enumerate(ir.DenseI64ArrayAttr(op.attributes[_POSITION])):
-        index = next(values) if static == _DYNAMIC else emit.constant(static)
-        step = emit.constant(prod(vector.shape[axis + 1 :]))
-        first = emit.binary("arith.addi", first, emit.binary("arith.muli", index, step))
-    return first
+    static = ir.DenseI64ArrayAttr(op.attributes[_POSITION])
+    return [next(values) if index == _DYNAMIC else index for index in static]
 
 
-def _element(emit: Emitter, flat: ir.Value, index: ir.Value) -> ir.Value:
-    place = {_POSITION: ir.DenseI64ArrayAttr.get([_DYNAMIC])}
-    kind = ir.VectorType(flat.type).element_type
-    return emit.op("vector.extract", [flat, index], [kind], place).results[0]
+def _taken(emit: Emitter, vector: ir.Value, position: Position) -> ir.Value:
+    if not position:
+        return vector
+    index, *rest = position
+    if isinstance(index, int):
+        return _taken(emit, _row(emit, vector, index), rest)
+    value = _taken(emit, _row(emit, vector, 0), rest)
+    for number in range(1, ir.VectorType(vector.type).shape[0]):
+        other = _taken(emit, _row(emit, vector, number), rest)
+        value = _choose(emit, index, number, other, value)
+    return value
 
 
-def _flat(emit: Emitter, value: ir.Value) -> ir.Value:
-    vector = ir.VectorType(value.type)
-    if vector.rank == 1:
-        return value
-    line = ir.VectorType.get([prod(vector.shape)], vector.element_type)
-    return emit.op("vector.shape_cast", [value], [line]).results[0]
+def _put(emit: Emitter, stored: ir.Value, vector: ir.Value, position: Position) -> ir.Value:
+    if not position:
+        return stored
+    index, *rest = position
+    if isinstance(index, int):
+        return _with_row(emit, _put(emit, stored, _row(emit, vector, index), rest), vector, index)
+    result = vector
+    for number in range(ir.VectorType(vector.type).shape[0]):
+        old = _row(emit, vector, number)
+        new = _choose(emit, index, number, _put(emit, stored, old, rest), old)
+        result = _with_row(emit, new, result, number)
+    return result
 
 
-def _moved(emit: Emitter, index: ir.Value, by: int) -> ir.Value:
-    return emit.binary("arith.addi", index, emit.constant(by)) if by else index
+def _row(emit: Emitter, vector: ir.Value, number: int) -> ir.Value:
+    whole = ir.VectorType(vector.type)
+    kind = ir.VectorType.get(whole.shape[1:], whole.element_type) if whole.rank > 1 else whole.element_type
+    return emit.op("vector.extract", [vector], [kind], _at(number)).results[0]
+
+
+def _with_row(emit: Emitter, row: ir.Value, vector: ir.Value, number: int) -> ir.Value:
+    return emit.op("vector.insert", [row, vector], [vector.type], _at(number)).results[0]
+
+
+def _at(number: int) -> dict[str, ir.Attribute]:
+    return {_POSITION: ir.DenseI64ArrayAttr.get([number])}
+
+
+def _choose(emit: Emitter, index: ir.Value, number: int, then: ir.Value, otherwise: ir.Value) -> ir.Value:
+    """``then`` where ``index`` is ``number``. LLVM selects vectors of one dimension only."""
+    condition = compare(emit, _EQ, index, emit.constant(number))
+    kind = then.type
+    flat = kind
+    if isinstance(kind, ir.VectorType) and ir.VectorType(kind).rank > 1:
+        shaped = ir.VectorType(kind)
+        flat = ir.VectorType.get([prod(shaped.shape)], shaped.element_type)
+    operands = [condition, _shaped(emit, then, flat), _shaped(emit, otherwise, flat)]
+    return _shaped(emit, emit.op("arith.select", operands, [flat]).results[0], kind)
+
+
+def _shaped(emit: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
+    return value if value.type == kind else emit.op("vector.shape_cast", [value], [kind]).results[0]

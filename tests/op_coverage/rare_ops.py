@@ -63,14 +63,13 @@ def _memref() -> None:
     _one(
         MEMREF,
         "memref_alloc",
-        "memref.alloc, dealloc, realloc",
+        "memref.alloc, dealloc",
         """%n = memref.dim %xs, %c0 : memref<?xf32>
     %h = memref.alloc(%n) : memref<?xf32>
     memref.copy %xs, %h : memref<?xf32> to memref<?xf32>
-    %m = memref.realloc %h : memref<?xf32> to memref<64xf32>
-    %v = memref.load %m[%c4] : memref<64xf32>
+    %v = memref.load %h[%c4] : memref<?xf32>
     memref.store %v, %out[%c0] : memref<?xf32>
-    memref.dealloc %m : memref<64xf32>""",
+    memref.dealloc %h : memref<?xf32>""",
         {"xs": X},
         {"out": np.array([5], np.float32)},
         refused=dict.fromkeys(AMD_CHIPS, "undefined in @k: free, malloc"),
@@ -88,8 +87,8 @@ def _memref() -> None:
         MEMREF,
         "memref_dma",
         "memref.dma_start, dma_wait, affine.dma_start, dma_wait",
-        f"memref.dma_wait %t[%c0], %c4 : memref<?xi32>\n    memref.dma_start %xs[%c0], %w[%c0], %c4, %t[%c0] : memref<?xf32>, memref<4xf32, {WORKGROUP}>, memref<?xi32>",
-        {"xs": X, "t": np.zeros(1, np.int32)},
+        f"memref.dma_wait %tag[%c0], %c4 : memref<?xi32>\n    memref.dma_start %xs[%c0], %w[%c0], %c4, %tag[%c0] : memref<?xf32>, memref<4xf32, {WORKGROUP}>, memref<?xi32>",
+        {"xs": X, "tag": np.zeros(1, np.int32)},
         {},
         attributes=f"workgroup(%w : memref<4xf32, {WORKGROUP}>)",
         refused=dict.fromkeys(
@@ -183,8 +182,8 @@ def _arith() -> None:
         ARITH,
         "arith_tf32",
         "arith.truncf, arith.extf tf32",
-        """%t = arith.truncf %x : f32 to tf32
-    %r = arith.extf %t : tf32 to f32
+        """%r0 = arith.truncf %x : f32 to tf32
+    %r = arith.extf %r0 : tf32 to f32
     memref.store %r, %out[%c0] : memref<?xf32>""",
         {"x": np.float32(1.1)},
         {"out": np.zeros(1, np.float32)},
