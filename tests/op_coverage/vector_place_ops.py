@@ -67,7 +67,7 @@ def _positions() -> None:
 
 def _masks() -> None:
     _one(
-        "vector_mask",
+        "vector_masked_operations",
         "vector.mask of transfer_read, transfer_write, reduction, contract, multi_reduction",
         f"""%z = arith.constant 7.0 : f32
     %few = vector.create_mask %p : vector<4xi1>
