@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import preprocess, runtime_library
+from gpubuild.engine import assembly_reads, preprocess, runtime_library
 from gpubuild.engine.c_messages import parse_messages
 from gpubuild.engine.driver import first_lines, run_driver
 from gpubuild.engine.io import StepIO
@@ -65,6 +65,10 @@ def _compile(params: CcParams, io: StepIO) -> None:
                 diagnostics=errors,
                 output="" if errors else first_lines(made.stderr),
             )
+        if assembly_reads.mentions(text.read_bytes()):
+            # Names may be put together of several texts; the compiler's own assembly has them whole.
+            run_driver(io, tool, ["-S", *COMMON_FLAGS, *params.flags, "-o", "source.s", text.name])
+            assembly_reads.discover((io.scratch / "source.s").read_bytes(), io)
         io.write("object", (io.scratch / "source.o").read_bytes())
 
 

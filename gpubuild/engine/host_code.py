@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpubuild.engine import init_array, llvm
+from gpubuild.engine import assembly_reads, init_array, llvm
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.ir_dump import dump
 
@@ -18,6 +18,7 @@ def compile_ir(text: str, *, triple: str, opt_level: int, io: StepIO) -> bytes:
 
     ``opt_level`` is 0 to 3. Raises ``StepError``.
     """
+    assembly_reads.discover(text.encode(), io)
     # The name ends up in the object: it must not be a path on the machine that made the text.
     text = _SOURCE_FILENAME.sub('source_filename = "host.ll"', text, count=1)
     with io.stage("optimise"):

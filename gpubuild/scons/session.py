@@ -122,8 +122,8 @@ class Session:
         self._steps[step.id] = step
         node = node_of(self, step)
         record = self._builder.state.record(step.id)
-        if step.kind is StepKind.LINK and record is not None and record.result.discovered:
-            # Libraries that it was linked with. One that is gone would be a missing source to SCons.
+        if step.kind is not StepKind.PREPROCESS and record is not None and record.result.discovered:
+            # Libraries, say, that it was linked with. One that is gone would be a missing source to SCons.
             read = [path for path, _ in record.result.discovered]
             there = tuple(path for path in read if Path(path).exists())
             gone = ", ".join(sorted(set(read) - set(there))).replace("$", "$$")
