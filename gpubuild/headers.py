@@ -31,8 +31,11 @@ _FIRST_IN_SYSTEM = "/usr/local/include"
 def to_store(result: ActionResult, source: Path, root: Path) -> ActionResult | None:
     """``result`` with the project's own headers named relative to ``root``, or ``None``: do not store it.
 
-    The latter when a file of the project asks what is there or what time it is.
+    The latter when a file of the project asks what is there or what time it is, or
+    includes one from a folder above.
     """
+    if any(".." in Path(p).parts for p, _ in result.discovered):
+        return None  # `root/../a.h`: which file that is depends on links
     own = [source, *(Path(p) for p, _ in result.discovered if Path(p).is_relative_to(root))]
     try:
         if any(word in path.read_bytes() for path in own for word in _VOLATILE):

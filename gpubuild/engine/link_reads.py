@@ -49,7 +49,8 @@ class LinkReads:
         """Record what was read. Raises ``InputChangedError`` when a file changed meanwhile."""
         if not self.flags:
             return
-        for file in self._listed() or self._guessed():
+        for named in self._listed() or self._guessed():
+            file = named
             try:
                 digest = digest_file(file)
                 changed = file.stat().st_ctime_ns > self._began_ns
@@ -59,6 +60,8 @@ class LinkReads:
                 raise InputChangedError(
                     f"{file} changed while it was linked", hint="build again; nothing was stored"
                 )
+            if ".." in file.parts:  # the compiler's way to the system's folders
+                file = Path(os.path.realpath(file.parent), file.name)
             self._io.discover(file, digest)
 
     def _listed(self) -> list[Path]:

@@ -106,3 +106,9 @@ def test_what_has_include_asks_for_is_noticed(project: Path, name: str) -> None:
 def test_what_only_the_preprocessor_knows(project: Path) -> None:
     (project / "src/main.c").write_text("#if __has_include(NAME)\n#endif\n")
     assert around(project) == ""
+
+
+def test_a_header_of_a_folder_above_is_not_stored(project: Path) -> None:
+    above = project / "src/../../include/sys/out.h"
+    made = ActionResult(blobs=(), discovered=((str(above), digest_file(above)),))
+    assert to_store(made, project / "src/main.c", project) is None
