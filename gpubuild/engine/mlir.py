@@ -17,6 +17,7 @@ from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s 
 
 import gpubuild.engine.bindings  # noqa: F401 - settles how mlir is loaded
 from gpubuild.engine.diagnostics import SourceText, from_mlir, locate
+from gpubuild.engine.index_casts import keep_narrow_casts
 from gpubuild.engine.ir_dump import dump
 from gpubuild.errors import Diagnostic, StepError
 
@@ -103,7 +104,7 @@ def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = 
     not parse, and with MLIR's diagnostics for a pass that fails.
     """
     try:
-        manager = passmanager.PassManager.parse(pipeline)
+        manager = passmanager.PassManager.parse(keep_narrow_casts(pipeline))
     except ValueError as error:
         raise StepError(
             f"cannot parse the pass pipeline: {_pipeline_mistake(error)}",

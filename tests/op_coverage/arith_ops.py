@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from op_coverage.program import Program, each, floats, from_bf16, integers, to_bf16
+from op_coverage.program import COUNT, Program, each, floats, from_bf16, integers, to_bf16
 
 PROGRAMS: list[Program] = []
 
@@ -223,6 +223,17 @@ def _casts() -> None:
     add("fptoui", "f32", "i32", abs(f32) * 1e9, (abs(f32) * 1e9).astype(np.uint32).view(np.int32))
     add("index_cast", "i32", "index", small.astype(np.int32), small.astype(np.int64).view(np.uint64))
     add("index_castui", "i8", "index", small, small.view(np.uint8).astype(np.uint64))
+    number = np.array([0, 255, 256, -129, 2**31 + 5, 2**33 - 7, -1, 65_535], np.int64).repeat(COUNT // 8)
+    for op, kind, dtype in (("index_cast", "i8", np.int8), ("index_castui", "i32", np.uint32)):
+        PROGRAMS.append(
+            each(
+                f"arith_{op}_narrow",
+                f"arith.{op} index → {kind} → index",
+                f"%n = arith.{op} %x : index to {kind}\n    %r = arith.{op} %n : {kind} to index",
+                [number.view(np.uint64)],
+                number.astype(dtype).astype(np.int64).view(np.uint64),
+            )
+        )
     add("bitcast", "f32", "i32", f32, f32.view(np.int32))
     add("bitcast", "i64", "f64", f64.view(np.int64), f64)
     PROGRAMS.append(

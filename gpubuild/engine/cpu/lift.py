@@ -11,8 +11,9 @@ from mlir.passmanager import PassManager
 from gpubuild.engine.cpu.slots import CannotFissionError
 from gpubuild.engine.cpu.uniformity import nested
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.index_casts import keep_narrow_casts
 
-_PASSES = "func.func(lift-cf-to-scf,canonicalize,cse)"
+_PASSES = keep_narrow_casts("func.func(lift-cf-to-scf,canonicalize,cse)")
 _RETURNS = {"gpu.return": "func.return", "func.return": "gpu.return"}
 
 
