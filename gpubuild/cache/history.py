@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,6 +48,9 @@ class Group:
     def served(self) -> int:
         """Steps that did not have to run."""
         return self.up_to_date + self.hit_local + self.hit_remote
+
+
+_GROUP_FIELDS = tuple(field.name for field in fields(Group))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +177,10 @@ def encode_history(builds: list[BuildEntry]) -> bytes:
 
 
 def _entry_to_json(build: BuildEntry, *, with_keys: bool) -> dict[str, object]:
-    # Not by asdict as a whole: it would copy every key of every build, one by one.
+    # Not by asdict: it would copy every text and number of every build, one by one.
     return {
         "when": build.when,
-        "groups": [asdict(group) for group in build.groups],
+        "groups": [{name: getattr(group, name) for name in _GROUP_FIELDS} for group in build.groups],
         "tools": dict(build.tools),
         "options": dict(build.options),
         "keys": build.keys if with_keys else (),
@@ -278,7 +281,7 @@ def _read_entry(item: dict[str, Any]) -> BuildEntry:
 
 
 def _read_group(item: dict[str, Any]) -> Group:
-    counts = {field.name: item[field.name] for field in fields(Group)}
+    counts = {name: item[name] for name in _GROUP_FIELDS}
     kind, target = _text(counts.pop("kind")), _text(counts.pop("target"))
     if not all(type(n) is int and 0 <= n < 1 << 32 for n in counts.values()):
         raise ValueError("not a count")

@@ -1,8 +1,4 @@
-"""Index: key → record bytes in diskcache's SQLite file. The only user of diskcache.
-
-diskcache can unpickle what it reads (CVE-2025-69872) and open or delete files that a row names,
-so the ``Disk`` used here knows one kind of row only: a text key and a value in the row itself.
-"""
+"""Index: key → record bytes in diskcache's SQLite file, read by us and changed through diskcache."""
 
 from __future__ import annotations
 
@@ -12,16 +8,18 @@ import urllib.parse
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn, Protocol
-
-import diskcache
-from diskcache.core import MODE_RAW
+from typing import TYPE_CHECKING, Protocol
 
 from gpubuild.cache.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
 
+if TYPE_CHECKING:
+    from gpubuild.cache.index_writer import IndexWriter
+
 DATABASE = "cache.db"
 _BUSY_SECONDS = 5.0
-_MAX_VALUE_BYTES = 1 << 30  # above this diskcache would use a file beside the database
+_MODE_RAW = 1  # diskcache.core.MODE_RAW: the value is in the row
+_ROW = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
+_HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'Cache'"
 # Errors of a database that will not heal by itself (sqlite.org/rescode.html): ERROR (a missing
 # table or column), CORRUPT, SCHEMA, MISMATCH, FORMAT, NOTADB.
 _DAMAGE_CODES = frozenset({1, 11, 17, 20, 24, 26})
@@ -55,87 +53,67 @@ class Index(Protocol):
         ...
 
 
-class _PlainDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
-    """Text keys, byte values in the row; anything else raises, pickle above all."""
-
-    def put(self, key: object) -> tuple[str, bool]:
-        if type(key) is not str:
-            raise MalformedRowError("a key that is not text")
-        return key, True
-
-    def get(self, key: object, raw: object) -> str:
-        # Only iteration comes here; a strange key is no digest, and no reason to stop.
-        return key if raw and type(key) is str else ""
-
-    def store(self, value: object, read: object, key: object = None) -> tuple[int, int, None, bytes]:
-        if type(value) is not bytes or read or len(value) > _MAX_VALUE_BYTES:
-            raise MalformedRowError("a value that is not bytes")
-        return 0, MODE_RAW, None, value
-
-    def fetch(self, mode: object, filename: object, value: object, read: object) -> bytes:
-        if mode != MODE_RAW or filename is not None or type(value) is not bytes or read:
-            raise MalformedRowError("a value that is not bytes")
-        return value
-
-    def filename(self, key: object = None, value: object = None) -> NoReturn:
-        raise MalformedRowError("a value in a file of its own")
-
-    def remove(self, file_path: object) -> None:
-        """Delete nothing: no row of ours names a file, and others' rows are not trusted."""
-
-
 class WritableIndex:
-    """The index in ``folder`` (which exists), created when it is not there."""
+    """The index in ``folder`` (which exists), created when it is not there.
+
+    It reads by itself: diskcache, its import and its forty statements at opening, would be as much
+    as twenty hits to a build that finds all in the cache. Changes go through it.
+    """
 
     def __init__(self, folder: Path) -> None:
         if os.path.expandvars(folder) != str(folder):
             # diskcache would quietly open another folder.
             raise UnavailableIndexError("its path contains the name of an environment variable after a $")
+        self._folder = folder
+        self._writer: IndexWriter | None = None
         with _translated():
             _probe(folder / DATABASE)
-            self._cache = diskcache.Cache(
-                str(folder),
-                timeout=_BUSY_SECONDS,
-                disk=_PlainDisk,
-                eviction_policy="none",
-                size_limit=1 << 62,
-                cull_limit=0,
-                statistics=0,
-                tag_index=0,
-                disk_min_file_size=_MAX_VALUE_BYTES,
-                sqlite_mmap_size=0,  # a mapped file that is truncated kills the process with SIGBUS
+            self._reader = sqlite3.connect(
+                folder / DATABASE, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            # A mapped file that is truncated kills the process with SIGBUS.
+            self._reader.execute("PRAGMA mmap_size = 0").fetchall()
+            if not self._reader.execute(_HAS_TABLE).fetchall():
+                self._open_writer()
+
+    def _open_writer(self) -> IndexWriter:
+        if self._writer is None:
+            from gpubuild.cache.index_writer import IndexWriter
+
+            self._writer = IndexWriter(self._folder, busy_seconds=_BUSY_SECONDS)
+        return self._writer
 
     def read(self, key: str) -> bytes | None:
         """See ``Index``."""
         with _translated():
-            value = self._cache.get(key)
-        return value if isinstance(value, bytes) else None
+            return _read(self._reader, key)
 
     def write(self, key: str, value: bytes) -> None:
         """See ``Index``."""
         with _translated():
-            self._cache.set(key, value)
+            self._open_writer().write(key, value)
 
     def delete(self, key: str) -> None:
         """See ``Index``."""
         with _translated():
-            self._cache.delete(key)
+            self._open_writer().delete(key)
 
     def list_keys(self) -> list[str]:
         """See ``Index``."""
         with _translated():
-            return [key for key in self._cache if isinstance(key, str)]
+            return self._open_writer().list_keys()
 
     def clear(self) -> None:
         """See ``Index``."""
         with _translated():
-            self._cache.clear()
+            self._open_writer().clear()
 
     def close(self) -> None:
         """See ``Index``."""
         with suppress(Exception):
-            self._cache.close()
+            self._reader.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 class ReadOnlyIndex:
@@ -156,14 +134,7 @@ class ReadOnlyIndex:
     def read(self, key: str) -> bytes | None:
         """See ``Index``."""
         with _translated():
-            rows = self._connection.execute(
-                "SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = ?", (key, MODE_RAW)
-            ).fetchall()
-        if not rows:
-            return None
-        if not isinstance(rows[0][0], bytes):
-            raise MalformedRowError("a value that is not bytes")
-        return rows[0][0]
+            return _read(self._connection, key)
 
     def write(self, key: str, value: bytes) -> None:
         """Raise ``UnavailableIndexError``."""
@@ -189,6 +160,17 @@ class ReadOnlyIndex:
             self._connection.close()
 
 
+def _read(connection: sqlite3.Connection, key: str) -> bytes | None:
+    """The value in the row of ``key``, which must be of the one kind that ``index_writer`` writes."""
+    rows = connection.execute(_ROW, (key,)).fetchall()
+    if not rows:
+        return None
+    mode, filename, value = rows[0]
+    if mode != _MODE_RAW or filename is not None or type(value) is not bytes:
+        raise MalformedRowError("a value that is not bytes")
+    return value
+
+
 def _probe(path: Path) -> None:
     """Take and give back the write lock: diskcache would wait 60 s for one held by a dead client."""
     with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
@@ -201,10 +183,8 @@ def _translated() -> Iterator[None]:
     """Turn what SQLite and diskcache raise into the exceptions of ``index_errors``."""
     try:
         yield
-    except MalformedRowError:
+    except (MalformedRowError, UnavailableIndexError):
         raise
-    except diskcache.Timeout as error:
-        raise UnavailableIndexError("it is locked or cannot be written") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
         if code is None or code & 0xFF in _DAMAGE_CODES:

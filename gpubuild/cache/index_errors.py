@@ -1,4 +1,4 @@
-"""Index errors: what can be wrong with the index. Apart from it, because it imports diskcache."""
+"""Index errors: what can be wrong with the index. Apart from it, because it imports sqlite3."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -114,6 +115,14 @@ def _newest(entries: dict[str, _Value]) -> dict[str, _Value]:
 
 
 def _identity(path: Path) -> str:
-    real = path.resolve()
-    stat = real.stat()
+    stat = path.stat()
+    # Asked about a hundred files in a few folders: a folder's name is found once. Should it become
+    # a link to another meanwhile, the name is an old one, but inode and times are those of now.
+    folder, name = os.path.split(path)
+    real = f"{_resolved(folder)}{os.sep}{name}"
     return f"{real}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ctime_ns}|{stat.st_ino}"
+
+
+@lru_cache(maxsize=512)
+def _resolved(folder: str) -> str:
+    return os.path.realpath(folder)
