@@ -13,11 +13,14 @@ from pathlib import Path
 
 from gpubuild.engine.depfile import parse_depfile
 from gpubuild.engine.io import StepIO
-from gpubuild.errors import InputChangedError
+from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.params import LinkParams
 
 _LIST = "reads.d"
+# What is whole in itself; other inputs are linker scripts.
+_THIN = b"!<thin>\n"
+_WHOLE = (b"\x7fELF", b"!<arch>\n", b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 # The C library's come with the compiler, whose identity covers them.
 _OF_COMPILER = frozenset({"c", "m", "dl", "pthread", "rt", "stdc++", "gcc", "gcc_s"})
 _START_FILE = re.compile(r"\w*crt\w*\.o")
@@ -34,7 +37,9 @@ class LinkReads:
     def __init__(self, params: LinkParams, io: StepIO) -> None:
         self._params = params
         self._io = io
-        reads_more = bool(params.flags) or any(name not in _OF_COMPILER for name in params.libraries)
+        self._referring = _referring(io)
+        libraries = any(name not in _OF_COMPILER for name in params.libraries)
+        reads_more = bool(params.flags) or libraries or bool(self._referring)
         self.flags = (f"-Wl,--dependency-file={_LIST}",) if reads_more else ()
         if reads_more:
             list_file = io.scratch / _LIST
@@ -49,7 +54,13 @@ class LinkReads:
         """Record what was read. Raises ``InputChangedError`` when a file changed meanwhile."""
         if not self.flags:
             return
-        for named in self._listed() or self._guessed():
+        listed = self._listed()
+        if self._referring and not listed:
+            raise StepError(
+                f"{self._referring} names other files, and this linker does not tell which of them it reads",
+                hint="list those files under `sources:`, or link with GNU ld or ld.lld",
+            )
+        for named in listed or self._guessed():
             file = named
             try:
                 digest = digest_file(file)
@@ -97,3 +108,23 @@ class LinkReads:
             for suffix in ("so", "a")
         ]
         yield from (file for file in dict.fromkeys(candidates) if file.is_file())
+
+
+def _referring(io: StepIO) -> Path | None:
+    """An input, copied to the scratch folder already, that names other files for the linker to read.
+
+    Raises ``StepError`` for a thin archive: no linker lists its members, and names relative to it are lost.
+    """
+    copies = {name.replace(".", ""): name for name in io.input_names}
+    for file in sorted(io.scratch.glob("*.[oa]")):
+        with file.open("rb") as stream:
+            head = stream.read(len(_THIN))
+        if file.stem not in copies or head.startswith(_WHOLE):
+            continue
+        if head == _THIN:
+            raise StepError(
+                f"{io.path(copies[file.stem])} is a thin archive, which only names its members",
+                hint="make it with `ar` without T, or list the members under `sources:`",
+            )
+        return io.path(copies[file.stem])
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import amd_trap, inline_assembly, llvm, relocatable
+from gpubuild.engine import amd_trap, assembly_reads, inline_assembly, llvm, relocatable
 from gpubuild.engine.asm_places import place_inline
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
@@ -117,6 +117,14 @@ def emit_code(build: DeviceBuild) -> None:
             what=f"assembling @{params.module} for {params.chip}",
         )
         build.io.write("asm", build.assembly)
+        text = str(build.module).encode()
+        if params.relocatable and assembly_reads.mentions(text):
+            raise StepError(
+                f"inline assembly in @{params.module} reads a file, which with `offload: clang` is read only "
+                "when the program is linked",
+                hint="put the data into a memref.global or a device library, or choose another `offload:`",
+            )
+        assembly_reads.discover(text, build.io)
         return
     # Code generation changes the module it works on, so each output starts from the same one.
     build.assembly = llvm.emit_assembly(build.module.clone(), build.machine)

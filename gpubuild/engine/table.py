@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from gpubuild.engine import pipeline_reads
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.ir_dump import dumping
 from gpubuild.errors import StepError
@@ -33,7 +34,7 @@ def run_job(job: Job) -> JobResult:
 
         raise StepError("the step fails", diagnostics=failure_site.find(job, run_job))
     io = StepIO(job)
-    with dumping(job.dump_ir):
+    with dumping(job.dump_ir), pipeline_reads.recorded(getattr(job.params, "passes", ""), io):
         _run(job, io)
     return io.finish()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def settle(
     if override.targets is not None:
         targets = [project.targets[name] for name in override.targets]
     elif module.targets:
-        targets = [_from_ir(project, target) for target in module.targets]
+        targets = _each_named([_from_ir(project, target) for target in module.targets])
     else:
         targets = [project.targets[name] for name in program.targets]
     if only:
@@ -102,6 +103,21 @@ def _from_ir(project: Project, written: IrTarget) -> Target:
         fast_math=written.fast_math,
         device_libs=tuple((project.root / Path(lib)).absolute() for lib in written.libraries),
     )
+
+
+def _each_named(targets: Sequence[Target]) -> list[Target]:
+    """``targets`` with names of their own: a module may have two for one chip, with other options."""
+    taken = {target.name for target in targets}
+    seen: set[str] = set()
+    named = []
+    for target in targets:
+        name, number = target.name, 1
+        while name in seen or (number > 1 and name in taken):
+            number += 1
+            name = f"{target.name}-{number}"
+        seen.add(name)
+        named.append(replace(target, name=name))
+    return named
 
 
 def _handler(

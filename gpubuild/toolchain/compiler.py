@@ -61,7 +61,7 @@ def find_system_compiler(name: str, search_path: Sequence[Path], memo: Memo) -> 
 
 def examine(name: str, path: Path, memo: Memo) -> Compiler:
     """Check that ``path`` is a compiler with headers, crt files and libc; raise why it is not."""
-    _require_program(path)
+    require_program(path)
     known = memo.fact(name, path)
     memo.seen.add(path)
     if _still_holds(known):
@@ -81,7 +81,7 @@ def examine(name: str, path: Path, memo: Memo) -> Compiler:
     )
 
 
-def _require_program(path: Path) -> None:
+def require_program(path: Path, what: str = "compiler") -> None:
     """Refuse scripts (pyenv-like shims run something else tomorrow) and compiler wrappers."""
     try:
         real = path.resolve(strict=True)
@@ -90,7 +90,7 @@ def _require_program(path: Path) -> None:
     except OSError as error:
         raise UnusableCompilerError(f"cannot be read: {error.strerror}") from error
     if magic != b"\x7fELF":
-        raise UnusableCompilerError("is a script, not a compiler")
+        raise UnusableCompilerError(f"is a script, not a {what}")
     if real.name.startswith(_WRAPPERS):
         raise UnusableCompilerError(f"is {real.name}, which looks for a compiler elsewhere")
 

@@ -18,7 +18,7 @@ from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.toolchain import clang, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
-from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
+from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.own import own_code
@@ -352,6 +352,11 @@ class Toolchain:
     ) -> Tool | None:
         if not path.is_file() or not os.access(path, os.X_OK):
             self._problems[name] = f"{variable} names {path}, which is not an executable file"
+            return None
+        try:
+            require_program(path, "program")
+        except UnusableCompilerError as error:
+            self._problems[name] = f"{variable} names {path}, which cannot be used: it {error}"
             return None
         return self._program(name, path, variable, zig_command if path.name == "zig" else ())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine import libdevice, llvm, mlir, relocatable, rewrite
+from gpubuild.engine import assembly_reads, libdevice, llvm, mlir, relocatable, rewrite
 from gpubuild.engine.assert_places import restore_places
 from gpubuild.engine.chips import NATIVE, check_chip
 from gpubuild.engine.cpu import check, half, layout, mathlib
@@ -253,7 +253,9 @@ def _refuse_undefined(build: CpuBuild) -> None:
 def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.opt_level)
-    build.io.write("llvm", str(build.module))
+    text = str(build.module)
+    assembly_reads.discover(text.encode(), build.io)
+    build.io.write("llvm", text)
 
 
 def emit(build: CpuBuild) -> None:

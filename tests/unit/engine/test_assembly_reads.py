@@ -1,13 +1,15 @@
-"""Files that inline assembly reads are part of a step's result."""
+"""Files that inline assembly, assembly it includes, and passes read are part of a step's result."""
 
 from pathlib import Path
 
 import pytest
-from unit.engine.steps import run_step, system_tools
+from unit.engine.steps import ZIG, run_step, system_tools
 
+from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
-from gpubuild.model.params import CcParams, LlvmParams, Params
+from gpubuild.model.params import CcParams, CompileParams, LlvmParams, OutlineParams, Params
 from gpubuild.model.step import StepKind
+from gpubuild.model.target import ROCDL_TRIPLE, Kind
 
 C = """static const char *help = ".include \\"no such file\\"";
 __asm__(".data\\nblob: .inc" "bin \\"" "FILE" "\\"\\n.text\\n/* .incbin */");
@@ -33,3 +35,60 @@ def test_a_file_that_the_assembler_reads(
     source = source.replace("FILE", str(blob))
     ran = run_step(tmp_path / "step", kind, params, {role: source}, ("object",), system_tools())
     assert ran.result.result.discovered == ((str(blob), digest_file(blob)),)
+
+
+def test_what_included_assembly_reads(tmp_path: Path) -> None:
+    blob, included = tmp_path / "blob.bin", tmp_path / "included.s"
+    blob.write_bytes(b"text")
+    included.write_text(f'.data\nblob: .INCBIN "{blob}"\n.text\n')
+    source = f'__asm__(".include \\"{included}\\"");\n'
+    ran = run_step(
+        tmp_path / "step", StepKind.CC, CcParams(language="c"), {"text": source}, ("object",), system_tools()
+    )
+    assert dict(ran.result.result.discovered) == {str(f): digest_file(f) for f in (blob, included)}
+
+
+KERNEL = r"""module { gpu.module @m {
+  func.func private @touch() gpu.func @k() kernel { ASSEMBLY gpu.return } } }"""
+INLINE = r"""llvm.inline_asm has_side_effects
+  ".pushsection .rodata\0A.incbin \22FILE\22\0A.popsection", "" : () -> ()
+"""
+LIBRARY = r"""define void @touch() {
+  call void asm sideeffect ".pushsection .rodata\0A.incbin \22FILE\22\0A.popsection", ""()
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "triple", "chip", "inline", "library"),
+    [
+        (Kind.ROCDL, ROCDL_TRIPLE, "gfx90a", INLINE, ""),
+        (Kind.CPU, "x86_64-unknown-linux-gnu", "x86-64-v2", "func.call @touch() : () -> ()", LIBRARY),
+    ],
+)
+def test_a_file_that_a_kernel_s_assembly_reads(
+    tmp_path: Path, kind: Kind, triple: str, chip: str, inline: str, library: str
+) -> None:
+    blob = tmp_path / "blob.bin"
+    blob.write_bytes(b"text")
+    params = CompileParams(module="m", kind=kind, triple=triple, chip=chip)
+    texts = {"module": KERNEL.replace("ASSEMBLY", inline), "lib.0": library}
+    inputs = {name: text.replace("FILE", str(blob)) for name, text in texts.items() if text}
+    ran = run_step(tmp_path / "step", StepKind.COMPILE, params, inputs, (), {"ld.lld": (ZIG, "ld.lld")})
+    assert ran.result.result.discovered == ((str(blob), digest_file(blob)),)
+
+
+def test_a_library_that_passes_read(tmp_path: Path) -> None:
+    library = tmp_path / "library.mlir"
+    library.write_text(
+        "module attributes {transform.with_named_sequence} {\n"
+        "  transform.named_sequence @__transform_main(%r: !transform.any_op) { transform.yield }\n}\n"
+    )
+    passes = f"transform-preload-library{{transform-library-paths={library}}},transform-interpreter"
+    params = OutlineParams(passes=f"builtin.module({passes})")
+    ran = run_step(tmp_path / "step", StepKind.OUTLINE, params, {"source": "module {}"}, ())
+    assert ran.result.result.discovered == ((str(library), digest_file(library)),)
+    params = OutlineParams(passes=f"builtin.module({passes})".replace(str(library), str(tmp_path)))
+    with pytest.raises(StepError, match="names the folder"):
+        run_step(tmp_path / "other", StepKind.OUTLINE, params, {"source": "module {}"}, ())

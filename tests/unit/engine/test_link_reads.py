@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from unit.engine.steps import Tools, run_step, system_tools
 
+from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.params import LinkParams
 from gpubuild.model.step import StepKind
@@ -25,11 +26,12 @@ def made(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read_by_link(made: Path, params: LinkParams, tools: Tools | None = None) -> dict[str, str]:
-    main = made / "main.o"
-    ran = run_step(
-        made / "step", StepKind.LINK, params, {"object.0": main}, ("executable",), tools or system_tools()
-    )
+def read_by_link(
+    made: Path, params: LinkParams, tools: Tools | None = None, archive: Path | None = None
+) -> dict[str, str]:
+    inputs = {"object.0": made / "main.o", **({"archive.1": archive} if archive else {})}
+    tools = tools or system_tools()
+    ran = run_step(made / "step", StepKind.LINK, params, inputs, ("executable",), tools)
     return {path: str(digest) for path, digest in ran.result.result.discovered}
 
 
@@ -47,12 +49,29 @@ def test_the_c_library_is_the_compilers(made: Path) -> None:
     }
 
 
-def test_a_linker_that_keeps_no_list(made: Path) -> None:
+def test_inputs_that_name_other_files(made: Path) -> None:
+    value, archive = made / "value.o", made / "names.a"
+    archive.write_text(f"INPUT({value})\n")
+    assert read_by_link(made, LinkParams(), archive=archive) == {str(value): digest_file(value)}
+    with pytest.raises(StepError, match=r"names.a names other files"):
+        read_by_link(made, LinkParams(), keeps_no_list(made), archive)
+    archive.unlink()
+    subprocess.run([*system_tools()["ar"], "rcTP", archive, value], cwd=made, check=True)
+    with pytest.raises(StepError, match=r"names.a is a thin archive"):
+        read_by_link(made, LinkParams(), archive=archive)
+    assert read_by_link(made, LinkParams(), archive=made / "libvalue.a") == {}
+
+
+def keeps_no_list(made: Path) -> Tools:
     (made / "cc").write_text(
         '#!/bin/sh\ncase "$*" in *dependency-file*) echo "unknown: --dependency-file" >&2; exit 1;; esac\n'
         f'exec {shutil.which("cc")} "$@"\n'
     )
     (made / "cc").chmod(0o755)
+    return {"cc": (str(made / "cc"),)}
+
+
+def test_a_linker_that_keeps_no_list(made: Path) -> None:
     params = LinkParams(libraries=("value",), flags=(f"-L{made}",))
-    read = read_by_link(made, params, {"cc": (str(made / "cc"),)})
+    read = read_by_link(made, params, keeps_no_list(made))
     assert read == {f"{made}/libvalue.a": digest_file(made / "libvalue.a")}

@@ -137,6 +137,17 @@ def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
     assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["cpu"]
 
 
+def test_two_targets_in_the_ir_for_one_chip() -> None:
+    written = [IrTarget(kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=n) for n in (3, 0, 1)]
+    scans = {
+        "outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, targets=(*written,)),))
+    }
+    plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
+    names = [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE]
+    assert names == ["sm_75", "sm_75-2", "sm_75-3"]
+    assert [compile_params(plan, f"app/compile/k/{name}").opt_level for name in names] == [3, 0, 1]
+
+
 @pytest.mark.parametrize(("select", "index"), [("gfx90a", 2), (1, 1)])
 def test_select(select: str | int, index: int) -> None:
     program = make_program(ROOT, "app", "app.mlir", offload=Offload.SELECT_OBJECT, select=select)

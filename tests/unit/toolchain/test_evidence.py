@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,8 @@ def program(path: Path, text: str = "#!/bin/sh\necho 1.0\n") -> Path:
 
 
 def test_an_overriding_tool_and_its_absence(tmp_path: Path) -> None:
-    ptxas = program(tmp_path / "ptxas")
+    ptxas = tmp_path / "ptxas"
+    shutil.copy2(os.path.realpath(sys.executable), ptxas)
     tools = Toolchain(Settings(ptxas=ptxas, lld=tmp_path / "ld.lld"))
     assert tools.find("ptxas") is not None
     assert tools.find("ld.lld") is None

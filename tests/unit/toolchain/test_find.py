@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,14 +68,21 @@ def test_ptxas_and_lld_are_never_taken_from_the_search_path(tmp_path: Path, memo
 
 @pytest.mark.parametrize(("name", "field"), [("ptxas", "ptxas"), ("ld.lld", "lld")])
 def test_an_override_is_taken_and_its_content_is_its_identity(tmp_path: Path, name: str, field: str) -> None:
-    path = executable(tmp_path / "mine")
+    path = tmp_path / "mine"
+    shutil.copy2(os.path.realpath(sys.executable), path)
     settings = replace(BARE, **{field: path})
     first = Toolchain(settings).require(name)
     assert first.command == (str(path),)
-    assert first.version == "fake 1.0"
+    assert first.version.startswith("Python 3.")
     assert first.source.startswith("GPUBUILD_")
-    executable(path, "#!/bin/sh\necho fake 1.0\n# changed\n")
+    with path.open("ab") as stream:
+        stream.write(b"changed")
     assert Toolchain(settings).require(name).fingerprint != first.fingerprint
+    script = replace(BARE, **{field: executable(tmp_path / "script")})  # whatever it starts, today
+    with pytest.raises(
+        ToolNotFoundError, match=r"GPUBUILD_\w+ names .*script, .* is a script, not a program"
+    ):
+        Toolchain(script).require(name)
 
 
 @pytest.mark.parametrize(
