@@ -17,8 +17,12 @@ from gpubuild.engine.emit import Emitter
 from gpubuild.model.target import Kind
 
 _WORD_BITS = 32
+_FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
+_BLOCK_BITS = 10  # blocks of a region that are told apart
 _ULT = 6  # arith.cmpi predicate: unsigned less than
 _SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
+
+SOME_LANES = "gpubuild.some_lanes"  # on a gpu.shuffle of the first lanes: others need not come to it
 
 Read = Callable[[Emitter, ir.Value], tuple[ir.Value, ir.Value]]  # an i32 → another lane's, and whether
 
@@ -78,10 +82,17 @@ def expand_broadcast(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
             name = "rocdl.readlane" if specific else "rocdl.readfirstlane"
             return at.op(name, [word, *list(op.operands)[1:]], [i32]).results[0], word
     else:
-        source = op.operands[1] if specific else emit.constant(0, i32)
+        everywhere = _runs_everywhere(op)
+        if specific:
+            source = op.operands[1]
+        elif everywhere:
+            source = emit.constant(0, i32)
+        else:
+            source = _first_active_lane(emit, subgroup_size, mark=_path_number(op))
 
         def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-            return read_lane(at, word, source, at.constant(subgroup_size, i32))
+            found = read_lane(at, word, source, at.constant(subgroup_size, i32))
+            return found if everywhere else _without_others(found)
 
     emit.replace(move(emit, op.operands[0], read)[0])
 
@@ -156,6 +167,46 @@ def _move_vector(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, 
     return result, there
 
 
+def _runs_everywhere(op: ir.Operation) -> bool:
+    """Whether all work-items come to ``op``: a kernel's own code, before anything branches."""
+    around = op.parent.operation
+    return (
+        around.name == "gpu.func"
+        and "gpu.kernel" in around.attributes
+        and op.block == around.regions[0].blocks[0]
+    )
+
+
+def _path_number(op: ir.Operation) -> int:
+    """A number that no op has whose block is another one and always runs before."""
+    depth, around = 0, op.parent.operation
+    while around.name not in _FUNCTIONS:
+        depth, around = depth + 1, around.parent.operation
+    return depth << _BLOCK_BITS | list(op.block.region.blocks).index(op.block)
+
+
+def _first_active_lane(emit: Emitter, subgroup_size: int, *, mark: int) -> ir.Value:
+    """The lowest lane that comes here, on the CPU: there, reading a lane that does not gives one's own value.
+
+    Not a loop, at whose exchanges all lanes would have to be. ``mark`` is part of the values: the same
+    exchanges where more lanes come by must not be taken for these.
+    """
+    i32 = ir.IntegerType.get_signless(_WORD_BITS)
+    lane = lane_number(emit)
+    first = marked = emit.binary("arith.addi", lane, emit.constant(mark * subgroup_size, i32))
+    width = emit.constant(subgroup_size, i32)
+    for place in range(subgroup_size):
+        found, _ = _without_others(read_lane(emit, marked, emit.constant(place, i32), width))
+        first = emit.binary("arith.minui", first, found)
+    return emit.binary("arith.andi", first, emit.constant(subgroup_size - 1, i32))
+
+
+def _without_others(found: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Value]:
+    """The shuffle that made ``found`` does not need all lanes."""
+    found[0].owner.operation.attributes[SOME_LANES] = ir.UnitAttr.get()
+    return found
+
+
 class _Lanes:
     """Who takes part in an exchange: the first ``width`` lanes."""
 
@@ -192,7 +243,8 @@ def _exchange(
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
         i32 = ir.IntegerType.get_signless(_WORD_BITS)
         width = at.constant(lanes.size, i32) if lanes.free or everyone else lanes.width
-        return read_lane(at, word, source, width)
+        found = read_lane(at, word, source, width)
+        return found if lanes.free or everyone else _without_others(found)
 
     flag = valid
     if flag is None:

@@ -34,6 +34,7 @@ from gpubuild.engine.cpu.uniformity import (
     terminator,
 )
 from gpubuild.engine.emit import Emitter
+from gpubuild.engine.exchange import SOME_LANES
 
 
 class Work(Protocol):
@@ -307,7 +308,9 @@ class ControlFlow:
             total = masks.count(emit, extents, mask.slot)
             masks.require_all(emit, extents, mask.slot, total, _first_in(block, WORKGROUP_OPS))
             return None
-        if not mask.last and any(op.name in BARRIERS for op in operations(block)):
+        if not mask.last and any(
+            op.name in BARRIERS and SOME_LANES not in op.attributes for op in operations(block)
+        ):
             masks.require_subgroups(emit, extents, mask.slot, _first_in(block, BARRIERS))
         return mask
 

@@ -12,7 +12,7 @@ from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.slots import Slots
 from gpubuild.engine.cpu.uniformity import WAITS_FOR
 from gpubuild.engine.emit import Emitter
-from gpubuild.engine.exchange import below, last_word
+from gpubuild.engine.exchange import SOME_LANES, below, last_word
 
 FROM_LANE = "gpubuild.from_lane"  # on a load of what another work-item gave, if it takes part
 _SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
@@ -28,7 +28,9 @@ def lower_shuffle(op: ir.Operation, slots: Slots, item: ir.Value, items: ir.Valu
     emit = Emitter(op)
     emit.op("memref.store", [value, slot, item], [])
     mask = emit.constant(-1, ir.IntegerType.get_signless(32))
-    emit.op("nvvm.bar.warp.sync", [mask], [], {WAITS_FOR: ir.StringAttr.get(op.name)})
+    barrier = emit.op("nvvm.bar.warp.sync", [mask], [], {WAITS_FOR: ir.StringAttr.get(op.name)})
+    if SOME_LANES in op.attributes:
+        barrier.attributes[SOME_LANES] = ir.UnitAttr.get()
     lane = emit.binary("arith.andi", item, emit.constant(layout.SUBGROUP - 1))
     mode = last_word(op.attributes["mode"])
     number = emit.op("arith.index_cast", [lane], [offset.type]).results[0]
