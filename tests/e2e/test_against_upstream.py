@@ -113,8 +113,9 @@ def bodies(group: str, chip: str) -> tuple[str, ...]:
 
 def unlinked(group: str, chip: str) -> str:
     """One module of those without functions besides the kernel, which we make internal, and without calls
-    of libdevice, whose questions about precision we answer ourselves. Every third of a large group."""
-    found = [body for body in bodies(group, chip) if not LINKED.search(body)]
+    of libdevice, whose questions about precision we answer ourselves; nor those not to be optimised,
+    which ``gpu-module-to-binary`` does not heed. Every third of a large group."""
+    found = [body for body in bodies(group, chip) if not LINKED.search(body) and "optnone" not in body]
     return wrap(found[:: 3 if len(found) > MANY else 1]) if found else ""
 
 

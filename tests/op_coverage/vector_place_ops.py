@@ -45,9 +45,9 @@ def _positions() -> None:
     %e = vector.extract %v[%p, %q] : f32 from {_V}
     %f = vector.extract %v[2, %q] : f32 from {_V}
     %s = arith.addf %e, %f : f32
-    %w = vector.insert %s, %v[%q, 1] : f32 into {_V}
     %row = vector.extract %v[%p] : vector<4xf32> from {_V}
-    %x = vector.insert %row, %w[%q] : vector<4xf32> into {_V}
+    %w = vector.insert %row, %v[%q] : vector<4xf32> into {_V}
+    %x = vector.insert %s, %w[%q, 1] : f32 into {_V}
     %y = vector.insert %e, %x[%p, %p] : f32 into {_V}
     vector.store %y, %out[%c0, %c0] : {_SQUARE}, {_V}
     %cube = vector.load %n[%c0, %c0, %c0] : memref<2x3x4xf32>, vector<2x3x4xf32>
@@ -58,7 +58,7 @@ def _positions() -> None:
     vector.store %whole, %cubes[%c0, %c0, %c0] : memref<2x3x4xf32>, vector<2x3x4xf32>""",
         {"m": M, "n": CUBE, "p": np.uint64(1), "q": np.uint64(3)},
         {
-            "out": _with(_with(_with(M, (3, 1), M[1, 3] + M[2, 3]), 3, M[1]), (1, 1), M[1, 3]),
+            "out": _with(_with(_with(M, 3, M[1]), (3, 1), M[1, 3] + M[2, 3]), (1, 1), M[1, 3]),
             "cubes": _with(CUBE, 1, _with(CUBE[1], 1, CUBE[1, 1])),
         },
         breaks=("%v[2, %q]", "%v[1, %q]"),
