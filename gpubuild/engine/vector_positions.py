@@ -1,8 +1,7 @@
 """Vector positions: ``vector.extract`` and ``vector.insert`` at places that are known at run time only.
 
 Upstream's conversion knows one such index of a vector of one dimension, and ends the process over some
-of the others. Here each row is taken or not: a vector need not be in memory then. (To index one
-of all elements instead is no alternative: LLVM 22.1 makes wrong code of many such accesses to one vector.)
+of the others. Here each row is taken or not: a vector need not be in memory then.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from gpubuild.engine.io import StepIO
 from gpubuild.engine.ir_dump import dump
 from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
+from gpubuild.engine.odd_halves import keep_odd_halves
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.model.sanitize import Sanitize
@@ -253,9 +254,9 @@ def _refuse_undefined(build: CpuBuild) -> None:
 def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.opt_level)
-    text = str(build.module)
-    assembly_reads.discover(text.encode(), build.io)
-    build.io.write("llvm", text)
+    assembly_reads.discover(str(build.module).encode(), build.io)
+    build.module = keep_odd_halves(build.module, build.machine)
+    build.io.write("llvm", str(build.module))
 
 
 def emit(build: CpuBuild) -> None:
