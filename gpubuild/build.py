@@ -24,7 +24,7 @@ from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner
 from gpubuild.graph.scan import ScannedSource, parse_index
-from gpubuild.leftovers import remove_leftovers
+from gpubuild.leftovers import remove_executable, remove_leftovers
 from gpubuild.lock import build_lock
 from gpubuild.model.goal import Goal
 from gpubuild.model.project import Program, Project
@@ -163,6 +163,7 @@ class Builder:
         try:
             plan = self._planner.scan_plan(programs)
             self._run(plan)
+            self._remove_outdated(programs)
             if self._options.keep_going and self._broken(plan):
                 programs = tuple(p for p in programs if not self._broken(self._planner.scan_plan((p,))))
                 plan = self._planner.scan_plan(programs)
@@ -277,6 +278,16 @@ class Builder:
         steps = tuple(self._reports.values())
         report = BuildReport(steps=steps, executables={}, seconds=time.monotonic() - self._opened)
         self._log.append(plan, report, self.state.record, self._executor.workers)
+
+    def _remove_outdated(self, programs: tuple[Program, ...]) -> None:
+        """Delete executables of programs with a source that could not be read: no later step will."""
+        if self._options.dry_run:
+            return
+        for program in programs:
+            if self._broken(self._planner.scan_plan((program,))):
+                remove_executable(
+                    self.state, layout=self._layout, project=self._project, program=program.name
+                )
 
     def _remove_leftovers(self, programs: tuple[Program, ...], plan: Plan) -> None:
         """Delete what has no step any more, as far as this build knows all steps."""

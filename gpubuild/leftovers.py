@@ -56,6 +56,22 @@ def remove_leftovers(
     return removed
 
 
+def remove_executable(state: BuildState, *, layout: Layout, project: Project, program: str) -> None:
+    """Delete what an earlier build linked, if it is still that; the cache has it should it be right again."""
+    record = state.record(f"{program}/link")
+    path = layout.executable(program)
+    if (
+        record is not None
+        and record.origin is not None
+        and record.origin.file == str(project.file)
+        and _is_inside(path, layout)
+        and state.files.digest(path) in {blob.digest for blob in record.result.blobs}
+    ):
+        with suppress(OSError):
+            path.unlink()
+        state.files.forget(path)
+
+
 def _outputs(origin: Origin | None) -> tuple[str, ...]:
     return origin.outputs if origin else ()
 

@@ -14,6 +14,7 @@ Construction variables: ``GPUBUILD_DIR`` is the build folder (default ``#build``
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import traceback
@@ -81,6 +82,7 @@ def _front(env: Any, project: Any) -> Front:  # noqa: ANN401
 
 
 def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any:  # noqa: ANN401
+    env = _by_content(env)
     try:
         nodes = front.nodes(name)
         for node in nodes:
@@ -97,6 +99,18 @@ def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any: 
         return [executable]
     (executable,) = (node.targets[0] for node in nodes if node.kind == LINK)
     return env.arg2nodes([executable], env.fs.File)
+
+
+def _by_content(env: Any) -> Any:  # noqa: ANN401
+    """``env``, but what is out of date goes by content, whatever ``Decider`` the user has for other nodes.
+
+    Steps do not touch outputs that are right already, and those from caches may be older than what
+    they were made of: times say nothing about them.
+    """
+    # A copy of an override would write through to what it overrides; otherwise a clone is not worth its time.
+    own = env.Clone() if "overrides" in vars(env) else copy.copy(env)
+    own.Decider("content")
+    return own
 
 
 def _add_node(env: Any, front: Front, node: Node) -> None:  # noqa: ANN401

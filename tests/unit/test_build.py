@@ -269,6 +269,29 @@ def test_failure_stops_the_build_and_leaves_nothing_stale(world: World) -> None:
     assert "--chip gfx90a" in error.reproduce
 
 
+def test_a_source_that_cannot_be_read_leaves_no_old_executable(world: World) -> None:
+    def engine(job: Job) -> JobResult:
+        if isinstance(job.params, OutlineParams) and job.params.source_name == "app.mlir":
+            raise StepError("does not parse")
+        return fake_engine(job)
+
+    world.programs(
+        make_program(world.root, "app", "app.mlir", "main.c"), make_program(world.root, "fine", "fine.mlir")
+    )
+    (world.root / "fine.mlir").write_text("f ok\n")
+    assert world.build().ok
+    good, world.engine = world.engine, engine
+    content = (world.root / "app.mlir").read_text()
+    (world.root / "app.mlir").write_text("k {\n")
+    assert not world.build().ok
+    assert not (world.root / "build/app/app").exists()
+    assert (world.root / "build/fine/fine").exists()
+    world.engine = good
+    (world.root / "app.mlir").write_text(content)
+    assert world.build().ok
+    assert (world.root / "build/app/app").exists()
+
+
 def test_after_a_failure_reasons_are_of_what_was_built_last(world: World) -> None:
     world.build()
     (world.root / "app.mlir").write_text("k unselectable\n")
