@@ -51,6 +51,7 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     token_flow.check(module, source)
     for op in _async_ops(module.operation):
         _normalize_op(op)
+    token_flow.wait_for_copies(module)
     token_flow.wait_for_followers(module)
     token_passing.lower(module)
     token_flow.fork(module)

@@ -69,6 +69,38 @@ def wait_for_followers(module: ir.Module) -> None:
             wait.erase()
 
 
+def wait_for_copies(module: ir.Module) -> None:
+    """Let the host wait at a `gpu.wait async` for copies that nothing else orders before what follows.
+
+    Two things would not be: the end of a function, when nothing uses the wait's token, and a launch
+    without tokens. Programs written for CUDA rely on both, since its copies from and to memory that
+    is not registered are done, or as good as done, on return.
+    """
+    for wait in [op for op in _users(module) if op.name == "gpu.wait" and is_join(op)]:
+        awaited = list(wait.operands)
+        if list(wait.results[0].uses):
+            if not _before_launch(wait):
+                continue
+            awaited = [
+                t
+                for t in awaited
+                if not isinstance(t.owner, ir.Block) and t.owner.operation.name == "gpu.memcpy"
+            ]
+        if awaited:
+            with ir.InsertionPoint(wait), wait.location:
+                ir.Operation.create("gpu.wait", operands=awaited)
+
+
+def _before_launch(wait: ir.Operation) -> bool:
+    """Whether a launch without tokens follows in the block."""
+    return any(
+        op.name == "gpu.launch_func"
+        and wait.is_before_in_block(op.operation)
+        and not any(is_token(v) for v in (*op.operation.operands, *op.operation.results))
+        for op in wait.block.operations
+    )
+
+
 def _followers(token: ir.Value, before: set[ir.Operation]) -> list[ir.Value]:
     """The ends of the chains that begin with ``token``, as far as these operations go."""
     ends: list[ir.Value] = []

@@ -289,6 +289,32 @@ def test_the_host_waits_for_what_followed_a_token(tmp_path: Path) -> None:
     assert len(names) == 3  # the token, the first copy and the third; not the second, which the third follows
 
 
+def test_the_host_waits_for_copies_that_nothing_else_orders() -> None:
+    """Before a launch without tokens, and at a wait whose token nothing uses; not where tokens order."""
+    text = """module attributes {gpu.container_module} {
+gpu.module @k { gpu.func @k() kernel { gpu.return } }
+func.func @f(%h: memref<8xf32>, %d: memref<8xf32>) {
+ %c = arith.constant 1 : index
+ %t = gpu.wait async
+ %a = gpu.memcpy async [%t] %d, %h : memref<8xf32>, memref<8xf32>
+ %b = gpu.wait async [%a]
+ LAUNCH
+ %e = gpu.memcpy async [%b] %h, %d : memref<8xf32>, memref<8xf32>
+ %u = gpu.wait async [%e]
+ return
+}
+}"""
+    sizes = "blocks in (%c, %c, %c) threads in (%c, %c, %c)"
+    for launch, waits in (
+        (f"gpu.launch_func @k::@k {sizes}", 2),
+        (f"%l = gpu.launch_func async [%b] @k::@k {sizes}", 1),
+    ):
+        with mlir.context():
+            module = mlir.parse(text.replace("LAUNCH", launch))
+            token_flow.wait_for_copies(module)
+            assert mlir.canonical_text(module).count("gpu.wait [") == waits
+
+
 def test_tokens_that_upstream_would_mistake_are_refused(tmp_path: Path) -> None:
     """A function that is not known when its caller is compiled need not keep to what we hand over."""
     function = """func.func @f(%g: (!gpu.async.token) -> ()) {
