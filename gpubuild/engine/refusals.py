@@ -40,6 +40,7 @@ _NOWHERE = {
     "gpu.wait": _OF_HOSTS,
     "memref.dma_start": _NO_ENGINE,
     "memref.dma_wait": _NO_ENGINE,
+    "rocdl.exp": "cannot be translated: LLVM has no function of one argument behind it; use math.exp",
     "vector.print": "calls functions that only host code has; use gpu.printf",
     "vector.vscale": "asks for a length that no target has; use vectors of fixed length",
 }

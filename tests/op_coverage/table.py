@@ -22,6 +22,7 @@ from op_coverage import (
     vector_ops,
     vector_place_ops,
     vendor_ops,
+    vendor_survey,
 )
 from op_coverage.program import CPU, NEEDS_ROCM, TARGETS, Program
 
@@ -64,6 +65,7 @@ def render() -> str:
                 f"| {program.op.replace('|', chr(92) + '|')} | {' | '.join(cells)} | no GPU at hand |"
             )
         parts.append("")
+    parts.append(vendor_survey.render())
     parts.append("## Reasons\n")
     parts += [f"{number}. {reason}" for reason, number in reasons.items()]
     return "\n".join(parts) + "\n"
