@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from gpubuild.engine.cpu.element_size import element_bytes
 from gpubuild.engine.cpu.exchange import is_id
 from gpubuild.engine.cpu.layout import MAX_BLOCK
 from gpubuild.engine.cpu.uniformity import nested, operations
@@ -90,7 +91,7 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
                 return None
             count += 1
             continue
-        size = _element_bytes(kind.element_type)
+        size = element_bytes(kind.element_type)
         if size is None:
             return None
         try:
@@ -172,20 +173,6 @@ def _is_thread(value: ir.Value, axis: str) -> bool:
         return False
     op = value.owner.operation
     return op.name == "gpu.thread_id" and is_id(op, axis)
-
-
-def _element_bytes(kind: ir.Type) -> int | None:
-    if isinstance(kind, ir.VectorType):
-        items = 1
-        for extent in ir.VectorType(kind).shape:
-            items *= extent
-        one = _element_bytes(ir.VectorType(kind).element_type)
-        return None if one is None else 1 << (items * one - 1).bit_length()
-    if isinstance(kind, ir.IndexType):
-        return 8
-    if isinstance(kind, ir.IntegerType | ir.FloatType):
-        return 1 << ((int(kind.width) + 7) // 8 - 1).bit_length()
-    return None
 
 
 def test_of(parameters: Parameters, *, yes: str, no: str) -> str:

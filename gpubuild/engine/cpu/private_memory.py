@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.cpu.element_size import element_bytes
 from gpubuild.engine.cpu.slots import CannotFissionError, Slots
 from gpubuild.engine.cpu.uniformity import operations
 from gpubuild.engine.emit import Emitter
@@ -103,21 +104,9 @@ def _size(op: ir.Operation) -> int:
         raise CannotFissionError("private memory of unknown size")
     if not ir.AffineMapAttr(kind.layout) == ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)):
         raise CannotFissionError("private memory with a layout")
-    size = _bytes(kind.element_type)
+    size = element_bytes(kind.element_type)
+    if size is None:
+        raise CannotFissionError(f"private memory of {kind.element_type}")
     for extent in kind.shape:
         size *= extent
     return max(size + _ALIGNMENT - 1, _ALIGNMENT) // _ALIGNMENT * _ALIGNMENT
-
-
-def _bytes(kind: ir.Type) -> int:
-    if isinstance(kind, ir.VectorType):
-        items = 1
-        for extent in ir.VectorType(kind).shape:
-            items *= extent
-        return 1 << (items * _bytes(ir.VectorType(kind).element_type) - 1).bit_length()
-    if isinstance(kind, ir.IndexType):
-        return 8
-    if not isinstance(kind, ir.IntegerType | ir.FloatType):
-        raise CannotFissionError(f"private memory of {kind}")
-    bits = int(kind.width)
-    return 1 << ((bits + 7) // 8 - 1).bit_length()

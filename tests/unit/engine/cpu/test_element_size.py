@@ -1,0 +1,30 @@
+"""Sizes of elements are those of LLVM's data layout."""
+
+from __future__ import annotations
+
+import pytest
+from mlir import ir
+
+from gpubuild.engine import mlir
+from gpubuild.engine.cpu.element_size import element_bytes
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        ("f32", 4),
+        ("index", 8),
+        ("i1", 1),
+        ("vector<3xf32>", 16),
+        ("vector<24xf32>", 128),
+        ("vector<6xf16>", 16),
+        ("vector<5x5xf32>", 160),
+        ("vector<17x3xf32>", 272),
+        ("vector<2x3x5xi16>", 96),
+        ("vector<f64>", 8),
+        ("complex<f32>", None),
+    ],
+)
+def test_size(kind, size):
+    with mlir.context():
+        assert element_bytes(ir.Type.parse(kind)) == size
