@@ -32,6 +32,8 @@ _SINCE: dict[str, tuple[int, bool]] = {
     "nvvm.cp.async.bulk.": (_HOPPER, False),
     "nvvm.convert.bf16x2.to.f8x2": (100, True),
     "nvvm.convert.f16x2.to.f8x2": (89, False),
+    "nvvm.convert.f32x2.to.bf16x2": (_ASYNC, False),
+    "nvvm.convert.f32x2.to.f16x2": (_ASYNC, False),
     "nvvm.convert.f32x2.to.f4x2": (100, True),
     "nvvm.convert.f32x2.to.f6x2": (100, True),
     "nvvm.convert.f32x2.to.f8x2": (89, False),
@@ -60,6 +62,9 @@ _SINCE: dict[str, tuple[int, bool]] = {
     "nvvm.mma.sp.block_scale": (120, True),
     "nvvm.nanosleep": (70, False),
     "nvvm.prefetch": (_HOPPER, False),
+    "nvvm.read.ptx.sreg.aggr.smem.size": (_HOPPER, False),
+    "nvvm.read.ptx.sreg.cluster": (_HOPPER, False),
+    "nvvm.read.ptx.sreg.nclusterid": (_HOPPER, False),
     "nvvm.redux.sync": (_ASYNC, False),
     "nvvm.setmaxregister": (_HOPPER, True),
     "nvvm.st.bulk": (100, False),
@@ -73,6 +78,7 @@ _BY_LENGTH = sorted(_SINCE, key=len, reverse=True)
 _PTX = {
     "nvgpu.mbarrier.arrive.expect_tx": 80,
     "nvgpu.tma.": 80,
+    "nvgpu.tma.fence.descriptor": 83,
     "nvvm.convert.f32x2.to.f8x2": 81,
     "nvvm.convert.f32x4.": 87,
     "nvvm.cp.async.bulk.": 80,
@@ -105,7 +111,7 @@ def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
     if not op.name.startswith(("nvgpu.", "nvvm.")):
         return ""
     prefix = next((p for p in _BY_LENGTH if op.name.startswith(p)), "")
-    if not prefix or (prefix == "nvvm.prefetch" and "tensormap" not in op.attributes):
+    if not prefix:
         return ""
     since, alone = _SINCE[prefix]
     if op.name == "nvgpu.mma.sync" and _is_large(op):
@@ -142,8 +148,6 @@ def ptx_needed(module: ir.Operation) -> int:
 
 def _ptx_of(op: ir.Operation) -> int:
     if not op.name.startswith(("nvgpu.", "nvvm.")):
-        return 0
-    if op.name == "nvvm.prefetch" and "tensormap" not in op.attributes:
         return 0
     return next((_PTX[p] for p in _PTX_BY_LENGTH if op.name.startswith(p)), 0)
 

@@ -168,6 +168,20 @@ def _hopper() -> None:
         chips=hopper,
     )
     _nvidia(
+        "nvgpu_mbarrier_get",
+        "nvgpu.mbarrier.get, arrive.nocomplete, tma.fence.descriptor",
+        f"""%b = nvgpu.mbarrier.create -> {_BARRIER}
+    nvgpu.mbarrier.init %b[%c0], %c4 : {_BARRIER}
+    gpu.barrier
+    %p = nvgpu.mbarrier.get %b[%c0] : {_BARRIER} -> i64
+    %k = nvgpu.mbarrier.arrive.nocomplete %b[%c0], %c4 : {_BARRIER} -> !nvgpu.mbarrier.token
+    nvgpu.tma.fence.descriptor %map : {_DESCRIPTOR}
+    memref.store %p, %out[%c0] : memref<?xi64>""",
+        {"map": _DESCRIPTOR, "out": "memref<?xi64>"},
+        old=SINCE_SM_90,
+        chips=hopper,
+    )
+    _nvidia(
         "nvgpu_tma_store",
         "nvgpu.tma.async.store, nvvm.cp.async.bulk.commit.group, wait_group",
         f"""%s = memref.get_global @nv_tma_store : {_F16}

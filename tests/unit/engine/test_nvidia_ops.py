@@ -32,6 +32,13 @@ MMA = "%d = nvgpu.mma.sync (%l, %r, %s) {{mmaShape = {shape}}} : ({l}, {r}, {s})
         ("sm_75", "nvvm.cp.async.bulk.commit.group", "needs sm_90 or later"),
         ("sm_60", "%r = nvvm.match.sync any %n, %n : i32 -> i32", "needs sm_70 or later"),
         ("sm_60", "nvvm.nanosleep %n", "needs sm_70 or later"),
+        ("sm_80", "%r = nvvm.read.ptx.sreg.nclusterid.y : i32", "needs sm_90 or later"),
+        ("sm_80", "%r = nvvm.read.ptx.sreg.cluster.nctarank : i32", "needs sm_90 or later"),
+        (
+            "sm_75",
+            "%r = nvvm.convert.f32x2.to.f16x2 %x, %x {rnd = #nvvm.fp_rnd_mode<rn>} : vector<2xf16>",
+            "needs sm_80",
+        ),
         ("sm_90", "%r = nvvm.redux.sync fmin %x, %n : f32 -> f32", "needs sm_100a"),
     ],
 )
