@@ -40,8 +40,13 @@ def encode(value: object) -> bytes:
     part in comparison, by name; a field with ``compare=False`` (a description, a display path)
     stands outside identity. Raises ``TypeError`` for anything else, floats among it.
     """
-    if type(value) is str:  # most are; an Enum of texts is not
-        return _framed(b"s", value.encode())
+    # Nearly all are plain texts and tuples; subclasses, such as an Enum of texts, come below.
+    kind = type(value)
+    if kind is str:
+        body = value.encode()  # type: ignore[attr-defined]
+        return b"s%d:%b" % (len(body), body)
+    if kind is tuple:
+        return _framed(b"t", b"".join([encode(item) for item in value]))  # type: ignore[attr-defined]
     if value is None:
         return b"n0:"
     if isinstance(value, Enum):
@@ -55,7 +60,7 @@ def encode(value: object) -> bytes:
     if isinstance(value, bytes):
         return _framed(b"y", value)
     if isinstance(value, tuple):
-        return _framed(b"t", b"".join(encode(item) for item in value))
+        return _framed(b"t", b"".join([encode(item) for item in value]))
     if is_dataclass(value) and not isinstance(value, type):
         name, names = _identity(type(value))
         return _framed(b"d", name + b"".join([encoded + encode(getattr(value, n)) for n, encoded in names]))
