@@ -247,7 +247,7 @@ def test_a_local_cache_that_cannot_be_written(url: str, tmp_path: Path) -> None:
 def test_a_file_that_changed_before_it_was_sent(url: str, content: Path, tmp_path: Path) -> None:
     big = os.urandom(700_000)
     result, files = make_result(tmp_path / "out", {"object": big})
-    files["object"].write_bytes(big[:-1] + b"x")
+    files["object"].write_bytes(big[:-1] + bytes([big[-1] ^ 1]))
     remote = RemoteStore(url)
     assert not remote.send(KEY, result, lambda blob: files[blob.name])
     assert "changed" in remote.warnings[0]
