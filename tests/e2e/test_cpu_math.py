@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 
-from gpubuild.engine.cpu import vector_math
+from gpubuild.engine.mathematics import functions
 
 C_LIBRARY = 2.5  # what is left to the C library (glibc's log10: 1.6)
 # Bounds in units in the last place, with fused multiply-add and without; docs/cpu.md says the same.
@@ -209,7 +209,7 @@ def test_bounds_are_of_our_own_code() -> None:
     for (name, kind), bounds in (BOUNDS | PAIRS).items():
         plain = {"powf": "pow"}.get(name, name) + ("f" if kind == "f32" else "")
         for fused, bound in zip((True, False), bounds, strict=True):
-            assert vector_math.has_own(plain, fused=fused) == (bound != C_LIBRARY), (plain, fused)
+            assert functions.has_own(plain, fused=fused) == (bound != C_LIBRARY), (plain, fused)
 
 
 def run(module: Module, kernel: str, values: np.ndarray) -> np.ndarray:

@@ -141,3 +141,10 @@ def test_no_pickle_and_no_shell(path: Path) -> None:
             "cloudpickle",
         )
     assert "shell=True" not in path.read_text()
+
+
+def test_mathematics_stands_alone() -> None:
+    """CPUs and AMD GPUs share it, so that it knows neither."""
+    for path in (PACKAGE / "engine" / "mathematics").glob("*.py"):
+        ours = [n for n, _ in _imports(ast.parse(path.read_text())) if n.startswith("gpubuild.")]
+        assert all(name.startswith("gpubuild.engine.mathematics.") for name in ours), path

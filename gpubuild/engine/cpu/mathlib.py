@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpubuild.engine.cpu import far_values, vector_math
+from gpubuild.engine.mathematics import far_values, functions
 
 PREFIX = "__nv_"
 
@@ -80,7 +80,7 @@ def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool =
         if name.startswith(PREFIX):
             plain = name.removeprefix(PREFIX)
             own = plain.removeprefix("fast_")
-            body = vector_math.define(own, name, fused=fused, declarations=declarations)
+            body = functions.define(own, name, fused=fused, declarations=declarations)
             body = body or _define(plain, declarations, fast_math=fast_math, fused=fused)
             if body:
                 definitions.append(body)
@@ -171,7 +171,7 @@ def _sincos(
     lines = []
     for index, function in enumerate(("sin", "cos"), start=1):
         plain = function + "f" * (kind == "float")
-        own = vector_math.define(plain, f"gpubuild.{plain}", fused=fused, declarations=declarations)
+        own = functions.define(plain, f"gpubuild.{plain}", fused=fused, declarations=declarations)
         callee = f"gpubuild.{plain}" if own else f"llvm.{function}.{mangled}"
         definition = own.replace("define", "define internal", 1).rstrip()
         declarations[definition or f"declare {kind} @{callee}({kind})"] = None

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from gpubuild.engine.cpu.polynomials import INFINITY, Code, Maker
-from gpubuild.engine.cpu.reals import Real, Truth, quick_sum
+from gpubuild.engine.mathematics.polynomials import INFINITY, Code, Maker
+from gpubuild.engine.mathematics.reals import Real, Truth, quick_sum
 
 _ATAN_F32 = (-0.3333333329631246, 0.19999994394064738, -0.14285426202478851, 0.11104048869896439,
              -0.08997235801538626, 0.06992926083251341, -0.03795313431487493)  # fmt: skip

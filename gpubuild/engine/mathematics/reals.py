@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpubuild.engine.cpu.polynomials import ROUND_F64, Code
+from gpubuild.engine.mathematics.polynomials import ROUND_F64, Code
 
 _INTEGERS = {"float": "i32", "double": "i64"}
 _SHORT = {"float": "f32", "double": "f64"}

@@ -6,8 +6,8 @@ something was lost, so that rounding it again gives what rounding once would.
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu.polynomials import Code, Maker
-from gpubuild.engine.cpu.reals import Real, two_sum
+from gpubuild.engine.mathematics.polynomials import Code, Maker
+from gpubuild.engine.mathematics.reals import Real, two_sum
 
 
 def _fma(code: Code) -> str:

@@ -6,8 +6,8 @@ Bounds on errors are in docs/cpu.md.
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu.polynomials import INFINITY, Code, Maker
-from gpubuild.engine.cpu.reals import Real
+from gpubuild.engine.mathematics.polynomials import INFINITY, Code, Maker
+from gpubuild.engine.mathematics.reals import Real
 
 _GUESS = 715094163  # a third of the bias of exponents, in the upper half's units, with the least error
 

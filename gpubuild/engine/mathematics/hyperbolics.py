@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from math import factorial
 
-from gpubuild.engine.cpu.doubles import log1p_f64, near_one
-from gpubuild.engine.cpu.polynomials import LN2, Code, Maker, log_near_one
-from gpubuild.engine.cpu.reals import Real, quick_sum
+from gpubuild.engine.mathematics.doubles import log1p_f64, near_one
+from gpubuild.engine.mathematics.polynomials import LN2, Code, Maker, log_near_one
+from gpubuild.engine.mathematics.reals import Real, quick_sum
 
 _STEPS = 1.4426950408889634
 _LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # the first one has 33 bits

@@ -1,8 +1,8 @@
-"""Vector math: which of C's functions are straight-line code of ours, and their definitions as LLVM IR."""
+"""Functions: which of C's functions are straight-line code of ours, and their definitions as LLVM IR."""
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu import (
+from gpubuild.engine.mathematics import (
     contractions,
     doubles,
     error_functions,
@@ -13,7 +13,7 @@ from gpubuild.engine.cpu import (
     roots,
     trigonometry,
 )
-from gpubuild.engine.cpu.polynomials import Code, Maker
+from gpubuild.engine.mathematics.polynomials import Code, Maker
 
 _MODULES = (error_functions, hyperbolics, inverse_trigonometry, powers, roots, trigonometry)
 _F32: dict[str, Maker] = polynomials.MAKERS | contractions.UNFUSED

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from math import factorial
 
-from gpubuild.engine.cpu.polynomials import INFINITY, LN2, NAN, ROUND_F64, Code, Maker
-from gpubuild.engine.cpu.reals import Real, Truth, quick_sum, two_sum
+from gpubuild.engine.mathematics.polynomials import INFINITY, LN2, NAN, ROUND_F64, Code, Maker
+from gpubuild.engine.mathematics.reals import Real, Truth, quick_sum, two_sum
 
 _KIND = "double"
 _LN2_LOW = 2.3190468138462996e-17  # ln 2 is LN2 + this

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from math import factorial, pi
 
-from gpubuild.engine.cpu.far_values import or_far
-from gpubuild.engine.cpu.polynomials import ROUND_F64, Code, Maker
-from gpubuild.engine.cpu.reals import Real, quick_sum, two_sum
+from gpubuild.engine.mathematics.far_values import or_far
+from gpubuild.engine.mathematics.polynomials import ROUND_F64, Code, Maker
+from gpubuild.engine.mathematics.reals import Real, quick_sum, two_sum
 
 _KIND = "double"
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)

@@ -6,9 +6,9 @@ erfc x = e^(-x^2) P(u) / (1 + 2x) with u = (x - k) / (x + k); next to zero, erf 
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu.hyperbolics import exp_f32, exp_f64
-from gpubuild.engine.cpu.polynomials import Code, Maker, exp64
-from gpubuild.engine.cpu.reals import Real
+from gpubuild.engine.mathematics.hyperbolics import exp_f32, exp_f64
+from gpubuild.engine.mathematics.polynomials import Code, Maker, exp64
+from gpubuild.engine.mathematics.reals import Real
 
 # erf x / x - 1 in x^2, up to 0.93^2
 _NEAR_F32 = (0.12837915122509003, -0.3761247992515564, 0.11281681805849075, -0.026761693879961967,

@@ -6,10 +6,10 @@ largest exponents need; ``powi`` is that with an integer made a float.
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu.doubles import near_one
-from gpubuild.engine.cpu.hyperbolics import exp_f64, log_f64
-from gpubuild.engine.cpu.polynomials import INFINITY, Code, Maker, exp64
-from gpubuild.engine.cpu.reals import Real, quick_sum
+from gpubuild.engine.mathematics.doubles import near_one
+from gpubuild.engine.mathematics.hyperbolics import exp_f64, log_f64
+from gpubuild.engine.mathematics.polynomials import INFINITY, Code, Maker, exp64
+from gpubuild.engine.mathematics.reals import Real, quick_sum
 
 # 2 atanh(s) = 2 s + s^3 (2/3 + s^2 P(s^2)): P, for |s| up to 0.172
 _ATANH = (

@@ -6,7 +6,7 @@ variants for vectors, which return at once what they are given where no element 
 
 from __future__ import annotations
 
-from gpubuild.engine.cpu.reals import Real
+from gpubuild.engine.mathematics.reals import Real
 
 PREFIX = "gpubuild.far."
 _ATTRIBUTES = "noinline nounwind willreturn memory(none)"
