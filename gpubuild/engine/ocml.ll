@@ -1,5 +1,5 @@
 ; Functions of ROCm's ocml.bc that AMD's code generator does exactly by itself, so that a kernel that uses
-; only these needs no ROCm installation. Anything less than exact (sin, pow, erf, ...) is left to ocml.
+; only these needs no ROCm installation. What takes more than that (sin, pow, erf, ...) is in ocml.py.
 
 declare half @llvm.floor.f16(half)
 define linkonce_odr hidden half @__ocml_floor_f16(half %x) alwaysinline nounwind {

@@ -1,6 +1,6 @@
 ; Functions of ROCm's ocml.bc under `fast_math`: instructions of AMD chips, as NVIDIA targets use theirs. Their
 ; error is absolute, not relative to a small result, and grows with the argument, which is turned into a
-; number of turns in f32 first. Without `fast_math` these come from ROCm.
+; number of turns in f32 first. Without `fast_math` these come from ocml.py.
 
 declare float @llvm.sin.f32(float)
 declare float @llvm.cos.f32(float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import amd_trap, assembly_reads, inline_assembly, llvm, relocatable
+from gpubuild.engine import amd_trap, assembly_reads, inline_assembly, llvm, ocml, relocatable
 from gpubuild.engine.asm_places import place_inline
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
@@ -56,12 +56,18 @@ def check_target(build: DeviceBuild) -> None:
 
 
 def link_libraries(build: DeviceBuild) -> None:
-    """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls."""
+    """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls.
+
+    Ours come first, so that a machine with ROCm makes the same bytes as one without.
+    """
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
     fast = [_FAST_LIBRARY] if build.params.fast_math else []
     own = [*fast, *_OWN_LIBRARIES, *_assertions(build)]
     libraries = [*user_libraries(build.io), *(own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
+    mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
+    if mathematics:
+        llvm.link_library(build.module, mathematics.encode(), "mathematics")
     build.module = amd_trap.move_out(build.module, build.params.chip)
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]

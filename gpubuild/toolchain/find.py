@@ -66,7 +66,7 @@ _ENTRIES = {
     ),
     "ar": _Entry(needed_by="the runtime", fix=_REINSTALL.format("ziglang") + ", or install binutils"),
     "rocm-device-libs": _Entry(
-        needed_by="math functions on AMD targets",
+        needed_by="gpu.printf on AMD targets",
         fix="install ROCm's device libraries (Debian, Ubuntu: rocm-device-libs), or set ROCM_PATH to a ROCm",
         required=False,
     ),

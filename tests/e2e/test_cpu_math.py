@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
-import subprocess
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from accuracy import SOME, TYPES, WIDE, arguments, errors, needs_wide_numbers, reference
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 
 from gpubuild.engine.mathematics import functions
@@ -53,24 +51,8 @@ PAIRS: dict[tuple[str, str], tuple[float, float]] = {
     ("atan2", "f64"): (0.8, 0.8),
 }
 FAR = (2.0**26, 2.0**20)  # the C library takes sines and cosines of f64 from there on
-NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
-         "atanh": "arctanh", "powf": "power", "atan2": "arctan2"}  # fmt: skip
-TYPES = {"f32": np.float32, "f64": np.float64}
-WIDE = {"f32": np.float64, "f64": np.longdouble}
 CHIPS = {"x86-64-v3": 0, "x86-64-v2": 1}  # → which of the bounds
-EDGES = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 2, 1e-40, 1e-310, 5e-324, -5e-324, 2.0**-1022]
-EDGES += [709.782712893384, 709.7827128933841, -745.13, -745.14, -708.4, 1024, 1023.9999999, -1074, -1075]
-EDGES += [-1022.5, 88.72283, 88.72284, -103.97, -104, -103, 2.0**26, 2.0**40, 1.5e300, 3e38]
-EDGES += [710.4758600739439, 710.475860073944, -710.4758600739439, 10.05, 27.2, 26.5, 5.9, 2.0**-28, 0.625]
-EDGES += [2.0**50, 2.0**76, 2.0**102, 16367173 * 2.0**72, np.pi / 4, np.pi / 2, np.pi]
-# Two operands: signs, infinities, NaN, zeros, denormals; even and odd powers
-SOME = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 2, -2, 3, -3, 1e-40, -1e-40, 2.0**24 - 1]
-SOME += [1 - 2.0**24, 2.0**24, -(2.0**25) - 2, 2.0**53 - 1, 1 - 2.0**53, 2.0**53 + 2, 1e30, -1e30, 5e-324]
-SOME += [1e308, -1.7e308]
-
-pytestmark = pytest.mark.skipif(
-    np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than double here"
-)
+pytestmark = needs_wide_numbers
 
 
 def kernel(name: str, kind: str) -> str:
@@ -170,23 +152,6 @@ def chip(request: pytest.FixtureRequest, modules: dict[str, Module]) -> str:
     return request.param
 
 
-@pytest.fixture(scope="module")
-def error_functions(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """``erf`` and ``erfc`` of long double, which NumPy lacks."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler:
-        pytest.skip("no C compiler")
-    folder = tmp_path_factory.mktemp("erf")
-    text = "#include <math.h>\n" + "".join(
-        f"void wide_{n}(long n, long double *x) {{ for (long i = 0; i < n; i++) x[i] = {n}l(x[i]); }}\n"
-        for n in ("erf", "erfc")
-    )
-    (folder / "erf.c").write_text(text)
-    command = [compiler, "-O1", "-fno-builtin", "-shared", "-fPIC", "erf.c", "-o", "liberf.so", "-lm"]
-    subprocess.run(command, cwd=folder, check=True)
-    return ctypes.CDLL(str(folder / "liberf.so"))
-
-
 def table() -> list[str]:
     """The rows of docs/cpu.md."""
     rows: dict[tuple[str, tuple[float, float]], list[str]] = {}
@@ -220,51 +185,11 @@ def run(module: Module, kernel: str, values: np.ndarray) -> np.ndarray:
     return result[:count] if values.ndim == 1 else result[0]
 
 
-def errors(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """In units in the last place; infinite where special values, or signs of zeros, differ."""
-    kind = result.dtype
-    rounded = exact.astype(kind)
-    same = (result == rounded) | (np.isnan(result) & np.isnan(rounded))
-    unit = np.spacing(np.maximum(np.abs(rounded), np.finfo(kind).tiny)).astype(exact.dtype)
-    special = ~np.isfinite(rounded) | ~np.isfinite(result)
-    special |= (rounded == 0) & (result == 0) & (np.signbit(rounded) != np.signbit(result))
-    far = np.where(same & ~special, 0, np.abs(result - exact) / unit)
-    return np.where(special & ~(same & (rounded != 0)), np.inf, np.where(same, 0, far)).astype(float)
-
-
-@cache
-def arguments(kind: str) -> np.ndarray:
-    """Some of every exponent and sign, usual ones, edges, and those close to multiples of a quarter turn."""
-    rng = np.random.default_rng(5)
-    bits = rng.integers(0, 1 << 32, 40_000, np.uint64)
-    if kind == "f64":
-        bits = bits << np.uint64(32) | rng.integers(0, 1 << 32, len(bits), np.uint64)
-    every = bits.astype(np.uint32).view(np.float32) if kind == "f32" else bits.view(np.float64)
-    usual = [rng.uniform(-most, most, 10_000) for most in (1, 6, 40, 110, 1100)]
-    near_one = 1 + (rng.random(10_000) - 0.5) * 1e-3
-    quarters = np.arange(1, 10_000) * (np.pi / 2)
-    values = [every, *usual, np.abs(usual[1]), near_one, -near_one, quarters, np.nextafter(quarters, 0)]
-    edges = np.array(EDGES).astype(TYPES[kind])
-    values += [
-        edges,
-        np.nextafter(edges, np.inf, dtype=edges.dtype),
-        np.nextafter(edges, -np.inf, dtype=edges.dtype),
-    ]
-    with np.errstate(all="ignore"):
-        return np.concatenate([np.asarray(v).astype(TYPES[kind]) for v in values])
-
-
 @pytest.mark.parametrize(("name", "kind"), BOUNDS)
-def test_errors(modules, error_functions, name: str, kind: str) -> None:
+def test_errors(modules, name: str, kind: str) -> None:
     values = arguments(kind)
     with np.errstate(all="ignore"):
-        if name in ("erf", "erfc"):
-            exact = values.astype(np.longdouble)
-            getattr(error_functions, f"wide_{name}")(
-                ctypes.c_long(len(exact)), ctypes.c_void_p(exact.ctypes.data)
-            )
-        else:
-            exact = getattr(np, NUMPY.get(name, name))(values.astype(WIDE[kind]))
+        exact = reference(name, values)
         for chip, module in modules.items():
             result = run(module, f"{name}_{kind}", values)
             error = errors(result, exact)
@@ -286,7 +211,7 @@ def test_errors_of_pairs(modules, name: str, kind: str) -> None:
         values[:, 20_000:40_000] = rng.uniform(-3, 3, (2, 20_000))
     values = values[:, : values.shape[1] // 256 * 256]
     with np.errstate(all="ignore"):
-        exact = getattr(np, NUMPY[name])(*values.astype(WIDE[kind]))
+        exact = reference(name, *values)
         for chip, module in modules.items():
             error = errors(run(module, f"{name}_{kind}", values), exact)
             worst = error.argmax()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from op_coverage.program import AMD_CHIPS, COUNT, NEEDS_ROCM, Program, each, floats, integers
+from op_coverage.program import COUNT, Program, each, floats, integers
 
 X, Y = integers(np.int32, 0, 20), integers(np.int32, 1, 9)
 F, G = floats(np.float32), floats(np.float32)
@@ -365,10 +365,8 @@ def _complex() -> list[Program]:
         for op, function in {"neg": np.negative, "conj": np.conj}.items():
             line = f"%r = complex.{op} %x : {full}"
             programs.append(each(f"complex_{op}_{kind}", f"complex.{op} {kind}", line, [x], function(x)))
-        rocm = dict.fromkeys(AMD_CHIPS, NEEDS_ROCM)
         for op, function in _COMPLEX_FUNCTIONS.items():
             line = f"%r = complex.{op} %x : {full}"
-            refused = {} if op == "sign" else rocm
             made = each(
                 f"complex_{op}_{kind}",
                 f"complex.{op} {kind}",
@@ -376,14 +374,11 @@ def _complex() -> list[Program]:
                 [x],
                 x,
                 tolerance_ulp=16,
-                refused=refused,
             )
             made.expect["out"] = function(wide[0])
             programs.append(made)
         line = f"%r = complex.pow %x, %y : {full}"
-        made = each(
-            f"complex_pow_{kind}", f"complex.pow {kind}", line, [x, y], x, tolerance_ulp=64, refused=rocm
-        )
+        made = each(f"complex_pow_{kind}", f"complex.pow {kind}", line, [x, y], x, tolerance_ulp=64)
         made.expect["out"] = np.power(*wide)
         programs.append(made)
         for op, function in {"abs": np.abs, "angle": np.angle}.items():
@@ -395,7 +390,6 @@ def _complex() -> list[Program]:
                 [x],
                 x.real.copy(),
                 tolerance_ulp=4,
-                refused=rocm if op == "angle" else {},
             )
             made.expect["out"] = function(wide[0])
             programs.append(made)

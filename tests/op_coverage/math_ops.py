@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from op_coverage.program import AMD_CHIPS, NEEDS_ROCM, Program, each, floats, from_bf16, integers, to_bf16
+from op_coverage.program import Program, each, floats, from_bf16, integers, to_bf16
 
 PROGRAMS: list[Program] = []
 
@@ -29,19 +29,8 @@ _UNARY = {
     "sqrt": (np.sqrt, _POSITIVE), "tan": (np.tan, (-1.5, 1.5)), "tanh": (np.tanh, _ANY),
     "trunc": (np.trunc, _ANY),
 }  # fmt: skip
-# What AMD chips do with instructions or our own code; f64 has less of it.
-_OWN_ON_AMD = {
-    "absf", "ceil", "copysign", "exp", "exp2", "floor", "fma", "log", "log10", "log2", "round",
-    "roundeven", "rsqrt", "sqrt", "trunc",
-}  # fmt: skip
-_OWN_IN_F64 = _OWN_ON_AMD - {"exp", "exp2", "log", "log10", "log2"}
 _EXACT = {"absf", "ceil", "floor", "round", "roundeven", "trunc", "copysign"}
 _TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-
-
-def _refused(op: str, kind: str) -> dict[str, str]:
-    own = _OWN_IN_F64 if kind == "f64" else _OWN_ON_AMD
-    return {} if op in own else dict.fromkeys(AMD_CHIPS, NEEDS_ROCM)
 
 
 def _float_ops() -> None:
@@ -64,7 +53,6 @@ def _float_ops() -> None:
                 [bits],
                 want,
                 kinds=["bf16"],
-                refused=_refused(op, "bf16"),
                 tolerance_ulp=0 if op in _EXACT else 2.0**16,
             )
         )
@@ -110,7 +98,6 @@ def _add(op: str, kind: str, line: str, inputs: list, want: np.ndarray, dtype: t
             want,
             dtype,
             tolerance_ulp=allowed,
-            refused=_refused(op, kind),
             **more,
         )
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from op_coverage.program import AMD_CHIPS, CPU, NEEDS_ROCM, TARGETS, WORKGROUP, Program
+from op_coverage.program import AMD_CHIPS, CPU, TARGETS, WORKGROUP, Program
 
 MEMREF: list[Program] = []
 CONTROL: list[Program] = []
@@ -139,7 +139,6 @@ def _control() -> None:
         {"c": Z[:1]},
         {"out": Z[:1] ** 3},
         tolerance_ulp=64,
-        refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
     )
     _one(
         CONTROL,

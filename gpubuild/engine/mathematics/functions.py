@@ -32,13 +32,18 @@ def has_own(name: str, *, fused: bool) -> bool:
     return (name in _F32 or name in _F64) and (fused or name not in _NEED_FUSED)
 
 
-def define(name: str, symbol: str, *, fused: bool, declarations: dict[str, None]) -> str:
-    """The definition of ``symbol`` as C's function ``name``; empty when it is not one of ours."""
+def define(
+    name: str, symbol: str, *, fused: bool, declarations: dict[str, None], library: bool = True
+) -> str:
+    """The definition of ``symbol`` as C's function ``name``; empty when it is not one of ours.
+
+    ``library``: it may call the C library for rare arguments.
+    """
     if not has_own(name, fused=fused):
         return ""
     make = _F32.get(name) or _F64[name]
     kind = "float" if name in _F32 else "double"
-    code = Code(fused)
+    code = Code(fused, library)
     result = make(code)
     declarations.update(dict.fromkeys(sorted(code.declarations)))
     others = {"pow": [kind], "atan2": [kind], "powi": ["i32"], "fma": [kind, kind]}

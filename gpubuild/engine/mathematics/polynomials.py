@@ -71,9 +71,13 @@ _EXPONENTIALS = {
 
 @dataclass(slots=True)
 class Code:
-    """Lines of one function; each method adds an instruction and gives back its value."""
+    """Lines of one function; each method adds an instruction and gives back its value.
+
+    ``fused``: there is fused multiply-add. ``library``: there is a C library, which may be called.
+    """
 
     fused: bool
+    library: bool = True
     lines: list[str] = field(default_factory=list)
     declarations: set[str] = field(default_factory=set)
 
@@ -82,6 +86,10 @@ class Code:
         name = f"%v{len(self.lines)}"
         self.lines.append(f"  {name} = {text}\n")
         return name
+
+    def line(self, text: str) -> None:
+        """What has no value: a branch, or the label of a block."""
+        self.lines.append(f"{text if text.endswith(':') else '  ' + text}\n")
 
     def number(self, value: float, kind: str) -> str:
         """A constant: LLVM wants the bits of a double, which a float must hold exactly."""

@@ -2,14 +2,15 @@
 
 An argument of f32 is multiplied by 2/pi in three parts; far from zero by what counts of it there. f64: an
 argument becomes n * pi/2 + r with pi/2 in parts, whose products with n are fused or exact; arguments
-beyond a bound, infinities and NaN go to the C library. Polynomials of f64 are fdlibm's; f32 computes in
-f64. Bounds on errors are in docs/cpu.md.
+beyond a bound, infinities and NaN go to the C library, or where there is none to far_turns. Polynomials
+of f64 are fdlibm's; f32 computes in f64. Bounds on errors are in docs/cpu.md.
 """
 
 from __future__ import annotations
 
 from math import factorial, pi
 
+from gpubuild.engine.mathematics.far_turns import far_quarters
 from gpubuild.engine.mathematics.far_values import or_far
 from gpubuild.engine.mathematics.polynomials import ROUND_F64, Code, Maker
 from gpubuild.engine.mathematics.reals import Real, quick_sum, two_sum
@@ -126,10 +127,29 @@ def _reduced_fused(code: Code) -> tuple[str, str, str]:
     return x, y, n
 
 
+def _reduced_anywhere(code: Code, given: Real) -> tuple[str, str, str]:
+    """Like :func:`_reduced_fused` with a branch for far arguments, infinities and NaN."""
+    test = abs(given).is_("ole", _MOST_FUSED)
+    code.line(f"br i1 {test.name}, label %near, label %far")
+    code.line("near:")
+    near = _reduced_fused(code)
+    code.line("br label %reduced")
+    code.line("far:")
+    x, y, n = far_quarters(given)
+    code.line("br label %reduced")
+    code.line("reduced:")
+    pairs = zip((_KIND, _KIND, "i32"), near, (x.name, y.name, n), strict=True)
+    a, b, k = (code.value(f"phi {kind} [ {one}, %near ], [ {two}, %far ]") for kind, one, two in pairs)
+    return a, b, k
+
+
 def _f64(name: str) -> Maker:
     def make(code: Code) -> str:
         given = Real(code, "%0")
-        x, y, n = _reduced_fused(code) if code.fused else _reduced(code, given)
+        if not code.library:
+            x, y, n = _reduced_anywhere(code, given)
+        else:
+            x, y, n = _reduced_fused(code) if code.fused else _reduced(code, given)
         z = code.f("fmul", x, x, _KIND)
         sine, cosine = _sine(code, x, y, z), _cosine(code, x, y, z)
         if name == "tan":
@@ -141,6 +161,8 @@ def _f64(name: str) -> Maker:
         near = Real(code, result)
         if name != "cos":
             near = given.is_("oeq", 0.0).pick(given, near)  # keeps the sign of zero
+        if not code.library:
+            return near.name
         return or_far(name, given, _MOST_FUSED if code.fused else _MOST, near).name
 
     return make
