@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpubuild.blame import blame
 from gpubuild.cache.protocol import Store
 from gpubuild.dumpfolders import KINDS_WITH_IR, dump_folder
 from gpubuild.errors import GpubuildError, StepError, UsageError
@@ -29,7 +30,6 @@ from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import ActionResult, Step, StepKind
 from gpubuild.prepared import Prepared
-from gpubuild.reproducer import reproducer
 from gpubuild.state import BuildState, Origin, StepRecord
 from gpubuild.toolchain.find import Toolchain
 
@@ -262,11 +262,7 @@ class StepRunner:
 
             error = at_target(error, self._project_file, step.target) or error
         if isinstance(error, StepError):
-            error.step_id = step.id
-            error.program = step.program
-            error.module = step.module
-            error.target = step.target
-            error.reproduce = error.reproduce or reproducer(step)
+            blame(error, step, self._root)
         return StepReport(
             id=step.id,
             kind=step.kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +17,8 @@ NO_USER_CACHE = Path("/nonexistent")
 class Settings:
     """What the environment says. Paths are absolute; ``None`` means not set.
 
-    Tool overrides name a file to use instead of the one found (see ``gpubuild doctor``);
-    ``rocm_path`` is a ROCm installation, whose ``amdgcn/bitcode`` holds the device libraries;
+    Tool overrides name a file to use instead of the one found (see ``gpubuild doctor``), or a program
+    in PATH; ``rocm_path`` is a ROCm installation, whose ``amdgcn/bitcode`` holds the device libraries;
     ``cuda_path`` a CUDA one, whose ``bin`` holds nvlink and fatbinary.
     """
 
@@ -52,6 +52,12 @@ class Settings:
         def path(name: str) -> Path | None:
             return Path(env[name]).absolute() if env.get(name) else None
 
+        def program(name: str) -> Path | None:
+            """A bare name is looked up in PATH, as a shell does."""
+            value = env.get(name, "")
+            return (None if "/" in value else find_in_path(value, search_path)) or path(name)
+
+        search_path = tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p)
         cache_home = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME") or "/tmp") / ".cache")  # noqa: S108
         jobs = env.get("GPUBUILD_JOBS", "")
         color: bool | None = None
@@ -63,13 +69,13 @@ class Settings:
             cache_dir=path("GPUBUILD_CACHE_DIR"),
             cache_mode=env.get("GPUBUILD_CACHE", ""),
             jobs=int(jobs) if jobs.isdigit() and int(jobs) > 0 else None,
-            cc=path("GPUBUILD_CC"),
-            cxx=path("GPUBUILD_CXX"),
-            ptxas=path("GPUBUILD_PTXAS"),
+            cc=program("GPUBUILD_CC"),
+            cxx=program("GPUBUILD_CXX"),
+            ptxas=program("GPUBUILD_PTXAS"),
             libdevice=path("GPUBUILD_LIBDEVICE"),
-            lld=path("GPUBUILD_LLD"),
+            lld=program("GPUBUILD_LLD"),
             rocm_path=path("ROCM_PATH"),
-            clang_linker_wrapper=path("GPUBUILD_CLANG_LINKER_WRAPPER"),
+            clang_linker_wrapper=program("GPUBUILD_CLANG_LINKER_WRAPPER"),
             cuda_path=path("CUDA_PATH"),
             remote_url=env.get("GPUBUILD_REMOTE", ""),
             remote_mode=env.get("GPUBUILD_REMOTE_MODE", ""),
@@ -77,11 +83,20 @@ class Settings:
             remote_user=env.get("GPUBUILD_REMOTE_USER", ""),
             remote_password=env.get("GPUBUILD_REMOTE_PASSWORD", ""),
             netrc=path("NETRC") or (Path(env["HOME"]) / ".netrc" if env.get("HOME") else None),
-            search_path=tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p),
+            search_path=search_path,
             user_cache=Path(cache_home) / "gpubuild",
             color=color,
             debug=bool(env.get("GPUBUILD_DEBUG")),
         )
+
+
+def find_in_path(name: str, search_path: Iterable[Path]) -> Path | None:
+    """The first program called ``name`` in one of the folders; relative folders do not count."""
+    for folder in search_path:
+        path = folder / name
+        if name and folder.is_absolute() and path.is_file() and os.access(path, os.X_OK):
+            return path
+    return None
 
 
 def closed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ OF_GPUBUILD = {
     "GPUBUILD_CACHE_DIR": "the cache folder, instead of the project file's",
     "GPUBUILD_CACHE": "read-write, read-only, write-only (nothing is taken from caches) or off",
     "GPUBUILD_JOBS": "steps at once, instead of the number of CPUs",
-    "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use",
+    "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use: a file, or a name in PATH; no arguments",
     "GPUBUILD_PTXAS, GPUBUILD_LIBDEVICE, GPUBUILD_LLD": "files to use instead of those from the wheels",
     "ROCM_PATH": "a ROCm installation, for its device libraries",
     "GPUBUILD_CLANG_LINKER_WRAPPER": "what finishes programs with offload: clang, instead of the one in PATH",

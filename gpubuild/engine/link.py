@@ -51,15 +51,10 @@ def run(params: LinkParams, io: StepIO) -> None:
             made.check("linking")
         if made.returncode:
             output = made.stderr.decode(errors="replace")
-            symbols = undefined.undefined_symbols(output)
             if params.wrapper_triple and (error := clang_link.explain(output)) is not None:
                 error.output = first_lines(made.stderr)
                 raise error
-            raise StepError(
-                f"cannot link: {undefined.describe(symbols)}" if symbols else "cannot link",
-                output=first_lines(made.stderr),
-                hint=undefined.hint(symbols) if symbols else library_or_flag_hint(output),
-            )
+            raise _refused(output, first_lines(made.stderr))
         if made.stderr.strip():
             io.warn("the linker says: " + first_lines(made.stderr))
         reads.discover()
@@ -70,6 +65,16 @@ def _run(params: LinkParams, io: StepIO, driver: str, arguments: list[str]) -> T
     if params.wrapper_triple:
         return clang_link.run_wrapper(params, io, driver, arguments)
     return run_driver(io, driver, arguments)
+
+
+def _refused(output: str, shown: str) -> StepError:
+    if symbols := undefined.undefined_symbols(output):
+        message, hint = undefined.describe(symbols), undefined.hint(symbols)
+    elif symbols := undefined.duplicate_symbols(output):
+        message, hint = undefined.describe_duplicates(symbols), undefined.duplicate_hint(symbols)
+    else:
+        return StepError("cannot link", output=shown, hint=library_or_flag_hint(output))
+    return StepError(f"cannot link: {message}", output=shown, hint=hint)
 
 
 def library_or_flag_hint(output: str) -> str:

@@ -26,7 +26,7 @@ def advise(error: StepError, text: str) -> StepError:
             error.hint = say(found, first, text)
             break
     else:
-        error.hint = "the text ends too early: a `}` seems to be missing" if _ends_early(first, text) else ""
+        error.hint = _braces(first, text)
     # MLIR's list of all dialects says less than the hint.
     bare = tuple(note for note in first.notes if not note.message.startswith("Available dialects"))
     error.diagnostics = (replace(first, notes=bare), *error.diagnostics[1:])
@@ -77,12 +77,37 @@ def _value(found: re.Match[str], where: Diagnostic, text: str) -> str:
     return _near(used[1], re.findall(rf"%({_NAME})", text), "%")
 
 
-def _ends_early(where: Diagnostic, text: str) -> bool:
+def _terminator(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    """MLIR points at the last operation of the block; what must follow depends on whose block it is."""
+    line = where.location.line if where.location else 0
+    before = "\n".join(text.split("\n")[:line])
+    owners = re.findall(r"\b(gpu\.func|func\.func|llvm\.func)\b[^{}]*?@", before)
+    ends = {"gpu.func": "gpu.return", "func.func": "return", "llvm.func": "llvm.return"}
+    return f"a `{ends[owners[-1]]}` seems to be missing at the end of the {owners[-1]}" if owners else ""
+
+
+def _argument(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    """Arguments of a launch beside those of its kernel, which MLIR does not show."""
+    line = where.location.line if where.location else 0
+    launch = re.search(rf"gpu\.launch_func\b.*?::@({_NAME})", "\n".join(text.split("\n")[line - 1 :]), re.S)
+    if not launch:
+        return ""
+    kernel = re.search(rf"\bgpu\.func\s+@{re.escape(launch[1])}\s*\(([^()]*)\)", text)
+    return f"the kernel is gpu.func @{launch[1]}({' '.join(kernel[1].split())})" if kernel else ""
+
+
+def _braces(where: Diagnostic, text: str) -> str:
     if where.location is None or not where.location.line:
-        return False
+        return ""
     lines = text.split("\n")
-    rest = [lines[where.location.line - 1][where.location.column - 1 :], *lines[where.location.line :]]
-    return not "".join(rest).strip() and text.count("{") > text.count("}")
+    column = where.location.column
+    rest = [lines[where.location.line - 1][column - 1 :], *lines[where.location.line :]]
+    more = text.count("{") - text.count("}")
+    if more > 0 and not "".join(rest).strip():
+        return "the text ends too early: a `}` seems to be missing"
+    if more < 0 and lines[where.location.line - 1][: column - 1].strip() == "}":
+        return "there are more `}` than `{`: one seems to be too many, here or further up"
+    return ""
 
 
 def _fixed(text: str) -> Callable[[re.Match[str], Diagnostic, str], str]:
@@ -100,5 +125,11 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
         _fixed("begin the module with `module attributes {gpu.container_module} {`"),
     ),
     (r"'([^']+)' does not reference a valid function", _function),
+    (r"^block with no terminator", _terminator),
+    (r"got \d+ kernel operands but expected|type of function argument \d+ does not match", _argument),
+    (
+        r"^operation being parsed with an unregistered dialect",
+        _fixed("gpubuild knows no such operation, and could not lower it: take one of a dialect of MLIR"),
+    ),
     (r"^use of undeclared SSA value name", _value),
 )

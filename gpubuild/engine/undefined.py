@@ -1,13 +1,18 @@
-"""Undefined: what linkers say about symbols nobody defines, and what a user can do about each."""
+"""Undefined: what linkers say about symbols that nobody defines, or two files do, and what to do."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # GNU ld, gold and mold · lld (and zig, which runs lld or prints in its manner)
 _PATTERNS = (
     re.compile(r"undefined reference to [`'](?P<symbol>.+)'"),
     re.compile(r"undefined symbol: (?P<symbol>.+)"),
+)
+_DUPLICATES = (
+    re.compile(r"multiple definition of [`'](?P<symbol>.+?)'"),
+    re.compile(r"duplicate symbol: (?P<symbol>.+)"),
 )
 _ENTRY_POINTS = ("main", "_main")
 _MAX_NAMED = 8
@@ -15,20 +20,44 @@ _MAX_NAMED = 8
 
 def undefined_symbols(output: str) -> list[str]:
     """Names of the symbols a linker found no definition of, sorted, each once."""
+    return _named_by(_PATTERNS, output)
+
+
+def duplicate_symbols(output: str) -> list[str]:
+    """Names of the symbols a linker found more than one definition of, sorted, each once."""
+    return _named_by(_DUPLICATES, output)
+
+
+def describe(symbols: list[str]) -> str:
+    """The sentence that names those that are undefined."""
+    return f"nothing defines {_listed(symbols)}"
+
+
+def describe_duplicates(symbols: list[str]) -> str:
+    """The sentence that names those that are defined more than once."""
+    return f"{_listed(symbols)} {'is' if len(symbols) == 1 else 'are'} defined more than once"
+
+
+def duplicate_hint(symbols: list[str]) -> str:
+    """What to do about symbols that are defined more than once."""
+    if any(symbol in _ENTRY_POINTS for symbol in symbols):
+        return "a program has one main: list one of the files only, or make a program of each"
+    return "rename one of them, make it `static` in C, or list one of the files only"
+
+
+def _named_by(patterns: Iterable[re.Pattern[str]], output: str) -> list[str]:
     found = set()
     for line in output.splitlines():
-        for pattern in _PATTERNS:
+        for pattern in patterns:
             if match := pattern.search(line):
                 found.add(match["symbol"].strip())
                 break
     return sorted(found)
 
 
-def describe(symbols: list[str]) -> str:
-    """The sentence that names them."""
-    named = ", ".join(symbols[:_MAX_NAMED])
+def _listed(symbols: list[str]) -> str:
     more = f" and {len(symbols) - _MAX_NAMED} more" if len(symbols) > _MAX_NAMED else ""
-    return f"nothing defines {named}{more}"
+    return ", ".join(symbols[:_MAX_NAMED]) + more
 
 
 def hint(symbols: list[str]) -> str:

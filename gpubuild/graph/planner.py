@@ -316,8 +316,8 @@ class Planner:
 
     def _link(self, program: Program, linked: list[Input], kinds: set[Kind]) -> Step:
         numbered = [
-            Input(name=f"{item.name}.{n}", path=item.path, producer=item.producer)
-            for n, item in enumerate(linked)
+            Input(name=f"{item.name}.{n}", path=item.path, producer=item.producer, origin=source)
+            for n, (item, source) in enumerate(zip(linked, program.sources, strict=True))
         ]
         cxx = any(s.suffix in CXX_SUFFIXES for s in program.sources)
         tools = [OURS, "cxx" if cxx else "cc"]

@@ -32,12 +32,14 @@ class Input:
     """A file a step reads, under the role ``name``. ``producer`` is the step that writes it.
 
     An input with ``in_key=False`` may only improve messages, never change a byte of output.
+    ``origin`` is the user's file that something to be linked was made of; only messages name it.
     """
 
     name: str
     path: Path
     producer: str = ""
     in_key: bool = True
+    origin: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

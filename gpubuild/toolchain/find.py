@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.model.digest import digest_bytes, encode
-from gpubuild.settings import NO_USER_CACHE, Settings
+from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.toolchain import clang, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
@@ -174,12 +174,12 @@ class Toolchain:
             seen |= clang.looked_at(self._settings.clang_linker_wrapper)
         if clang.CUDA in self._found:
             seen |= clang.cuda_files(self._settings.cuda_path)
-        seen.update(f / name for f in self._settings.search_path if f.is_absolute() for name in programs)
-        overrides = (
-            *(self._settings.cc, self._settings.cxx, self._settings.ptxas),
-            *(self._settings.libdevice, self._settings.lld),
-        )
-        seen.update(path for path in overrides if path is not None)
+        settings = self._settings
+        named = (settings.cc, settings.cxx, settings.ptxas, settings.libdevice, settings.lld)
+        overrides = [path for path in (*named, settings.clang_linker_wrapper) if path is not None]
+        seen.update(overrides)
+        programs.update(path.name for path in overrides)  # a bare name was looked for in PATH
+        seen.update(f / name for f in settings.search_path if f.is_absolute() for name in programs)
         return self._memo.seen, seen
 
     def describe_all(self) -> list[ToolRow]:
@@ -275,10 +275,8 @@ class Toolchain:
         if tool is not None:
             return tool
         for name in ("ar", "llvm-ar"):
-            for folder in self._settings.search_path:
-                path = folder / name
-                if folder.is_absolute() and path.is_file() and os.access(path, os.X_OK):
-                    return self._program("ar", path, "system")
+            if path := find_in_path(name, self._settings.search_path):
+                return self._program("ar", path, "system")
         return None
 
     def _compiler(self, name: str, override: Path | None, variable: str) -> Tool | None:

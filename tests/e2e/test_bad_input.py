@@ -162,6 +162,7 @@ def test_an_undefined_function_in_c(project: Path) -> None:
     outcome = failed_build(project)
     assert outcome.code == 1
     assert "_mlir_ciface_saxpi" in outcome.err
+    assert "main.c:" in outcome.err  # not the name under which the object was linked
 
 
 def test_a_c_error_points_into_the_users_file(project: Path) -> None:

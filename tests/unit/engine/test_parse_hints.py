@@ -35,6 +35,24 @@ MISTAKES = {
     "value": ("addf %factor,", "addf %facto,", "did you mean %factor?"),
     "unlike value": ("addf %factor,", "addf %y,", ""),
     "brace": ("  }\n}\n", "  }\n", "the text ends too early: a `}` seems to be missing"),
+    "brace too many": ("  }\n}\n", "  }\n}\n}\n", "there are more `}` than `{`"),
+    "no return": ("      gpu.return\n", "", "a `gpu.return` seems to be missing at the end of the gpu.func"),
+    "no return on the host": (
+        "    return\n",
+        "",
+        "a `return` seems to be missing at the end of the func.func",
+    ),
+    "argument of another type": (
+        "args(%x : f32)",
+        "args(%c1 : index)",
+        "the kernel is gpu.func @scale(%factor: f32)",
+    ),
+    "no argument": (" args(%x : f32)", "", "the kernel is gpu.func @scale(%factor: f32)"),
+    "unregistered": (
+        "arith.addf %factor, %factor : f32",
+        '"foo.addf"(%factor) : (f32) -> f32',
+        "gpubuild knows no such operation",
+    ),
     "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
 }
 

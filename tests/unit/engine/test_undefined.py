@@ -3,7 +3,14 @@
 import pytest
 
 from gpubuild.engine.link import library_or_flag_hint
-from gpubuild.engine.undefined import describe, hint, undefined_symbols
+from gpubuild.engine.undefined import (
+    describe,
+    describe_duplicates,
+    duplicate_hint,
+    duplicate_symbols,
+    hint,
+    undefined_symbols,
+)
 
 GNU = """/usr/bin/ld: object0.o: in function `run':
 (.text+0x15): undefined reference to `_mlir_ciface_frame'
@@ -60,3 +67,16 @@ def test_advice_fits_the_symbol(symbol: str, advice: str) -> None:
 def test_a_library_or_a_flag_that_the_linker_does_not_know(output: str, hint: str) -> None:
     found = library_or_flag_hint(output)
     assert found.startswith(hint) if hint else not found
+
+
+@pytest.mark.parametrize(
+    ("output", "names", "advice"),
+    [
+        ("ld: b.o: in `main':\n(.text+0x0): multiple definition of `main'; a.o: first", ["main"], "one main"),
+        ("ld.lld: error: duplicate symbol: scale\n>>> defined at a.c\n", ["scale"], "rename"),
+    ],
+)
+def test_symbols_defined_more_than_once(output: str, names: list[str], advice: str) -> None:
+    assert duplicate_symbols(output) == names
+    assert describe_duplicates(names) == f"{names[0]} is defined more than once"
+    assert advice in duplicate_hint(names)

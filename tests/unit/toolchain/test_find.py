@@ -104,6 +104,17 @@ def test_a_wrong_override_is_an_error_not_a_fallback(
     assert caught.value.hint
 
 
+def test_an_override_that_is_a_bare_name_is_looked_up_in_path(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    compiler = executable(tmp_path / "bin" / "my-cc")
+    path = f"relative:{tmp_path / 'earlier'}:{tmp_path / 'bin'}"
+    settings = Settings.from_environ({"PATH": path, "GPUBUILD_CC": "my-cc", "GPUBUILD_LLD": "./my-cc"})
+    assert settings.cc == compiler
+    assert settings.lld == Path("my-cc").absolute()
+    _, looked_for = Toolchain(settings).evidence()
+    assert {compiler, tmp_path / "earlier" / "my-cc"} <= looked_for  # one that comes there goes first
+
+
 @pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "gpubuild"])
 def test_what_is_missing_says_what_to_do(name: str) -> None:
