@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 from gpubuild.model.digest import Digest, digest_bytes
@@ -9,6 +10,11 @@ from gpubuild.model.step import ActionResult, Blob
 
 KEY = digest_bytes(b"key")
 CONTENT = {"asm": b".version 7.8\n", "object": bytes(range(256)), "empty": b""}
+
+
+def noise(size_bytes: int, seed: int = 0) -> bytes:
+    """Bytes that no compression makes smaller; the same ones in every run."""
+    return random.Random(seed).randbytes(size_bytes)
 
 
 def make_result(folder: Path, content: dict[str, bytes] = CONTENT) -> tuple[ActionResult, dict[str, Path]]:

@@ -127,9 +127,22 @@ def nginx(folder: Path, location: str = LOCATION, certificate: Certificate | Non
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below those that connections get by themselves: none of another test takes it meanwhile."""
+    first = os.getpid() * 97 % 20_000  # others, too, are looking for one
+    for number in range(20_000):
+        port = 10_000 + (first + number) % 20_000
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
+
+
+@contextmanager
+def refusing_port() -> Iterator[int]:
+    """A port of loopback where nobody listens, and nobody else can meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
 
 
 def wait_for(port: int, process: subprocess.Popen) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 from unit.cache.bazel_remote import ABSENT, BAZEL_REMOTE, PAGE, bazel_remote, stored
-from unit.cache.samples import CONTENT, KEY, make_result
+from unit.cache.samples import CONTENT, KEY, make_result, noise
 from unit.cache.servers import OPENSSL, make_certificate
 
 from gpubuild.cache.disk import DiskStore
@@ -54,7 +53,7 @@ def found(url: str, folder: Path, content: dict[str, bytes], **options) -> tuple
 
 @pytest.mark.parametrize("flags", [(), (UNCHECKED,), ("--storage_mode", "uncompressed")], ids=str)
 def test_one_machine_stores_and_another_finds(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    content = {**CONTENT, "text": TEXT, "large": os.urandom(700_000)}
+    content = {**CONTENT, "text": TEXT, "large": noise(700_000)}
     with bazel_remote(tmp_path / "server", *flags) as url:
         assert found(url, tmp_path, content) == (False, ())
         assert publish(url, tmp_path, content, mode=RemoteMode.READ_ONLY) == ()
@@ -103,7 +102,7 @@ def test_everybody_reads_and_who_has_a_password_writes(tmp_path: Path) -> None:
     (tmp_path / "users").write_text(f"ci:{{SHA}}{digest}\n")
     right = "Basic " + base64.b64encode(b"ci:s3cret word").decode()
     wrong = "Basic " + base64.b64encode(b"ci:a guess").decode()
-    content = {"large": os.urandom(3_000_000)}  # refused before it was read to its end
+    content = {"large": noise(3_000_000)}  # refused before it was read to its end
     guarded = ("--htpasswd_file", str(tmp_path / "users"))
     assert "`--htpasswd_file FILE --allow_unauthenticated_reads`" in PAGE.read_text()
     with bazel_remote(tmp_path / "server", *guarded, "--allow_unauthenticated_reads") as url:
@@ -121,7 +120,7 @@ def test_everybody_reads_and_who_has_a_password_writes(tmp_path: Path) -> None:
 
 def test_a_body_larger_than_the_server_takes(tmp_path: Path) -> None:
     with bazel_remote(tmp_path / "server", "--max_blob_size", "100000") as url:
-        [warning] = publish(url, tmp_path, {"object": os.urandom(300_000)})
+        [warning] = publish(url, tmp_path, {"object": noise(300_000)})
         assert "Blob size 300000 exceeds maximum allowed size 100000" in warning
         assert publish(url, tmp_path, CONTENT) == ()
         assert found(url, tmp_path, CONTENT) == (True, ())

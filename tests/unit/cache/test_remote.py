@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import stat
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from unit.cache.samples import CONTENT, KEY, blob_path, make_result
+from unit.cache.samples import CONTENT, KEY, blob_path, make_result, noise
 from unit.cache.servers import NGINX, nginx
 
 from gpubuild.cache.disk import DiskStore
@@ -99,7 +98,7 @@ def test_a_glance_moves_nothing(url: str, tmp_path: Path) -> None:
 
 
 def test_many_at_once(url: str, tmp_path: Path) -> None:
-    keys = {digest_bytes(b"%d" % n): {"object": os.urandom(3000), "shared": TEXT} for n in range(60)}
+    keys = {digest_bytes(b"%d" % n): {"object": noise(3000, n), "shared": TEXT} for n in range(60)}
     first = open_tiered(tmp_path / "first", url)
     for n, (key, content) in enumerate(keys.items()):
         first.publish(key, *make_result(tmp_path / f"out{n}", content))
@@ -130,12 +129,12 @@ def test_anticipated_results_that_are_here_are_not_asked_for(url: str, tmp_path:
 def test_text_is_stored_compressed_under_the_digest_of_what_is_stored(
     url: str, content: Path, tmp_path: Path
 ) -> None:
-    noise = os.urandom(20_000)
-    result, _ = fill(url, tmp_path, {"text": TEXT, "noise": noise})
+    random = noise(20_000)
+    result, _ = fill(url, tmp_path, {"text": TEXT, "noise": random})
     files = {path.name: path.read_bytes() for path in (content / "cas").iterdir()}
     assert sorted(files) == sorted(digest_bytes(data) for data in files.values())
-    assert noise in files.values()
-    assert [zlib.decompress(data) for data in files.values() if data != noise] == [TEXT]
+    assert random in files.values()
+    assert [zlib.decompress(data) for data in files.values() if data != random] == [TEXT]
     assert sum(map(len, files.values())) < 22_000
     store = open_tiered(tmp_path / "second", url)
     assert store.lookup(KEY) == result
@@ -173,7 +172,7 @@ def test_a_blob_that_is_not_what_it_was(
     url: str, content: Path, tmp_path: Path, damage: str, name: str
 ) -> None:
     """A miss, and what is built instead repairs the server."""
-    made = {"text": TEXT, "noise": os.urandom(5000)}
+    made = {"text": TEXT, "noise": noise(5000)}
     result, files = fill(url, tmp_path, made)
     packed = {digest_bytes(p.read_bytes()): p for p in (content / "cas").iterdir()}
     path = packed.get(digest_bytes(made[name])) or next(
@@ -245,7 +244,7 @@ def test_a_local_cache_that_cannot_be_written(url: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_changed_before_it_was_sent(url: str, content: Path, tmp_path: Path) -> None:
-    big = os.urandom(700_000)
+    big = noise(700_000)
     result, files = make_result(tmp_path / "out", {"object": big})
     files["object"].write_bytes(big[:-1] + bytes([big[-1] ^ 1]))
     remote = RemoteStore(url)
@@ -400,7 +399,7 @@ def test_a_body_larger_than_the_server_takes(url: str, tmp_path: Path) -> None:
 
     with nginx(tmp_path / "server", LOCATION.replace("1g;", "100k;")) as small:
         store = open_tiered(tmp_path / "cache", small)
-        store.publish(KEY, *make_result(tmp_path / "out", {"object": os.urandom(3_000_000)}))
+        store.publish(KEY, *make_result(tmp_path / "out", {"object": noise(3_000_000)}))
         store.publish(OTHER_KEY, *make_result(tmp_path / "out2"))
         store.close()
         assert len(store.warnings) == 1 and "413" in store.warnings[0]

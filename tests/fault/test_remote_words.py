@@ -1,0 +1,72 @@
+"""A remote cache's own words, and our credentials: the one is told, the other never."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from fault.far_server import open_tiered, serve, settled
+from unit.cache.samples import KEY, make_result
+from unit.cache.servers import Raw, reply
+
+from gpubuild.model.digest import digest_bytes
+
+
+def test_credentials_stay_with_their_server(good: dict[str, bytes], tmp_path: Path) -> None:
+    """A redirect to another host or port is followed without them, a PUT is not redirected at all."""
+    with Raw(serve(good)) as other:
+
+        def answer(raw: Raw, head: str, client: socket.socket) -> None:
+            place = other.url.removesuffix("/cache") + head.split()[1]
+            client.sendall(reply(b"", "307 Temporary Redirect", f"Location: {place}\r\n"))
+
+        with Raw(answer) as server:
+            store = open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret")
+            assert settled(store, tmp_path)
+            store.publish(digest_bytes(b"other"), *make_result(tmp_path / "out"))
+            store.close()
+    assert any("s3cret" in head for head in server.requests)
+    assert other.requests and not any("s3cret" in head for head in other.requests)
+    assert not any(head.startswith("PUT") for head in other.requests)
+    assert "s3cret" not in str(store.warnings)
+
+
+def test_credentials_are_in_nothing_that_is_kept(tmp_path: Path) -> None:
+    with Raw(serve({})) as server:
+        store = open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret")
+        store.publish(KEY, *make_result(tmp_path / "out"))
+        store.close()
+        assert all("s3cret" in head for head in server.requests)
+        assert not any(b"s3cret" in body for body in server.bodies)
+    for path in (tmp_path / "cache").rglob("*"):
+        assert not path.is_file() or b"s3cret" not in path.read_bytes()
+
+
+WORDS = {
+    "plain": ("text/plain", b"the disk is full", ": the disk is full"),
+    "long": ("text/plain", b"no" * 5000, "non…"),
+    "the status again": ("text/plain", b"Bad Request\n", "400 Bad Request"),
+    "a page": ("text/html", b"<h1>no</h1>", "400 Bad Request"),
+    "controls": ("text/plain", b"\x1b[31mno", "400 Bad Request"),
+    "our header": ("text/plain", b"you sent Basic Y2k6czNjcmV0", "400 Bad Request"),
+    "our password": ("text/plain", b"ci, s3cret is wrong", "400 Bad Request"),
+    "our token": ("text/plain", b"wrong: " + b"t0ken" * 400, "400 Bad Request"),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_what_a_server_says_is_told(tmp_path: Path, case: str) -> None:
+    """If it is plain, short, and gives nothing away."""
+    kind, words, end = WORDS[case]
+
+    def answer(raw: Raw, head: str, client: socket.socket) -> None:
+        client.sendall(reply(words, "400 Bad Request", f"Content-Type: {kind}\r\n"))
+
+    with Raw(answer) as server:
+        ours = f"Bearer {'t0ken' * 400}" if "token" in case else "Basic Y2k6czNjcmV0"
+        store = open_tiered(tmp_path / "cache", server.url, authorization=ours)
+        assert store.lookup(KEY) is None
+        store.close()
+    [warning] = store.warnings
+    assert warning.endswith(end) and len(warning) < 300
