@@ -99,6 +99,13 @@ def _imports(tree: ast.Module) -> list[tuple[str, bool]]:
     return found
 
 
+@pytest.mark.parametrize("part", [name for name in LAYER if not name.startswith("__")])
+def test_every_part_is_on_the_page(part: str) -> None:
+    page = PACKAGE.parent / "docs/design/architecture.md"
+    name = part if (PACKAGE / f"{part}.py").is_file() else f"{part}/"
+    assert f"`{name}`" in page.read_text(), f"say in {page} where {part} stands, and why"
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_imports_go_down(path: Path) -> None:
     part = _part(path)
