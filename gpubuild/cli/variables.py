@@ -24,6 +24,7 @@ OF_GPUBUILD = {
 OF_PROGRAMS = {
     "GPUBUILD_DEVICE": "auto, cpu, cuda[:N] or hip[:N]: where kernels run",
     "GPUBUILD_CPU_THREADS": "how many threads the CPU device uses",
+    "GPUBUILD_CPU_CACHE_BYTES": "the size of a CPU's largest cache; kernels write larger results past it",
     "GPUBUILD_TRACE": "1 shows every load, launch and copy",
     "GPUBUILD_PROFILE": "a file to write what each kernel cost to, when the program ends",
     "GPUBUILD_CHECK": "1 runs kernels that check themselves (sanitize:), on the CPU; 0 those that do not",

@@ -9,7 +9,7 @@ from gpubuild.inspection.inspection import Kernel
 from gpubuild.model.sanitize import Sanitize
 
 SYMBOL = "gpubuild_cpu_image"
-ABI = 6
+ABI = 7
 TIERS = ("loop", "fibers", "fission")
 
 _MAGIC = 0x55504342

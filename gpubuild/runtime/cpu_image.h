@@ -11,7 +11,7 @@
 #include "gpubuild_rt.h"
 
 #define GB_CPU_IMAGE_MAGIC 0x55504342u /* "BCPU" */
-#define GB_CPU_IMAGE_ABI 6u            /* raise when anything below changes */
+#define GB_CPU_IMAGE_ABI 7u            /* raise when anything below changes */
 #define GB_CPU_IMAGE_SYMBOL "gpubuild_cpu_image"
 
 #define GB_CPU_MAX_BLOCK 1024u /* work-items in a workgroup, as on GPUs */
@@ -45,6 +45,7 @@ typedef struct gb_cpu_launch_info {
     uint32_t dynamic_bytes;
     void **params; /* one pointer to each parameter's value, as mgpuLaunchKernel gets them */
     const gb_cpu_kernel *kernel;
+    int64_t cache_bytes; /* of the largest cache; what is larger than that is not worth keeping in one */
 } gb_cpu_launch_info;
 
 /* Loop and fission tiers: runs the workgroups [first, last), linear ids with x fastest. */

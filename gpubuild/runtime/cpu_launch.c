@@ -3,6 +3,7 @@
  * A launch is a job of the pool (cpu_pool.h). Each thread has its own memory for workgroups, which it keeps: no two ever
  * share it, and it does not grow with the grid. */
 #define _POSIX_C_SOURCE 200809L
+#include "cpu_cache.h"
 #include "cpu_check.h"
 #include "cpu_fiber.h"
 #include "cpu_pool.h"
@@ -215,7 +216,8 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
                  .cluster_dim = {cluster.x, cluster.y, cluster.z},
                  .dynamic_bytes = dynamic_bytes,
                  .params = params,
-                 .kernel = kernel},
+                 .kernel = kernel,
+                 .cache_bytes = gb_cpu_cache_bytes()},
         .task_blocks = task_blocks,
         .fibers = fibers,
         .checked = (kernel->flags & GB_CPU_KERNEL_CHECKS) != 0,

@@ -3,13 +3,14 @@
 #include "gpubuild_rt.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_ORDINAL = 63, MAX_THREADS = 4096 };
 
-static struct gb_settings settings = {.check = -1};
+static struct gb_settings settings = {.check = -1, .cpu_cache_bytes = -1};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* A decimal number from low to high and nothing else; strtol alone would take " +7". */
@@ -63,6 +64,10 @@ static void read_environment(void) {
     if (threads != NULL && threads[0] != '\0' && !parse_number(threads, 1, MAX_THREADS, &settings.cpu_threads)) {
         gb_fatal(NULL, "GPUBUILD_CPU_THREADS=%s: not a number of threads; allowed are 1 to %d", threads,
                  MAX_THREADS);
+    }
+    const char *cache = getenv("GPUBUILD_CPU_CACHE_BYTES");
+    if (cache != NULL && cache[0] != '\0' && !parse_number(cache, 0, INT_MAX, &settings.cpu_cache_bytes)) {
+        gb_fatal(NULL, "GPUBUILD_CPU_CACHE_BYTES=%s: not a number of bytes; allowed are 0 to %d", cache, INT_MAX);
     }
     const char *check = getenv("GPUBUILD_CHECK");
     if (check != NULL && check[0] != '\0') {

@@ -33,6 +33,7 @@ struct gb_settings {
     enum gb_choice choice; /* GPUBUILD_DEVICE */
     int ordinal;           /* the N of cuda:N and hip:N, else 0 */
     int cpu_threads;       /* GPUBUILD_CPU_THREADS; 0: not set, use every CPU the process may run on */
+    int cpu_cache_bytes;   /* GPUBUILD_CPU_CACHE_BYTES; -1: not set, as large as Linux says */
     bool trace;            /* GPUBUILD_TRACE */
     int check;             /* GPUBUILD_CHECK: 1: checked CPU images only, 0: no checked ones, -1: not set */
     const char *profile;   /* GPUBUILD_PROFILE: a file; NULL when not set */

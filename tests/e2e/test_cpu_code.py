@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,23 @@ def test_no_workgroup_atomic_is_left(out: Path) -> None:
     text = (out / "llvm").read_text()
     assert "atomicrmw" not in text
     assert "cmpxchg" not in text
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+def test_workgroups_of_a_known_width_are_vectors(tmp_path: Path, width: int) -> None:
+    """LLVM unrolls loops of few iterations before it makes vectors; what it knows of memory must survive that."""
+    text = f"""gpu.module @k {{
+      gpu.func @f(%a: memref<512x640xf32>, %out: memref<512x640xf32>) kernel
+          attributes {{known_block_size = array<i32: {width}, 4, 1>}} {{
+        %i = gpu.global_id x
+        %j = gpu.global_id y
+        %x = memref.load %a[%j, %i] : memref<512x640xf32>
+        %z = arith.addf %x, %x : f32
+        memref.store %z, %out[%j, %i] : memref<512x640xf32>
+        gpu.return
+      }}
+    }}"""
+    code = (compile_module(text, tmp_path) / "llvm").read_text()
+    [entry] = re.findall(r"^define [^\n]*@gpubuild\.run\.0\.apart\(.*?^}$", code, re.MULTILINE | re.DOTALL)
+    assert "store <8 x float>" in entry
+    assert "store float" not in entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.disjoint import Parameters, separable_parameters
 from gpubuild.engine.cpu.fission import Fissions, fission_kernels
-from gpubuild.engine.cpu.image import Kernel, chip_mark, image_text
+from gpubuild.engine.cpu.image import Kernel, chip_mark, image_text, large_entries
+from gpubuild.engine.cpu.nontemporal import mark_stores
 from gpubuild.engine.cpu.state import ModuleState, written_ops
 from gpubuild.engine.cpu.work import Work, kernel_work
 from gpubuild.engine.device import user_libraries
@@ -47,6 +48,7 @@ PASSES = (
     "convert-gpu-to-nvvm,convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts))"
 )
+_FENCE = "llvm.x86.sse.sfence"  # elsewhere the runtime's own synchronisation orders all stores
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly})"
 _OBJECT_FILE = "module.o"  # fixed names: no path of this machine gets into what lld writes
 
@@ -61,6 +63,7 @@ class CpuBuild:
     facts: Contextualized = field(default_factory=lambda: Contextualized(kernels=(), sites=()))
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
+    filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see nontemporal.mark_stores
     user_libraries: list[tuple[str, bytes]] = field(default_factory=list)
 
 
@@ -209,7 +212,9 @@ def link_image(build: CpuBuild) -> None:
         build.facts.sites,
         debug=build.params.debug,
         flags=layout.check_flags(build.params.sanitize),
+        fence=_FENCE if build.params.triple.startswith("x86_64") else "",
     )
+    build.filling = large_entries(kernels)
     llvm.link_text(module, text, "kernel entries")
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and not value.name.startswith(("llvm.", layout.IMAGE_SYMBOL)):
@@ -254,6 +259,7 @@ def _refuse_undefined(build: CpuBuild) -> None:
 def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.opt_level)
+    build.module = mark_stores(build.module, build.filling)
     assembly_reads.discover(str(build.module).encode(), build.io)
     build.module = keep_odd_halves(build.module, build.machine)
     build.io.write("llvm", str(build.module))

@@ -17,6 +17,7 @@ from mlir import ir
 from gpubuild.engine.cpu.element_size import element_bytes
 from gpubuild.engine.cpu.exchange import is_id
 from gpubuild.engine.cpu.layout import MAX_BLOCK
+from gpubuild.engine.cpu.nontemporal import PIECE_BYTES, WHOLE, filled
 from gpubuild.engine.cpu.uniformity import nested, operations
 from gpubuild.engine.views import VIEWS
 
@@ -45,6 +46,7 @@ class MemrefParameter:
     first: int
     element_bytes: int
     written: bool
+    filled: bool  # row by row, by a kernel that does little else; its rows have no gaps between elements
     offset: int | None
     sizes: tuple[int | None, ...]
     strides: tuple[int | None, ...]
@@ -57,6 +59,11 @@ class Parameters:
     count: int
     memrefs: tuple[MemrefParameter, ...]
     block: tuple[int, int, int] | None = None  # the likely size of a workgroup, if it is worth knowing
+
+    @property
+    def filled(self) -> tuple[MemrefParameter, ...]:
+        """What the kernel does little but fill; see engine.cpu.nontemporal."""
+        return tuple(memref for memref in self.memrefs if memref.filled)
 
 
 def separable_parameters(module: ir.Operation) -> dict[str, Parameters]:
@@ -104,6 +111,10 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
                 first=count,
                 element_bytes=size,
                 written=written[argument],
+                filled=size in WHOLE
+                and bool(strides)
+                and strides[-1] == 1
+                and filled(kernel, reached[argument]),
                 offset=None if offset == dynamic else offset,
                 sizes=tuple(
                     None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)
@@ -202,6 +213,65 @@ def test_of(parameters: Parameters, *, yes: str, no: str) -> str:
         lines.append(f"%all.{number} = and i1 {last}, {name}")
         last = f"%all.{number}"
     lines.append(f"br i1 {last}, label %{yes}, label %{no}")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def test_of_size(parameters: Parameters, *, yes: str, no: str) -> str:
+    """LLVM IR that branches to ``yes`` if what is filled exceeds ``%cache`` bytes, and rows start at pieces.
+
+    It goes on from :func:`test_of`, and reads ``%nx``, the width of a workgroup.
+    """
+    lines = ["%width = zext i32 %nx to i64"]
+    last = "true"
+    for number, memref in enumerate(parameters.memrefs):
+        if not memref.filled:
+            continue
+        name = f"%m{number}"
+        lines += [
+            f"{name}.extent = sub i64 {name}.end, {name}.start",
+            f"{name}.large = icmp sgt i64 {name}.extent, %cache",
+            f"{name}.large.all = and i1 {last}, {name}.large",
+        ]
+        places = f"{name}.base"
+        for i, value in enumerate([*_steps(memref), "%width"]):
+            lines += [
+                f"{name}.step.{i} = mul i64 {value}, {memref.element_bytes}",
+                f"{name}.places.{i} = or i64 {places}, {name}.step.{i}",
+            ]
+            places = f"{name}.places.{i}"
+        lines += [
+            f"{name}.rest = and i64 {places}, {PIECE_BYTES - 1}",
+            f"{name}.whole = icmp eq i64 {name}.rest, 0",
+            f"{name}.direct = and i1 {name}.large.all, {name}.whole",
+        ]
+        last = f"{name}.direct"
+    lines.append(f"br i1 {last}, label %{yes}, label %{no}")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def _steps(memref: MemrefParameter) -> list[str]:
+    """The offset of a memref and the strides between its rows, in elements."""
+    at = memref.first + 3 + len(memref.sizes)
+    rows = [
+        f"%arg{at + i}" if stride is None else str(stride) for i, stride in enumerate(memref.strides[:-1])
+    ]
+    return [f"%arg{memref.first + 2}" if memref.offset is None else str(memref.offset), *rows]
+
+
+def facts_of_large(parameters: Parameters, width: str) -> str:
+    """LLVM IR that tells LLVM what :func:`test_of_size` has found out. ``width`` is a workgroup's, an i32."""
+    lines = []
+    for number, memref in enumerate(parameters.filled):
+        base = f"%arg{memref.first + 1}"
+        lines.append(f'call void @llvm.assume(i1 true) ["align"(ptr {base}, i64 {PIECE_BYTES})]')
+        values = [(value, "i64") for value in _steps(memref)] + [(width, "i32")]
+        for i, (value, kind) in enumerate(values):
+            name = f"%whole.{number}.{i}"
+            lines += [
+                f"{name}.rest = and {kind} {value}, {PIECE_BYTES // memref.element_bytes - 1}",
+                f"{name} = icmp eq {kind} {name}.rest, 0",
+                f"call void @llvm.assume(i1 {name})",
+            ]
     return "".join(f"  {line}\n" for line in lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpubuild.engine.cpu import disjoint, layout
@@ -25,11 +25,18 @@ class Kernel:
 
 
 def image_text(
-    module: str, kernels: Sequence[Kernel], sites: Sequence[str], *, debug: bool = False, flags: int = 0
+    module: str,
+    kernels: Sequence[Kernel],
+    sites: Sequence[str],
+    *,
+    debug: bool = False,
+    flags: int = 0,
+    fence: str = "",
 ) -> str:
     """LLVM IR that declares the kernels and defines their entries and the image.
 
-    ``flags`` are set for each kernel besides its own.
+    ``flags`` are set for each kernel besides its own. ``fence`` is the intrinsic that non-temporal stores
+    need behind them, if they need one.
     """
     text = _Text(debug=debug)
     for number, kernel in enumerate(kernels):
@@ -45,8 +52,12 @@ def image_text(
             else:
                 text.add(_run_entry(f"{name}.any", kernel, text))
                 text.add(_run_entry(f"{name}.apart", kernel, text, apart=kernel.memrefs))
+                if kernel.memrefs.filled:
+                    text.add(_run_entry(f"{name}.large", kernel, text, apart=kernel.memrefs, fence=fence))
                 text.add(_choice(name, kernel, kernel.memrefs, text))
     records = ", ".join(_record(number, kernel, text, flags) for number, kernel in enumerate(kernels))
+    if fence:
+        text.add(f"declare void @{fence}()")
     text.add(f"@gpubuild.kernels = internal constant [{len(kernels)} x {_RECORD}] [{records}]")
     names = ", ".join(f"ptr {text.string(site)}" for site in sites)
     text.add(f"@gpubuild.sites = internal constant [{len(sites)} x ptr] [{names}]")
@@ -56,6 +67,17 @@ def image_text(
         f"ptr @gpubuild.kernels, i64 {len(kernels)}, ptr @gpubuild.sites, i64 {len(sites)} }}, align 8"
     )
     return text.finish()
+
+
+def large_entries(kernels: Sequence[Kernel]) -> dict[str, frozenset[str]]:
+    """Entries for results larger than caches: their names, and those of the pointers to what they fill."""
+    return {
+        f"gpubuild.run.{number}.large": frozenset(
+            f"arg{memref.first + 1}" for memref in kernel.memrefs.filled
+        )
+        for number, kernel in enumerate(kernels)
+        if kernel.memrefs is not None and kernel.memrefs.filled and kernel.facts.tier.tier is not Tier.FIBERS
+    }
 
 
 def chip_mark(chip: str) -> str:
@@ -164,31 +186,52 @@ _STREAMS = "".join(f' "{name}"="{value}"' if value else f' "{name}"' for name, v
 _RUN_PARAMETERS = "ptr %launch, i64 %first, i64 %last, ptr %shared, ptr %dynamic, ptr %slots"
 
 
+def _own_parameters(kernel: Kernel, separate: Collection[int] = ()) -> list[str]:
+    """The parameters of a kernel, with types; those in ``separate`` share no memory with what is written."""
+    return [
+        f"{kind}{' noalias' if i in separate else ''} %arg{i}" for i, kind in enumerate(kernel.parameters)
+    ]
+
+
 def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
     """Runs the entry for arguments that do not overlap, or else the one for any."""
     scope, place = text.scope(f"gpubuild choice {kernel.facts.name}")
     loads, _ = _parameters(kernel, "%params")
     params = _load("ptr", layout.LAUNCH_PARAMS, "params")
-    for i, axis in enumerate(_AXES if memrefs.block else ""):
+    for i, axis in enumerate(_AXES if memrefs.block else _AXES[:1] if memrefs.filled else ""):
         params += _load("i32", layout.LAUNCH_BLOCK_DIM + 4 * i, f"n{axis}")
-    test = disjoint.test_of(memrefs, yes="apart", no="any")
+    ways = ["apart", "any"]
+    if memrefs.filled:
+        params += _load("i64", layout.LAUNCH_CACHE_BYTES, "cache")
+        ways.append("large")
+        test = disjoint.test_of(memrefs, yes="size", no="any") + "size:\n"
+        test += disjoint.test_of_size(memrefs, yes="large", no="apart")
+    else:
+        test = disjoint.test_of(memrefs, yes="apart", no="any")
+    arguments = {"any": _RUN_PARAMETERS}
+    known = ", ".join([_RUN_PARAMETERS, *_own_parameters(kernel)])
     calls = "".join(
-        f"{way}:\n  call void {name}.{way}({_RUN_PARAMETERS}){place}\n  ret void\n"
-        for way in ("apart", "any")
+        f"{way}:\n  call void {name}.{way}({arguments.get(way, known)}){place}\n  ret void\n" for way in ways
     )
     return f"define internal void {name}({_RUN_PARAMETERS}){scope} {{\n{params}{loads}{test}{calls}}}"
 
 
-def _run_entry(name: str, kernel: Kernel, text: _Text, *, apart: Parameters | None = None) -> str:
+def _run_entry(
+    name: str, kernel: Kernel, text: _Text, *, apart: Parameters | None = None, fence: str | None = None
+) -> str:
     """The loop over workgroups. The work-item is a local that LLVM dissolves.
 
-    Memrefs in ``apart`` do not overlap any that is written.
+    Memrefs in ``apart`` do not overlap any that is written; the entry gets the kernel's own parameters, too,
+    as what is known of a function's parameters holds all through its loops. With a ``fence``, if only an
+    empty one, those that are filled start at a piece, as all their rows and those of a workgroup do.
     """
     scope, place = text.scope(f"gpubuild run {kernel.facts.name}")
     loads, arguments = _parameters(kernel, "%params")
-    for memref in apart.memrefs if apart else ():
-        aligned = memref.first + 1
-        arguments = arguments.replace(f"ptr %arg{aligned},", f"ptr noalias %arg{aligned},")
+    parameters = [_RUN_PARAMETERS.replace("ptr", "ptr noalias")]
+    if apart:
+        loads = ""
+        separate = {memref.first + 1 for memref in apart.memrefs}
+        parameters += _own_parameters(kernel, separate)
     head = f"  %item = alloca [{layout.ITEM_BYTES} x i8], align 16\n"
     extents = {}
     for i, axis in enumerate(_AXES):
@@ -211,16 +254,16 @@ def _run_entry(name: str, kernel: Kernel, text: _Text, *, apart: Parameters | No
     head += _store("ptr", "%shared", layout.ITEM_SHARED, "shared")
     head += _store("ptr", "%dynamic", layout.ITEM_DYNAMIC, "dynamic")
     head += _store("ptr", "%slots", layout.ITEM_SLOTS, "slots")
+    facts = disjoint.facts_of_large(apart, extents["x"]) if apart and fence is not None else ""
     blocks = "".join(
         _store("i32", f"%b{a}", layout.ITEM_BLOCK_ID + 4 * i, f"b{a}") for i, a in enumerate(_AXES)
     )
     call = f"call void @{quoted(_function(kernel))}({arguments}) alwaysinline{place}"
     width = _STREAMS if kernel.facts.streams else ""
     work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
-    return f"""define internal void {name}(ptr noalias %launch, i64 %first, i64 %last, \
-ptr noalias %shared, ptr noalias %dynamic, ptr noalias %slots) noinline{width}{scope} {{
+    return f"""define internal void {name}({", ".join(parameters)}) noinline{width}{scope} {{
 entry:
-{head}{loads}  %gx64 = zext i32 %gx to i64
+{head}{loads}{facts}  %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64
   %any = icmp ult i64 %first, %last
   br i1 %any, label %block, label %exit
@@ -241,6 +284,7 @@ block.end:
   %more = icmp ult i64 %b.next, %last
   br i1 %more, label %block, label %exit
 exit:
+{f"  call void @{fence}(){place}" if fence else ""}
   ret void
 }}"""
 

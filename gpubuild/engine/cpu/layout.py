@@ -9,7 +9,7 @@ from gpubuild.model.sanitize import Sanitize
 IMAGE_SYMBOL = "gpubuild_cpu_image"  # in images that clang-linker-wrapper links: .MODULE behind it
 CHIP_MARK = "gpubuild.chip="
 IMAGE_MAGIC = 0x55504342
-IMAGE_ABI = 6
+IMAGE_ABI = 7
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills
 
 MAX_BLOCK = 1024  # work-items in a workgroup
@@ -37,6 +37,7 @@ LAUNCH_CLUSTER_DIM = 24
 LAUNCH_DYNAMIC_BYTES = 36
 LAUNCH_PARAMS = 40
 LAUNCH_KERNEL = 48
+LAUNCH_CACHE_BYTES = 56
 
 # struct gb_cpu_services, index of each function pointer
 SERVICE_BARRIER = 0

@@ -124,6 +124,25 @@ def test_the_number_of_threads_is_that_of_cpus_it_may_use(runtime: Runtime) -> N
 
 
 @pytest.mark.parametrize(
+    ("text", "size"),
+    [("32768K\n", 32 << 20), ("8M", 8 << 20), ("512", 512), ("", 0), ("none\n", 0), (None, 0)],
+)
+def test_the_size_of_a_cache(runtime: Runtime, tmp_path: Path, text: str | None, size: int) -> None:
+    if text is not None:
+        (tmp_path / "size").write_text(text)
+    script = "rt.gb_cpu_cache_size.restype = c_int64; print(rt.gb_cpu_cache_size({}), flush=True)"
+    done = runtime.run(script.format(str(tmp_path).encode()))
+    assert done.ok().out == f"{size}\n".encode()
+
+
+def test_the_size_of_caches_can_be_set(runtime: Runtime) -> None:
+    script = "rt.gb_cpu_cache_bytes.restype = c_int64; print(rt.gb_cpu_cache_bytes(), flush=True)"
+    assert runtime.run(script, GPUBUILD_CPU_CACHE_BYTES="5").ok().out == b"5\n"
+    assert int(runtime.run(script, GPUBUILD_CPU_CACHE_BYTES="").ok().out) > 1 << 18
+    assert "allowed are 0 to 2147483647" in runtime.run(script, GPUBUILD_CPU_CACHE_BYTES="1M").err
+
+
+@pytest.mark.parametrize(
     ("membership", "files", "cpus"),
     [
         ("0::/\n", {"cpu.max": "max 100000\n"}, 0),

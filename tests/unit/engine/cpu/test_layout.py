@@ -9,7 +9,7 @@ import gpubuild
 from gpubuild.engine.cpu import layout
 
 HEADER = (Path(gpubuild.__file__).parent / "runtime" / "cpu_image.h").read_text()
-SIZES = {"uint32_t": 4, "uint64_t": 8}
+SIZES = {"uint32_t": 4, "uint64_t": 8, "int64_t": 8}
 
 
 def offsets(struct: str) -> dict[str, int]:
