@@ -1,0 +1,160 @@
+"""What a launch takes does not grow with its grid: peak memory and allocations of whole programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+
+TILE = "memref<1024xi64, #gpu.address_space<workgroup>>"
+BLOCK, CELLS, GRIDS = 4, 64, (1, 1_000, 1_000_000)
+KIB = 256  # that a larger grid may take: a quarter of a byte for each workgroup
+# Each workgroup adds to one of a few cells, so that a grid of any size has the same arguments.
+HEAD = """
+    gpu.func @{name}(%m: memref<64xi64>, %q: memref<64xi64>) {memory} kernel {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %last = arith.constant 63 : index
+      %one = arith.constant 1 : i64
+      %t = gpu.thread_id x
+      %b = gpu.block_id x
+      %cell = arith.andi %b, %last : index
+      %first = arith.cmpi eq, %t, %c0 : index
+      %own = memref.load %q[%t] : memref<64xi64>"""
+# What is added is right if workgroup memory, private memory and a value that outlives a barrier are.
+KEPT = f"""
+      %p = memref.alloca() : memref<4xi64>
+      %n = gpu.block_dim x
+      memref.store %own, %p[%c0] : memref<4xi64>
+      memref.store %own, %s[%t] : {TILE}
+      gpu.barrier
+      %up = arith.addi %t, %c1 : index
+      %from = arith.remui %up, %n : index
+      %theirs = memref.load %s[%from] : {TILE}
+      %mine = memref.load %p[%c0] : memref<4xi64>
+      %both = arith.addi %theirs, %mine : i64
+      %add = arith.addi %both, %own : i64"""
+LANES = """
+      %word = arith.trunci %add : i64 to i32
+      %all = arith.constant -1 : i32
+      %lanes = nvvm.redux.sync add %word, %all : i32 -> i32
+      %sum = arith.extsi %lanes : i32 to i64"""
+TAIL = """
+      scf.if %first {{
+        %old = memref.atomic_rmw addi {value}, %m[%cell] : (i64, memref<64xi64>) -> i64
+      }}
+      gpu.return
+    }}"""
+LAUNCH = f"""
+  func.func @launch_{{name}}(%grid: index, %m: memref<64xi64>, %q: memref<64xi64>)
+      attributes {{{{llvm.emit_c_interface}}}} {{{{
+    %c1 = arith.constant 1 : index
+    %n = arith.constant {BLOCK} : index
+    gpu.launch_func @k::@{{name}} blocks in (%grid, %c1, %c1) threads in (%n, %c1, %c1)
+      args(%m : memref<64xi64>, %q : memref<64xi64>)
+    return
+  }}}}"""
+# Tier → the kernel's memory, what is in it besides, what it adds, and what that is for values 1, 2, 3, 4.
+KERNELS = {
+    "loop": ("", "", "%own", 1),
+    "fission": (f"workgroup(%s : {TILE})", KEPT, "%add", 2 + 1 + 1),
+    "fibers": (f"workgroup(%s : {TILE})", KEPT + LANES, "%sum", 3 * (1 + 2 + 3 + 4)),
+}
+MAIN = """\
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct { int64_t *allocated, *aligned, offset, size, stride; } cells;
+typedef void launcher(int64_t grid, cells *m, cells *q);
+launcher _mlir_ciface_launch_loop, _mlir_ciface_launch_fission, _mlir_ciface_launch_fibers;
+
+static atomic_long allocations; /* in place of the C library's, for all of the program */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+void *malloc(size_t bytes) { allocations++; return __libc_malloc(bytes); }
+void *calloc(size_t number, size_t bytes) { allocations++; return __libc_calloc(number, bytes); }
+void *aligned_alloc(size_t to, size_t bytes) { allocations++; return __libc_memalign(to, bytes); }
+
+static long peak_kib(void) { /* not getrusage's, which knows of the program that started this one */
+    char line[256];
+    long kib = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "VmHWM: %ld", &kib);
+    fclose(file);
+    return kib;
+}
+
+int main(int argc, char **argv) {
+    static const struct { const char *name; launcher *launch; } kernels[] = {
+        {"loop", _mlir_ciface_launch_loop}, {"fission", _mlir_ciface_launch_fission},
+        {"fibers", _mlir_ciface_launch_fibers}};
+    for (int k = 0; k < 3; k++)
+        for (int i = 1; i < argc; i++) {
+            static int64_t m[64], q[64] = {1, 2, 3, 4};
+            cells results = {m, m, 0, 64, 1}, values = {q, q, 0, 64, 1};
+            memset(m, 0, sizeof m);
+            allocations = 0;
+            kernels[k].launch(atol(argv[i]), &results, &values);
+            long made = allocations, sum = 0;
+            for (int j = 0; j < 64; j++)
+                sum += m[j];
+            printf("%s %s %ld %ld %ld\\n", kernels[k].name, argv[i], sum, made, peak_kib());
+        }
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Path:
+    folder = tmp_path_factory.mktemp("memory")
+    kernels = "".join(
+        HEAD.format(name=name, memory=memory) + body + TAIL.format(value=value)
+        for name, (memory, body, value, _) in KERNELS.items()
+    )
+    launches = "".join(LAUNCH.format(name=name) for name in KERNELS)
+    (folder / "k.mlir").write_text(
+        f"module attributes {{gpu.container_module}} {{\n  gpu.module @k {{{kernels}\n  }}{launches}\n}}\n"
+    )
+    (folder / "main.c").write_text(MAIN)
+    (folder / "targets.yaml").write_text(
+        "version: 1\n"
+        "targets:\n"
+        "  cpu: {opt_level: 1}\n"
+        "  checked: {kind: cpu, opt_level: 1, sanitize: [bounds, barrier, uninitialized]}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+    )
+    done = gpubuild("build", cwd=folder, env=shared_cache)
+    assert done.code == 0, done.err
+    for target in ("cpu", "checked"):
+        (info,) = (folder / "build/app").glob(f"*.{target}.json")
+        assert [f'"tier": "{tier}"' in info.read_text() for tier in KERNELS] == [True] * 3
+    return folder / "build/app/app"
+
+
+@pytest.mark.parametrize("check", ["0", "1"], ids=["plain", "checked"])
+def test_memory_does_not_grow_with_the_grid(program: Path, check: str) -> None:
+    """Nor is anything allocated for a launch, once a kernel of its kind has run."""
+    environment = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": "1", "GPUBUILD_CHECK": check}
+    done = subprocess.run(
+        [program, *map(str, GRIDS)],
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == [name for name in KERNELS for _ in GRIDS]
+    for name, (*_, added) in KERNELS.items():
+        found = {int(grid): [int(n) for n in numbers] for kernel, grid, *numbers in rows if kernel == name}
+        assert {grid: numbers[0] for grid, numbers in found.items()} == {g: g * added for g in GRIDS}
+        one, *larger = found.values()
+        assert one[1] > 0  # the count counts
+        assert [numbers[1] for numbers in larger] == [0] * len(larger), name
+        assert max(numbers[2] for numbers in larger) - one[2] < KIB, name
