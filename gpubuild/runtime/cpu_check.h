@@ -129,6 +129,9 @@ void gb_check_race_end(void);
  * those of earlier ones. `block` is the workgroup's linear id. */
 uint32_t gb_check_segment(uint64_t block, uint32_t base);
 
+/* Before a workgroup begins, when no other is under way: numbers from gb_check_segment are of no use any more. */
+void gb_check_sort_segments(void);
+
 /* An earlier access that an access is in conflict with. */
 struct gb_check_conflict {
     uint64_t block;

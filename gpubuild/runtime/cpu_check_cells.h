@@ -54,6 +54,9 @@ static inline struct gb_check_details *gb_check_details_of(const struct gb_check
     return (struct gb_check_details *)(uintptr_t)cell->read;
 }
 
+/* Call `visit` with every entry that there is, and with places for one. */
+void gb_check_each_entry(void visit(gb_check_entry *));
+
 /* Let go of all pages. */
 void gb_check_forget_pages(void);
 

@@ -18,13 +18,15 @@
 enum {
     LARGEST_CELL_BITS = 3, /* 8 bytes */
     ITEM_BITS = 10,
-    SITE_BITS = 22
+    SITE_BITS = 22,
+    FEW_SEGMENTS = 1 << 16 /* that are kept without looking which of them matter */
 };
 
 /* Where a workgroup's work-items are: behind `base`, which is the segment that began with the latest barrier. */
 struct segment {
     uint64_t block;
     uint32_t base; /* the segment itself before the first wait of a subgroup */
+    uint32_t kept; /* while segments are sorted out: its number from then on, or 0 */
 };
 
 /* Who accesses. */
@@ -44,7 +46,8 @@ static struct {
     size_t capacity;
     uint32_t first_segment; /* of the launch */
     uint32_t next_segment;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
+    size_t enough; /* segments of the launch after which those that matter are sorted out */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1, .enough = FEW_SEGMENTS};
 
 /* ---- launches and segments ---- */
 
@@ -56,6 +59,7 @@ static void forget_all(void) {
     state.segments = NULL;
     state.capacity = 0;
     state.first_segment = state.next_segment = 1;
+    state.enough = FEW_SEGMENTS;
 }
 
 __attribute__((constructor)) static void guard(void) {
@@ -65,6 +69,7 @@ __attribute__((constructor)) static void guard(void) {
 void gb_check_race_begin(void) {
     pthread_mutex_lock(&state.lock);
     state.first_segment = state.next_segment;
+    state.enough = FEW_SEGMENTS;
 }
 
 /* Between launches the host and other launches are in order with everything. What cells hold is then too old
@@ -75,6 +80,61 @@ void gb_check_race_end(void) {
         state.next_segment = 1;
     }
     pthread_mutex_unlock(&state.lock);
+}
+
+static uint32_t segment_of(gb_check_entry e) {
+    return (uint32_t)(e >> 32);
+}
+
+/* The segment of an entry, if it is of this launch. */
+static struct segment *known_segment(gb_check_entry e) {
+    return segment_of(e) >= state.first_segment ? &state.segments[segment_of(e) - state.first_segment] : NULL;
+}
+
+static void keep_segment(gb_check_entry *e) {
+    struct segment *segment = known_segment(*e);
+    if (segment != NULL) {
+        segment->kept = 1;
+        state.segments[segment->base - state.first_segment].kept = 1;
+    }
+}
+
+static void renumber_segment(gb_check_entry *e) {
+    const struct segment *segment = known_segment(*e);
+    if (segment != NULL) {
+        *e = (uint64_t)segment->kept << 32 | (uint32_t)*e;
+    }
+}
+
+/* No workgroup is under way: a segment matters only while an entry names it, and of these there are as many as the
+ * memory that kernels access makes. The others go, so that a launch takes no more memory for a larger grid. Their
+ * order stays. */
+void gb_check_sort_segments(void) {
+    size_t count = state.next_segment - state.first_segment;
+    if (count < state.enough) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        state.segments[i].kept = 0;
+    }
+    gb_check_each_entry(keep_segment);
+    uint32_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (state.segments[i].kept != 0) {
+            state.segments[i].kept = state.first_segment + kept++;
+        }
+    }
+    gb_check_each_entry(renumber_segment);
+    for (size_t i = 0; i < count; i++) { /* all bases before the first segment moves */
+        state.segments[i].base = state.segments[state.segments[i].base - state.first_segment].kept;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (state.segments[i].kept != 0) {
+            state.segments[state.segments[i].kept - state.first_segment] = state.segments[i];
+        }
+    }
+    state.next_segment = state.first_segment + kept;
+    state.enough = 2 * (size_t)kept > FEW_SEGMENTS ? 2 * (size_t)kept : FEW_SEGMENTS;
 }
 
 uint32_t gb_check_segment(uint64_t block, uint32_t base) {
@@ -97,10 +157,6 @@ uint32_t gb_check_segment(uint64_t block, uint32_t base) {
 }
 
 /* ---- entries ---- */
-
-static uint32_t segment_of(gb_check_entry e) {
-    return (uint32_t)(e >> 32);
-}
 
 static uint32_t item_of(gb_check_entry e) {
     return (uint32_t)e & ((1u << ITEM_BITS) - 1);
