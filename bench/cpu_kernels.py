@@ -4,7 +4,8 @@
 
 Every result is verified. Writes bench/results/cpu_kernels.md: medians in milliseconds, and ratios.
 PoCL is Debian's pocl-opencl-icd; pyopencl comes from bench/requirements.txt, in the environment that
-``--peers`` names (default build/bench-venv). What is not there is left out, and the result says so.
+``--peers`` names (default build/bench-venv), made with the Python that runs this. What is not there is
+left out, and the result says so.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class Contender:
     process: subprocess.Popen[str]
 
     @classmethod
-    def start(cls, python: Path, kind: str, folder: Path, label: str, threads: int) -> Contender | None:
+    def start(cls, folder: Path, packages: Path | str, label: str, threads: int) -> Contender | None:
         names = ("GPUBUILD_CPU_THREADS", "POCL_MAX_PTHREAD_COUNT")
         process = subprocess.Popen(
-            [python, HERE / "cpu_worker.py", kind, folder],
+            [sys.executable, HERE / "cpu_worker.py", folder, *([packages] if packages else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -94,16 +95,14 @@ def compile_c(folder: Path) -> list[str]:
 
 
 def contenders(folder: Path, peers: Path) -> list[Contender]:
-    """Ours and PoCL with one and two threads, and C."""
-    here = Path(sys.executable)
-    opencl = peers / "bin" / "python"
-    wanted = [(here, "c", "", 1)]
-    for threads in THREADS:
-        suffix = "" if threads == 1 else f", {threads} threads"
-        wanted.append((here, "ours", suffix, threads))
-        if opencl.exists():
-            wanted.append((opencl, "pocl", suffix, threads))
-    started = [Contender.start(python, kind, folder, label, n) for python, kind, label, n in wanted]
+    """A process for each number of threads, with ours, C and, where it is there, PoCL."""
+    packages = next(
+        iter(peers.glob(f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages")), ""
+    )
+    started = [
+        Contender.start(folder, packages, "" if threads == 1 else f", {threads} threads", threads)
+        for threads in THREADS
+    ]
     return [c for c in started if c is not None]
 
 
@@ -165,8 +164,9 @@ def main() -> None:
             "# bench/cpu_kernels.py",
             "",
             f"{machine()}; {'; '.join(compilers)}.{peers} Medians of {rounds} rounds in which all take "
-            "turns; results verified. C runs on one thread. `plain` is C without a GPU in mind, `items` "
-            "has work-items as inner loops; all of it -O3 -march=native, `fast` with -ffast-math.",
+            "turns, all of one number of threads on the same arrays; results verified. `plain` is C without "
+            "a GPU in mind, on two threads where each takes half of the arrays; `items` has work-items as "
+            "inner loops; all of it -O3 -march=native, `fast` with -ffast-math.",
             "",
             *table(found),
             "",

@@ -28,6 +28,7 @@ class Problem:
     peer: str = ""  # the kernel in OpenCL C and plain C, when it is not called the same
     sized: bool = True  # whether the kernel in OpenCL C takes the size
     items: bool = True  # whether kernels.c has it with work-items as inner loops
+    flat: bool = False  # whether each half of every array is a problem of half the size
 
     @property
     def peer_kernel(self) -> str:
@@ -68,6 +69,7 @@ def _sum(title: str, kernel: str) -> Problem:
         arrays=lambda: [_random(LENGTH), _zeros(LENGTH // BLOCK)],
         expected=lambda a: a[0].reshape(-1, BLOCK).sum(axis=1),
         sized=False,
+        flat=True,
     )
 
 
@@ -100,6 +102,7 @@ PROBLEMS = (
         expected=lambda a: a[0] + a[1],
         sized=False,
         items=False,
+        flat=True,
     ),
     _matmul("matmul_tiled", 512),
     _matmul("matmul_tiled", 1024),
@@ -117,6 +120,7 @@ PROBLEMS = (
         expected=lambda a: np.exp(a[0]),
         sized=False,
         items=False,
+        flat=True,
     ),
     Problem(
         title="softmax 4096²",

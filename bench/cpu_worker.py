@@ -1,19 +1,25 @@
-"""One contender of bench/cpu_kernels.py, in a process of its own: it runs what it is told, and times it.
+"""All contenders of bench/cpu_kernels.py with one number of threads, in one process and on the same arrays.
 
-    python cpu_worker.py ours FOLDER | c FOLDER | pocl FOLDER
+    python cpu_worker.py FOLDER [SITE_PACKAGES]
 
-Reads one command per line and answers each with one line of JSON: ``open NUMBER`` makes the data of that
-problem, runs each variant once and compares its result; ``run VARIANT`` times one run, in seconds;
-``close`` frees the data. Threads come from the environment (GPUBUILD_CPU_THREADS, POCL_MAX_PTHREAD_COUNT).
+Where the pages of an array lie decides up to a third of the time of kernels that only wait for memory, and
+is another matter in each process. Reads one command per line and answers each with one line of JSON:
+``open NUMBER`` makes the data of that problem, runs each variant once and compares its result;
+``run VARIANT`` times one run, in seconds; ``close`` frees the data. Threads come from the environment
+(GPUBUILD_CPU_THREADS, POCL_MAX_PTHREAD_COUNT); C has one, or the halves of what can be cut in two.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +32,7 @@ Run = Callable[[], None]
 def ours(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
     """Through the runtime's own launch, with the objects that the benchmark compiled."""
     sys.path.insert(0, str(HERE.parent / "tests"))
-    from e2e.cpu_harness import Device  # needs gpubuild, which PoCL's Python has not
+    from e2e.cpu_harness import Device
 
     module = Device(folder / "libcpu_device.so").load(folder / "k" / "out", "bench")
 
@@ -37,23 +43,37 @@ def ours(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
 
 
 def c(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
-    """Every lib*.so of the folder; without threads."""
+    """Every lib*.so of the folder, on as many threads as the others where a problem can be cut."""
+    parts = int(os.environ["GPUBUILD_CPU_THREADS"])
+    pool = ThreadPoolExecutor(parts)
     libraries = {p.stem.removeprefix("lib"): ctypes.CDLL(str(p)) for p in sorted(folder.glob("libc_*.so"))}
 
     def prepare(problem: Problem, arrays: Arrays) -> dict[str, Run]:
         found: dict[str, Run] = {}
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
+        if parts > 1 and not problem.flat:
+            return found
+        pieces = [
+            [ctypes.c_void_p(a.ctypes.data + a.nbytes // parts * i) for a in arrays] for i in range(parts)
+        ]
+        size = ctypes.c_size_t(problem.size // parts)
+
+        def run(function: Callable[..., None]) -> None:
+            for done in [pool.submit(function, *piece, size) for piece in pieces[1:]]:
+                function(*pieces[0], size)
+                done.result()
+            if parts == 1:
+                function(*pieces[0], size)
+
         for name, library in libraries.items():
             for form in ("plain", "items") if problem.items else ("plain",):
                 function = getattr(library, f"{form}_{problem.peer_kernel.removesuffix('_')}")
-                size = ctypes.c_size_t(problem.size)
-                found[f"{name} {form}".removeprefix("c_")] = lambda f=function, s=size: f(*pointers, s)
+                found[f"{name} {form}".removeprefix("c_")] = partial(run, function)
         return found
 
     return prepare
 
 
-def pocl(_: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
+def pocl() -> Callable[[Problem, Arrays], dict[str, Run]]:
     """The same kernels in OpenCL C on buffers that share the host's memory."""
     import numpy as np
     import pyopencl as cl  # type: ignore[import-not-found,unused-ignore]
@@ -82,7 +102,12 @@ def pocl(_: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
 
 
 def main() -> None:
-    prepare = {"ours": ours, "c": c, "pocl": pocl}[sys.argv[1]](Path(sys.argv[2]))
+    folder = Path(sys.argv[1])
+    prepares = [ours(folder), c(folder)]
+    if len(sys.argv) > 2:
+        sys.path.append(sys.argv[2])  # behind our own: NumPy is ours
+        with contextlib.suppress(ImportError):
+            prepares.append(pocl())
     runs: dict[str, Run] = {}
     arrays: Arrays = []
     print(json.dumps("ready"), flush=True)
@@ -92,7 +117,7 @@ def main() -> None:
         if command == "open":
             problem = PROBLEMS[int(argument)]
             arrays = problem.arrays()
-            runs = prepare(problem, arrays)
+            runs = {name: run for prepare in prepares for name, run in prepare(problem, arrays).items()}
             for run in runs.values():
                 arrays[-1][...] = 0
                 run()

@@ -84,7 +84,7 @@ def test_no_workgroup_atomic_is_left(out: Path) -> None:
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_workgroups_of_a_known_width_are_vectors(tmp_path: Path, width: int) -> None:
-    """LLVM unrolls loops of few iterations before it makes vectors; what it knows of memory must survive that."""
+    """LLVM unrolls short loops before it makes vectors; what it knows of memory must survive that."""
     text = f"""gpu.module @k {{
       gpu.func @f(%a: memref<512x640xf32>, %out: memref<512x640xf32>) kernel
           attributes {{known_block_size = array<i32: {width}, 4, 1>}} {{
