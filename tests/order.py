@@ -30,7 +30,7 @@ SECONDS = {
     "unit/runtime/test_print.py": 19,
     "e2e/test_cli.py": 18,
     "e2e/test_examples.py": 18,
-    "fault/test_remote_faults.py": 15,
+    "fault/test_remote_slow.py": 12,
     "e2e/test_c_and_mlir.py": 14,
     "e2e/test_cpu_functions.py": 12,
     "e2e/test_aarch64.py": 12,
@@ -46,7 +46,7 @@ SECONDS = {
     "e2e/test_cpu_matrices.py": 7,
     "unit/engine/cpu/test_compile.py": 7,
 }
-BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_whole_builds.py", "fault/test_remote_faults.py")
+BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_whole_builds.py")
 BY_CASE = ("fuzz/test_mutated_sources.py", "e2e/test_random_kernels.py", "e2e/test_docs.py")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ def _classes() -> set[str]:
     return {k.__name__ for k in kinds if issubclass(k, errors.GpubuildError)} - {"GpubuildError"}
 
 
+@cache
 def _texts() -> list[str]:
     """Every string of the source; what an f-string puts in is …"""
     found = []
@@ -31,9 +33,6 @@ def _texts() -> list[str]:
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(node.value)
     return found
-
-
-TEXTS = _texts()
 
 
 def test_every_class_is_there() -> None:
@@ -48,7 +47,7 @@ def test_every_class_is_there() -> None:
 def test_headings_are_texts_of_the_source(heading: str) -> None:
     parts = [part.strip() for part in heading.split("…") if part.strip(" @:")]
     assert parts
-    assert any(all(part in text for part in parts) for text in TEXTS), parts
+    assert any(all(part in text for part in parts) for text in _texts()), parts
 
 
 @pytest.mark.parametrize("heading", SECTIONS)
