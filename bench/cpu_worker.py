@@ -27,6 +27,7 @@ from cpu_problems import PROBLEMS, Arrays, Problem, check
 
 HERE = Path(__file__).parent
 Run = Callable[[], None]
+SHORT_SECONDS = 0.1  # such a run pays for what ran before it elsewhere; the one after it is timed
 
 
 def ours(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
@@ -101,6 +102,13 @@ def pocl() -> Callable[[Problem, Arrays], dict[str, Run]]:
     return prepare
 
 
+def timed(run: Run) -> float:
+    """Seconds of one run."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     prepares = [ours(folder), c(folder)]
@@ -124,9 +132,9 @@ def main() -> None:
                 check(problem, arrays)
             answer = list(runs)
         elif command == "run":
-            start = time.perf_counter()
-            runs[argument]()
-            answer = time.perf_counter() - start
+            answer = timed(runs[argument])
+            if answer < SHORT_SECONDS:
+                answer = timed(runs[argument])
         elif command == "close":
             runs, arrays = {}, []
         print(json.dumps(answer), flush=True)
