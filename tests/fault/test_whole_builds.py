@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from conftest import Counted
 from fault.test_cache_processes import exit_status, in_child
-from unit.test_build import World
+from unit.world import World
 
 from gpubuild.cache import index
 from gpubuild.cache.disk import DiskStore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from unit.projects import TARGETS, make_program
-from unit.test_build import World
+from unit.world import World
 
 from gpubuild.build import Explanation
 from gpubuild.cli.explain import find_step, render, to_json
@@ -21,11 +21,6 @@ from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import Kind
 
 WORDS = Vocabulary(version=lambda _: "", summary=lambda _: None)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
 
 
 def reasons(world: World) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from unit.fakes import FaultyStore, MemoryStore
-from unit.test_build import World
+from unit.world import World
 
 from gpubuild.cache.disk import DiskStore
 from gpubuild.cache.null import NullStore

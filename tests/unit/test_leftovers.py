@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from unit.projects import TARGETS, make_program, make_project
-from unit.test_build import World
+from unit.world import World
 
 from gpubuild.model.result import Status
 

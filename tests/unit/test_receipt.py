@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from unit.fakes import FakeExecutor, MemoryStore, finish_job
 from unit.projects import make_program, make_project
-from unit.test_build import FakeTools, fake_engine
+from unit.world import FakeTools, fake_engine
 
 from gpubuild import receipt
 from gpubuild.build import Builder
