@@ -41,7 +41,7 @@ def library_text(names: Iterable[str]) -> str:
 
 def _definition(plain: str, symbol: str, declarations: dict[str, None]) -> str:
     """AMD GPUs have fused multiply-add, and no C library."""
-    return functions.define(plain, symbol, fused=True, library=False, declarations=declarations)
+    return functions.define(plain, symbol, fused=True, gpu=True, declarations=declarations)
 
 
 def _through_f32(name: str, base: str) -> str:

@@ -25,6 +25,8 @@ _LOG = (
     1.479819860511658591e-01,
 )
 _HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of the root of 1/2
+_HALF_ROOT_F32 = 0x3F3504F3
+_LOG_F32 = (0.6666666269302368, 0.40000852942466736, 0.2850988805294037, 0.24034430086612701)
 
 
 def _exponential(base: str) -> Maker:
@@ -95,37 +97,47 @@ def _logarithm(base: str) -> Maker:
     return make
 
 
-def log1p_f64(x: Real) -> Real:
-    """log(1 + x), special values included."""
+def log1p(x: Real) -> Real:
+    """log(1 + x) of either type, special values included."""
     code = x.code
+    coefficients, ln2, ln2_low, tiny = _LOG1P[x.kind]
     u, missed = two_sum(x.constant(1.0), x)
-    name, exponent = near_one(code, u.name)
+    name, exponent = near_one(code, u.name, x.kind)
     near = Truth(code, code.value(f"icmp eq i32 {exponent}, 0"))  # there x itself loses nothing
-    f = near.pick(x, Real(code, name) - 1.0)
+    f = near.pick(x, Real(code, name, x.kind) - 1.0)
     missed = near.pick(0.0, missed / u)
-    k = Real(code, code.value(f"sitofp i32 {exponent} to double"))
+    k = x.made(f"sitofp i32 {exponent} to {x.kind}")
     s = f / (f + 2.0)
     z = s * s
     half = f * 0.5
     square, lost = half.product(f)
     high, low = quick_sum(f, -square)
-    low = s.fma(square + z * z.poly(_LOG), low - lost)
-    total, rest = quick_sum(k * _BASES["log"][2], high)
-    result = total + (k.fma(_BASES["log"][3], low + missed) + rest)
-    result = (abs(x).is_("olt", 2.0**-54) | x.is_("oeq", INFINITY)).pick(x, result)
+    low = s.fma(square + z * z.poly(coefficients), low - lost)
+    total, rest = quick_sum(k * ln2, high)
+    result = total + (k.fma(ln2_low, low + missed) + rest)
+    result = (abs(x).is_("olt", tiny) | x.is_("oeq", INFINITY)).pick(x, result)
     result = x.is_("oeq", -1.0).pick(-INFINITY, result)
     return x.is_("uge", -1.0).pick(x.is_("uno", 0.0).pick(x, result), float("nan"))
 
 
 def _log1p(code: Code) -> str:
-    return log1p_f64(Real(code, "%0")).name
+    return log1p(Real(code, "%0")).name
 
 
-def near_one(code: Code, x: str) -> tuple[str, str]:
+def _log1p_single(code: Code) -> str:
+    return log1p(Real(code, "%0", "float")).name
+
+
+def near_one(code: Code, x: str, kind: str = _KIND) -> tuple[str, str]:
     """(m, e): ``x`` is 2^e * m, m between the root of 1/2 and that of 2; e is an i32.
 
-    For a positive double that is no denormal.
+    For a positive number of type ``kind`` that is no denormal.
     """
+    if kind == "float":
+        bits = code.value(f"bitcast float {x} to i32")
+        exponent = code.value(f"ashr i32 {code.value(f'sub i32 {bits}, {_HALF_ROOT_F32}')}, 23")
+        shift = code.value(f"shl i32 {exponent}, 23")
+        return code.value(f"bitcast i32 {code.value(f'sub i32 {bits}, {shift}')} to float"), exponent
     bits = code.value(f"bitcast double {x} to i64")
     above = code.value(f"sub i64 {bits}, {_HALF_ROOT}")
     top = code.value(f"trunc i64 {code.value(f'lshr i64 {above}, 32')} to i32")
@@ -164,9 +176,15 @@ _BASES = {
         3.69423907715893078616e-13,
     ),
 }
+# By type: coefficients, ln 2 in parts, and up to where log(1 + x) is x.
+_LOG1P = {
+    "double": (_LOG, *_BASES["log"][2:], 2.0**-54),
+    "float": (_LOG_F32, 0.693145751953125, 1.4286068203094172e-06, 2.0**-25),
+}
 F64: dict[str, Maker] = {
     **{name: _exponential(name) for name in ("exp", "exp2")},
     **{name: _logarithm(name) for name in ("log", "log2", "log10")},
     "log1p": _log1p,
 }
+SINGLE: dict[str, Maker] = {"log1pf": _log1p_single}
 NEED_FUSED = F64.keys() - {"log1p"}

@@ -6,7 +6,7 @@ erfc x = e^(-x^2) P(u) / (1 + 2x) with u = (x - k) / (x + k); next to zero, erf 
 
 from __future__ import annotations
 
-from gpubuild.engine.mathematics.hyperbolics import exp_f32, exp_f64
+from gpubuild.engine.mathematics.hyperbolics import exp_f32, exp_of_sum
 from gpubuild.engine.mathematics.polynomials import Code, Maker, exp64
 from gpubuild.engine.mathematics.reals import Real
 
@@ -40,6 +40,12 @@ _ERFC_F64 = (
     2.946018236918577e-07, -8.197801349771327e-07, 7.346456859223319e-08, 1.0349581172287138e-07,
     -1.6959622848547108e-08, -9.741376037740704e-09, 1.5055802489040529e-09,
 )  # fmt: skip
+# The same from x = 0.44 on, to 2^-26
+_ERFC_SINGLE = (
+    1.2769783735275269, -0.092763751745224, -0.166030615568161, 0.1640484482049942, -0.05421159416437149,
+    -0.008004500530660152, 0.008655034936964512, 0.001148394076153636, -0.0012549591483548284,
+    -0.00023505913850385696,
+)  # fmt: skip
 
 
 def _erf_f32(code: Code) -> str:
@@ -62,31 +68,40 @@ def _erfc_f32(code: Code) -> str:
 F32: dict[str, Maker] = {"erff": _erf_f32, "erfcf": _erfc_f32}
 
 
-def _far_f64(size: Real) -> Real:
-    """erfc of a number from 0.45 to 27.3."""
+def _far(size: Real) -> Real:
+    """erfc of a number from 0.45 to 27.3, or of f32 to 10.6."""
+    center, coefficients = (4.0, _ERFC_F64) if size.kind == "double" else (2.0, _ERFC_SINGLE)
     square, low = size.product(size)
-    u = (size - 4.0) / (size + 4.0)
-    return exp_f64(-square, -low) * (u.poly(_ERFC_F64) / size.fma(2.0, 1.0))
+    u = (size - center) / (size + center)
+    return exp_of_sum(-square, -low) * (u.poly(coefficients) / size.fma(2.0, 1.0))
 
 
-def _near_f64(x: Real) -> Real:
-    """erf of a number up to 1."""
-    return x.fma((x * x).poly(_NEAR_F64), x)
+def _near(x: Real) -> Real:
+    """erf of a number up to 1, or of f32 to 0.93."""
+    return x.fma((x * x).poly(_NEAR_F64 if x.kind == "double" else _NEAR_F32), x)
 
 
 def _erf_f64(code: Code) -> str:
     x = Real(code, "%0")
     size = abs(x).least(6.0)
-    far = 1.0 - _far_f64(size)
-    return size.is_("olt", 1.0).pick(_near_f64(size), far).with_sign(x).name
+    far = 1.0 - _far(size)
+    return size.is_("olt", 1.0).pick(_near(size), far).with_sign(x).name
+
+
+def _erfc(x: Real, most: float) -> Real:
+    size = abs(x).least(most)
+    far = _far(size)
+    far = x.is_("olt", 0.0).pick(2.0 - far, far)
+    return size.is_("olt", 0.5).pick(1.0 - _near(x), far)
 
 
 def _erfc_f64(code: Code) -> str:
-    x = Real(code, "%0")
-    size = abs(x).least(27.3)
-    far = _far_f64(size)
-    far = x.is_("olt", 0.0).pick(2.0 - far, far)
-    return size.is_("olt", 0.5).pick(1.0 - _near_f64(x), far).name
+    return _erfc(Real(code, "%0"), 27.3).name
+
+
+def _erfc_single(code: Code) -> str:
+    return _erfc(Real(code, "%0", "float"), 10.6).name
 
 
 F64: dict[str, Maker] = {"erf": _erf_f64, "erfc": _erfc_f64}
+SINGLE: dict[str, Maker] = {"erfcf": _erfc_single}

@@ -11,6 +11,7 @@ from gpubuild.engine.mathematics import (
     polynomials,
     powers,
     roots,
+    single_turns,
     trigonometry,
 )
 from gpubuild.engine.mathematics.polynomials import Code, Maker
@@ -18,6 +19,9 @@ from gpubuild.engine.mathematics.polynomials import Code, Maker
 _MODULES = (error_functions, hyperbolics, inverse_trigonometry, powers, roots, trigonometry)
 _F32: dict[str, Maker] = polynomials.MAKERS | contractions.UNFUSED
 _F64: dict[str, Maker] = dict(doubles.F64)
+_SINGLE: dict[str, Maker] = doubles.SINGLE | single_turns.SINGLE
+for _singles in (error_functions, hyperbolics, inverse_trigonometry, powers, roots):
+    _SINGLE |= _singles.SINGLE
 for _module in _MODULES:
     _F32 |= _module.F32
     _F64 |= _module.F64
@@ -32,18 +36,16 @@ def has_own(name: str, *, fused: bool) -> bool:
     return (name in _F32 or name in _F64) and (fused or name not in _NEED_FUSED)
 
 
-def define(
-    name: str, symbol: str, *, fused: bool, declarations: dict[str, None], library: bool = True
-) -> str:
+def define(name: str, symbol: str, *, fused: bool, declarations: dict[str, None], gpu: bool = False) -> str:
     """The definition of ``symbol`` as C's function ``name``; empty when it is not one of ours.
 
-    ``library``: it may call the C library for rare arguments.
+    ``gpu``: without a C library for rare arguments, and f32 in f32, since some chips have few units for f64.
     """
     if not has_own(name, fused=fused):
         return ""
-    make = _F32.get(name) or _F64[name]
+    make = (gpu and _SINGLE.get(name)) or _F32.get(name) or _F64[name]
     kind = "float" if name in _F32 else "double"
-    code = Code(fused, library)
+    code = Code(fused, library=not gpu)
     result = make(code)
     declarations.update(dict.fromkeys(sorted(code.declarations)))
     others = {"pow": [kind], "atan2": [kind], "powi": ["i32"], "fma": [kind, kind]}

@@ -7,21 +7,58 @@ coefficients where nothing else is said; bounds on errors are in docs/cpu.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import factorial
 
-from gpubuild.engine.mathematics.doubles import log1p_f64, near_one
+from gpubuild.engine.mathematics.doubles import log1p, near_one
 from gpubuild.engine.mathematics.polynomials import LN2, Code, Maker, log_near_one
 from gpubuild.engine.mathematics.reals import Real, quick_sum
 
 _STEPS = 1.4426950408889634
-_LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # the first one has 33 bits
 _LN2_F32 = (0.693145751953125, 1.4286068203094172e-06)
 _EXP_F32 = (0.5, 0.16666577, 0.04166646, 0.00836318, 0.00139337)
 # (tanh x / x - 1) / x^2 in x^2 up to 0.625^2
 _TANH_F32 = (-0.3333328068256378, 0.13331440091133118, -0.053739551454782486, 0.02063860557973385,
              -0.005704497452825308)  # fmt: skip
-_SINH = tuple(1.0 / factorial(2 * k + 1) for k in range(1, 7))
-_COSH = tuple(1.0 / factorial(2 * k) for k in range(1, 8))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fits:
+    """What differs between the types: ln 2 in parts, coefficients, and where functions end."""
+
+    ln2: tuple[float, float]  # the first one has so few bits that small multiples are exact
+    sinh: tuple[float, ...]  # (sinh r / r - 1) / r^2 in r^2
+    cosh: tuple[float, ...]  # (cosh r - 1) / r^2
+    most: float  # beyond, sinh and cosh are infinite
+    one: float  # beyond, tanh is 1
+    last: int  # 2^-n counts beside 2^n up to this n
+    small: float  # up to there, functions with f(x) = x + ... are x
+    large: float  # from there, asinh x and acosh x are log 2x
+
+
+_FITS = {
+    "double": _Fits(
+        ln2=(6.93147180369123816490e-01, 1.90821492927058770002e-10),
+        sinh=tuple(1.0 / factorial(2 * k + 1) for k in range(1, 7)),
+        cosh=tuple(1.0 / factorial(2 * k) for k in range(1, 8)),
+        most=711.0,
+        one=22.0,
+        last=64,
+        small=2.0**-54,
+        large=2.0**28,
+    ),
+    "float": _Fits(
+        ln2=_LN2_F32,
+        sinh=(0.1666666716337204, 0.008333191275596619, 0.00019959290511906147),
+        cosh=(0.5, 0.04166645556688309, 0.001393578015267849),
+        most=90.0,
+        one=10.0,
+        last=32,
+        small=2.0**-25,
+        large=2.0**14,
+    ),
+}
 
 
 def exp_f32(x: Real) -> Real:
@@ -81,22 +118,27 @@ def _keep_nan(x: Real, result: Real) -> Real:
 
 def _parts(x: Real, more: Real | None = None) -> tuple[Real, Real, Real, str]:
     """(r, S, C, n): x + more = n ln 2 + r + a little, S = sinh - r, C = cosh - 1 of r and that."""
+    fits = _FITS[x.kind]
+    high, low = fits.ln2
     whole, n = x.nearest_to_product(_STEPS)
-    exact = whole.fma(-_LN2[0], x)
-    r = whole.fma(-_LN2[1], exact)
-    rest = whole.fma(-_LN2[1], exact - r)
+    exact = whole.fma(-high, x)
+    r = whole.fma(-low, exact)
+    rest = whole.fma(-low, exact - r)
     z = r * r
-    cosh = z * z.poly(_COSH)
+    cosh = z * z.poly(fits.cosh)
     if more is not None:  # which may be larger than what the first order of its factor leaves out
         rest = rest + more
-        sinh = (z * r) * z.poly(_SINH)
+        sinh = (z * r) * z.poly(fits.sinh)
         return r, sinh + rest.fma(cosh, rest), rest.fma(r + sinh, cosh), n
-    sinh = (z * r).fma(z.poly(_SINH), rest.fma(cosh, rest))
+    sinh = (z * r).fma(z.poly(fits.sinh), rest.fma(cosh, rest))
     return r, sinh, rest.fma(r, cosh), n
 
 
-def exp_f64(x: Real, more: Real) -> Real:
-    """e^(x + more) in f64 for x from -746 to 711 and a small ``more``; denormal results included."""
+def exp_of_sum(x: Real, more: Real) -> Real:
+    """e^(x + more) of either type for a small ``more``; denormal results included.
+
+    f64: for x from -746 to 711; f32: from -112 to 90.
+    """
     r, sinh, cosh, n = _parts(x, more)
     high = 1.0 + r
     result = high + (((1.0 - high) + r) + (sinh + cosh))
@@ -118,26 +160,31 @@ def _mixed(a: Pair, b: Pair, r: Real, sinh: Real, cosh: Real) -> Pair:
 
 def _small(x: Real, result: Real) -> Real:
     """``x`` itself where that is the nearest number: powers of two would lose digits of denormals."""
-    return abs(x).is_("olt", 2.0**-54).pick(x, result)
+    return abs(x).is_("olt", _FITS[x.kind].small).pick(x, result)
 
 
-def _expm1_f64(code: Code) -> str:
-    x = Real(code, "%0")
-    r, sinh, cosh, n = _parts(x.least(711.0).most(-40.0))
+def _expm1(x: Real) -> Real:
+    code = x.code
+    r, sinh, cosh, n = _parts(x.least(_FITS[x.kind].most).most(-40.0))
     scale = x.power_of_two(code.value(f"sub i32 {n}, 4"))  # 2^n may be more than the largest number
     a = scale - 0.0625
     high = scale.fma(r, a)
     low = scale.fma(sinh + cosh, scale.fma(r, a - high))
-    return _small(x, (high + low) * 16.0).name
+    return _small(x, (high + low) * 16.0)
 
 
-def _hyperbolic_f64(name: str) -> Maker:
+def _maker(kind: str, function: Callable[[Real], Real]) -> Maker:
+    return lambda code: function(Real(code, "%0", kind)).name
+
+
+def _hyperbolic(name: str, kind: str) -> Maker:
     def make(code: Code) -> str:
-        x = Real(code, "%0")
-        r, sinh, cosh, n = _parts(abs(x).least(22.0 if name == "tanh" else 711.0))
+        x = Real(code, "%0", kind)
+        fits = _FITS[kind]
+        r, sinh, cosh, n = _parts(abs(x).least(fits.one if name == "tanh" else fits.most))
         plus = x.power_of_two(code.value(f"sub i32 {n}, 4"))
-        few = code.value(f"icmp slt i32 {n}, 64")  # 2^-n counts up to there
-        less = code.value(f"select i1 {few}, i32 {n}, i32 64")
+        few = code.value(f"icmp slt i32 {n}, {fits.last}")  # 2^-n counts up to there
+        less = code.value(f"select i1 {few}, i32 {n}, i32 {fits.last}")
         minus = x.power_of_two(code.value(f"sub i32 -4, {less}"))
         a, b = quick_sum(plus, -minus), quick_sum(plus, minus)
         if name == "cosh":
@@ -158,23 +205,23 @@ def _hyperbolic_f64(name: str) -> Maker:
     return make
 
 
-def _inverse_f64(name: str) -> Maker:
+def _inverse(name: str, kind: str) -> Maker:
     def make(code: Code) -> str:
-        x = Real(code, "%0")
+        x = Real(code, "%0", kind)
         size = abs(x)
         if name == "atanh":
             twice = size + size
             near = twice + twice * size / (1.0 - size)
             inner = size.is_("olt", 0.5).pick(near, twice / (1.0 - size))
-            return _small(x, (log1p_f64(inner) * 0.5).with_sign(x)).name
-        large = size.is_("ogt", 2.0**28)  # where it is the logarithm of twice as much
+            return _small(x, (log1p(inner) * 0.5).with_sign(x)).name
+        large = size.is_("ogt", _FITS[kind].large)  # where it is the logarithm of twice as much
         if name == "asinh":
             z = size * size
             inner = large.pick(size - 1.0, size + z / (1.0 + (z + 1.0).root()))
         else:
             above = x - 1.0
             inner = large.pick(size - 1.0, above + (above * (above + 2.0)).root())
-        result = log1p_f64(inner)
+        result = log1p(inner)
         result = large.pick(result + LN2, result)
         if name == "asinh":
             return _small(x, result.with_sign(x)).name
@@ -188,7 +235,12 @@ F32: dict[str, Maker] = {
     **{name: _inverse_f32(name) for name in ("acoshf", "asinhf", "atanhf")},
 }
 F64: dict[str, Maker] = {
-    **{name: _inverse_f64(name) for name in ("acosh", "asinh", "atanh")},
-    "expm1": _expm1_f64,
-    **{name: _hyperbolic_f64(name) for name in ("tanh", "sinh", "cosh")},
+    **{name: _inverse(name, "double") for name in ("acosh", "asinh", "atanh")},
+    "expm1": _maker("double", _expm1),
+    **{name: _hyperbolic(name, "double") for name in ("tanh", "sinh", "cosh")},
+}
+SINGLE: dict[str, Maker] = {
+    **{f"{name}f": _inverse(name, "float") for name in ("acosh", "asinh", "atanh")},
+    "expm1f": _maker("float", _expm1),
+    **{f"{name}f": _hyperbolic(name, "float") for name in ("sinh", "cosh")},
 }

@@ -31,7 +31,14 @@ _ASIN_F64 = (
     0.007903776596704276, 0.00982920891372177, -0.0028190435860217847, 0.02908544247399831,
     -0.03192903119470925, 0.03501958605919286,
 )  # fmt: skip
-_QUARTER = (0.7853981633974483, 3.061616997868383e-17)  # pi / 4; small multiples of the first part are exact
+# To 2^-30 and 2^-32
+_ATAN_SINGLE = (-0.33333316445350647, 0.1999853253364563, -0.14244507253170013, 0.10600116848945618,
+                -0.060925181955099106)  # fmt: skip
+_ASIN_SINGLE = (0.16666659712791443, 0.0750051811337471, 0.044514577835798264, 0.031825870275497437,
+                0.014374789781868458, 0.03760066255927086)  # fmt: skip
+# pi / 4; small multiples of the first part are exact
+_QUARTER = (0.7853981633974483, 3.061616997868383e-17)
+_QUARTER_SINGLE = (0.785398006439209, 1.5695823663008923e-07)
 _EIGHTH = 0.41421356237309503  # tan(pi/8)
 
 
@@ -42,21 +49,32 @@ class _Fits:
     atan: tuple[float, ...]
     asin: tuple[float, ...]
     exact: bool
+    quarter: tuple[float, float] = _QUARTER
+    endless: float = 2.0**500  # whose arc tangent is that of infinity
+    scaled: tuple[float, float] = (2.0**900, 2.0**150)  # from where on quotients are scaled, and by what
 
 
 _FITS = {
     "f32": _Fits(atan=_ATAN_F32, asin=_ASIN_F32, exact=False),
     "f64": _Fits(atan=_ATAN_F64, asin=_ASIN_F64, exact=True),
+    "single": _Fits(
+        atan=_ATAN_SINGLE,
+        asin=_ASIN_SINGLE,
+        exact=True,
+        quarter=_QUARTER_SINGLE,
+        endless=2.0**60,
+        scaled=(2.0**90, 2.0**40),
+    ),
 }
 
 
 def _sum(fits: _Fits, quarters: Real, large: Real, small: Real) -> Real:
     """``quarters`` * pi / 4 + ``large`` + ``small``; quarters is zero or the largest."""
-    base = quarters * _QUARTER[0]
+    base = quarters * fits.quarter[0]
     if not fits.exact:
         return base + (large + small)
     high, low = quick_sum(base, large)
-    return high + (quarters.fma(_QUARTER[1], small) + low)
+    return high + (quarters.fma(fits.quarter[1], small) + low)
 
 
 def _quotient(fits: _Fits, top: tuple[Real, Real], bottom: tuple[Real, Real]) -> tuple[Real, Real]:
@@ -103,7 +121,7 @@ def _first_octant(fits: _Fits, least: Real, most: Real) -> _Angle:
 
 
 def _atan(fits: _Fits, x: Real) -> Real:
-    size = abs(x).least(2.0**500)  # whose angle is that of infinity
+    size = abs(x).least(fits.endless)
     steep = size.is_("ogt", 1.0)
     angle = _first_octant(fits, steep.pick(1.0, size), steep.pick(size, 1.0)).mirrored(steep, 2.0)
     return _sum(fits, angle.quarters, angle.large, angle.small).with_sign(x)
@@ -112,9 +130,10 @@ def _atan(fits: _Fits, x: Real) -> Real:
 def _atan2(fits: _Fits, y: Real, x: Real) -> Real:
     up, across = abs(y), abs(x)
     if fits.exact:  # their sum must not overflow; what is lost of the smaller one does not count
-        huge = up.is_("ogt", 2.0**900) | across.is_("ogt", 2.0**900)
-        tiny = up.is_("olt", 2.0**-900) & across.is_("olt", 2.0**-900)
-        up, across = (huge.pick(v * 2.0**-150, tiny.pick(v * 2.0**150, v)) for v in (up, across))
+        end, factor = fits.scaled
+        huge = up.is_("ogt", end) | across.is_("ogt", end)
+        tiny = up.is_("olt", 1 / end) & across.is_("olt", 1 / end)
+        up, across = (huge.pick(v * (1 / factor), tiny.pick(v * factor, v)) for v in (up, across))
     steep = up.is_("ogt", across)
     angle = _first_octant(fits, steep.pick(across, up), steep.pick(up, across))
     angle = angle.mirrored(steep, 2.0).mirrored(x.is_negative(), 4.0)
@@ -154,9 +173,9 @@ def _maker_f32(function: Callable[..., Real], count: int) -> Maker:
     return make
 
 
-def _maker_f64(function: Callable[..., Real], count: int) -> Maker:
+def _maker(fits: str, kind: str, function: Callable[..., Real], count: int) -> Maker:
     def make(code: Code) -> str:
-        return function(_FITS["f64"], *(Real(code, f"%{i}") for i in range(count))).name
+        return function(_FITS[fits], *(Real(code, f"%{i}", kind) for i in range(count))).name
 
     return make
 
@@ -166,6 +185,10 @@ F32: dict[str, Maker] = {
     "atan2f": _maker_f32(_atan2, 2),
 }
 F64: dict[str, Maker] = {
-    **{name: _maker_f64(function, 1) for name, function in _UNARY.items()},
-    "atan2": _maker_f64(_atan2, 2),
+    **{name: _maker("f64", "double", function, 1) for name, function in _UNARY.items()},
+    "atan2": _maker("f64", "double", _atan2, 2),
+}
+SINGLE: dict[str, Maker] = {
+    **{f"{name}f": _maker("single", "float", function, 1) for name, function in _UNARY.items()},
+    "atan2f": _maker("single", "float", _atan2, 2),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import factorial, pi
 
-from gpubuild.engine.mathematics.far_turns import far_quarters
+from gpubuild.engine.mathematics.far_turns import near_or_far
 from gpubuild.engine.mathematics.far_values import or_far
 from gpubuild.engine.mathematics.polynomials import ROUND_F64, Code, Maker
 from gpubuild.engine.mathematics.reals import Real, quick_sum, two_sum
@@ -127,27 +127,11 @@ def _reduced_fused(code: Code) -> tuple[str, str, str]:
     return x, y, n
 
 
-def _reduced_anywhere(code: Code, given: Real) -> tuple[str, str, str]:
-    """Like :func:`_reduced_fused` with a branch for far arguments, infinities and NaN."""
-    test = abs(given).is_("ole", _MOST_FUSED)
-    code.line(f"br i1 {test.name}, label %near, label %far")
-    code.line("near:")
-    near = _reduced_fused(code)
-    code.line("br label %reduced")
-    code.line("far:")
-    x, y, n = far_quarters(given)
-    code.line("br label %reduced")
-    code.line("reduced:")
-    pairs = zip((_KIND, _KIND, "i32"), near, (x.name, y.name, n), strict=True)
-    a, b, k = (code.value(f"phi {kind} [ {one}, %near ], [ {two}, %far ]") for kind, one, two in pairs)
-    return a, b, k
-
-
 def _f64(name: str) -> Maker:
     def make(code: Code) -> str:
         given = Real(code, "%0")
         if not code.library:
-            x, y, n = _reduced_anywhere(code, given)
+            x, y, n = near_or_far(given, _MOST_FUSED, lambda: _reduced_fused(code))
         else:
             x, y, n = _reduced_fused(code) if code.fused else _reduced(code, given)
         z = code.f("fmul", x, x, _KIND)
