@@ -222,6 +222,15 @@ BOUNDS = {
         ),
         says=("index 194 of dimension 0", "1 times"),
     ),
+    # Such a loop runs around the one over work-items.
+    "loop_of_neighbours": Case(
+        "%s = memref.dim %n, %c0 : memref<?xi32>\n%st = arith.addi %d, %d : index\n"
+        "%in = arith.cmpi eq, %t, %c31 : index\n%far = arith.select %in, %c100, %c0 : index\n"
+        "scf.for %k = %i to %s step %st {\n%x0 = memref.load %n[%k] : memref<?xi32>\n"
+        "%x1 = arith.index_cast %x0 : i32 to index\n%x = arith.addi %x1, %far : index\n"
+        "%v = memref.atomic_rmw addf %one, %g[%x] : (f32, memref<?xf32>) -> f32 // bounds\n}",
+        says=("index 100 of dimension 0", "work-item (31, 0, 0) of workgroup (0, 0, 0)", "2 times"),
+    ),
     "loop_whose_step_wraps": Case(
         one_writes(
             f"{_ZERO}%far = arith.constant 0x7ffffffffffffff0 : index\n%st = arith.addi %far, %ni : index\n"

@@ -19,7 +19,7 @@ from gpubuild.engine.cpu.check_bounds import Extent, access_extents, both, view_
 from gpubuild.engine.cpu.check_lanes import expand_lanes
 from gpubuild.engine.cpu.check_matrices import MATRIX_ACCESSES, matrix_extents
 from gpubuild.engine.cpu.check_segments import MEETINGS, orders_subgroup
-from gpubuild.engine.cpu.check_versions import prove_kernels, proven_for
+from gpubuild.engine.cpu.check_versions import prove_kernels, proven_for, without_records
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.expand import expand_copy
@@ -74,9 +74,10 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
         expand_lanes(module)
     prove_kernels(module, checks.wanted)
     body = module.regions[0].blocks[0]
+    silent = without_records(module) if Sanitize.RACE in checks.wanted else set()
     for op in _operations(body):
         if op.name in MEETINGS or orders_subgroup(op):
-            if Sanitize.RACE in checks.wanted:
+            if Sanitize.RACE in checks.wanted and op not in silent:
                 order = check_calls.MEET if op.name in MEETINGS else check_calls.WAIT
                 _after(op).op("func.call", [], [], check_calls.callee(order))
         elif (view := view_of(op)) is not None and checks.bounds:

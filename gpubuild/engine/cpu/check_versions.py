@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.cpu.check_access import access_of
 from gpubuild.engine.cpu.check_proofs import prove
-from gpubuild.engine.cpu.uniformity import VERSIONED, operations, terminator
+from gpubuild.engine.cpu.uniformity import VERSIONED, nested, operations, terminator
 from gpubuild.engine.emit import Emitter
 from gpubuild.model.sanitize import Sanitize
 
@@ -28,11 +29,50 @@ def prove_kernels(module: ir.Operation, wanted: frozenset[Sanitize]) -> None:
 
 def proven_for(op: ir.Operation) -> set[Sanitize]:
     """What need not be checked of ``op``; the mark is taken away."""
+    kinds = _marked(op)
+    if kinds:
+        del op.attributes[PROVEN]
+    return kinds
+
+
+def _marked(op: ir.Operation) -> set[Sanitize]:
     if PROVEN not in op.attributes:
         return set()
-    kinds = {Sanitize(ir.StringAttr(a).value) for a in ir.ArrayAttr(op.attributes[PROVEN])}
-    del op.attributes[PROVEN]
-    return kinds
+    return {Sanitize(ir.StringAttr(a).value) for a in ir.ArrayAttr(op.attributes[PROVEN])}
+
+
+def without_records(module: ir.Operation) -> set[ir.Operation]:
+    """The ops of copies of kernels in which no access is recorded for races.
+
+    Nobody asks there which barriers were passed. It is the same for all workgroups of a launch. To be asked
+    while accesses have the marks of :func:`prove_kernels`.
+    """
+    found: set[ir.Operation] = set()
+    for kernel in operations(module.regions[0].blocks[0]):
+        if kernel.name != "gpu.func" or "gpu.kernel" not in kernel.attributes:
+            continue
+        for copy in _copies(kernel):
+            if not any(map(_may_record, copy)):
+                found.update(copy)
+    return found
+
+
+def _copies(kernel: ir.Operation) -> list[list[ir.Operation]]:
+    inside = [op for op in nested(kernel) if op != kernel]
+    branches = [op for op in inside if VERSIONED in op.attributes]
+    if not branches:
+        return [inside]
+    return [
+        [op for top in operations(region.blocks[0]) for op in nested(top)] for region in branches[0].regions
+    ]
+
+
+def _may_record(op: ir.Operation) -> bool:
+    """Whether ``op``, or a function that it calls, accesses memory that others may access, too."""
+    if op.name == "func.call":
+        return True
+    access = access_of(op)
+    return access is not None and not access.private and Sanitize.RACE not in _marked(op)
 
 
 def _prove(kernel: ir.Operation, wanted: frozenset[Sanitize]) -> None:

@@ -51,7 +51,7 @@ from gpubuild.engine.cpu.uniformity import (
     terminator,
 )
 from gpubuild.engine.cpu.work_reduce import reduce_slot
-from gpubuild.engine.cpu.workgroup_code import declare_place_item, functions_that_wait, needs_item
+from gpubuild.engine.cpu.workgroup_code import declare_place_item, functions_that_wait, is_report, needs_item
 from gpubuild.engine.emit import Emitter
 
 _SUFFIX = ".workgroup"
@@ -326,8 +326,7 @@ class _Fission:
     def place_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
         """Have the record of the work-item say who runs, if one of ``ops`` looks at it."""
         if any(map(needs_item, ops)):
-            reference = {"callee": ir.FlatSymbolRefAttr.get(layout.PLACE_ITEM)}
-            loops.emit.op("func.call", [*loops.ids, loops.linear], [], reference)
+            _place(loops, loops.emit)
 
     def value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
         """What the kernel's ``value`` is for the loops' work-item."""
@@ -366,6 +365,8 @@ class _Fission:
                 at.replace(loops.identity(inner, at))
             elif FROM_LANE in inner.attributes:
                 self._read_lane(inner, loops)
+            elif is_report(inner):
+                _place(loops, Emitter(inner))
         return new
 
     def _read_lane(self, read: ir.Operation, loops: ItemLoops) -> None:
@@ -375,6 +376,11 @@ class _Fission:
             at, place = Emitter(read), read.operands[1]
             bit = load(ir.IntegerType.get_signless(1), self.mask.slot, loops, at, at=place)
             read.operands[1] = at.op("arith.select", [bit, place, loops.linear], [place.type]).results[0]
+
+
+def _place(loops: ItemLoops, emit: Emitter) -> None:
+    reference = {"callee": ir.FlatSymbolRefAttr.get(layout.PLACE_ITEM)}
+    emit.op("func.call", [*loops.ids, loops.linear], [], reference)
 
 
 def _defined(op: ir.Operation) -> list[ir.Value]:

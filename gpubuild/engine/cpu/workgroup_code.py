@@ -18,6 +18,8 @@ _HARMLESS = (
 _PRIVATE = frozenset({"memref.alloca", "llvm.alloca"})
 _CALLS = frozenset({"func.call", "llvm.call"})
 _NEEDS_ITEM = _CALLS | {"cf.assert"}
+# Of an access out of bounds. They are rare, and have the record say who runs themselves.
+_REPORTS = frozenset({layout.CHECK_BOUNDS, layout.CHECK_VIEW})
 
 
 def functions_that_wait(module: ir.Operation) -> set[str]:
@@ -56,8 +58,13 @@ def check_kernel(kernel: ir.Operation, waiting: set[str]) -> None:
 
 
 def needs_item(op: ir.Operation) -> bool:
-    """Whether something in ``op`` looks at the record of the running work-item."""
-    return any(inner.name in _NEEDS_ITEM for inner in nested(op))
+    """Whether something in ``op`` looks at the record of the running work-item, which has to say who runs."""
+    return any(inner.name in _NEEDS_ITEM and not is_report(inner) for inner in nested(op))
+
+
+def is_report(op: ir.Operation) -> bool:
+    """Whether ``op`` tells the runtime of an access out of bounds, which checks found to be so."""
+    return op.name in _CALLS and _callee(op) in _REPORTS
 
 
 def _is_foreign(op: ir.Operation) -> bool:

@@ -92,6 +92,11 @@ def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
 
     A kernel with one copy has one entry.
     """
+    return [(c.count(layout.CHECK_ACCESS), c.count(layout.CHECK_BOUNDS)) for c in calls(body, *kinds)]
+
+
+def calls(body: str, *kinds: Sanitize) -> list[list[str]]:
+    """What each copy calls."""
     text = (
         "module { gpu.module @m { gpu.func @k(%A: memref<?x?xf32>, %B: memref<?x?xf32>, %C: memref<?xindex>)"
         f" workgroup(%s : {WG}, %t : {SUMS}) kernel {{{HEAD}{body}\n      gpu.return\n    }}\n  }}\n}}"
@@ -105,13 +110,12 @@ def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
         mlir.verify(module.operation, source=source)
         branch = [op for op in nested(gpu_module) if VERSIONED in op.attributes]
         copies = [list(region.blocks[0]) for region in branch[0].regions] if branch else [[gpu_module]]
-        return [_count(copy) for copy in copies]
+        return [_called(copy) for copy in copies]
 
 
-def _count(ops: list[ir.Operation]) -> tuple[int, int]:
+def _called(ops: list[ir.Operation]) -> list[str]:
     inner = [op for top in ops for op in nested(top.operation) if op.name == "func.call"]
-    called = [ir.FlatSymbolRefAttr(op.attributes["callee"]).value for op in inner]
-    return called.count(layout.CHECK_ACCESS), called.count(layout.CHECK_BOUNDS)
+    return [ir.FlatSymbolRefAttr(op.attributes["callee"]).value for op in inner]
 
 
 @pytest.mark.parametrize(
@@ -144,3 +148,11 @@ def test_nothing_is_concluded_from_what_is_claimed() -> None:
 
 def test_all_at_once() -> None:
     assert left(TILES, *Sanitize) == [(0, 0), (4, 8)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"), [(TREE, [0, 2]), (TILES, [0, 2]), (NEIGHBOURS + "\ngpu.barrier", [1])]
+)
+def test_barriers_are_counted_only_where_accesses_are_recorded(body: str, expected: list[int]) -> None:
+    """Of a copy without records they would only keep loops with barriers from becoming better code."""
+    assert [c.count(layout.CHECK_MEET) for c in calls(body, Sanitize.RACE)] == expected
