@@ -197,6 +197,7 @@ def _machine(params: CompileParams) -> rewrite.Machine:
         fast_math=params.fast_math,
         name=params.target or params.chip,
         chip=params.chip if params.kind is Kind.NVVM else "",
+        amd_chip=params.chip if params.kind is Kind.ROCDL else "",
         ptx=chips.ptx_asked(params.features) if params.kind is Kind.NVVM else 0,
     )
 

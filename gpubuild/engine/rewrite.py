@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine import (
+    amd_ops,
     bf16_tensor_cores,
     bool_memory,
     complex_bits,
@@ -28,6 +29,7 @@ from gpubuild.engine import (
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.patterns import apply_patterns
+from gpubuild.engine.plain_memory import make_plain
 from gpubuild.engine.small_floats import expand_small_floats
 from gpubuild.engine.subgroup_reduce import expand_subgroup_reduce, workgroup_position, workgroup_size
 from gpubuild.errors import Diagnostic, StepError
@@ -66,6 +68,7 @@ class Machine:
     fast_math: bool = False
     name: str = ""
     chip: str = ""  # of NVIDIA; some instructions are in some of them only
+    amd_chip: str = ""
     ptx: int = 0  # the PTX version that the user asks for, such as 78; 0: any
 
 
@@ -85,6 +88,7 @@ def prepare(module: ir.Module, machine: Machine, *, source: SourceText | None = 
             op.attributes["fastmath"] = ir.Attribute.parse(_FAST)
         return ir.WalkResult.ADVANCE
 
+    make_plain(module)
     bool_memory.lower_structured(module, "gpu.module")
     module.operation.walk(visit)
     if refused:
@@ -118,6 +122,7 @@ def prepare_host(module: ir.Module, *, source: SourceText | None = None) -> None
                 refused.append(Diagnostic(message=reason, location=location, source_line=line))
         return ir.WalkResult.ADVANCE
 
+    make_plain(module)
     bool_memory.lower_structured(module, "func.func")
     module.operation.walk(visit)
     if refused:
@@ -142,6 +147,8 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
     if vendor := _FOREIGN_DIALECTS[machine.kind].get(dialect):
         return f"'{op.name}' is an instruction of {vendor} GPUs"
     if machine.chip and (reason := nvidia_ops.chip_refusal(op, machine.chip, machine.ptx)):
+        return reason
+    if machine.amd_chip and (reason := amd_ops.chip_refusal(op, machine.amd_chip)):
         return reason
     if reason := refusals.refusal(op, machine.kind):
         return reason

@@ -16,6 +16,8 @@ _DUPLICATES = (
 )
 _ENTRY_POINTS = ("main", "_main")
 _MAX_NAMED = 8
+_WRAPPERS = "mgpu"  # of all such functions, these alone are not in the runtime library
+NO_SPARSE = "belongs to upstream's cuSPARSE wrappers, which the runtime library does not have"
 
 
 def undefined_symbols(output: str) -> list[str]:
@@ -66,6 +68,11 @@ def hint(symbols: list[str]) -> str:
         if symbol in _ENTRY_POINTS:
             return (
                 "a program needs a main: add a C source with `int main(void)`, or `func.func @main` in MLIR"
+            )
+        if symbol.startswith(_WRAPPERS):
+            return (
+                f"{symbol} {NO_SPARSE}: operations on sparse matrices and their vectors cannot be linked. "
+                "Write kernels for them, or add a library that defines it under link: {libraries: […]}"
             )
         if symbol.startswith("_mlir_ciface_"):
             name = symbol.removeprefix("_mlir_ciface_")

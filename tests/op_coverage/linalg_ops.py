@@ -210,6 +210,25 @@ def _others() -> None:
         calls.args["out0"] = np.zeros((3, 4), np.float32)
         calls.body = calls.body.replace("memref<3x4xf64>", "memref<3x4xf32>")
         calls.done(tolerance_ulp=8)
+    calls = _Calls("linalg_fill_rng_2d")
+    calls.args["out0"] = np.zeros((3, 4), np.float32)
+    calls.expect["out0"] = _random_numbers(-1, 1, 5, (3, 4))
+    calls.body = """    %low = arith.constant -1.0 : f64
+    %high = arith.constant 1.0 : f64
+    %seed = arith.constant 5 : i32
+    linalg.fill_rng_2d ins(%low, %high, %seed : f64, f64, i32) outs(%out0 : memref<3x4xf32>)"""
+    calls.done(breaks=("5 : i32", "6 : i32"))
+
+
+def _random_numbers(low: float, high: float, seed: int, shape: tuple[int, int]) -> np.ndarray:
+    """The two steps of a linear congruential generator that the dialect documents, in i32 and f64."""
+
+    def step(value: np.ndarray, before: np.ndarray) -> np.ndarray:
+        return ((value + before) * 1103515245 + 12345).astype(np.int32).astype(np.int64)
+
+    rows, columns = np.indices(shape)
+    bits = step(columns, step(rows, np.full(shape, seed)))
+    return ((2147483647.0 + bits) * ((high - low) * 2.3283064e-10) + low).astype(np.float32)
 
 
 _named("linalg_products", _PRODUCTS)

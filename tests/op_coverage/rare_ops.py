@@ -13,6 +13,12 @@ X = np.arange(1, 33, dtype=np.float32)
 Z = np.array([1 + 2j, -3 + 0.5j, 0, 0], np.complex64)
 
 
+def _atan2(y: complex, x: complex) -> complex:
+    """As the dialect defines it: -i log((x + i y) / sqrt(x² + y²))."""
+    y, x = complex(y), complex(x)
+    return complex(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
+
+
 def _one(
     to: list[Program], name: str, op: str, body: str, args: dict, expect: dict, *, block: int = 1, **more
 ) -> None:
@@ -76,6 +82,45 @@ def _memref() -> None:
     )
     _one(
         MEMREF,
+        "memref_realloc",
+        "memref.realloc to a size known at run time, to a constant one",
+        """%v = memref.load %xs[%c2] : memref<?xf32>
+    %h = memref.alloc(%c4) : memref<?xf32>
+    memref.store %v, %h[%c1] : memref<?xf32>
+    %n = memref.dim %xs, %c0 : memref<?xf32>
+    %g = memref.realloc %h(%n) : memref<?xf32> to memref<?xf32>
+    memref.store %v, %g[%t] : memref<?xf32>
+    %last = memref.load %xs[%c4] : memref<?xf32>
+    %end = arith.subi %n, %c1 : index
+    memref.store %last, %g[%end] : memref<?xf32>
+    %a = memref.load %g[%c1] : memref<?xf32>
+    %b = memref.load %g[%end] : memref<?xf32>
+    %f = memref.alloc() : memref<4xf32>
+    memref.store %b, %f[%c2] : memref<4xf32>
+    %w = memref.realloc %f : memref<4xf32> to memref<64xf32>
+    %d = memref.load %w[%c2] : memref<64xf32>
+    %size = memref.dim %g, %c0 : memref<?xf32>
+    memref.store %a, %out[%c0] : memref<?xf32>
+    memref.store %d, %out[%c1] : memref<?xf32>
+    memref.store %size, %many[%c0] : memref<?xindex>
+    memref.dealloc %g : memref<?xf32>
+    memref.dealloc %w : memref<64xf32>""",
+        {"xs": X},
+        {"out": np.array([3, 5], np.float32), "many": np.array([32], np.uint64)},
+        breaks=("memref.load %xs[%c2]", "memref.load %xs[%c1]"),
+        refused=dict.fromkeys(AMD_CHIPS, "undefined in @k: free, malloc"),
+    )
+    _one(
+        MEMREF,
+        "memref_rank",
+        "memref.rank",
+        """%r = memref.rank %xs : memref<?xf32>
+    memref.store %r, %out[%c0] : memref<?xindex>""",
+        {"xs": X},
+        {"out": np.array([1], np.uint64)},
+    )
+    _one(
+        MEMREF,
         "memref_alloc_workgroup",
         "memref.alloc in workgroup memory",
         f"%h = memref.alloc() : memref<4xf32, {WORKGROUP}>\n    memref.store %x, %h[%c0] : memref<4xf32, {WORKGROUP}>",
@@ -87,7 +132,8 @@ def _memref() -> None:
         MEMREF,
         "memref_dma",
         "memref.dma_start, dma_wait, affine.dma_start, dma_wait",
-        f"memref.dma_wait %tag[%c0], %c4 : memref<?xi32>\n    memref.dma_start %xs[%c0], %w[%c0], %c4, %tag[%c0] : memref<?xf32>, memref<4xf32, {WORKGROUP}>, memref<?xi32>",
+        f"memref.dma_wait %tag[%c0], %c4 : memref<?xi32>\n    memref.dma_start %xs[%c0], %w[%c0], %c4, %tag[%c0] : memref<?xf32>, memref<4xf32, {WORKGROUP}>, memref<?xi32>\n"
+        f"    affine.dma_start %xs[0], %w[0], %tag[0], %c4 : memref<?xf32>, memref<4xf32, {WORKGROUP}>, memref<?xi32>",
         {"xs": X, "tag": np.zeros(1, np.int32)},
         {},
         attributes=f"workgroup(%w : memref<4xf32, {WORKGROUP}>)",
@@ -127,6 +173,18 @@ def _control() -> None:
         {"c": Z[:1], "given": Z[1:2].view(np.int64)},
         {"out": Z[:1].view(np.int64), "back": Z[1:2]},
         breaks=("%f = complex.bitcast %y", "%f = complex.bitcast %z"),
+    )
+    _one(
+        CONTROL,
+        "complex_atan2",
+        "complex.atan2, complex.constant",
+        """%z = memref.load %c[%c0] : memref<?xcomplex<f32>>
+    %y = complex.constant [0.5 : f32, 2.0 : f32] : complex<f32>
+    %w = complex.atan2 %z, %y : complex<f32>
+    memref.store %w, %out[%c0] : memref<?xcomplex<f32>>""",
+        {"c": Z[:1], "out": np.zeros(1, np.complex64)},
+        {"out": np.array([_atan2(Z[0], 0.5 + 2j)], np.complex128)},
+        tolerance_ulp=64,
     )
     _one(
         CONTROL,

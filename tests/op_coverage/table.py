@@ -9,9 +9,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from op_coverage import (
+    amd_ops,
     arith_ops,
     control_ops,
     gpu_ops,
+    host_ops,
     linalg_ops,
     math_ops,
     matrix_ops,
@@ -37,7 +39,7 @@ GROUPS: dict[str, list[Program]] = {
     "memref": memory_ops.PROGRAMS + vector_place_ops.BOOLS + rare_ops.MEMREF,
     "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS + rare_ops.CONTROL,
     "vector, linalg": vector_ops.PROGRAMS + vector_place_ops.PROGRAMS + linalg_ops.PROGRAMS,
-    "nvgpu, nvvm, amdgpu, rocdl": vendor_ops.PROGRAMS,
+    "nvgpu, nvvm, amdgpu, rocdl": vendor_ops.PROGRAMS + amd_ops.PROGRAMS,
 }
 _INTRODUCTION = """# What compiles and runs where
 
@@ -65,6 +67,7 @@ def render() -> str:
                 f"| {program.op.replace('|', chr(92) + '|')} | {' | '.join(cells)} | no GPU at hand |"
             )
         parts.append("")
+    parts.append(host_ops.render())
     parts.append(vendor_survey.render())
     parts.append("## Reasons\n")
     parts += [f"{number}. {reason}" for reason, number in reasons.items()]

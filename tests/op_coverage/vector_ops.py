@@ -374,8 +374,11 @@ _linalg(
     "linalg.matvec, linalg.dot",
     """%v = memref.subview %n[0, 0] [1, 8] [1, 1] : memref<8x8xf32> to memref<8xf32, strided<[1]>>
     %o = memref.subview %out[0, 0] [1, 8] [1, 1] : memref<8x8xf32> to memref<8xf32, strided<[1]>>
-    linalg.matvec ins(%m, %v : memref<8x8xf32>, memref<8xf32, strided<[1]>>) outs(%o : memref<8xf32, strided<[1]>>)""",
-    np.vstack([M @ N[0], np.zeros((7, 8))]),
+    linalg.matvec ins(%m, %v : memref<8x8xf32>, memref<8xf32, strided<[1]>>) outs(%o : memref<8xf32, strided<[1]>>)
+    %w = memref.subview %m[0, 0] [1, 8] [1, 1] : memref<8x8xf32> to memref<8xf32, strided<[1]>>
+    %d = memref.subview %out[1, 2] [1, 1] [1, 1] : memref<8x8xf32> to memref<f32, strided<[], offset: 10>>
+    linalg.dot ins(%w, %v : memref<8xf32, strided<[1]>>, memref<8xf32, strided<[1]>>) outs(%d : memref<f32, strided<[], offset: 10>>)""",
+    np.vstack([M @ N[0], np.where(np.arange(8) == 2, M[0] @ N[0], 0), np.zeros((6, 8))]),
 )
 _linalg(
     "conv",

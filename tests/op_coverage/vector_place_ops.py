@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from op_coverage.program import Program
+from op_coverage.program import TARGETS, Program
 
 PROGRAMS: list[Program] = []
 BOOLS: list[Program] = []
@@ -171,7 +171,49 @@ def _bools() -> None:
     )
 
 
+def _rare() -> None:
+    _one(
+        "vector_type_cast",
+        "vector.type_cast",
+        """%tile = memref.alloca() : memref<3x3xf32>
+    affine.for %i0 = 0 to 3 {
+      affine.for %j0 = 0 to 3 {
+        %e = memref.load %m[%i0, %j0] : memref<4x4xf32>
+        memref.store %e, %tile[%i0, %j0] : memref<3x3xf32>
+      }
+    }
+    %whole = vector.type_cast %tile : memref<3x3xf32> to memref<vector<3x3xf32>>
+    %v = memref.load %whole[] : memref<vector<3x3xf32>>
+    %twice = arith.addf %v, %v : vector<3x3xf32>
+    %all = vector.type_cast %out : memref<3x3xf32> to memref<vector<3x3xf32>>
+    memref.store %twice, %all[] : memref<vector<3x3xf32>>""",
+        {"m": M},
+        {"out": 2 * M[:3, :3]},
+        breaks=("arith.addf %v, %v", "arith.subf %v, %v"),
+    )
+    for name, op, body, reason in (
+        ("vscale", "vector.vscale", "%n = vector.vscale", "asks for a length that no target has"),
+        (
+            "scalable",
+            "vector.scalable.extract, insert",
+            """%s = vector.scalable.insert %v, %long[0] : vector<4xf32> into vector<[4]xf32>
+    %r = vector.scalable.extract %s[0] : vector<4xf32> from vector<[4]xf32>""",
+            "of vector<[4]xf32>, whose length no target knows",
+        ),
+        (
+            "vector_print",
+            "vector.print",
+            "vector.print %v : vector<4xf32>",
+            "calls functions that only host code has; use gpu.printf",
+        ),
+    ):
+        scalable = "%long = arith.constant dense<1.0> : vector<[4]xf32>\n    " if "%long" in body else ""
+        load = f"%v = vector.load %m[%c0, %c0] : {_SQUARE}, vector<4xf32>\n    "
+        _one(name, op, load + scalable + body, {"m": M}, {}, refused=dict.fromkeys(TARGETS, reason))
+
+
 _positions()
+_rare()
 _masks()
 _narrow_factors()
 _bools()

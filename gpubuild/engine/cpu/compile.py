@@ -29,6 +29,7 @@ from gpubuild.engine.ir_dump import dump
 from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
 from gpubuild.engine.odd_halves import keep_odd_halves
+from gpubuild.engine.plain_memory import make_plain
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.model.sanitize import Sanitize
@@ -134,6 +135,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
                 kind=Kind.CPU, subgroup_size=layout.SUBGROUP, fast_math=params.fast_math, name=target
             )
             if checks.wanted:
+                make_plain(module)
                 check.prepare(_only_module(module, params), checks)
             expand_matrices(module.operation, lanes=layout.SUBGROUP, target=target, source=source)
             rewrite.prepare(module, machine, source=source)

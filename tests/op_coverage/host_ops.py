@@ -1,0 +1,63 @@
+"""Host operations: what is no part of a kernel, and the test of a whole program that has each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpubuild.engine.undefined import NO_SPARSE
+
+_HOST = "tests/e2e/test_host_operations.py::test_what_the_host_says_and_kernels_capture"
+_MAPS = "tests/unit/engine/test_nvidia_ops.py::test_tensor_map_descriptors_are_pointers_to_launches"
+_COPIES = "tests/e2e/test_device_memory.py::test_copies_and_fills_of_tiles"
+_STYLE = "tests/e2e/test_upstream_style.py::test_all_reduce_shuffle_and_printing"
+# The test runs the program on the CPU; its GPU images are compiled by the same build or by the examples.
+SHOWN: Mapping[str, str] = {
+    "gpu.alloc": "tests/e2e/test_streams.py::test_streams_that_part_and_meet",
+    "gpu.binary": "tests/e2e/test_programs.py::test_a_ready_gpu_binary_passes_through",
+    "gpu.dealloc": _COPIES,
+    "gpu.host_register": _HOST,
+    "gpu.host_unregister": _HOST,
+    "gpu.launch": _HOST,
+    "gpu.launch_func": "tests/e2e/test_programs.py::test_every_kind_of_source",
+    "gpu.memcpy": _COPIES,
+    "gpu.memset": "tests/e2e/test_device_memory.py::test_fills_of_every_width",
+    "gpu.module": "tests/e2e/test_programs.py::test_several_sources_and_modules",
+    "gpu.set_default_device": _HOST,
+    "gpu.terminator": _HOST,
+    "gpu.wait": _COPIES,
+    "memref.realloc": _HOST,
+    "nvgpu.tma.create.descriptor": _MAPS,
+    "vector.print": _STYLE,
+}
+_SPARSE = (
+    "create_2to4_spmat", "create_bsr", "create_coo", "create_coo_aos", "create_csc", "create_csr",
+    "create_dn_tensor", "destroy_dn_tensor", "destroy_sp_mat", "sddmm", "sddmm_buffer_size",
+    "set_csr_pointers", "spgemm_copy", "spgemm_create_descr", "spgemm_destroy_descr",
+    "spgemm_work_estimation_or_compute",
+    "spmat_get_size", "spmm", "spmm_buffer_size", "spmv", "spmv_buffer_size",
+)  # fmt: skip
+REFUSED: Mapping[str, str] = {f"gpu.{name}": f"what it calls {NO_SPARSE}" for name in _SPARSE}
+# Of tensors alone, which kernels have none of: a kernel's text with one of these does not parse or lower.
+OF_TENSORS = frozenset(
+    {
+        "linalg.pack",
+        "linalg.unpack",
+        "linalg.winograd_filter_transform",
+        "linalg.winograd_input_transform",
+        "linalg.winograd_output_transform",
+        "scf.forall.in_parallel",
+    }
+)
+
+
+def render() -> str:
+    """The section of the document."""
+    parts = [
+        "## gpu, nvgpu: host code\n",
+        "A whole program with each runs on the CPU in the test named; descriptors of TMA are lowered only.\n",
+        "| op | shown by |",
+        "|---|---|",
+        *(f"| {op} | `{test}` |" for op, test in SHOWN.items()),
+        f"| {', '.join(sorted(REFUSED))} | refused when the program is linked: what they call {NO_SPARSE} |",
+    ]
+    return "\n".join(parts) + "\n"

@@ -1,0 +1,79 @@
+"""Every operation of every dialect that kernels and their hosts are written in has its place in the table."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from op_coverage import host_ops, table, vendor_survey
+from unit.test_promises import defined_in
+
+from gpubuild.engine import host, mlir
+from gpubuild.engine.undefined import NO_SPARSE, hint
+
+DIALECTS = (
+    "affine", "amdgpu", "arith", "cf", "complex", "func", "gpu", "index", "linalg", "math", "memref", "nvgpu",
+    "scf", "ub", "vector",
+)  # fmt: skip
+# Ends of regions and functions, which all programs have under these names or under none.
+ENDS = {"affine.yield": "affine.for", "func.return": "return", "vector.yield": "vector.mask"}
+TEXTS = "\n".join(p.text() + p.module for programs in table.GROUPS.values() for p in programs)
+SPARSE = """
+func.func @f(%n: index) {
+  %begin = gpu.wait async
+  %m, %t1 = gpu.alloc async [%begin] (%n) : memref<?xf32>
+  %x, %t2 = gpu.create_dn_tensor async [%t1] %m, %n : index into memref<?xf32>
+  %t3 = gpu.destroy_dn_tensor async [%t2] %x
+  gpu.wait [%t3]
+  return
+}"""
+
+
+def written(op: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(op)}(?![\w.])", TEXTS) is not None
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_operation_is_left_out(dialect: str) -> None:
+    names = vendor_survey.operations(dialect)
+    assert names
+    elsewhere = {*host_ops.SHOWN, *host_ops.REFUSED, *host_ops.OF_TENSORS}
+    assert [n for n in names if not written(ENDS.get(n, n)) and n not in elsewhere] == []
+
+
+def test_rows_name_what_their_programs_have() -> None:
+    named = re.compile(rf"\b(?:{'|'.join((*DIALECTS, 'nvvm', 'rocdl'))})\.\w[\w.]*")
+    for programs in table.GROUPS.values():
+        for program in programs:
+            text = program.text()
+            missing = [op for op in named.findall(program.op) if not re.search(rf"(?<![\w.]){op}", text)]
+            assert not missing, program.name
+
+
+def test_what_is_said_of_host_operations_is_so() -> None:
+    assert {*host_ops.SHOWN, *host_ops.REFUSED, *host_ops.OF_TENSORS} <= {
+        name for dialect in DIALECTS for name in vendor_survey.operations(dialect)
+    }
+    for test in host_ops.SHOWN.values():
+        file, _, name = test.partition("::")
+        assert name in defined_in(file), test
+
+
+def test_sparse_operations_say_why_they_cannot_be_linked() -> None:
+    with mlir.context():
+        module = mlir.parse(SPARSE)
+        host.lower_host(module)
+        called = set(re.findall(r"call @(mgpu\w*Dn\w*)", str(module)))
+    assert len(called) == 2
+    for name in called:
+        assert f"{name} {NO_SPARSE}" in hint([name])
+
+
+@pytest.mark.parametrize("op", ["linalg.pack"])
+def test_operations_of_tensors_take_no_memory(op: str) -> None:
+    text = f"""func.func @f(%m: memref<4x4xf32>, %p: memref<2x2x2x2xf32>) {{
+      {op} %m inner_dims_pos = [0, 1] inner_tiles = [2, 2] into %p : memref<4x4xf32> -> memref<2x2x2x2xf32>
+      return
+    }}"""
+    with mlir.context(), pytest.raises(Exception, match="cannot parse"):
+        mlir.parse(text)
