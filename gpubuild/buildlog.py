@@ -205,8 +205,12 @@ def _trim(path: Path) -> bool:
                     base[step["id"]] = step
     lines = [{"schema": SCHEMA, "base": base}, *builds[-_KEPT_BUILDS:]]
     temporary = path.with_name(f"{path.name}.new")
-    temporary.write_text("".join(json.dumps(d, separators=(",", ":")) + "\n" for d in lines))
-    temporary.replace(path)
+    try:
+        temporary.write_text("".join(json.dumps(d, separators=(",", ":")) + "\n" for d in lines))
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     return True
 
 

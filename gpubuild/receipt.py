@@ -104,9 +104,14 @@ def write(path: str, data: bytes) -> None:
     """Replace a receipt file. Raises ``OSError``."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "wb") as stream:
-        stream.write(data)
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        if os.path.exists(temporary):
+            os.unlink(temporary)  # a part of it would fill a disk that is full already
+        raise
 
 
 def pack_files(known: dict[str, Known]) -> dict[str, Any]:

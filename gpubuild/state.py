@@ -187,8 +187,12 @@ class BuildState:
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(document, separators=(",", ":")))
-        temporary.replace(self._path)
+        try:
+            temporary.write_text(json.dumps(document, separators=(",", ":")))
+            temporary.replace(self._path)
+        except OSError:
+            temporary.unlink(missing_ok=True)  # a part of it would fill a disk that is full already
+            raise
         self._changed = self.files.changed = False
 
     def _load(self) -> None:

@@ -61,6 +61,7 @@ class DiskStore(Alone):
         self._published_bytes = 0
         self._refused: set[Digest] = set()  # blobs found bad that could not be moved away
         self._causes: dict[str, tuple[str, int]] = {}
+        self.unusable = ""  # why nothing is read or written any more
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -374,6 +375,7 @@ class DiskStore(Alone):
             write_tag(self._directory)
 
     def _give_up(self, reason: str) -> None:
+        self.unusable = reason
         self.warn_once("index", f"the cache {self._directory} is not used: {reason}")
         if self._index is not None:
             self._index.close()

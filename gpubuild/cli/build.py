@@ -69,6 +69,11 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         witness = None  # a receipt says that executables are there
     if options.trace and not options.trace.absolute().parent.is_dir():
         raise UsageError(f"cannot write the trace {options.trace}: there is no such folder")
+    if options.dump_ir and options.dump_ir.exists() and not options.dump_ir.is_dir():
+        raise UsageError(
+            f"cannot write IR into {options.dump_ir}: it is not a folder",
+            hint="choose another folder with --dump-ir",
+        )
     from gpubuild.build import open_builder
     from gpubuild.options import BuildOptions
 

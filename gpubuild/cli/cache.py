@@ -217,7 +217,13 @@ def _open(options: argparse.Namespace) -> tuple[DiskStore, CacheConfig]:
 
 
 def _close(console: Console, store: DiskStore) -> None:
+    """Raises ``UsageError`` if there is a cache that cannot be used: numbers about it would be wrong."""
     store.close()
+    if store.unusable:
+        raise UsageError(
+            f"cannot use the cache {store.directory}: {store.unusable}",
+            hint="caches belong to the user who made them: choose another folder with --cache-dir",
+        )
     for warning in store.warnings:
         console.warning(warning)
 

@@ -64,7 +64,7 @@ def _command(arguments: list[str]) -> int:
     import gc
 
     from gpubuild.cli.console import Console
-    from gpubuild.errors import EXIT_INTERRUPTED, EXIT_STEP_FAILED, GpubuildError
+    from gpubuild.errors import EXIT_INTERRUPTED, EXIT_STEP_FAILED, EXIT_USAGE, GpubuildError
     from gpubuild.settings import Settings
 
     gc.set_threshold(50_000, 20, 50)  # a build makes many objects and little garbage: 5 % of its time
@@ -86,6 +86,9 @@ def _command(arguments: list[str]) -> int:
         console.error(error)
         return error.exit_code
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not _has_current_folder():
+            console.note('error: the current folder is no more\n  hint: change to another one: cd "$PWD"')
+            return EXIT_USAGE
         if error.errno not in _NO_ROOM:
             return _internal(error, settings, console)
         console.note(f"error: cannot write {error.filename or 'what was to be printed'}: {error.strerror}")
@@ -120,6 +123,16 @@ def _run(arguments: list[str], settings: Settings) -> int:
 
             print(dump({"schema": 1, "error": describe(error)}))
         raise
+
+
+def _has_current_folder() -> bool:
+    from pathlib import Path
+
+    try:
+        Path.cwd()
+    except FileNotFoundError:  # somebody removed it, or put another in its place
+        return False
+    return True
 
 
 def _abandon_stdout() -> None:

@@ -68,7 +68,7 @@ _CACHE = Record(
         "dir": Key(
             spec=_PATH,
             default="cache",
-            help="Folder of the persistent cache, relative to this file.",
+            help="Folder of the persistent cache, relative to this file, or below ~/.",
             aka=("directory", "path"),
         ),
         "max_size": Key(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gpubuild import environment
 from gpubuild.config.check import check
 from gpubuild.config.files import resolve
 from gpubuild.config.keys import DOCUMENT, VERSION
@@ -122,7 +123,7 @@ def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
     directory: Path | None = root / "cache"
     remote = None
     if node and (member := node.members.get("dir")):
-        directory = resolve(root, member.node, problems)
+        directory = _in_home(member.node, problems) or resolve(root, member.node, problems)
     if node and (member := node.members.get("remote")) and (url := scalar(member.node, "url")):
         mode = scalar(member.node, "mode") or RemoteMode.READ_WRITE
         remote = RemoteCache(url=str(url).rstrip("/"), mode=RemoteMode(str(mode)))
@@ -132,6 +133,17 @@ def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
         max_size_bytes=_size_bytes(size) if isinstance(size, str) else int(size or 0),
         remote=remote,
     )
+
+
+def _in_home(node: Node, problems: Problems) -> Path | None:
+    """What ``~/…`` names, which YAML does not know; ``None`` for any other path."""
+    text = str(node.raw)
+    if not text.startswith("~/"):
+        return None
+    home = environment.whole().get("HOME", "")
+    if not home.startswith("/"):
+        problems.add(node.place, f"{text!r} is below your home folder, but HOME is not set")
+    return Path(home or "/") / text[2:]
 
 
 def _size_bytes(text: str) -> int:

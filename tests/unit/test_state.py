@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -199,6 +200,23 @@ def test_it_is_written_when_there_is_something_new(tmp_path: Path) -> None:
     moved = BuildState(path, tmp_path / "elsewhere")
     moved.save()
     assert path.stat().st_ino != written, "its root is another"
+
+
+@pytest.mark.parametrize("file", ["state", "receipt"])
+def test_a_full_disk_keeps_no_half_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    state = filled(tmp_path / "state")
+    state.forget("a")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        state.save() if file == "state" else receipt.write(str(tmp_path / "receipt"), b"r")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_what_a_step_was_part_of_moves_with_the_project(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -65,6 +66,19 @@ def test_verify(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert path.name in out and "1 bad; 1 incomplete result dropped" in out
     document = json.loads(run(capsys, "verify", "--json", "--cache-dir", cache)[1])
     assert document["ok"] and document["records"] == 0
+
+
+@pytest.mark.parametrize("command", ["stats", "verify", "gc", "clear"])
+def test_a_cache_that_cannot_be_used_has_no_numbers(
+    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("gpubuild.cache.index.WritableIndex", refuse)
+    code, out, err = run(capsys, command, "--cache-dir", cache)
+    assert (code, out) == (2, "")
+    assert f"cannot use the cache {cache}: cannot open its index: Permission denied" in err
 
 
 def test_gc(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

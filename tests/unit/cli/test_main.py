@@ -135,6 +135,17 @@ def test_any_encoding_will_do(tmp_path: Path) -> None:
     assert "internal error" not in done.stderr
 
 
+def test_a_current_folder_that_is_no_more(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; os.rmdir(os.getcwd()); from gpubuild.cli.main import main; sys.exit(main(['build']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the current folder is no more\n  hint: ")
+
+
 def test_a_full_disk_is_not_called_our_mistake(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpubuild.config.load import load_project, loads
+from gpubuild.errors import ConfigError
 from gpubuild.model.project import CacheConfig, ModuleOverride, Offload, Passes, RemoteCache, RemoteMode
 from gpubuild.model.target import Kind, Target
 
@@ -183,3 +184,12 @@ def test_sources_outside_the_project_and_a_byte_order_mark(root: Path) -> None:
     project = load_project(root / "sub" / "targets.yaml")
     assert project.programs["p"].sources == (root / "src/saxpy.mlir",)
     assert project.root == root / "sub"
+
+
+def test_a_cache_below_the_home_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = minimal("{cpu: }") + "cache: {dir: ~/kept/x}\n"
+    monkeypatch.setenv("HOME", "/home/me")
+    assert loads(text, root / "targets.yaml").cache.directory == Path("/home/me/kept/x")
+    monkeypatch.delenv("HOME")
+    with pytest.raises(ConfigError, match="4:14.*HOME is not set"):
+        loads(text, root / "targets.yaml")
