@@ -7,10 +7,8 @@ under a lock (SCons).
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +27,7 @@ from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import ActionResult, Step, StepKind
+from gpubuild.outputs import StepOutputs
 from gpubuild.prepared import Prepared
 from gpubuild.state import BuildState, Origin, StepRecord
 from gpubuild.toolchain.find import Toolchain
@@ -59,6 +58,7 @@ class StepRunner:
         self._executor = executor
         self._state = state
         self._work = work
+        self._outputs = StepOutputs(state=state, store=store, root=root)
         self._root = root  # messages name files relative to it
         self._project_file = project_file
         self._dump_ir = dump_ir  # steps that have IR then run, whatever the cache has
@@ -139,21 +139,21 @@ class StepRunner:
         record = self._state.record(step.id)
         stale = ""
         if record is not None and record.key == key:
-            stale = self._stale_output(step, record)
+            stale = self._outputs.stale(step, record)
             if not stale:
                 self._keep(prepared, record)
                 return self._report(prepared, Status.UP_TO_DATE, record.result)
         reason = stale or prepared.why
         if key in self._made:
             other, result = self._made[key]
-            if self._copy_outputs(other, step, result):
+            if self._copied(other, step, result):
                 reason = f"{reason}; same as {other.id}"
                 record = self._state.record(other.id)
                 self._remember(prepared, result, reason, kept_in=record.kept_in if record else "")
                 return self._report(prepared, Status.UP_TO_DATE, result, reason)
         warnings = self._store.warnings
         cached = self._if_valid(step, self._store.lookup(key))
-        fetched = cached is not None and self._fetch(step, key, cached)
+        fetched = cached is not None and self._outputs.fetch(step, key, cached)
         if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
             self._spoiled.add(key)
         if cached is not None and fetched:
@@ -161,6 +161,12 @@ class StepRunner:
             status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
             return self._report(prepared, status, cached, reason)
         return None
+
+    def _copied(self, made_by: Step, step: Step, result: ActionResult) -> bool:
+        scratch = self._work.new()
+        copied = self._outputs.copy(made_by, step, result, scratch)
+        self._work.release(scratch)
+        return copied
 
     def peek(self, prepared: Prepared) -> ActionResult | None:
         """What the cache has for the step; nothing is moved or written."""
@@ -177,7 +183,7 @@ class StepRunner:
         record = self._state.record(step.id)
         if prepared.key in self._made:
             return None
-        if record is not None and record.key == prepared.key and not self._stale_output(step, record):
+        if record is not None and record.key == prepared.key and not self._outputs.stale(step, record):
             return None
         return prepared.key
 
@@ -186,7 +192,7 @@ class StepRunner:
         step = prepared.step
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
-            stale = self._stale_output(step, record)
+            stale = self._outputs.stale(step, record)
             if not stale:
                 return self._report(prepared, Status.UP_TO_DATE, record.result)
             return self._report(prepared, Status.WOULD_RUN, record.result, stale)
@@ -219,18 +225,10 @@ class StepRunner:
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
             missing = "its IR was asked for" if self._dumps(step) else "it is not in the cache"
-            why = self._stale_output(step, record) or missing
+            why = self._outputs.stale(step, record) or missing
         if prepared.key in self._spoiled:
             why += "; its entry in the cache was corrupt: set aside"
-        if step.dynamic_dir is not None:
-            shutil.rmtree(step.dynamic_dir, ignore_errors=True)
-        for blob in result.blobs:
-            target = step.output_path(blob.name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source = workdir / "out" / blob.name
-            source.chmod(0o755 if blob.executable else 0o644)
-            source.replace(target)
-            self._state.files.note(target, blob.digest)
+        self._outputs.place(step, result, workdir / "out")
         self._work.release(workdir)
         kept = self._store_result(prepared, result, self._store.publish)
         self._remember(prepared, result, why, kept_in=self._store.place if kept else "")
@@ -256,7 +254,7 @@ class StepRunner:
         """Describe the failure and remove the step's old outputs: they no longer match its inputs."""
         if workdir is not None:
             self._work.release(workdir)
-        self.remove_outputs(step)
+        self._outputs.remove(step)
         if isinstance(error, UsageError) and step.kind is StepKind.COMPILE:
             from gpubuild.config.where import at_target  # what is wrong are options of the project file
 
@@ -276,17 +274,8 @@ class StepRunner:
         )
 
     def remove_outputs(self, step: Step) -> None:
-        """Delete what an earlier build made of ``step``; the cache still has it if it was good.
-
-        What it was made of stays known: the next build can tell what is different since then.
-        """
-        record = self._state.record(step.id)
-        names = [b.name for b in record.result.blobs] if record else [o.name for o in step.outputs]
-        for name in names:
-            path = step.output_path(name)
-            with suppress(IsADirectoryError):  # a folder in its place is the user's
-                path.unlink(missing_ok=True)
-            self._state.files.forget(path)
+        """Delete what an earlier build made of ``step``: it no longer matches its inputs."""
+        self._outputs.remove(step)
 
     def _remember(self, prepared: Prepared, result: ActionResult, why: str, *, kept_in: str) -> None:
         step, parts = prepared.step, prepared.parts
@@ -314,67 +303,6 @@ class StepRunner:
             around=around(step, result, self._root),
         )
         self._state.remember(step.id, record)
-
-    def _stale_output(self, step: Step, record: StepRecord) -> str:
-        """Why the outputs on disk are not those of ``record``, or an empty string."""
-        result = record.result
-        for blob in result.blobs:
-            path = step.output_path(blob.name)
-            digest = self._state.files.digest(path)
-            if digest is None:
-                return f"output {path.name} had been deleted"
-            if digest != blob.digest:
-                return f"output {path.name} had been edited"
-            if blob.executable and not path.stat().st_mode & 0o100:
-                return f"output {path.name} was not executable any more"
-        for text, digest in result.discovered:
-            found = self._state.files.digest(Path(text))
-            if found != digest:
-                what = "header" if step.kind is StepKind.PREPROCESS else "file"
-                return f"{what} {self._shown(Path(text))} {'changed' if found else 'is gone'}"
-        if step.kind is StepKind.PREPROCESS and record.around != (around(step, result, self._root) or "?"):
-            return "headers may be found elsewhere now"
-        return ""
-
-    def _shown(self, path: Path) -> str:
-        return str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
-
-    def _fetch(self, step: Step, key: Digest, result: ActionResult) -> bool:
-        names = {b.name for b in result.blobs}
-        if step.dynamic_dir is None and names != {o.name for o in step.outputs}:
-            self._store.discard(key)
-            return False
-        if step.dynamic_dir is not None:
-            shutil.rmtree(step.dynamic_dir, ignore_errors=True)
-        for blob in result.blobs:
-            try:
-                path = step.output_path(blob.name)
-            except KeyError:
-                self._store.discard(key)
-                return False
-            if self._state.files.digest(path) == blob.digest and not blob.executable:
-                continue
-            if not self._store.fetch(blob, path):
-                self._store.discard(key)
-                return False
-            self._state.files.note(path, blob.digest)
-        return True
-
-    def _copy_outputs(self, made_by: Step, step: Step, result: ActionResult) -> bool:
-        if step.dynamic_dir is not None:
-            return False
-        for blob in result.blobs:
-            source, target = made_by.output_path(blob.name), step.output_path(blob.name)
-            if self._state.files.digest(source) != blob.digest:
-                return False
-            workdir = self._work.new()
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, workdir / "copy")
-            (workdir / "copy").replace(target)
-            self._work.release(workdir)
-            if self._state.files.digest(target) != blob.digest:
-                return False
-        return True
 
     def _report(
         self, prepared: Prepared, status: Status, result: ActionResult | None, reason: str = ""

@@ -42,6 +42,7 @@ LAYER = {
     "dumpfolders": 5,
     "options": 5,
     "prepared": 5,
+    "outputs": 5,
     "runner": 6,
     "proof": 6,
     "buildlog": 6,

@@ -1,0 +1,128 @@
+"""Outputs: files of steps get into the build folder whole, and what is wrong with them is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from unit.fakes import MemoryStore
+
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.params import BundleParams
+from gpubuild.model.step import ActionResult, Blob, Output, Step, StepKind
+from gpubuild.outputs import StepOutputs
+from gpubuild.state import BuildState, StepRecord
+
+KEY = digest_bytes(b"key")
+MADE = {"text": b"text", "program": b"program"}
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> BuildState:
+    return BuildState(tmp_path / "state.json", tmp_path)
+
+
+@pytest.fixture
+def outputs(tmp_path: Path, state: BuildState, store: MemoryStore) -> StepOutputs:
+    return StepOutputs(state=state, store=store, root=tmp_path)
+
+
+def make_step(folder: Path) -> Step:
+    files = (
+        Output(name="text", path=folder / "text"),
+        Output(name="program", path=folder / "program", executable=True),
+    )
+    return Step(
+        id=folder.name,
+        kind=StepKind.BUNDLE,
+        params=BundleParams(module="k", handler="", objects=()),
+        inputs=(),
+        outputs=files,
+    )
+
+
+def result_of(content: Mapping[str, bytes]) -> ActionResult:
+    return ActionResult(
+        blobs=tuple(
+            Blob(name=n, digest=digest_bytes(d), size_bytes=len(d), executable=n == "program")
+            for n, d in content.items()
+        )
+    )
+
+
+def placed(outputs: StepOutputs, folder: Path) -> tuple[Step, StepRecord]:
+    """A step whose outputs a worker has made."""
+    step, made = make_step(folder), folder.with_name("made")
+    made.mkdir()
+    for name, data in MADE.items():
+        (made / name).write_bytes(data)
+    outputs.place(step, result_of(MADE), made)
+    return step, StepRecord(key=KEY, parts={}, result=result_of(MADE), why="")
+
+
+def test_what_was_placed_is_not_stale(tmp_path: Path, outputs: StepOutputs) -> None:
+    step, record = placed(outputs, tmp_path / "step")
+    assert outputs.stale(step, record) == ""
+    assert {name: (tmp_path / "step" / name).read_bytes() for name in MADE} == MADE
+    assert (tmp_path / "step/program").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "step/text").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda folder: (folder / "text").unlink(), "output text had been deleted"),
+        (lambda folder: (folder / "text").write_bytes(b"edited"), "output text had been edited"),
+        (lambda folder: (folder / "program").chmod(0o644), "output program was not executable any more"),
+    ],
+    ids=["deleted", "edited", "chmod"],
+)
+def test_why_it_is_stale(tmp_path: Path, outputs: StepOutputs, damage, said: str) -> None:
+    step, record = placed(outputs, tmp_path / "step")
+    damage(tmp_path / "step")
+    assert outputs.stale(step, record) == said
+
+
+def test_an_equal_steps_outputs_are_copied_unless_they_were_edited(
+    tmp_path: Path, outputs: StepOutputs
+) -> None:
+    step, record = placed(outputs, tmp_path / "step")
+    other = make_step(tmp_path / "other")
+    (tmp_path / "scratch").mkdir()
+    assert outputs.copy(step, other, record.result, tmp_path / "scratch")
+    assert outputs.stale(other, record) == ""
+    (tmp_path / "step/text").write_bytes(b"edited")
+    assert not outputs.copy(step, make_step(tmp_path / "third"), record.result, tmp_path / "scratch")
+
+
+def test_a_cached_result_of_other_outputs_is_dropped(
+    tmp_path: Path, outputs: StepOutputs, store: MemoryStore
+) -> None:
+    content = {**MADE, "more": b"more"}
+    files = {}
+    for name, data in content.items():
+        files[name] = tmp_path / name
+        files[name].write_bytes(data)
+    assert store.publish(KEY, result_of(content), files)
+    assert store.peek(KEY) is not None
+    assert not outputs.fetch(make_step(tmp_path / "step"), KEY, result_of(content))
+    assert store.peek(KEY) is None
+    assert not (tmp_path / "step").exists()
+
+
+def test_removed_outputs_leave_what_is_the_users(
+    tmp_path: Path, outputs: StepOutputs, state: BuildState
+) -> None:
+    step, record = placed(outputs, tmp_path / "step")
+    state.remember(step.id, record)
+    (tmp_path / "step/text").unlink()
+    (tmp_path / "step/text").mkdir()
+    outputs.remove(step)
+    assert [path.name for path in (tmp_path / "step").iterdir()] == ["text"]
+    assert state.record(step.id) is not None, "the next build can tell what is different"
