@@ -11,7 +11,7 @@ from gpubuild.engine.cpu.reduction import Reduction
 from gpubuild.engine.cpu.uniformity import terminator
 from gpubuild.engine.emit import Emitter
 
-_ROUNDS = 10  # halve 1,024 work-items until one is left
+_INDEX_BITS = 64
 
 
 def reduce_slot(reduction: Reduction, slot: ir.Value, extents: Extents, emit: Emitter) -> ir.Value:
@@ -31,7 +31,7 @@ def reduce_slot(reduction: Reduction, slot: ir.Value, extents: Extents, emit: Em
     else:
         _in_memory(reduction, slot, lanes, extents)
         set_operands(ends[0], [_first(reduction, slot, lanes, extents)])
-    rounds = for_loop(halves, extents.zero, halves.constant(_ROUNDS), extents.one, [extents.items])
+    rounds = for_loop(halves, extents.zero, _rounds(halves, extents), extents.one, [extents.items])
     body = rounds.regions[0].blocks[0]
     end = terminator(body)
     inside = Emitter(end)
@@ -42,6 +42,20 @@ def reduce_slot(reduction: Reduction, slot: ir.Value, extents: Extents, emit: Em
     set_operands(ends[1], [_first(reduction, slot, halves, extents)])
     result: ir.Value = both.results[0]
     return result
+
+
+def _rounds(emit: Emitter, extents: Extents) -> ir.Value:
+    """How often the work-items are to be halved until one is left: the logarithm of their number, rounded up.
+
+    LLVM would unroll a loop of 10, which are enough for 1,024, and vectorise the loop inside ten times; for
+    workgroups of odd sizes, in each copy of a kernel, that was half of the time a kernel took to compile.
+    """
+    i64 = ir.IntegerType.get_signless(_INDEX_BITS)
+    last = emit.binary("arith.subi", extents.items, extents.one)
+    number = emit.op("arith.index_cast", [last], [i64]).results[0]
+    zeros = emit.op("math.ctlz", [number], [i64]).results[0]
+    bits = emit.op("arith.index_cast", [zeros], [ir.IndexType.get()]).results[0]
+    return emit.binary("arith.subi", emit.constant(_INDEX_BITS), bits)
 
 
 def _first(reduction: Reduction, slot: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:

@@ -61,5 +61,10 @@ gpu.module @k {
 // Nobody knows what a region makes of nothing; and in which order atomics come can be told.
 // CHECK: @region.workgroup.slot.0 : memref<1024xi32
 // CHECK-LABEL: gpu.func @region.workgroup
+// Workgroups that are no multiple of 64: as many rounds as there are halves, a number that LLVM cannot unroll.
+// CHECK: [[ZEROS:%.+]] = math.ctlz
+// CHECK: [[BITS:%.+]] = arith.index_cast [[ZEROS]]
+// CHECK: [[ROUNDS:%.+]] = arith.subi %c64{{.*}}, [[BITS]]
+// CHECK: scf.for {{.*}} to [[ROUNDS]] step %c1 iter_args
 // CHECK: @counted.workgroup.slot.0 : memref<1024xi32
 // CHECK-LABEL: gpu.func @counted.workgroup
