@@ -8,8 +8,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
 
+import gpubuild
 from gpubuild.engine import preprocess
 from gpubuild.engine.driver import run_driver
+from gpubuild.engine.runtime_library import _NEVER_HOT
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.params import CcParams, PreprocessParams, RuntimeParams
@@ -256,6 +258,11 @@ def test_runtime_archive_has_every_source_and_no_paths(tmp_path: Path, tools: To
     for word in (b"rt_a", b"rt_b", b"rt_c", b"a.c.o", b"b.c.o", b"c.S.o"):
         assert word in archive
     assert str(tmp_path).encode() not in archive
+
+
+def test_what_is_never_hot_is_there() -> None:
+    names = {path.name for path in (Path(gpubuild.__file__).parent / "runtime").iterdir()}
+    assert names >= _NEVER_HOT
 
 
 def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: Tools) -> None:
