@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GB_CHECK_PAGE_BITS = 12, GB_CHECK_PAGE_BYTES = 1 << GB_CHECK_PAGE_BITS, GB_CHECK_RECENT_PAGES = 256 };
+enum { GB_CHECK_PAGE_BITS = 12, GB_CHECK_PAGE_BYTES = 1 << GB_CHECK_PAGE_BITS, GB_CHECK_RECENT_PAGES = 4096 };
 
 /* An access: segment, site and work-item in one number; 0 for none. */
 typedef uint64_t gb_check_entry;

@@ -196,6 +196,17 @@ BOUNDS = {
         "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
         says=("index 100 of dimension 0", "1 times"),
     ),
+    "guarded_from_the_begin": Case(
+        f"{_ZERO}%d1 = arith.addi %ni, %c16 : index\n%in = arith.cmpi uge, %t, %d1 : index\n"
+        "scf.if %in {\n%x = arith.subi %t, %d1 : index\nmemref.store %one, %w[%x] : WG\n}",
+        shared=WG,
+    ),
+    "guarded_from_before_the_begin": Case(
+        f"{_ZERO}%d1 = arith.addi %ni, %c16 : index\n%in = arith.cmpi uge, %next, %d1 : index\n"
+        "scf.if %in {\n%x = arith.subi %t, %d1 : index\nmemref.store %one, %w[%x] : WG // bounds\n}",
+        shared=WG,
+        says=("index -1 of dimension 0", "2 times"),
+    ),
     "guarded_the_wrong_way": Case(
         "%x = arith.muli %i, %c2 : index\n%in = arith.cmpi ult, %x, %c100 : index\n"
         "scf.if %in {\n} else {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",

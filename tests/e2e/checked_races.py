@@ -22,6 +22,15 @@ def _tree(
     )
 
 
+def _pieces(second: int, mark: str = "") -> str:
+    half = "memref<16xf32, #gpu.address_space<workgroup>>"
+    return (
+        f"%all = gpu.dynamic_shared_memory : BYTES\n%far = arith.constant {second} : index\n"
+        f"%lo = memref.view %all[%c0][] : BYTES to {half}\n%hi = memref.view %all[%far][] : BYTES to {half}\n"
+        f"scf.if %lower {{\nmemref.store %one, %lo[%t] : {half}{mark}\nmemref.store %one, %hi[%t] : {half} // ok\n}}"
+    )
+
+
 RACES = {
     "neighbour_without_barrier": Case(
         "memref.store %one, %w[%t] : WG // race\n"
@@ -238,5 +247,12 @@ RACES = {
         "memref.store %z, %w[%t] : WG // race\ngpu.barrier\n%n2 = arith.shrui %s, %c1 : index\n"
         "scf.yield %n2 : index\n}",
         shared=WG,
+    ),
+    # Two arrays in dynamic memory, or nearly.
+    "pieces_apart": Case(_pieces(64), dynamic=128),
+    "pieces_overlap": Case(_pieces(60, " // race"), dynamic=128, says=("2 times",)),
+    "workgroups_side_by_side": Case(
+        "%x = arith.muli %b, %c31 : index\n%y = arith.addi %x, %t : index\n"
+        "%in = arith.cmpi ult, %t, %c31 : index\nscf.if %in { memref.store %one, %g[%y] : memref<?xf32> }"
     ),
 }

@@ -68,12 +68,14 @@ def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: F
             low, high = n.most(left.low, 0), n.least(left.high, high)
             bits = max(left.bits, right.bits + 1)
             found.append((a, Range(low=low, high=high, bits=bits, given=left.given + given)))
+        facts.ordered[a, b] = (gap, given)
     elif predicate in (_SLT, _SLE) and left is not None and right is not None:
         given, bits = left.given + right.given, max(left.bits, right.bits) + 1
         high = n.least(left.high, n.sub(right.high, gap))
         low = n.most(right.low, n.add(left.low, gap))
         found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
         found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
+        facts.ordered[a, b] = (gap, given)
     for value, range_ in found:
         _learn(ranges, value, range_, facts)
     facts.memo.clear()

@@ -21,6 +21,7 @@ from gpubuild.engine.cpu.check_ranges import Ranges
 
 _AXES = "xyz"
 _KINDS = {"thread_id": 0, "turn": 1, "block_id": 2}
+_SHAPE = frozenset({"block_dim", "grid_dim"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class Owners:
 
     def digits(self, form: Form, counts: dict[Atom, Range], *, launch: bool) -> list[Digit] | None:
         """The variables of ``form``, the one that should have the smallest factor first."""
-        found: list[tuple[tuple[int, int, int], Digit]] = []
+        found: list[tuple[tuple[int, int, int, int], Digit]] = []
         for atom, total in sorted(form.factors, key=lambda pair: repr(pair[0])):
             if atom[0] == "block_id" and not launch:
                 continue  # the same for all
@@ -79,8 +80,10 @@ class Owners:
             count = counts.get(atom) if atom[0] == "turn" else self._count(atom)
             if factor is None or count is None or (known is not None and known <= 0):
                 return None
-            size = max((len(m) for m, _ in total.terms), default=0)
-            order = (0 if known is not None else 1 + size, known or 0, _KINDS[str(atom[0])])
+            size = 0 if known is not None else 1 + max(len(m) for m, _ in total.terms)
+            # A row of a matrix is at least as long as what the grid has of it: `row * n + col`.
+            lengths = max((sum(a[0] not in _SHAPE for a in m) for m, _ in total.terms), default=0)
+            order = (lengths, size, known or 0, _KINDS[str(atom[0])])
             found.append((order, Digit(atom=atom, factor=factor, count=count)))
         return [digit for _, digit in sorted(found, key=lambda pair: pair[0])]
 

@@ -21,9 +21,14 @@ class Range:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What is known of values where an access is, from the conditions around it."""
+    """What is known of values where an access is, from the conditions around it.
+
+    ``ordered`` are pairs of which the second is at least so much more than the first, if all of what comes
+    with that holds.
+    """
 
     known: dict[ir.Value, Range] = field(default_factory=dict)
+    ordered: dict[tuple[ir.Value, ir.Value], tuple[int, tuple[Truth, ...]]] = field(default_factory=dict)
     memo: dict[ir.Value, Range | None] = field(default_factory=dict)
 
 

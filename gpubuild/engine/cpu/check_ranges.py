@@ -231,7 +231,11 @@ class Ranges:
         a, b = pair
         if op.name == "arith.addi":
             return self.sum(a, b)
-        return self.sum(a, self.product(b, constant(-1)))
+        found = self.sum(a, self.product(b, constant(-1)))
+        least, given = facts.ordered.get((op.operands[1], op.operands[0]), (None, ()))
+        if least is None:
+            return found
+        return replace(found, low=self.numbers.most(found.low, least), given=found.given + given)
 
     def sum(self, a: Range, b: Range) -> Range:
         """All sums of numbers of the two."""

@@ -12,6 +12,7 @@ from gpubuild.engine import mlir
 from gpubuild.engine.cpu import check, layout
 from gpubuild.engine.cpu.uniformity import VERSIONED, nested
 from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.emit import Emitter
 from gpubuild.model.sanitize import Sanitize
 
 WG = "memref<16x16xf32, #gpu.address_space<workgroup>>"
@@ -81,6 +82,31 @@ TREE = f"""
         %bx = gpu.block_id x
         memref.store %sum, %B[%bx, %c0] : memref<?x?xf32>
       }}"""
+# Rows of a matrix in a buffer of one dimension, as far back as a condition allows, arrays in dynamic memory.
+FLAT = """
+      %bx = gpu.block_id x
+      %n1 = memref.dim %A, %c1 : memref<?x?xf32>
+      %row = arith.muli %y, %n1 : index
+      %at = arith.addi %row, %x : index
+      memref.store %c1, %C[%at] : memref<?xindex>"""
+BACK = f"""
+      %d = memref.load %C[%x] : memref<?xindex>
+      %far = arith.cmpi uge, %tx, %d : index
+      scf.if %far {{
+        %back = arith.subi %tx, %d : index
+        %a = memref.load %t[%back] : {SUMS}
+      }}"""
+PIECE = "memref<16x16xf32, #gpu.address_space<workgroup>>"
+PIECES = f"""
+      %c1024 = arith.constant SECOND : index
+      %all = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
+      %p = memref.view %all[%c0][] : memref<?xi8, #gpu.address_space<workgroup>> to {PIECE}
+      %q = memref.view %all[%c1024][] : memref<?xi8, #gpu.address_space<workgroup>> to {PIECE}
+      memref.store %one, %p[%ty, %tx] : {PIECE}
+      memref.store %one, %q[%ty, %tx] : {PIECE}
+      gpu.barrier
+      %a = memref.load %p[%ty, %c0] : {PIECE}
+      %b = memref.load %q[%c0, %tx] : {PIECE}"""
 VIEW = """
       %v = memref.reinterpret_cast %A to offset: [0], sizes: [64], strides: [1]
         : memref<?x?xf32> to memref<64xf32>
@@ -95,8 +121,8 @@ def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
     return [(c.count(layout.CHECK_ACCESS), c.count(layout.CHECK_BOUNDS)) for c in calls(body, *kinds)]
 
 
-def calls(body: str, *kinds: Sanitize) -> list[list[str]]:
-    """What each copy calls."""
+def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]]:
+    """What each copy calls; of a kernel that is ``launched`` only the copy that runs."""
     text = (
         "module { gpu.module @m { gpu.func @k(%A: memref<?x?xf32>, %B: memref<?x?xf32>, %C: memref<?xindex>)"
         f" workgroup(%s : {WG}, %t : {SUMS}) kernel {{{HEAD}{body}\n      gpu.return\n    }}\n  }}\n}}"
@@ -108,9 +134,22 @@ def calls(body: str, *kinds: Sanitize) -> list[list[str]]:
         gpu_module = mlir.gpu_modules(module)[0]
         check.instrument(gpu_module, checks)
         mlir.verify(module.operation, source=source)
+        if launched:
+            _launch(gpu_module)
+            mlir.run_passes(module, "builtin.module(gpu.module(canonicalize,cse))", source=source)
         branch = [op for op in nested(gpu_module) if VERSIONED in op.attributes]
         copies = [list(region.blocks[0]) for region in branch[0].regions] if branch else [[gpu_module]]
         return [_called(copy) for copy in copies]
+
+
+def _launch(gpu_module: ir.Operation) -> None:
+    """By 4 x 4 workgroups of 16 x 16, with matrices of 64 x 64 and an array as large as those."""
+    for op in nested(gpu_module):
+        if op.name in ("gpu.block_dim", "gpu.grid_dim", "memref.dim"):
+            array = op.name == "memref.dim" and ir.MemRefType(op.operands[0].type).rank == 1
+            one = "dim z" in str(op.attributes["dimension"]) if op.name != "memref.dim" else False
+            size = 1 if one else {"gpu.block_dim": 16, "gpu.grid_dim": 4}.get(op.name, 64**2 if array else 64)
+            op.results[0].replace_all_uses_with(Emitter(op).constant(size))
 
 
 def _called(ops: list[ir.Operation]) -> list[str]:
@@ -129,8 +168,17 @@ def test_bounds_of_indices_with_a_range_are_left_out(body: str, fast: int, whole
 
 @pytest.mark.parametrize(
     ("body", "fast", "whole"),
-    [(TILES, 0, 4), (STENCIL, 0, 3), (INDIRECT, 0, 3), (TREE, 0, 6), (NEIGHBOURS, 2, 2)],
-    ids=["tiles", "stencil", "indirect", "tree", "neighbours"],
+    [
+        (TILES, 0, 4),
+        (STENCIL, 0, 3),
+        (INDIRECT, 0, 3),
+        (TREE, 0, 6),
+        (NEIGHBOURS, 2, 2),
+        (FLAT, 0, 1),
+        (PIECES.replace("SECOND", "1024"), 0, 4),
+        (PIECES.replace("SECOND", "1020"), 2, 4),
+    ],
+    ids=["tiles", "stencil", "indirect", "tree", "neighbours", "flat", "pieces", "pieces that overlap"],
 )
 def test_memory_in_which_nobody_meets_is_left_out(body: str, fast: int, whole: int) -> None:
     expected = [(fast, 0), (whole, 0)] if fast < whole else [(whole, 0)]
@@ -139,6 +187,8 @@ def test_memory_in_which_nobody_meets_is_left_out(body: str, fast: int, whole: i
 
 def test_workgroup_memory_that_is_all_written_is_left_out() -> None:
     assert left(TILES, Sanitize.UNINITIALIZED) == [(0, 0), (2, 0)]
+    assert left(PIECES.replace("SECOND", "1024"), Sanitize.UNINITIALIZED)[0] == (0, 0)
+    assert left(PIECES.replace("SECOND", "1020"), Sanitize.UNINITIALIZED) == [(4, 0)]
     assert left(NEIGHBOURS, Sanitize.UNINITIALIZED) == [(2, 0)]  # no barrier between the two
 
 
@@ -156,3 +206,11 @@ def test_all_at_once() -> None:
 def test_barriers_are_counted_only_where_accesses_are_recorded(body: str, expected: list[int]) -> None:
     """Of a copy without records they would only keep loops with barriers from becoming better code."""
     assert [c.count(layout.CHECK_MEET) for c in calls(body, Sanitize.RACE)] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [(FLAT, Sanitize.RACE), (FLAT, Sanitize.BOUNDS), (BACK, Sanitize.BOUNDS)]
+)
+def test_what_usual_launches_run(body: str, kind: Sanitize) -> None:
+    """Conditions that never hold would be no use."""
+    assert calls(body, kind, launched=True) == [[]]
