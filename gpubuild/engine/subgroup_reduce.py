@@ -31,15 +31,20 @@ _COMBINE = {
 _I32_BITS = 32
 
 
-def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int) -> None:
-    """Replace ``op``. A cluster of ``size`` lanes lies ``stride`` apart; vectors go by element."""
+def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int, *, may_read_absent: bool = False) -> None:
+    """Replace ``op``. A cluster of ``size`` lanes lies ``stride`` apart; vectors go by element.
+
+    With ``may_read_absent`` who reads a lane that is not there gets some value; so it is known before the
+    launch who reads whom.
+    """
     attributes = op.attributes
     name = str(attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
     size = attributes["cluster_size"].value if "cluster_size" in attributes else subgroup_size
     stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
     emit = Emitter(op)
     value = op.operands[0]
-    reduction = _Reduction(emit, name, size, stride, subgroup_size, full=_fills_subgroups(op, subgroup_size))
+    full = _fills_subgroups(op, subgroup_size)
+    reduction = _Reduction(emit, name, size, stride, subgroup_size, full=full, any_lane=may_read_absent)
     if not isinstance(value.type, ir.VectorType):
         emit.replace(reduction.reduce(value))
         return
@@ -89,12 +94,21 @@ def _fills_subgroups(op: ir.Operation, subgroup_size: int) -> bool:
 
 class _Reduction:
     def __init__(
-        self, emit: Emitter, name: str, size: int, stride: int, subgroup_size: int, *, full: bool
+        self,
+        emit: Emitter,
+        name: str,
+        size: int,
+        stride: int,
+        subgroup_size: int,
+        *,
+        full: bool,
+        any_lane: bool,
     ) -> None:
         self._emit = emit
         self._name = name
         self._steps = [stride << k for k in range(size.bit_length() - 1)]
         self._full = full
+        self._any_lane = any_lane
         self._width = self._constant(subgroup_size)
         if full:
             return
@@ -124,7 +138,8 @@ class _Reduction:
         source = emit.binary("arith.addi", self._lane, self._constant(distance))
         inside = exchange.below(emit, source, self._end)
         there = emit.binary("arith.andi", inside, exchange.below(emit, source, self._present))
-        source = emit.op("arith.select", [there, source, self._lane], [source.type]).results[0]
+        readable = inside if self._any_lane else there
+        source = emit.op("arith.select", [readable, source, self._lane], [source.type]).results[0]
         both = emit.binary(combine, value, self._read(value, source))
         return emit.op("arith.select", [there, both, value], [value.type]).results[0]
 

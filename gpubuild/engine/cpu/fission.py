@@ -29,6 +29,7 @@ from gpubuild.engine.cpu.control_flow import ControlFlow, owner_of
 from gpubuild.engine.cpu.exchange import Exchange, has_exchangeable
 from gpubuild.engine.cpu.item_loops import Extents, ItemLoops
 from gpubuild.engine.cpu.lane_exchange import FROM_LANE
+from gpubuild.engine.cpu.lane_rows import ROW, LaneRow, LaneRows
 from gpubuild.engine.cpu.lane_sums import LaneSums, worth_repeating
 from gpubuild.engine.cpu.lanes import LaneLoops, Lanes
 from gpubuild.engine.cpu.masks import Mask, declare_report
@@ -129,9 +130,9 @@ def _fission(
     function.attributes["sym_name"] = ir.StringAttr.get(name)
     slots: list[Slots] = []
     try:
-        prepare(function, name, module, waiting, slots, may_ask=may_ask)
+        rows = prepare(function, name, module, waiting, slots, may_ask=may_ask)
         shorten_trees(function)
-        work = _Fission(function, name, exchange=exchange, may_ask=may_ask)
+        work = _Fission(function, name, rows, exchange=exchange, may_ask=may_ask)
         slots.append(work.slots)
         work.run()
     except (CannotFissionError, RecursionError) as why:
@@ -156,8 +157,11 @@ class _Fission:
     ``once`` maps the kernel's uniform values to those of the new code.
     """
 
-    def __init__(self, function: ir.Operation, name: str, *, exchange: bool, may_ask: bool) -> None:
+    def __init__(
+        self, function: ir.Operation, name: str, rows: Sequence[LaneRow], *, exchange: bool, may_ask: bool
+    ) -> None:
         self.function = function
+        self.rows = LaneRows(rows=rows)
         self.may_ask = may_ask
         self.entry = function.regions[0].blocks[0]
         self.end = terminator(self.entry)
@@ -200,6 +204,8 @@ class _Fission:
             if op.name in BARRIERS:
                 self.flush(pending, emit)
                 pending = []
+                if ROW in op.attributes:
+                    self.rows.exchange(op, self.known, self.extents, emit, everyone=self.mask is None)
             elif is_meeting_mark(op):
                 self.flush(pending, emit)
                 pending = []
@@ -372,6 +378,8 @@ class _Fission:
     def _read_lane(self, read: ir.Operation, loops: ItemLoops) -> None:
         """Who reads a work-item that takes no part gets its own value."""
         del read.attributes[FROM_LANE]
+        if self.rows.read(read, self.known, loops.linear):
+            return
         if self.mask is not None:
             at, place = Emitter(read), read.operands[1]
             bit = load(ir.IntegerType.get_signless(1), self.mask.slot, loops, at, at=place)

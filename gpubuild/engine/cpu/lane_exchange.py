@@ -1,7 +1,8 @@
 """Lane exchange: ``gpu.shuffle`` by way of memory, for code that is about to be cut at its barriers.
 
 Every work-item stores what it gives, then reads what another gave. No wait is needed after that: the
-memory is the shuffle's own, and the end of a loop's iteration is a cut as well.
+memory is the shuffle's own, and the end of a loop's iteration is a cut as well. Where it is known who reads
+whom, and all work-items come, vectors change places in between (engine.cpu.lane_rows).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.lane_rows import ROW, LaneRow, can_move, sources_of
 from gpubuild.engine.cpu.slots import Slots
 from gpubuild.engine.cpu.uniformity import WAITS_FOR
 from gpubuild.engine.emit import Emitter
@@ -18,7 +20,9 @@ FROM_LANE = "gpubuild.from_lane"  # on a load of what another work-item gave, if
 _SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
 
 
-def lower_shuffle(op: ir.Operation, slots: Slots, item: ir.Value, items: ir.Value) -> None:
+def lower_shuffle(
+    op: ir.Operation, slots: Slots, item: ir.Value, items: ir.Value, rows: list[LaneRow]
+) -> None:
     """Replace ``op``; ``item`` is the work-item's number in its workgroup of ``items``.
 
     A lane that does not exist, or takes no part, leaves the reader with its own value.
@@ -40,7 +44,13 @@ def lower_shuffle(op: ir.Operation, slots: Slots, item: ir.Value, items: ir.Valu
     place = emit.binary("arith.addi", emit.binary("arith.subi", item, lane), wide)
     there = emit.binary("arith.andi", below(emit, place, items), valid)
     place = emit.op("arith.select", [there, place, item], [place.type]).results[0]
-    moved = emit.op("memref.load", [slot, place], [value.type], {FROM_LANE: ir.UnitAttr.get()}).results[0]
+    read = emit.op("memref.load", [slot, place], [value.type], {FROM_LANE: ir.UnitAttr.get()})
+    sources = sources_of(source, valid, lane) if can_move(value.type) else None
+    if sources is not None:
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(rows))
+        barrier.attributes[ROW] = read.attributes[ROW] = number
+        rows.append(LaneRow(given=slot, taken=slots.make(value.type), sources=sources))
+    moved = read.results[0]
     for old, new in zip(op.results, (moved, valid), strict=True):
         old.replace_all_uses_with(new)
     op.erase()

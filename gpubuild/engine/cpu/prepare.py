@@ -7,6 +7,7 @@ from mlir import ir
 from gpubuild.engine.cpu import layout
 from gpubuild.engine.cpu.inline_calls import inline_waiting_calls
 from gpubuild.engine.cpu.lane_exchange import lower_shuffle
+from gpubuild.engine.cpu.lane_rows import LaneRow
 from gpubuild.engine.cpu.lift import lift_branches
 from gpubuild.engine.cpu.private_memory import allocate_attributions, place_private
 from gpubuild.engine.cpu.slots import Slots
@@ -25,8 +26,10 @@ def prepare(
     made: list[Slots],
     *,
     may_ask: bool,
-) -> None:
+) -> list[LaneRow]:
     """Turn what fission does not know into what it does; ``made`` gets the slots that takes.
+
+    Gives back the exchanges that vectors can do, by the number that their operations carry.
 
     With ``may_ask`` that includes loops that work-items may run different numbers of times.
 
@@ -35,6 +38,7 @@ def prepare(
     lift_branches(function)
     inline_waiting_calls(function, module, waiting)
     simplify_structures(function)
+    rows: list[LaneRow] = []
     allocate_attributions(function)
     entry = function.regions[0].blocks[0]
     inside = [inner for op in operations(entry) for inner in nested(op)]
@@ -42,15 +46,17 @@ def prepare(
     if shuffles or any(op.name == "memref.alloca" for op in inside):
         count, head = most_items(function), Emitter(entry.operations[0].operation)
         item, items = workgroup_position(head), workgroup_size(head)
-        made.append(Slots(function, name + ".lane", count, head))
+        whole = -(-count // layout.SUBGROUP) * layout.SUBGROUP  # lanes that are not there have room, too
+        made.append(Slots(function, name + ".lane", whole, head))
         for op in shuffles:
-            lower_shuffle(op, made[0], item, items)
+            lower_shuffle(op, made[0], item, items, rows)
         inside = [inner for op in operations(entry) for inner in nested(op)]
         place_private(function, ancestors_of_group_ops(inside, function), name, count, item, made)
     if may_ask:
         open_divergent_loops(function)
     refuse_allocations(function)
     check_kernel(function, waiting)
+    return rows
 
 
 def most_items(function: ir.Operation) -> int:
