@@ -17,7 +17,8 @@ class Kernel:
     """One kernel and its resources; ``None`` where the format does not tell.
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` static workgroup
-    memory. ``tier`` is how a CPU runs its work-items, ``code_bytes`` the size of its instructions.
+    memory. ``tier`` is how a CPU runs its work-items, ``tier_reason`` why no simpler one would do, as the
+    build noted it. ``code_bytes`` is the size of its instructions.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Kernel:
     shared_bytes: int | None = None
     spill_bytes: int | None = None
     tier: str | None = None
+    tier_reason: str | None = None
     code_bytes: int | None = None
 
 
@@ -128,6 +130,7 @@ def _object(item: Object, workgroup: int) -> dict[str, Any]:
                 "shared_bytes": k.shared_bytes,
                 "spill_bytes": k.spill_bytes,
                 "tier": k.tier,
+                "tier_reason": k.tier_reason,
                 "code_bytes": k.code_bytes,
                 "occupancy": _occupancy(item, k, workgroup),
             }

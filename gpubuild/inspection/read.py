@@ -168,7 +168,11 @@ def _kernel(entry: dict[str, object]) -> Kernel:
         value = entry.get(field)
         return value if isinstance(value, int) else None
 
-    name, tier = entry["name"], entry.get("tier")
+    def text(field: str) -> str | None:
+        value = entry.get(field)
+        return value if isinstance(value, str) else None
+
+    name = entry["name"]
     if not isinstance(name, str):
         raise TypeError("a kernel's name is text")
     return Kernel(
@@ -176,7 +180,8 @@ def _kernel(entry: dict[str, object]) -> Kernel:
         registers=number("registers"),
         shared_bytes=number("shared_bytes"),
         spill_bytes=number("spill_bytes"),
-        tier=tier if isinstance(tier, str) else None,
+        tier=text("tier"),
+        tier_reason=text("tier_reason"),
     )
 
 

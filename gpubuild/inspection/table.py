@@ -21,10 +21,13 @@ _HEAD = (
 )
 _RIGHT = {"size", "code", "regs", "shared", "spills", "occ"}
 _UNKNOWN = "-"
+_SLOW = "fibers"  # the tier that people want to know the reason of
 
 
 def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     """One line per kernel; what repeats the line above is left blank. Sizes are in bytes.
+
+    Below it is why kernels run as fibers.
 
     ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
     """
@@ -48,6 +51,13 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     measured = [item for item in items if any(kernel.registers for kernel in item.kernels)]
     reasons = dict.fromkeys(why_unknown(item.chip) for item in measured)
     lines += [f"no occ: {reason}" for reason in reasons if reason]
+    lines += dict.fromkeys(
+        f"@{module.name} {kernel.name}: {kernel.tier} because of {kernel.tier_reason}"
+        for module in inspection.modules
+        for item in module.objects
+        for kernel in item.kernels
+        if kernel.tier == _SLOW and kernel.tier_reason
+    )
     return "\n".join(lines)
 
 

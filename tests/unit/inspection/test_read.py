@@ -11,6 +11,7 @@ from unit.inspection import samples
 from gpubuild.errors import UsageError
 from gpubuild.inspection import (
     Inspection,
+    Kernel,
     Module,
     Object,
     extract,
@@ -23,7 +24,16 @@ from gpubuild.model.offload_binary import SECTION, Image, ImageKind, pack
 from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE
 
 CPU_TRIPLE = "x86_64-unknown-linux-gnu"
-KERNELS = [{"name": "store_id", "registers": 9, "shared_bytes": 1024, "spill_bytes": 16, "tier": None}]
+KERNELS = [
+    {
+        "name": "store_id",
+        "registers": 9,
+        "shared_bytes": 1024,
+        "spill_bytes": 16,
+        "tier": None,
+        "tier_reason": None,
+    }
+]
 PTX = samples.PTX.format(chip="sm_60").encode() + b"\0"
 
 
@@ -186,6 +196,19 @@ def test_table(tmp_path: Path) -> None:
             "        old     sm_60  assembly  1234  store_id     -     -    1024       -     -  -",
         ]
     )
+
+
+def test_the_table_says_why_kernels_are_fibers() -> None:
+    """Once, however many targets have the same reason; other tiers need no excuse."""
+    why = "gpu.barrier; no fission: nvvm.redux.sync"
+    kernels = (
+        Kernel(name="slow", tier="fibers", tier_reason=why),
+        Kernel(name="cut", tier="fission", tier_reason="gpu.barrier"),
+        Kernel(name="plain", tier="loop"),
+    )
+    items = tuple(Object(target=t, format="bin", kernels=kernels, data=b"") for t in ("a", "b"))
+    text = render_table(Inspection(file="f", modules=(Module(name="k", objects=items),)))
+    assert [line for line in text.splitlines() if "because" in line] == [f"@k slow: fibers because of {why}"]
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x7fELF", b"\0" * 100, b"\x10\xff\x10\xad"])

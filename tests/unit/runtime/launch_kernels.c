@@ -56,6 +56,19 @@ static void hold(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last
     }
 }
 
+/* last(ptr {done, together}): the first workgroup, and those that a thread takes with it, end when all others have. */
+static void last(const gb_cpu_launch_info *launch, uint64_t first, uint64_t end, char *shared, char *dynamic,
+                 char *slots) {
+    (void)shared, (void)dynamic, (void)slots;
+    int64_t *done = *(int64_t **)launch->params[0], all = launch->grid_dim[0], mine = (int64_t)(end - first);
+    if (first == 0) {
+        done[1] = mine;
+    }
+    while (first == 0 && __atomic_load_n(done, __ATOMIC_SEQ_CST) < all - mine) {
+    }
+    __atomic_add_fetch(done, mine, __ATOMIC_SEQ_CST);
+}
+
 static const uint64_t bytes[] = {8, 8};
 static const gb_cpu_kernel kernels[] = {
     {.name = "count", .run = count, .param_count = 1, .param_bytes = bytes},
@@ -64,7 +77,9 @@ static const gb_cpu_kernel kernels[] = {
      .shared_bytes = 1024},
     {.name = "hold", .run = hold, .param_count = 1, .param_bytes = bytes},
     {.name = "hold checked", .run = hold, .param_count = 1, .param_bytes = bytes, .flags = GB_CPU_KERNEL_CHECK_RACE},
+    {.name = "last", .run = last, .param_count = 1, .param_bytes = bytes},
 };
 gb_cpu_image gpubuild_cpu_image = {
-    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 5,
+    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels,
+    .kernel_count = sizeof kernels / sizeof *kernels,
 };

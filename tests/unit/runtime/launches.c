@@ -190,6 +190,21 @@ static void many_streams(void) {
     at_most("threads", threads(), 1 + limit - 1 + HOSTS * STREAMS + 1); /* TSan has one */
 }
 
+/* A thread that is held up keeps few workgroups from the others, and none that were its share from the start. */
+static void uneven_work(void) {
+    long limit = atol(getenv("GPUBUILD_CPU_THREADS"));
+    int64_t done[2], *pointer = done;
+    void *params[] = {&pointer};
+    alarm(30); /* rather than to hang */
+    for (int grid = 2; grid <= 2000; grid *= 10) {
+        done[0] = 0;
+        mgpuLaunchKernel(mgpuModuleGetFunction(module, "last"), grid, 1, 1, 1, 1, 1, 0, NULL, params, NULL, 1);
+        mgpuStreamSynchronize(NULL);
+        expect("workgroups", done[0], grid);
+        at_most("workgroups that are taken together", done[1], grid / limit / 4 + 1);
+    }
+}
+
 /* ---- fork ---- */
 
 static atomic_bool stop;
@@ -306,6 +321,8 @@ int main(int argc, char **argv) {
         use_no_memory_for_grids();
     } else if (strcmp(what, "streams") == 0) {
         many_streams();
+    } else if (strcmp(what, "uneven") == 0) {
+        uneven_work();
     } else if (strcmp(what, "fork") == 0) {
         fork_while_others_launch(argv[2]);
     } else if (strcmp(what, "first-fork") == 0 || strcmp(what, "checked-fork") == 0) {

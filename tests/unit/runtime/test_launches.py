@@ -82,6 +82,12 @@ def test_launches(launches: Path, image: Path, what: str, threads: int) -> None:
     assert run(launches, what, image, threads=threads) == 0
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_uneven_work(launches: Path, image: Path, threads: int) -> None:
+    """Workgroups go to whoever is free: one that waits for nearly all others holds up nobody."""
+    assert run(launches, "uneven", image, threads=threads) == 0
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_task_may_end_the_program(launches: Path, image: Path, threads: int) -> None:
     """While streams are busy; with its own exit code."""
