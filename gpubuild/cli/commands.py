@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from gpubuild.cli.options import Parser
 from gpubuild.cli.parser import make_parser
 
-_COLUMNS = 100
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
@@ -34,11 +32,6 @@ class Command:
 def all_commands() -> list[Command]:
     """Every command, those of ``cache`` one by one, in the order of ``gpubuild --help``."""
     return list(_commands(make_parser(), ""))
-
-
-def top_notes() -> str:
-    """What ``gpubuild --help`` says below its list of commands."""
-    return make_parser().epilog or ""
 
 
 def _commands(parser: Parser, path: str) -> Iterator[Command]:

@@ -10,8 +10,7 @@ from typing import Any
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.document import dump
-from gpubuild.cli.project import load, shown
-from gpubuild.errors import UsageError
+from gpubuild.cli.project import load
 from gpubuild.graph.sources import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.model.project import Project
 from gpubuild.toolchain.find import Toolchain
@@ -21,12 +20,7 @@ def execute(options: argparse.Namespace) -> int:
     """The command. Nothing is compiled."""
     console: Console = options.console
     entries = commands(load(options), Toolchain(options.settings))
-    try:
-        options.output.write_text(dump(entries) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
-    if not console.quiet:
-        console.print(f"wrote {shown(options.output.absolute())}")
+    console.save(options.output, dump(entries) + "\n")
     return 0
 
 

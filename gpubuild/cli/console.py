@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
-from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError
+from gpubuild.cli.project import shown
+from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.settings import Settings
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
@@ -55,6 +57,15 @@ class Console:
     def print(self, text: str = "") -> None:
         """A line of result."""
         self.out.write(text + "\n")
+
+    def save(self, path: Path, text: str) -> None:
+        """A result that goes into a file, and a line that says so. Raises ``UsageError``."""
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        if not self.quiet:
+            self.print(f"wrote {shown(path.absolute())}")
 
     def error(self, error: GpubuildError) -> None:
         """An error as the user should see it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.parser_views import GRAPH_FORMATS
-from gpubuild.cli.project import build_folder, load, shown
+from gpubuild.cli.project import build_folder, load
 from gpubuild.drawing.diagram import Diagram, make_diagram
 from gpubuild.drawing.svg import draw_svg
 from gpubuild.drawing.text import draw_dot, draw_json, draw_mermaid
@@ -33,12 +33,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.output is None:
         console.out.write(text)
         return 0
-    try:
-        options.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
-    if not console.quiet:
-        console.print(f"wrote {shown(options.output.absolute())}")
+    console.save(options.output, text)
     return 0
 
 

@@ -27,10 +27,5 @@ def execute(options: argparse.Namespace) -> int:
         )
     profiles = [profile_section(path.name, read_profile(path)) for path in options.profiles]
     text = make_page(history, project=root.name or "project", more=profiles)
-    try:
-        options.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
-    if not console.quiet:
-        console.print(f"wrote {shown(options.output.absolute())}")
+    console.save(options.output, text)
     return 0
