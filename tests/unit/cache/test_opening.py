@@ -1,7 +1,9 @@
-"""GPUBUILD_CACHE: what a build may do with caches."""
+"""Which store a build gets: what the project file, GPUBUILD_CACHE and the remote cache's variables say."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,42 @@ def test_another_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="GPUBUILD_CACHE is 'no'") as caught:
         opened(tmp_path, "no")
     assert "read-only" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("ftp://cache.example", "cannot be used"),
+        ("http://", "cannot be used"),
+        ("http://cache.example:99999", "cannot be used"),
+        ("http://cache.example/?token=hunter2", "cannot be used"),
+        ("http://user:hunter2@cache.example", "a user or password"),
+    ],
+)
+def test_an_address_that_cannot_be(tmp_path: Path, url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        open_store(CacheConfig(directory=tmp_path), Settings(remote_url=url))
+    assert "user" not in url or "hunter2" not in caught.value.render()
+
+
+def test_the_environment_goes_before_the_project_file(tmp_path: Path) -> None:
+    config = CacheConfig(directory=tmp_path / "c", remote=RemoteCache(url="http://127.0.0.1:1"))
+    assert open_store(config, Settings()).has_remote
+    assert not open_store(config, Settings(remote_mode="off")).has_remote
+    assert not open_store(config, Settings(remote_mode="write-only")).has_remote
+    only_here = CacheConfig(directory=tmp_path / "c")
+    assert not open_store(only_here, Settings()).has_remote
+    assert open_store(only_here, Settings(remote_url="http://127.0.0.1:1")).has_remote
+    with pytest.raises(UsageError, match="GPUBUILD_REMOTE_MODE"):
+        open_store(config, Settings(remote_mode="readonly"))
+    assert not (tmp_path / "c").exists()
+
+
+def test_without_a_remote_no_http_is_imported() -> None:
+    code = (
+        "import sys; from pathlib import Path; from gpubuild.cache.opening import open_store;"
+        "from gpubuild.model.project import CacheConfig;"
+        "open_store(CacheConfig(directory=Path('/nonexistent')));"
+        "sys.exit(bool({'http.client', 'ssl', 'netrc', 'zlib'} & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

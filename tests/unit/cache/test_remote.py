@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import base64
 import stat
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result, noise
-from unit.cache.servers import NGINX, nginx
+from unit.cache.servers import LOCATION, NGINX, nginx
 
 from gpubuild.cache.disk import DiskStore
 from gpubuild.cache.http import TimeLimits
-from gpubuild.cache.opening import open_store
 from gpubuild.cache.remote import RemoteStore
 from gpubuild.cache.tiered import TieredStore
-from gpubuild.errors import UsageError
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
-from gpubuild.settings import Settings
+from gpubuild.model.project import RemoteMode
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed (apt-get install nginx-light)")
 
@@ -357,8 +352,6 @@ def test_notes(url: str, content: Path, tmp_path: Path) -> None:
 
 
 def test_credentials(tmp_path: Path) -> None:
-    from unit.cache.servers import LOCATION
-
     guarded = LOCATION.replace(
         "dav_methods", f"auth_basic cache;\n      auth_basic_user_file {tmp_path}/users;\n      dav_methods"
     )
@@ -383,8 +376,6 @@ def test_credentials(tmp_path: Path) -> None:
 
 
 def test_a_server_that_refuses_to_store_is_only_read(url: str, tmp_path: Path) -> None:
-    from unit.cache.servers import LOCATION
-
     result, files = make_result(tmp_path / "out")
     with nginx(tmp_path / "server", LOCATION.replace("dav_methods PUT", "dav_methods off")) as read_only:
         store = open_tiered(tmp_path / "cache", read_only)
@@ -395,8 +386,6 @@ def test_a_server_that_refuses_to_store_is_only_read(url: str, tmp_path: Path) -
 
 
 def test_a_body_larger_than_the_server_takes(url: str, tmp_path: Path) -> None:
-    from unit.cache.servers import LOCATION
-
     with nginx(tmp_path / "server", LOCATION.replace("1g;", "100k;")) as small:
         store = open_tiered(tmp_path / "cache", small)
         store.publish(KEY, *make_result(tmp_path / "out", {"object": noise(3_000_000)}))
@@ -407,45 +396,3 @@ def test_a_body_larger_than_the_server_takes(url: str, tmp_path: Path) -> None:
         assert reader.lookup(KEY) is None
         assert reader.lookup(OTHER_KEY) is not None
         reader.close()
-
-
-# --- opening ---
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("ftp://cache.example", "cannot be used"),
-        ("http://", "cannot be used"),
-        ("http://cache.example:99999", "cannot be used"),
-        ("http://cache.example/?token=hunter2", "cannot be used"),
-        ("http://user:hunter2@cache.example", "a user or password"),
-    ],
-)
-def test_an_address_that_cannot_be(tmp_path: Path, url: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        open_store(CacheConfig(directory=tmp_path), Settings(remote_url=url))
-    assert "user" not in url or "hunter2" not in caught.value.render()
-
-
-def test_the_environment_goes_before_the_project_file(tmp_path: Path) -> None:
-    config = CacheConfig(directory=tmp_path / "c", remote=RemoteCache(url="http://127.0.0.1:1"))
-    assert open_store(config, Settings()).has_remote
-    assert not open_store(config, Settings(remote_mode="off")).has_remote
-    assert not open_store(config, Settings(remote_mode="write-only")).has_remote
-    only_here = CacheConfig(directory=tmp_path / "c")
-    assert not open_store(only_here, Settings()).has_remote
-    assert open_store(only_here, Settings(remote_url="http://127.0.0.1:1")).has_remote
-    with pytest.raises(UsageError, match="GPUBUILD_REMOTE_MODE"):
-        open_store(config, Settings(remote_mode="readonly"))
-    assert not (tmp_path / "c").exists()
-
-
-def test_without_a_remote_no_http_is_imported() -> None:
-    code = (
-        "import sys; from pathlib import Path; from gpubuild.cache.opening import open_store;"
-        "from gpubuild.model.project import CacheConfig;"
-        "open_store(CacheConfig(directory=Path('/nonexistent')));"
-        "sys.exit(bool({'http.client', 'ssl', 'netrc', 'zlib'} & {*sys.modules}))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
