@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
+from e2e.place_text import PLACE_IN_GRID
 
 GRID = 2
 # Whole chunks of 64, less than one, rows that end within one, many short rows.
@@ -40,29 +41,14 @@ RNG = np.random.default_rng(5)
 
 
 def _kernel(name: str, body: str, kind: str = "f32") -> str:
-    """``body`` makes %r of %v, the work-item's value, which is at %p of %a."""
+    """``body`` makes %r of %v, the work-item's value, which is at %g of %a."""
     return f"""
   gpu.func @{name}(%a: memref<?x{kind}>, %out: memref<?x{kind}>, %keep: memref<?x{kind}>) kernel {{
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %x = gpu.thread_id x
-    %y = gpu.thread_id y
-    %z = gpu.thread_id z
-    %dx = gpu.block_dim x
-    %dy = gpu.block_dim y
-    %dz = gpu.block_dim z
-    %b = gpu.block_id x
-    %z1 = arith.muli %z, %dy : index
-    %y1 = arith.addi %z1, %y : index
-    %y2 = arith.muli %y1, %dx : index
-    %t = arith.addi %y2, %x : index
-    %xy = arith.muli %dx, %dy : index
-    %items = arith.muli %xy, %dz : index
-    %first = arith.muli %b, %items : index
-    %p = arith.addi %first, %t : index
-    %v = memref.load %a[%p] : memref<?x{kind}>
+    %c1 = arith.constant 1 : index{PLACE_IN_GRID}
+    %v = memref.load %a[%g] : memref<?x{kind}>
     {body}
-    memref.store %r, %out[%p] : memref<?x{kind}>
+    memref.store %r, %out[%g] : memref<?x{kind}>
     gpu.return
   }}"""
 
@@ -73,13 +59,13 @@ def _reduce(value: str, result: str, op: str = "add", kind: str = "f32") -> str:
 
 USES = {
     # the value is stored, and needed again behind the reduction
-    "kept": f"""memref.store %v, %keep[%p] : memref<?xf32>
+    "kept": f"""memref.store %v, %keep[%g] : memref<?xf32>
     {_reduce("%v", "%s")}
     %r = arith.addf %s, %v : f32""",
     # a value from before a barrier, and one that is computed again
     "older": f"""%w = arith.mulf %v, %v : f32
     gpu.barrier
-    memref.store %w, %keep[%p] : memref<?xf32>
+    memref.store %w, %keep[%g] : memref<?xf32>
     {_reduce("%w", "%r")}""",
     # several reductions, one of another's result
     "chained": f"""{_reduce("%v", "%s")}
@@ -90,15 +76,15 @@ USES = {
     "looped": f"""%c4 = arith.constant 4 : index
     %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%sum = %v) -> f32 {{
       {_reduce("%sum", "%s", "maximumf")}
-      %n = arith.addf %s, %v : f32
-      scf.yield %n : f32
+      %next = arith.addf %s, %v : f32
+      scf.yield %next : f32
     }}""",
     # a condition of each work-item in front of it
     "checked": f"""%nine = arith.constant 9 : index
     %zero = arith.constant 0.0 : f32
     %in = arith.cmpi ult, %x, %nine : index
     scf.if %in {{
-      memref.store %v, %keep[%p] : memref<?xf32>
+      memref.store %v, %keep[%g] : memref<?xf32>
     }}
     %w = scf.if %in -> f32 {{
       scf.yield %v : f32

@@ -60,7 +60,7 @@ def _views() -> None:
                 args={"in": MATRIX, "out": np.zeros(1, np.int32)},
                 expect={"out": np.array([3 + 16 + 3 + 2], np.int32)},
                 block=1,
-                breaks=("[8, 3]\n", "[8, 4]\n") if False else None,
+                breaks=("%s[%c2, %c1]", "%s[%c1, %c1]"),
             ),
             Program(
                 name="memref_reshapes",
@@ -91,6 +91,13 @@ def _views() -> None:
                 expect={"out": np.array([8, 8], np.uint64)},
                 block=1,
             ),
+        ]
+    )
+
+
+def _memory() -> None:
+    PROGRAMS.extend(
+        [
             Program(
                 name="memref_alloca",
                 op="memref.alloca, memref.load, memref.store",
@@ -316,5 +323,6 @@ def _types() -> None:
 
 
 _views()
+_memory()
 _atomics()
 _types()
