@@ -5,121 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.fakes import FakeExecutor, MemoryStore, finish_job
-from unit.projects import make_program, make_project
-from unit.world import FakeTools, fake_engine
+from unit.receipt_world import TICK, World, keep_times, settled_world
 
 from gpubuild import receipt
-from gpubuild.build import Builder
 from gpubuild.errors import InterruptedBuildError
-from gpubuild.events import Silent
-from gpubuild.graph.layout import Layout
-from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.project import Project
-from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
-from gpubuild.options import BuildOptions
-from gpubuild.proof import Witness
-
-TICK = 0.04  # seconds; more than a tick of any clock these tests meet
-
-
-class KnownTools(FakeTools):
-    """Tools that are the files of a folder; ``optional`` is looked for there, too."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-        folder.mkdir()
-        (folder / "ptxas").write_bytes(b"one")
-
-    def evidence(self) -> tuple[set[Path], set[Path]]:
-        return {self.folder / "ptxas"}, {self.folder / "optional"}
-
-
-class World:
-    """A project that is built by a fake engine and asked about by receipts."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.tools = KnownTools(root / "tools")
-        self.store = MemoryStore()
-        self.engine = self.run
-        self.during = lambda: None
-        self.warnings: tuple[str, ...] = ()
-        (root / "inc").mkdir()
-        for name, text in {"app.mlir": "k one\n", "main.c": "int main;", "inc/x.h": "1"}.items():
-            (root / name).write_text(text)
-        (root / "targets.yaml").write_text("version: 1")
-        time.sleep(TICK)
-
-    def run(self, job: Job) -> JobResult:
-        self.during()
-        done = fake_engine(job)
-        if job.kind is StepKind.PREPROCESS:
-            header = self.root / "inc/x.h"
-            text = (self.root / "main.c").read_bytes() + header.read_bytes()
-            done = finish_job(job, {"text": text, "deps": b"[]"})
-            found = ((str(header), digest_bytes(header.read_bytes())),)
-            done = replace(done, result=replace(done.result, discovered=found, warnings=self.warnings))
-        return done
-
-    @property
-    def project(self) -> Project:
-        return make_project(self.root, make_program(self.root, "app", "app.mlir", "main.c"))
-
-    def build(self, *, targets: tuple[str, ...] = ()) -> BuildReport:
-        config = self.root / "targets.yaml"
-        at = time.time_ns()
-        known = (receipt.stat_of(config), at, digest_bytes(config.read_bytes()))
-        builder = Builder(
-            project=self.project,
-            options=BuildOptions(build_dir=self.root / "build", targets=targets),
-            layout=Layout(root=self.root, build_dir=self.root / "build"),
-            listener=Silent(),
-            toolchain=self.tools,  # type: ignore[arg-type]
-            store=self.store,
-            executor=FakeExecutor(self.engine, workers=2),
-            witness=Witness((str(config), known)),
-        )
-        report = builder.build()
-        time.sleep(TICK)
-        return report
-
-    def good_build(self) -> None:
-        """Build, and see that the receipt is there to be proven wrong."""
-        self.build()
-        assert self.proven()
-
-    def request(self, *targets: str) -> receipt.Request:
-        return receipt.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), [], targets)
-
-    def receipt(self, *targets: str) -> receipt.Receipt | None:
-        return receipt.read(receipt.path_for(self.request(*targets)))
-
-    def proven(self, *targets: str) -> bool:
-        found = self.receipt(*targets)
-        return found is not None and found.proves(self.request(*targets))
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(receipt, "RACY_NS", int(TICK * 1e9 / 2))
-    return World(tmp_path)
-
-
-def keep_times(path: Path, change: bytes) -> None:
-    """Write ``change`` in place, with the old modification time."""
-    old = path.stat()
-    path.write_bytes(change)
-    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+    return settled_world(tmp_path, monkeypatch)
 
 
 def test_a_finished_build_is_proven(world: World) -> None:
@@ -268,37 +168,6 @@ def test_a_damaged_output(world: World, name: str, damage: str) -> None:
     assert world.proven()
 
 
-def test_a_tool_swapped_with_its_time_kept(world: World) -> None:
-    world.good_build()
-    keep_times(world.root / "tools/ptxas", b"two")
-    assert not world.proven()
-
-
-def test_a_tool_that_is_gone(world: World) -> None:
-    world.good_build()
-    (world.root / "tools/ptxas").unlink()
-    assert not world.proven()
-
-
-def test_an_optional_tool_that_appears(world: World) -> None:
-    world.good_build()
-    (world.root / "tools/optional").write_bytes(b"here")
-    assert not world.proven()
-
-
-def test_a_tool_swapped_while_building(world: World) -> None:
-    """The fingerprint was taken of the old one, the receipt would have described the new one."""
-    world.during = lambda: keep_times(world.root / "tools/ptxas", b"two")
-    world.build()
-    assert world.receipt() is None
-
-
-def test_a_tool_removed_while_building(world: World) -> None:
-    world.during = lambda: (world.root / "tools/ptxas").unlink(missing_ok=True)
-    world.build()
-    assert world.receipt() is None
-
-
 def test_an_input_edited_while_building(world: World) -> None:
     """Some step may have read the old file and a later one the new: nothing is certain."""
     original = world.run
@@ -312,55 +181,6 @@ def test_an_input_edited_while_building(world: World) -> None:
     world.engine = edit_then_run
     world.build()
     assert not world.proven()
-
-
-@pytest.mark.parametrize("variable", ["PATH", "GPUBUILD_CC", "GPUBUILD_PTXAS", "ROCM_PATH"])
-def test_a_variable_that_chooses_tools(world: World, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    world.build()
-    monkeypatch.setenv("GPUBUILD_JOBS", "7")
-    assert world.proven()
-    monkeypatch.setenv(variable, "/elsewhere")
-    assert not world.proven()
-
-
-def test_a_relative_path_in_a_variable_counts_from_the_current_folder(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GPUBUILD_CC", "bin/cc")
-    world.build()
-    assert world.proven()
-    monkeypatch.chdir(world.root)
-    assert not world.proven()
-
-
-def test_a_package_that_appears_on_the_path_of_python(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = world.root / "packages"
-    folder.mkdir()
-    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    world.build()
-    (folder / "other.py").touch()
-    assert world.proven()
-    (folder / "mlir").mkdir()
-    assert not world.proven()
-
-
-def test_the_machines_own_cpu_holds_until_it_is_started_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(receipt, "boot", lambda: "one")
-    monkeypatch.setattr(Witness, "__init__", _native(Witness.__init__))
-    world.build()
-    assert world.proven()
-    monkeypatch.setattr(receipt, "boot", lambda: "two")
-    assert not world.proven()
-
-
-def _native(init):
-    def make(self, config):
-        init(self, config)
-        self.note_native()
-
-    return make
 
 
 def test_an_interrupted_build_in_between(world: World) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from unit.engine.host_steps import HOST, OUTPUTS, bundled, params
 from unit.engine.steps import failing_step, run_step
 from unit.engine.test_bundle import OBJECTS
-from unit.engine.test_host import HOST, OUTPUTS, bundled, params
 from unit.engine.test_offload import llvm_tool
 
 from gpubuild.engine.clang_link import explain
