@@ -11,16 +11,26 @@ from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 
 _KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
+_OF_ROCM = ("gpu.printf", "cf.assert", "__ockl_", "__ocml_", "__oclc_")
 _LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 # What the attributes mean when they leave a field out (NVVMTargetAttr, ROCDLTargetAttr).
 _NVVM_DEFAULTS: dict[str, Any] = {"O": 2, "triple": NVVM_TRIPLE, "chip": "sm_75", "features": ""}
 _ROCDL_DEFAULTS: dict[str, Any] = {"O": 2, "triple": ROCDL_TRIPLE, "chip": "gfx900", "features": ""}
 
 
+def may_use_rocm(text: str) -> bool:
+    """Whether a module, given as text, prints, asserts, or calls ROCm's functions by name.
+
+    All else is made without ROCm, and is the same with it.
+    """
+    return any(word in text for word in _OF_ROCM)
+
+
 def describe_module(module: ir.Operation, number: int) -> dict[str, Any]:
     """The entry of one gpu.module in ``index.json``.
 
-    ``{"name", "index", "dialect", "handler", "kernels": [{"name", "args"}], "targets": […]}``;
+    ``{"name", "index", "dialect", "handler", "kernels": [{"name", "args"}], "targets": […]}``, to which
+    outlining adds ``"rocm"``;
     ``dialect`` is ``gpu``, or the one that an already lowered module is in. Raises ``StepError``
     for a target attribute that no kind of ours matches.
     """

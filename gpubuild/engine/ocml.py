@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpubuild.engine.mathematics import functions
-
 PREFIX = "__ocml_"
 _C_NAMES = {"pown": "powi"}  # the others have C's
 _NAMES = frozenset({
@@ -41,6 +39,9 @@ def library_text(names: Iterable[str]) -> str:
 
 def _definition(plain: str, symbol: str, declarations: dict[str, None]) -> str:
     """AMD GPUs have fused multiply-add, and no C library."""
+    # Most modules need none of it.
+    from gpubuild.engine.mathematics import functions
+
     return functions.define(plain, symbol, fused=True, gpu=True, declarations=declarations)
 
 

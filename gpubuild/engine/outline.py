@@ -11,7 +11,7 @@ from gpubuild.engine import kernel_check, mlir, transform_schedule
 from gpubuild.engine.assert_places import keep_places
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.io import StepIO
-from gpubuild.engine.module_index import describe_module
+from gpubuild.engine.module_index import describe_module, may_use_rocm
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.params import OutlineParams
 
@@ -68,11 +68,13 @@ def _split(source: _Source, io: StepIO) -> None:
     }
     entries = []
     for number, kernels in enumerate(mlir.gpu_modules(module)):
-        entries.append(describe_module(kernels, number))
+        entry = describe_module(kernels, number)
         alone = _wrapped(kernels, inherited)
         keep_places(alone.operation)
         io.write(f"located.{number}.mlir", mlir.located_text(alone))
-        io.write(f"module.{number}.mlir", mlir.canonical_text(alone))
+        text = mlir.canonical_text(alone)
+        io.write(f"module.{number}.mlir", text)
+        entries.append(entry | {"rocm": may_use_rocm(text)})
         _replace_by_placeholder(kernels)
     if entries:
         # The verifier of gpu.launch_func asks for it; a module outlined by hand may lack it.

@@ -205,7 +205,11 @@ class Planner:
 
     def _compile(self, program: Program, outline: Step, settled: ModuleTargets, target: Target) -> Step:
         module = settled.module
-        required, optional = TOOLS[target.kind]
+        required = TOOLS[target.kind][0]
+        optional: tuple[str, ...] = TOOLS[target.kind][1]
+        # Libraries and passes of the user's may bring calls of ROCm's functions along.
+        if target.kind is Kind.ROCDL and not (module.rocm or target.device_libs or target.passes):
+            optional = ()
         relocatable = program.offload is Offload.CLANG
         libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
         return Step(

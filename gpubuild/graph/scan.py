@@ -26,13 +26,17 @@ class IrTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedModule:
-    """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to."""
+    """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
+
+    ``rocm``: it may use ROCm's libraries, on targets that have them.
+    """
 
     name: str
     index: int
     dialect: str = "gpu"
     handler: str = ""
     targets: tuple[IrTarget, ...] = ()
+    rocm: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         index=int(data["index"]),
         dialect=str(data["dialect"]),
         handler=str(data["handler"]),
+        rocm=bool(data.get("rocm", True)),
         targets=tuple(
             IrTarget(
                 kind=Kind(t["kind"]),
