@@ -156,7 +156,7 @@ def _wrong_shape(node: Node, spec: Spec) -> str:
         case _ if wanted <= {Shape.MAP, Shape.NULL}:
             message += _how_to_map(node, spec)
         case Shape.TEXT if Shape.LIST in wanted:
-            message += f"; write [{node.raw}]"
+            message += f"; write [{', '.join(node.raw.replace(',', ' ').split())}]"
         case Shape.NUMBER if Shape.WHOLE in wanted:
             message += "; write it in plain decimal digits"
         case Shape.FLAG | Shape.WHOLE | Shape.NUMBER if Shape.TEXT in wanted:

@@ -230,7 +230,7 @@ _PROGRAM = Record(
                             item=Text(
                                 what="a library's name",
                                 pattern=r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*",
-                                advice="write m for -lm",
+                                advice="write m for -lm; a library of your own goes under sources: as a .a",
                             )
                         ),
                         help="Libraries to link with, as -l takes them.",

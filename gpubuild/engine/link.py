@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpubuild.engine import clang_link, undefined
 from gpubuild.engine.driver import first_lines, run_driver
@@ -54,7 +55,7 @@ def run(params: LinkParams, io: StepIO) -> None:
             if params.wrapper_triple and (error := clang_link.explain(output)) is not None:
                 error.output = first_lines(made.stderr)
                 raise error
-            raise _refused(output, first_lines(made.stderr))
+            raise _refused(output, first_lines(made.stderr), params.flags)
         if made.stderr.strip():
             io.warn("the linker says: " + first_lines(made.stderr))
         reads.discover()
@@ -67,19 +68,25 @@ def _run(params: LinkParams, io: StepIO, driver: str, arguments: list[str]) -> T
     return run_driver(io, driver, arguments)
 
 
-def _refused(output: str, shown: str) -> StepError:
+def _refused(output: str, shown: str, flags: Sequence[str]) -> StepError:
     if symbols := undefined.undefined_symbols(output):
         message, hint = undefined.describe(symbols), undefined.hint(symbols)
     elif symbols := undefined.duplicate_symbols(output):
         message, hint = undefined.describe_duplicates(symbols), undefined.duplicate_hint(symbols)
     else:
-        return StepError("cannot link", output=shown, hint=library_or_flag_hint(output))
+        return StepError("cannot link", output=shown, hint=library_or_flag_hint(output, flags))
     return StepError(f"cannot link: {message}", output=shown, hint=hint)
 
 
-def library_or_flag_hint(output: str) -> str:
+def library_or_flag_hint(output: str, flags: Sequence[str] = ()) -> str:
     """What to do about a linker's complaint that is not about symbols."""
     if missing := _NO_LIBRARY.search(output):
+        folder = next((flag[2:] for flag in flags if re.match(r"-L[^/]", flag)), "")
+        if folder:
+            return (
+                f"programs are linked in a folder of their own, where {folder} means nothing: list "
+                f"{folder}/lib{missing[1]}.a under sources:, or give -L the whole path"
+            )
         return f"install the library {missing[1]}, or correct `link: libraries:` in targets.yaml"
     if "unrecognized" in output or "unknown argument" in output or "unsupported linker" in output:
         return "correct `link: flags:` in targets.yaml: they are given to the C compiler as they are"

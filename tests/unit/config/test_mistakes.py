@@ -94,6 +94,7 @@ MISTAKES = {
     "other indentation": (document(programs="\n    p: {}\n  q: {}"), "5:3: not valid YAML: this line is indented otherwise"),
     "null program": (document(programs="{p: }"), "expected a mapping, got nothing"),
     "empty sources": (document(programs="{p: {sources: []}}"), "3:25: the list is empty; name a source file"),
+    "several words, not a list": (program("link: {flags: '-lm, -ldl -lx'}"), "write [-lm, -ldl, -lx]"),
     "not a list": (document(programs="{p: {sources: k.mlir}}"), "expected a list, got 'k.mlir'; write [k.mlir]"),
     "not a mapping": (document(targets="[cpu]"), "2:10: expected a mapping, got a list"),
     "not text": (document(targets="{h: {chip: 90}}"), 'expected text, got 90; to mean the text, write "90"'),

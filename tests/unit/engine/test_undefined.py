@@ -81,3 +81,9 @@ def test_symbols_defined_more_than_once(output: str, names: list[str], advice: s
     assert duplicate_symbols(output) == names
     assert describe_duplicates(names) == f"{names[0]} is defined more than once"
     assert advice in duplicate_hint(names)
+
+
+def test_a_folder_of_libraries_relative_to_the_project() -> None:
+    output = "/usr/bin/ld: cannot find -lx: No such file or directory"
+    assert "list lib/libx.a under sources:" in library_or_flag_hint(output, ("-s", "-Llib"))
+    assert library_or_flag_hint(output, ("-L/opt/lib",)).startswith("install the library x")
