@@ -184,6 +184,8 @@ def _load(kind: str, offset: int, name: str, *, bounded: bool = False) -> str:
 
 _STREAMS = "".join(f' "{name}"="{value}"' if value else f' "{name}"' for name, value in FUNCTION_ATTRIBUTES)
 _RUN_PARAMETERS = "ptr %launch, i64 %first, i64 %last, ptr %shared, ptr %dynamic, ptr %slots"
+_OWN = f"ptr noalias align {layout.SHARED_ALIGNMENT}"  # as cpu_launch.c lays it out
+_RUN_FACTS = f"ptr noalias %launch, i64 %first, i64 %last, {_OWN} %shared, {_OWN} %dynamic, {_OWN} %slots"
 
 
 def _own_parameters(kernel: Kernel, separate: Collection[int] = ()) -> list[str]:
@@ -227,7 +229,7 @@ def _run_entry(
     """
     scope, place = text.scope(f"gpubuild run {kernel.facts.name}")
     loads, arguments = _parameters(kernel, "%params")
-    parameters = [_RUN_PARAMETERS.replace("ptr", "ptr noalias")]
+    parameters = [_RUN_FACTS]
     if apart:
         loads = ""
         separate = {memref.first + 1 for memref in apart.memrefs}

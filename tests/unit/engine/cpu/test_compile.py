@@ -157,6 +157,17 @@ STREAMING = """gpu.module @k {
 }"""
 
 
+def test_memory_of_workgroups_is_known_to_be_apart_and_aligned(tmp_path):
+    """So that vectors of it are loaded without a question."""
+    out = compile_module(STREAMING, tmp_path, chip="x86-64-v4")
+    text = (out / "llvm").read_text()
+    entries = re.findall(r"^define [^\n]*@gpubuild\.run\.0\.(?:apart|any)\([^\n]*", text, re.MULTILINE)
+    assert entries
+    for entry in entries:
+        assert re.search(r"noalias [^,]*\balign 64\b[^,]* %shared", entry)
+    assert re.search(r"store <8 x float> [^\n]* align (?:32|64)\b", text)
+
+
 def test_kernels_that_stream(tmp_path):
     """They use shorter vectors and call no memcpy; what finds data in caches or computes does not change."""
     text = (compile_module(STREAMING, tmp_path, chip="x86-64-v4") / "llvm").read_text()
