@@ -52,7 +52,13 @@ from gpubuild.engine.cpu.uniformity import (
     terminator,
 )
 from gpubuild.engine.cpu.work_reduce import reduce_slot
-from gpubuild.engine.cpu.workgroup_code import declare_place_item, functions_that_wait, is_report, needs_item
+from gpubuild.engine.cpu.workgroup_code import (
+    calls,
+    declare_place_item,
+    functions_that_wait,
+    is_report,
+    needs_item,
+)
 from gpubuild.engine.emit import Emitter
 
 _SUFFIX = ".workgroup"
@@ -100,9 +106,9 @@ def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
         except CannotFissionError as why:
             if name in waiting:
                 fissions.refused[name] = str(why)
-    if _calls(body, layout.PLACE_ITEM):
+    if calls(body, layout.PLACE_ITEM):
         declare_place_item(body)
-    if _calls(body, layout.DIVERGED):
+    if calls(body, layout.DIVERGED):
         declare_report(body)
     return fissions
 
@@ -378,9 +384,7 @@ class _Fission:
     def _read_lane(self, read: ir.Operation, loops: ItemLoops) -> None:
         """Who reads a work-item that takes no part gets its own value."""
         del read.attributes[FROM_LANE]
-        if self.rows.read(read, self.known, loops.linear):
-            return
-        if self.mask is not None:
+        if not self.rows.read(read, self.known, loops.linear) and self.mask is not None:
             at, place = Emitter(read), read.operands[1]
             bit = load(ir.IntegerType.get_signless(1), self.mask.slot, loops, at, at=place)
             read.operands[1] = at.op("arith.select", [bit, place, loops.linear], [place.type]).results[0]
@@ -394,11 +398,3 @@ def _place(loops: ItemLoops, emit: Emitter) -> None:
 def _defined(op: ir.Operation) -> list[ir.Value]:
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     return [*op.results, *arguments]
-
-
-def _calls(body: ir.Block, name: str) -> bool:
-    return any(
-        op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == name
-        for function in operations(body)
-        for op in nested(function)
-    )

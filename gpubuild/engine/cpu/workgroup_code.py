@@ -92,3 +92,12 @@ def declare_place_item(body: ir.Block) -> None:
         loc=ir.Location.unknown(),
         ip=ir.InsertionPoint.at_block_begin(body),
     )
+
+
+def calls(body: ir.Block, name: str) -> bool:
+    """Whether a function of the module with this body calls the one of that name."""
+    return any(
+        op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == name
+        for function in operations(body)
+        for op in nested(function)
+    )
