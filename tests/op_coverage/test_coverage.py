@@ -105,7 +105,7 @@ def refusals() -> list:
 
 @pytest.mark.parametrize(("group", "target", "reason", "programs"), refusals())
 def test_is_refused_with_the_reason_in_the_table(folder, group, target, reason, programs):
-    for together in (programs, programs[:1]):
+    for together in (programs, programs[:1])[: len(programs)]:  # one program is not compiled twice
         with pytest.raises(StepError) as caught:
             compile_for(target, module_text(together), folder / f"{programs[0].name}.{target}")
         error = caught.value
