@@ -62,7 +62,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "small.mlir").write_text(SMALL)
     (folder / "small.c").write_text("void fill(void);\nint main(void) { fill(); return 3; }\n")
     (folder / "targets.yaml").write_text(TARGETS)
-    done = gpubuild("build", cwd=folder)
+    done = gpubuild("build", cwd=folder, seeded=True)
     assert done.code == 0, done.err
     return folder
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_checked(project: Path, tmp_path: Path) -> None:
         "programs": {"low": {"sources": ["low.mlir"]}},
     }
     (tmp_path / "targets.yaml").write_text(json.dumps(document))
-    done = gpubuild("build", cwd=tmp_path)
+    done = gpubuild("build", cwd=tmp_path, seeded=True)
     assert done.code == 1
     assert "cannot be compiled for checked (cpu)" in done.err or "which is in the LLVM dialect" in done.err
 

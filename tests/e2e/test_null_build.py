@@ -35,7 +35,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / "main.c").write_text(MAIN)
     (project / "other.c").write_text("int main(void) { return 0; }\n")
     (project / "targets.yaml").write_text(YAML)
-    assert gpubuild("build", cwd=project).code == 0
+    assert gpubuild("build", cwd=project, seeded=True).code == 0
     time.sleep(2.1)
     assert gpubuild("build", cwd=project).code == 0
     assert was_quick(project)
@@ -186,7 +186,7 @@ def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     steps = int(done.stdout.split()[-2])
-    outcome = gpubuild("build", "--json", cwd=tmp_path / "p")
+    outcome = gpubuild("build", "--json", cwd=tmp_path / "p", seeded=True)
     assert outcome.code == 0, outcome.err
     assert outcome.document["summary"]["steps"] == steps
     environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
