@@ -27,7 +27,8 @@ def _pieces(second: int, mark: str = "") -> str:
     return (
         f"%all = gpu.dynamic_shared_memory : BYTES\n%far = arith.constant {second} : index\n"
         f"%lo = memref.view %all[%c0][] : BYTES to {half}\n%hi = memref.view %all[%far][] : BYTES to {half}\n"
-        f"scf.if %lower {{\nmemref.store %one, %lo[%t] : {half}{mark}\nmemref.store %one, %hi[%t] : {half} // ok\n}}"
+        f"scf.if %lower {{\nmemref.store %one, %lo[%t] : {half}{mark}\n"
+        f"memref.store %one, %hi[%t] : {half} // ok\n}}"
     )
 
 
