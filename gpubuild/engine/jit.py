@@ -50,6 +50,8 @@ def _call_main(address: int, arguments: list[str]) -> NoReturn:
     texts = [os.fsencode(argument) for argument in arguments]
     argv = (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
     process = ctypes.CDLL(None)
+    # What the C library calls the program is what messages of the runtime name; it keeps the pointer.
+    ctypes.c_char_p.in_dll(process, "program_invocation_short_name").value = texts[0]
     environ = ctypes.c_void_p.in_dll(process, "environ")
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(address)
     code = entry(len(texts), ctypes.cast(argv, ctypes.c_void_p), environ)

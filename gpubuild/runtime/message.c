@@ -1,4 +1,5 @@
 /* message.c: the two ways in which the runtime talks to people, and the allocations behind text. */
+#define _GNU_SOURCE /* program_invocation_short_name */
 #include "gpubuild_rt.h"
 
 #include <errno.h>
@@ -65,8 +66,8 @@ void gb_write(const char *text) {
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     static const struct gb_where nowhere;
     const struct gb_where *w = where != NULL ? where : &nowhere;
-    const char *const names[] = {"module", "kernel", "device", "call"};
-    const char *const values[] = {w->module, w->kernel, w->device, w->call};
+    const char *const names[] = {"program", "module", "kernel", "device", "call"};
+    const char *const values[] = {program_invocation_short_name, w->module, w->kernel, w->device, w->call};
 
     (void)fflush(stdout);
     void (*before)(void) = at_fatal;

@@ -118,6 +118,7 @@ def test_failures_of_the_runtime_are_the_programs(folder: Path, cpu: dict[str, s
     ran = gpubuild("run", "-q", "--jit", "app", cwd=folder, env={**cpu, "GPUBUILD_DEVICE": "cuda:63"})
     assert ran.code == 1
     assert "cuda" in ran.err
+    assert "\n  program: app\n" in ran.err
     assert ran.out == ""
 
 

@@ -93,6 +93,7 @@ def test_an_image_for_another_device_is_a_clear_error_at_run_time(tmp_path: Path
     assert outcome.out == ""
     assert "sm_60" in outcome.err
     assert "what to do:" in outcome.err
+    assert "\n  program: app\n" in outcome.err
 
 
 def test_targets_and_handler_in_the_ir(tmp_path: Path) -> None:

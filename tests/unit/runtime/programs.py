@@ -16,6 +16,7 @@ from gpubuild.engine.offload import Image, pack
 RUNTIME = Path(gpubuild.runtime.__file__).parent
 FAKES = Path(__file__).parent / "fakes"
 # Python 3.12 and later warn about a fork beside threads, which is what some scripts are about.
+PROGRAM = Path(sys.executable).name  # as the C library has it, in messages
 _PYTHON = (sys.executable, "-S", "-E", "-W", "ignore")
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread")
 

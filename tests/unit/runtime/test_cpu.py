@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import RUNTIME, Runtime, container
+from unit.runtime.programs import PROGRAM, RUNTIME, Runtime, container
 
 BASE = "x86-64" if "x86" in platform.machine() else "generic"
 
@@ -147,7 +147,7 @@ def test_missing_kernel(runtime: Runtime, images: list[bytes]) -> None:
     assert done.code == 1
     assert done.err == (
         "gpubuild: the module has no kernel of this name\n"
-        "  module: reduce\n  kernel: nothing\n  device: cpu\n  call: mgpuModuleGetFunction\n"
+        f"  program: {PROGRAM}\n  module: reduce\n  kernel: nothing\n  device: cpu\n  call: mgpuModuleGetFunction\n"
     )
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.runtime.programs import Runtime, container, cubin, ptx
+from unit.runtime.programs import PROGRAM, Runtime, container, cubin, ptx
 
 MODULE = container(("sm_90", cubin()), module="m")
 
@@ -244,7 +244,8 @@ def test_the_jits_log_is_in_the_message(runtime: Runtime) -> None:
     assert done.err == (
         "gpubuild: cuModuleLoadDataEx failed with CUDA_ERROR_FAKE (218): a failure to order; "
         "the driver's compiler for PTX said:\nptxas fake, line 3; error   : Unknown symbol 'x'\n"
-        "  module: m\n  device: cuda:0 (Fake GPU 0, sm_90)\n  call: cuModuleLoadDataEx (in mgpuModuleLoad)\n"
+        f"  program: {PROGRAM}\n  module: m\n"
+        "  device: cuda:0 (Fake GPU 0, sm_90)\n  call: cuModuleLoadDataEx (in mgpuModuleLoad)\n"
     )
 
 

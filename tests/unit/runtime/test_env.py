@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.runtime.programs import Runtime, container, cubin
+from unit.runtime.programs import PROGRAM, Runtime, container, cubin
 
 ALLOCATE = "mgpuMemFree(mgpuMemAlloc(16, None, 0), None)"
 
@@ -18,6 +18,7 @@ def test_malformed_device(runtime: Runtime, value: str) -> None:
     assert done.err == (
         f"gpubuild: GPUBUILD_DEVICE={value}: not a device; "
         "allowed are auto, cpu, cuda, cuda:N, hip and hip:N (N from 0 to 63)\n"
+        f"  program: {PROGRAM}\n"
     )
 
 
@@ -25,9 +26,9 @@ def test_malformed_device(runtime: Runtime, value: str) -> None:
 def test_malformed_threads(runtime: Runtime, value: str) -> None:
     done = runtime.run(ALLOCATE, GPUBUILD_CPU_THREADS=value)
     assert done.code == 1
-    assert (
-        done.err
-        == f"gpubuild: GPUBUILD_CPU_THREADS={value}: not a number of threads; allowed are 1 to 4096\n"
+    assert done.err == (
+        f"gpubuild: GPUBUILD_CPU_THREADS={value}: not a number of threads; allowed are 1 to 4096\n"
+        f"  program: {PROGRAM}\n"
     )
 
 
@@ -36,7 +37,7 @@ def test_malformed_trace(runtime: Runtime, value: str) -> None:
     done = runtime.run(ALLOCATE, GPUBUILD_TRACE=value)
     assert (done.code, done.err) == (
         1,
-        f"gpubuild: GPUBUILD_TRACE={value}: not a switch; allowed are 0 and 1\n",
+        f"gpubuild: GPUBUILD_TRACE={value}: not a switch; allowed are 0 and 1\n  program: {PROGRAM}\n",
     )
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import Runtime, container, hsaco
+from unit.runtime.programs import PROGRAM, Runtime, container, hsaco
 from unit.runtime.test_cpu import images  # noqa: F401  (a fixture)
 from unit.runtime.test_cuda import MODULE as CUDA_MODULE
 
@@ -102,4 +102,5 @@ def test_a_file_that_cannot_be_written(runtime: Runtime, images: list[bytes], tm
     assert done.code == 1
     assert done.err == (
         f"gpubuild: GPUBUILD_PROFILE={file}: the file cannot be written: No such file or directory\n"
+        f"  program: {PROGRAM}\n"
     )
