@@ -36,6 +36,13 @@ def main() -> NoReturn:
     """Run what ``sys.argv[1]`` describes, with the other arguments."""
     try:
         program = JitProgram.from_json(sys.argv[1])
+        name = ctypes.create_string_buffer(
+            os.fsencode(Path(program.name).name)
+        )  # lives as long as the process
+        # What the C library calls the program is what messages of the runtime name, constructors' as well.
+        ctypes.c_void_p.in_dll(ctypes.CDLL(None), "program_invocation_short_name").value = ctypes.addressof(
+            name
+        )
         entry = _Loader(program).load()
     except GpubuildError as error:
         print(error.render(), file=sys.stderr)
@@ -50,8 +57,6 @@ def _call_main(address: int, arguments: list[str]) -> NoReturn:
     texts = [os.fsencode(argument) for argument in arguments]
     argv = (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
     process = ctypes.CDLL(None)
-    # What the C library calls the program is what messages of the runtime name; it keeps the pointer.
-    ctypes.c_char_p.in_dll(process, "program_invocation_short_name").value = texts[0]
     environ = ctypes.c_void_p.in_dll(process, "environ")
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(address)
     code = entry(len(texts), ctypes.cast(argv, ctypes.c_void_p), environ)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import kernel_check, mlir, transform_schedule
+from gpubuild.engine import kernel_check, launch_check, mlir, transform_schedule
 from gpubuild.engine.assert_places import keep_places
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.io import StepIO
@@ -54,6 +54,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
             mlir.verify(source.module, source=source.lines)
             _refuse_nested_modules(source)
             kernel_check.refuse_impossible(source.module, source.lines)
+            launch_check.refuse_oversized(source.module, source.lines)
         with io.stage("split"):
             _split(source, io)
 

@@ -257,3 +257,22 @@ def test_a_printed_reproducer_works(target: str, option: str, tmp_path: Path) ->
     again = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 1
     assert "absent" in again.stderr
+
+
+def test_upstreams_whole_pipeline(tmp_path: Path) -> None:
+    """gpu-lower-to-nvvm-pipeline makes a ready binary and host code, which are taken as they are."""
+    pipeline = "gpu-lower-to-nvvm-pipeline{cubin-chip=sm_80 cubin-features=+ptx80 cubin-format=isa}"
+    yaml = (
+        "targets: {sm_80: {}}\nprograms: {app: {sources: [k.mlir, main.c], offload: select_object, "
+        f'passes: {{source: "builtin.module({pipeline})"}}}}}}\n'
+    )
+    folder = project(tmp_path, yaml)
+    assert not [step for step in build(folder) if "/compile/" in step]
+    command = [MLIR_BIN / "mlir-opt", f"--pass-pipeline=builtin.module({pipeline})", "k.mlir"]
+    upstream = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    ours = (folder / "build/app/host.mlir").read_text()
+    assembly = re.compile(r'assembly = "[^"]*target sm_80[^"]*"')
+    assert assembly.findall(ours) == assembly.findall(upstream) != []
+    assert "mgpuModuleLoadJIT" in (folder / "build/app/host.ll").read_text()
+    outcome = run_on_cpu(folder / "build/app/app")
+    assert (outcome.code, "sm_80 (ptx" in outcome.err) == (1, True), outcome.err

@@ -327,3 +327,41 @@ def test_kernels_that_cannot_be_launched(function: str, message: str) -> None:
         outline_source(f"gpu.module @k {{\n  {function}\n}}\n", name="k.mlir")
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.message, diagnostic.location) == (message, Location(file="k.mlir", line=2, column=3))
+
+
+SIZED = """module attributes {{gpu.container_module}} {{
+  gpu.module @k {{ gpu.func @f() kernel {known} {{ gpu.return }} }}
+  func.func @run(%n: index) {{
+    %x = arith.constant {x} : index
+    %y = arith.constant 32 : index
+    gpu.launch_func @k::@f blocks in (%n, %n, %n) threads in (%x, %y, {z})
+    gpu.launch blocks(%a, %b, %c) in (%d = %n, %e = %n, %g = %n)
+        threads(%t, %u, %v) in (%o = %x, %p = %y, %q = %y)
+    {{
+      gpu.terminator
+    }}
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "z", "known", "lines"),
+    [
+        (1, "%y", "", []),
+        (2, "%y", "", [6, 7]),
+        (2, "%n", "", [7]),
+        (1, "%n", "attributes {known_block_size = array<i32: 1025, 1, 1>}", [2]),
+        (1, "%n", "attributes {known_block_size = array<i32: 32, 32, 1>}", []),
+    ],
+)
+def test_workgroups_that_no_device_takes(x: int, z: str, known: str, lines: list[int]) -> None:
+    text = SIZED.format(x=x, z=z, known=known)
+    if not lines:
+        assert outline_source(text)["index.json"]
+        return
+    with pytest.raises(StepError) as caught:
+        outline_source(text, name="run.mlir")
+    assert [d.location.line for d in caught.value.diagnostics if d.location] == lines
+    assert all("has more than 1024 work-items" in d.message for d in caught.value.diagnostics)
