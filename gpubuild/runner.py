@@ -261,17 +261,8 @@ class StepRunner:
             error = at_target(error, self._project_file, step.target) or error
         if isinstance(error, StepError):
             blame(error, step, self._root)
-        return StepReport(
-            id=step.id,
-            kind=step.kind,
-            program=step.program,
-            module=step.module,
-            target=step.target,
-            status=Status.FAILED,
-            reason=error.message,
-            seconds=time.monotonic() - started,
-            error=error,
-        )
+        seconds = time.monotonic() - started
+        return StepReport.of(step, Status.FAILED, error.message, seconds=seconds, error=error)
 
     def remove_outputs(self, step: Step) -> None:
         """Delete what an earlier build made of ``step``: it no longer matches its inputs."""
@@ -307,18 +298,5 @@ class StepRunner:
     def _report(
         self, prepared: Prepared, status: Status, result: ActionResult | None, reason: str = ""
     ) -> StepReport:
-        step = prepared.step
-        return StepReport(
-            id=step.id,
-            kind=step.kind,
-            program=step.program,
-            module=step.module,
-            target=step.target,
-            status=status,
-            reason=reason,
-            key=prepared.key,
-            seconds=time.monotonic() - prepared.started,
-            outputs=tuple(step.output_path(b.name) for b in result.blobs) if result else (),
-            warnings=result.warnings if result else (),
-            cost_seconds=result.seconds if result else 0.0,
-        )
+        seconds = time.monotonic() - prepared.started
+        return StepReport.of(prepared.step, status, reason, key=prepared.key, result=result, seconds=seconds)

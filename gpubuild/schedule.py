@@ -227,12 +227,4 @@ def collect(
 
 def skipped(step: Step, reason: str) -> StepReport:
     """The report of a step that was not tried."""
-    return StepReport(
-        id=step.id,
-        kind=step.kind,
-        program=step.program,
-        module=step.module,
-        target=step.target,
-        status=Status.SKIPPED,
-        reason=reason,
-    )
+    return StepReport.of(step, Status.SKIPPED, reason)

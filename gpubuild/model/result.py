@@ -10,7 +10,7 @@ from pathlib import Path
 from gpubuild.errors import GpubuildError
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import StageTime
-from gpubuild.model.step import Step, StepKind
+from gpubuild.model.step import ActionResult, Step, StepKind
 
 STOPPED = "the build stopped after a failure"  # why a step was skipped that needs nothing that failed
 _NOTABLE_DROP = 0.2  # of the hit rate
@@ -48,6 +48,35 @@ class StepReport:
     error: GpubuildError | None = field(default=None, compare=False)
     stages: tuple[StageTime, ...] = field(default=(), compare=False)  # of a step that ran
     cost_seconds: float = field(default=0.0, compare=False)  # of a worker's time, whenever it ran
+
+    @classmethod
+    def of(
+        cls,
+        step: Step,
+        status: Status,
+        reason: str = "",
+        *,
+        key: Digest | None = None,
+        result: ActionResult | None = None,
+        seconds: float = 0.0,
+        error: GpubuildError | None = None,
+    ) -> StepReport:
+        """How ``step`` ended; ``result`` is what it has made now or made before, if anything."""
+        return cls(
+            id=step.id,
+            kind=step.kind,
+            program=step.program,
+            module=step.module,
+            target=step.target,
+            status=status,
+            reason=reason,
+            key=key,
+            seconds=seconds,
+            outputs=tuple(step.output_path(blob.name) for blob in result.blobs) if result else (),
+            warnings=result.warnings if result else (),
+            error=error,
+            cost_seconds=result.seconds if result else 0.0,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
