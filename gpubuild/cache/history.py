@@ -101,7 +101,7 @@ def record_build(
     reports = [report for report in reports if report.id in steps]
     if not any(report.status in (Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE) for report in reports):
         return None
-    entry = _entry(steps, reports, record_of)
+    entry = _entry(reports, record_of)
     project = project_id(programs)
     is_new = notes is not None and not read_history(cache, project)
     shared = _read_shared(notes, project) if notes is not None and is_new else []
@@ -217,11 +217,7 @@ def _read_shared(notes: Notes, project: Digest) -> list[BuildEntry]:
         return []
 
 
-def _entry(
-    steps: Mapping[str, Step],
-    reports: Iterable[StepReport],
-    record_of: Callable[[str], Keyed | None],
-) -> BuildEntry:
+def _entry(reports: Iterable[StepReport], record_of: Callable[[str], Keyed | None]) -> BuildEntry:
     counts: dict[tuple[str, str], dict[str, int]] = {}
     tools: dict[str, str] = {}
     options: dict[str, set[str]] = {}
