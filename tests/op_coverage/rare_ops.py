@@ -112,6 +112,26 @@ def _memref() -> None:
     )
     _one(
         MEMREF,
+        "memref_spaces",
+        "memref.global in constant memory (space 4), in global memory",
+        """%constants = memref.get_global @memref_spaces_constant : memref<4xf32, 4>
+    %globals = memref.get_global @memref_spaces_global : memref<4xf32, #gpu.address_space<global>>
+    %j = arith.remui %t, %c4 : index
+    %a = memref.load %constants[%j] : memref<4xf32, 4>
+    %b = memref.load %globals[%j] : memref<4xf32, #gpu.address_space<global>>
+    %sum = arith.addf %a, %b : f32
+    memref.store %sum, %out[%t] : memref<?xf32>""",
+        {},
+        {"out": np.tile(np.array([101.5, 202.5, 303.5, 404.5], np.float32), 2)},
+        block=8,
+        module='  memref.global "private" constant @memref_spaces_constant : memref<4xf32, 4> '
+        "= dense<[1.5, 2.5, 3.5, 4.5]>\n"
+        '  memref.global "private" @memref_spaces_global : memref<4xf32, #gpu.address_space<global>> '
+        "= dense<[100.0, 200.0, 300.0, 400.0]>",
+        breaks=("%globals[%j]", "%globals[%c0]"),
+    )
+    _one(
+        MEMREF,
         "memref_rank",
         "memref.rank",
         """%r = memref.rank %xs : memref<?xf32>

@@ -73,9 +73,11 @@ def test_the_object_is_the_same_in_every_folder(tmp_path: Path) -> None:
     assert str(tmp_path).encode() not in one.outputs["object"]
 
 
-def upstream_llvm(text: str) -> str:
+def upstream_llvm(text: str, passes: str = "") -> str:
     """What upstream's own tools make of the host with its gpu.binary ops."""
-    passes = host.PASSES.replace("builtin.module(", "builtin.module(func.func(gpu-async-region),", 1)
+    passes = passes or host.PASSES.replace(
+        "builtin.module(", "builtin.module(func.func(gpu-async-region),", 1
+    )
     optimised = subprocess.run(
         [UPSTREAM / "mlir-opt", f"--pass-pipeline={passes}"],
         input=text,
@@ -107,6 +109,16 @@ def test_select_object_gives_upstreams_llvm_ir(tmp_path: Path, index: int) -> No
     assert size is not None
     assert int(size[1]) == len(BLOBS[index])
     assert section(tmp_path, ran.outputs["object"], ".llvm.offloading") is None
+
+
+def test_a_pipeline_of_the_users_gives_upstreams_llvm_ir(tmp_path: Path) -> None:
+    """Nothing of ours is done to the module, either."""
+    passes = "builtin.module(gpu-to-llvm{use-bare-pointers-for-kernels=1},reconcile-unrealized-casts,cse)"
+    inputs = {"host": HOST.replace("?xf32", "64xf32"), "binary.0": bundled(tmp_path)}
+    given = params(Offload.SELECT_OBJECT, passes=passes)
+    ran = run_step(tmp_path / "host", StepKind.HOST, given, inputs, OUTPUTS)
+    assert ran.text("llvm") == upstream_llvm(ran.text("mlir"), passes)
+    assert ran.text("llvm") != upstream_llvm(ran.text("mlir"))
 
 
 def test_ready_binaries_of_the_users_pass_through(tmp_path: Path) -> None:
