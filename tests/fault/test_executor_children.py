@@ -15,7 +15,7 @@ from unit.execute.jobs import make_job, nothing, run, wait_for
 from gpubuild.errors import StepCrashedError
 from gpubuild.execute.local import LocalExecutor
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 # The whole of a build that matters here: what it does on Ctrl-C and otherwise does not do.
 BUILD = """

@@ -43,7 +43,7 @@ def is_held(layout: Layout) -> bool:
 
 
 def wait_until_told(told: Told) -> None:
-    for _ in range(500):
+    for _ in range(12_000):
         if told.messages:
             return
         time.sleep(0.01)
@@ -67,7 +67,7 @@ def test_a_lock_file_that_goes_while_another_build_waits(tmp_path: Path, replace
     def wait() -> None:
         with build_lock(layout, told):
             held.set()
-            done.wait(20)
+            done.wait(120)
 
     with build_lock(layout, Silent()):
         waiting = threading.Thread(target=wait)
@@ -79,7 +79,7 @@ def test_a_lock_file_that_goes_while_another_build_waits(tmp_path: Path, replace
         else:
             layout.private.rmdir()
     try:
-        assert held.wait(20)
+        assert held.wait(120)
         assert is_held(layout)
     finally:
         done.set()

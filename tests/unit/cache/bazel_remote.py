@@ -41,7 +41,7 @@ def bazel_remote(folder: Path, *flags: str, certificate: Certificate | None = No
         yield f"{'https://localhost' if certificate else 'http://127.0.0.1'}:{port}"
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
 
 
 def documented_flags(store: Path, port: int) -> list[str]:

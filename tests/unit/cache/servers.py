@@ -123,7 +123,7 @@ def nginx(folder: Path, location: str = LOCATION, certificate: Certificate | Non
         yield f"https://localhost:{port}/gpubuild" if certificate else f"http://127.0.0.1:{port}/gpubuild"
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
 
 
 def free_port() -> int:
@@ -146,7 +146,7 @@ def refusing_port() -> Iterator[int]:
 
 
 def wait_for(port: int, process: subprocess.Popen) -> None:
-    for _ in range(200):
+    for _ in range(2400):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

@@ -14,7 +14,7 @@ from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedErr
 from gpubuild.execute.local import LocalExecutor
 from gpubuild.model.job import Job, JobResult
 
-PATIENCE = 30.0  # seconds until a test that should end is called stuck
+PATIENCE = 120.0  # seconds until a test that should end is called stuck
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def run(job: Job) -> JobResult:
         if job.step_id == "odd":
             os.abort()
         if job.step_id == "endless":
-            time.sleep(100)
+            time.sleep(600)
         raise StepError("found", diagnostics=[FOUND])
     with StepIO(job).stage("check" if job.step_id == "early" else "emit"):
         if job.step_id == "placed":
@@ -50,7 +50,7 @@ def run(job: Job) -> JobResult:
 def error_of(job: Job) -> GpubuildError:
     executor = LocalExecutor(1, run=run, preload=nothing, part_for=lambda _: "")
     try:
-        error = executor.submit(job).exception(30)
+        error = executor.submit(job).exception(120)
     finally:
         executor.close()
     assert isinstance(error, GpubuildError)

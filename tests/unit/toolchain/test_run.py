@@ -29,7 +29,7 @@ def gone(pid: int) -> bool:
 
 
 def eventually(condition) -> bool:
-    for _ in range(500):
+    for _ in range(6000):
         if condition():
             return True
         time.sleep(0.02)
