@@ -124,6 +124,13 @@ BOUNDS = {
         ),
         says=("index 8 of dimension 0, which has 8 elements",),
     ),
+    "private_memory": Case(
+        f"{_ZERO}%a = memref.alloca() : memref<4xf32>\n%x = arith.addi %ni, %c4 : index\n"
+        "%y = arith.subi %x, %c1 : index\nmemref.store %one, %a[%y] : memref<4xf32>\n"
+        "memref.store %one, %a[%x] : memref<4xf32> // bounds\n"
+        "%v = memref.load %a[%y] : memref<4xf32>\nmemref.store %v, %g[%i] : memref<?xf32>",
+        says=("index 4 of dimension 0, which has 4 elements", "64 times"),
+    ),
     "workgroup_memory": Case(
         "memref.store %one, %w[%next] : WG // bounds", shared=WG, says=("work-item (31, 0, 0)",)
     ),

@@ -32,6 +32,18 @@ def _pieces(second: int, mark: str = "") -> str:
     )
 
 
+_HALO = "memref<2x34xf32, #gpu.address_space<workgroup>>"
+
+
+def _halo(column: int, mark: str = "") -> str:
+    return (
+        f"%edge = arith.constant {column} : index\nmemref.store %one, %w[%c0, %next] : SQUARE{mark}\n"
+        "%side = arith.cmpi eq, %t, %c0 : index\n"
+        "scf.for %k = %c0 to %c2 step %c1 {\nmemref.store %one, %w[%c1, %next] : SQUARE\n}\n"
+        f"scf.if %side {{\nmemref.store %one, %w[%c0, %edge] : SQUARE // ok\n}}"
+    )
+
+
 RACES = {
     "neighbour_without_barrier": Case(
         "memref.store %one, %w[%t] : WG // race\n"
@@ -256,4 +268,7 @@ RACES = {
         "%x = arith.muli %b, %c31 : index\n%y = arith.addi %x, %t : index\n"
         "%in = arith.cmpi ult, %t, %c31 : index\nscf.if %in { memref.store %one, %g[%y] : memref<?xf32> }"
     ),
+    # A tile with a column beside it that one work-item of each row fills, or nearly beside it.
+    "tile_and_halo": Case(_halo(33), shared=_HALO),
+    "tile_and_halo_overlap": Case(_halo(32, " // race"), shared=_HALO, blocks=1),
 }

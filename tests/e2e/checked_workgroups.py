@@ -14,6 +14,14 @@ BARRIERS = {
     "two_barriers": Case(
         "scf.if %lower {\ngpu.barrier // barrier\n} else {\ngpu.barrier // ok\n}", says=("waits elsewhere",)
     ),
+    "barrier_in_turns_of_ones_own": Case(
+        "%n2 = arith.select %lower, %c2, %c4 : index\n"
+        "scf.for %k = %c0 to %n2 step %c1 {\ngpu.barrier // barrier\n}",
+        says=("16 of 32 work-items of workgroup (0, 0, 0) wait there", "returned without reaching it"),
+    ),
+    "barrier_in_turns_of_the_workgroup": Case(
+        "%n2 = arith.select %firstblock, %c2, %c4 : index\nscf.for %k = %c0 to %n2 step %c1 {\ngpu.barrier\n}"
+    ),
     "all_reduce_of_half": Case(
         "scf.if %lower {\n%s = gpu.all_reduce add %one uniform {} : (f32) -> f32 // barrier\n"
         "memref.store %s, %g[%t] : memref<?xf32>\n}",

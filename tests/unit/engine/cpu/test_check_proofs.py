@@ -89,6 +89,10 @@ FLAT = """
       %row = arith.muli %y, %n1 : index
       %at = arith.addi %row, %x : index
       memref.store %c1, %C[%at] : memref<?xindex>"""
+HALO = f"""
+      memref.store %one, %t[%tx] : {SUMS}
+      %edge = arith.cmpi eq, %tx, %c0 : index
+      scf.if %edge {{ memref.store %one, %t[%c16] : {SUMS} }}"""
 BACK = f"""
       %d = memref.load %C[%x] : memref<?xindex>
       %far = arith.cmpi uge, %tx, %d : index
@@ -175,10 +179,21 @@ def test_bounds_of_indices_with_a_range_are_left_out(body: str, fast: int, whole
         (TREE, 0, 6),
         (NEIGHBOURS, 2, 2),
         (FLAT, 0, 1),
+        (HALO, 0, 2),
         (PIECES.replace("SECOND", "1024"), 0, 4),
         (PIECES.replace("SECOND", "1020"), 2, 4),
     ],
-    ids=["tiles", "stencil", "indirect", "tree", "neighbours", "flat", "pieces", "pieces that overlap"],
+    ids=[
+        "tiles",
+        "stencil",
+        "indirect",
+        "tree",
+        "neighbours",
+        "flat",
+        "halo",
+        "pieces",
+        "pieces that overlap",
+    ],
 )
 def test_memory_in_which_nobody_meets_is_left_out(body: str, fast: int, whole: int) -> None:
     expected = [(fast, 0), (whole, 0)] if fast < whole else [(whole, 0)]
