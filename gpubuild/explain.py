@@ -65,7 +65,9 @@ def why_changed(
         old, new = before.get(name, ""), now.get(name, "")
         if old != new:
             kind, _, rest = name.partition(" ")
-            if kind == "option":
+            if name == "option present":
+                changes["libraries may be found elsewhere now"] = None
+            elif kind == "option":
                 changes[f"{name} changed: {_difference(old, new)}"] = None
             elif kind == "tool":
                 changes[_tool(rest, old, new, words)] = None

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild import receipt
+from gpubuild.graph.libraries import places, present
 from gpubuild.graph.plan import Plan
 from gpubuild.headers import surroundings
 from gpubuild.model.digest import digest_bytes
+from gpubuild.model.params import LinkParams
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
@@ -204,10 +206,19 @@ class Witness:
 
 
 def _around(plan: Plan, state: BuildState, root: Path) -> tuple[set[str], set[str]] | None:
-    """Paths that change what preprocessors read by going or by coming; ``None`` if they have done so."""
+    """Paths that change what preprocessors and linkers read by going or by coming.
+
+    ``None`` if they have done so.
+    """
     there: set[str] = set()
     absent: set[str] = set()
     for step in plan.steps.values():
+        if isinstance(step.params, LinkParams):
+            candidates = places(step.params.libraries, step.params.flags)
+            there.update(now := present(candidates))
+            absent.update(set(candidates).difference(now))
+            if now != step.params.present:
+                return None
         if step.kind is not StepKind.PREPROCESS:
             continue
         record = state.record(step.id)

@@ -14,6 +14,7 @@ from pathlib import Path
 from gpubuild.engine.depfile import parse_depfile
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import InputChangedError, StepError
+from gpubuild.graph.libraries import OF_COMPILER, SYSTEM_FOLDERS
 from gpubuild.model.digest import digest_file
 from gpubuild.model.params import LinkParams
 
@@ -21,14 +22,11 @@ _LIST = "reads.d"
 # What is whole in itself; other inputs are linker scripts.
 _THIN = b"!<thin>\n"
 _WHOLE = (b"\x7fELF", b"!<arch>\n", b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
-# The C library's come with the compiler, whose identity covers them.
-_OF_COMPILER = frozenset({"c", "m", "dl", "pthread", "rt", "stdc++", "gcc", "gcc_s"})
 _START_FILE = re.compile(r"\w*crt\w*\.o")
 _SYSTEM_FILE = re.compile(
     r"lib(gcc\w*|c|c_nonshared|m|m-[\d.]+|mvec|dl|pthread|rt|stdc\+\+|c\+\+)\.(a|so[\d.]*)"
 )
 _LOADER = re.compile(r"ld[\w-]*\.so[\d.]*")
-_SYSTEM_FOLDERS = ("/usr/local/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")
 
 
 class LinkReads:
@@ -38,7 +36,7 @@ class LinkReads:
         self._params = params
         self._io = io
         self._referring = _referring(io)
-        libraries = any(name not in _OF_COMPILER for name in params.libraries)
+        libraries = any(name not in OF_COMPILER for name in params.libraries)
         reads_more = bool(params.flags) or libraries or bool(self._referring)
         self.flags = (f"-Wl,--dependency-file={_LIST}",) if reads_more else ()
         if reads_more:
@@ -97,13 +95,13 @@ class LinkReads:
         """Where a linker that keeps no list finds files: what flags name, libraries in the usual folders."""
         words = [word for flag in self._params.flags for word in re.split(r"[,=]", flag)]
         folders = [Path(word.removeprefix("-L")) for word in words if word.startswith("-L/")]
-        folders += [folder for name in _SYSTEM_FOLDERS for folder in sorted(Path("/").glob(name[1:]))]
+        folders += [folder for name in SYSTEM_FOLDERS for folder in sorted(Path("/").glob(name[1:]))]
         libraries = [*self._params.libraries, *(w.removeprefix("-l") for w in words if w.startswith("-l"))]
         candidates = [Path(word) for word in words if word.startswith("/")]
         candidates += [
             folder / f"lib{name}.{suffix}"
             for name in libraries
-            if name not in _OF_COMPILER
+            if name not in OF_COMPILER
             for folder in folders
             for suffix in ("so", "a")
         ]

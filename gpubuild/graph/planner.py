@@ -11,6 +11,7 @@ from pathlib import Path
 from gpubuild.errors import UsageError
 from gpubuild.graph.clang_targets import check_targets
 from gpubuild.graph.layout import Layout
+from gpubuild.graph.libraries import places, present
 from gpubuild.graph.modules import ModuleTargets, settle
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.scan import ScannedSource
@@ -335,6 +336,7 @@ class Planner:
             params=LinkParams(
                 libraries=program.link_libraries,
                 flags=program.link_flags,
+                present=present(places(program.link_libraries, program.link_flags)),
                 cxx=cxx,
                 debug=self.project.debug,
                 wrapper_triple=self.triple if program.offload is Offload.CLANG else "",

@@ -144,6 +144,7 @@ class LinkParams:
 
     With ``shared`` the output is a library that has all of the archives in it. With
     ``wrapper_triple``, the triple of host code, clang-linker-wrapper links (``offload: clang``).
+    ``present`` are the files that libraries could be: one that comes or goes can change what is linked.
     """
 
     libraries: tuple[str, ...] = ()
@@ -152,6 +153,7 @@ class LinkParams:
     debug: bool = False  # keep debug information
     shared: bool = False
     wrapper_triple: str = ""
+    present: tuple[str, ...] = ()
 
 
 Params = (

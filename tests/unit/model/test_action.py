@@ -104,6 +104,7 @@ PARAMS = {
         "debug": True,
         "shared": True,
         "wrapper_triple": "t",
+        "present": ("/lib/libm.so",),
     },
 }
 
