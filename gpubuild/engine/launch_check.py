@@ -39,8 +39,9 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
     for kernels in mlir.gpu_modules(module):
         for function in kernels.regions[0].blocks[0]:
             for name in _KNOWN:
-                if name in function.operation.attributes:
-                    note(function.operation, list(map(int, function.operation.attributes[name])))
+                known = function.operation.attributes.get(name)
+                if isinstance(known, ir.DenseI32ArrayAttr):
+                    note(function.operation, list(known))
     if found:
         raise StepError(
             "the file has a launch that no device can do",
