@@ -13,6 +13,7 @@ VIEWS = frozenset(
         "memref.expand_shape",
         "memref.collapse_shape",
         "memref.transpose",
+        "builtin.unrealized_conversion_cast",  # memory of i1, seen as bytes: engine.bool_memory
     }
 )
 NO_ACCESS = VIEWS | {

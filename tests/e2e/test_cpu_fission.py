@@ -261,6 +261,36 @@ def test_a_known_workgroup_size_bounds_the_slots(device, tmp_path):
     assert module.kernel("f").contents.slot_bytes == 192  # 24 elements, rounded up, and a line between slots
 
 
+def test_bits_in_memory_are_seen_on_both_sides_of_a_barrier(device, tmp_path):
+    """Their memory is used as bytes, by way of a cast."""
+    bits, mine = f"memref<64xi1, {WG}>", "memref<2xi1, #gpu.address_space<private>>"
+    text = "gpu.module @k {" + _kernel(f"""
+    %shared = memref.get_global @bits : {bits}
+    %p = memref.alloca() : {mine}
+    %v = memref.load %out[%g] : memref<?xi32>
+    %two = arith.constant 2 : i32
+    %rest = arith.remui %v, %two : i32
+    %bit = arith.trunci %rest : i32 to i1
+    memref.store %bit, %shared[%t] : {bits}
+    memref.store %bit, %p[%c1] : {mine}
+    gpu.barrier
+    %next = arith.addi %t, %c1 : index
+    %from = arith.remui %next, %n : index
+    %other = memref.load %shared[%from] : {bits}
+    %own = memref.load %p[%c1] : {mine}
+    %both = arith.xori %own, %other : i1
+    %r = arith.extui %both : i1 to i32
+    memref.store %r, %out[%g] : memref<?xi32>
+""") + f'  memref.global "private" @bits : {bits} = uninitialized\n}}'  # fmt: skip
+    module = device.load(compile_once(text, tmp_path))
+    assert module.tier("f") == "fission"
+    a = RNG.integers(0, 99, 24 * GRID).astype(np.int32)
+    out = a.copy()
+    module.launch("f", GRID, 24, out)
+    groups = a.reshape(GRID, 24) % 2
+    np.testing.assert_array_equal(out.reshape(GRID, 24), groups ^ np.roll(groups, -1, axis=1))
+
+
 def test_many_slots_of_the_largest_workgroup_fit(device, tmp_path):
     """4 MB of slots would overflow a thread's stack if they lay there once per workgroup."""
     wide = "vector<8xf64>"
