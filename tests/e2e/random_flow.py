@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from e2e.random_scope import Group, Scope, Value
+from e2e.random_scope import Group, Scope, Value, where
 
 
 class ControlFlow:
@@ -12,7 +12,9 @@ class ControlFlow:
     # ---- control flow ----
 
     def _carried(self, scope: Scope) -> list[Value]:
-        return [self._pick(scope.of("i32")), self._pick([v for v in scope.values if v.kind != "i1"])]
+        reals = scope.of("f32") if self.rows else []
+        others = reals or [v for v in scope.values if v.kind != "i1"]
+        return [self._pick(scope.of("i32")), self._pick(others)]
 
     def _following(self, kinds: list[Value], inner: Scope) -> list[Value]:
         """Values to go on with, of the types of ``kinds``; rather new than old ones."""
@@ -47,7 +49,7 @@ class ControlFlow:
         )
         same = [carried[2]] if lower == "%t3" else [number, carried[2]]
         inner = scope.inner([*carried, number], same, together, lanes)
-        self._statements(inner, self.random.randint(1, 3))
+        self._statements(inner, self.random.randint(1, 6 if self.rows and together else 3))
         follow = self._following(carried[:2], inner)
         follow.append(self._binary("addi", carried[2], self._pick(inner.same), inner))
         self._emit(f"scf.yield {', '.join(v.name for v in follow)} : {texts}", "}")
@@ -61,7 +63,7 @@ class ControlFlow:
                 g.values[number.name] = at.astype(np.int32)
                 for inner_step in inner.steps:
                     inner_step(g, active)
-                state = [_where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
+                state = [where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
                 at = at + stride
             g.values.update({v.name: s for v, s in zip(results, state, strict=True)})
 
@@ -156,6 +158,40 @@ class ControlFlow:
         scope.steps.append(step)
         scope.values.extend([Value(f"{out}#0", "i32"), Value(f"{out}#1", "i32")])
 
+    def _switch_statement(self, scope: Scope) -> None:
+        """By a number that all share, or by their own."""
+        uniform = scope.together and self.random.random() < 0.6
+        if uniform and self.random.random() < 0.5:
+            small = self._binary("andi", self._loaded(scope), Value("%i3", "i32"), scope)
+            number = self._as(small, "index", scope).name
+        else:
+            number = "%ub" if uniform else "%t3"
+        out, branches = self._name(), []
+        kind = self._pick([v for v in scope.values if v.kind != "i1"])
+        self._emit(f"{out}:2 = scf.index_switch {number} -> i32, {kind.text}")
+        for label in ("case 0", "case 2", "default"):
+            self._emit(f"{label} {{")
+            inner = scope.inner([], [], uniform, scope.lanes and uniform)
+            self._statements(inner, self.random.randint(0, 2))
+            follow = self._following([Value("", "i32"), kind], inner)
+            branches.append((inner.steps, follow))
+            self._emit(f"scf.yield {follow[0].name}, {follow[1].name} : i32, {kind.text}", "}")
+        results = [Value(f"{out}#0", "i32"), Value(f"{out}#1", kind.kind, kind.lanes)]
+
+        def step(g: Group, mask: np.ndarray) -> None:
+            chosen = _bound(g, number)
+            masks = [chosen == 0, chosen == 2, (chosen != 0) & (chosen != 2)]
+            state = [np.zeros(g.items, np.int32), np.zeros_like(g.values[kind.name])]
+            for (steps, follow), taken in zip(branches, masks, strict=True):
+                if (active := mask & taken).any():
+                    for inner_step in steps:
+                        inner_step(g, active)
+                    state = [where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
+            g.values.update({v.name: s for v, s in zip(results, state, strict=True)})
+
+        scope.steps.append(step)
+        scope.values.extend(results)
+
     def _if_statement(self, scope: Scope) -> None:
         uniform = scope.together and self.random.random() < 0.6
         lanes = scope.lanes and (uniform or self.random.random() < 0.7)
@@ -190,17 +226,13 @@ class ControlFlow:
                 if active.any():
                     for inner_step in steps:
                         inner_step(g, active)
-                    state = [_where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
+                    state = [where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
             g.values.update({v.name: s for v, s in zip(results, state, strict=True)})
 
         scope.steps.append(step)
         scope.values.extend(results)
         if uniform:
             scope.same.append(results[2])
-
-
-def _where(mask: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    return np.where(mask[:, None] if new.ndim == 2 else mask, new, old)
 
 
 def _bound(group: Group, name: str) -> np.ndarray:

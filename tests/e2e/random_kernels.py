@@ -3,17 +3,24 @@
 A kernel is written as MLIR text and, beside it, as steps on NumPy arrays that hold a value for each
 work-item of a workgroup (a row for vectors). ``mask`` tells which work-items take a step. Kernels are
 free of races, and collective operations are reached by all work-items together, so that all can take
-each step at once. Floats are exact: only sums of whole numbers and halves, in any order.
+each step at once. Floats are exact, sums of whole numbers and halves in any order, but for one sum
+at the end of some kernels, whose rounding has a bound.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from e2e.kernel_writer import KernelWriter
 from e2e.random_flow import ControlFlow
-from e2e.random_scope import CELLS, DTYPES, FLOATS, INTS, Group, Scope, Value
-from e2e.random_text import ALIASES, ARGUMENTS, BODY, HELPERS, PRIVATE, TAIL
-from e2e.random_together import Together
+from e2e.random_memory import Memory
+from e2e.random_rows import Rows
+from e2e.random_scope import CELLS, DTYPES, FLOATS, INTS, REAL_CELLS, Group, Scope, Value, where
+from e2e.random_text import ALIASES, ARGUMENTS, HELPERS, beginning
+from e2e.random_together import Together, rounded_sum
+from e2e.random_vectors import SHAPES as VECTORS
+from e2e.random_vectors import Vectors
 
 _BINARY = {
     "addi": np.add, "subi": np.subtract, "muli": np.multiply, "xori": np.bitwise_xor,
@@ -21,55 +28,122 @@ _BINARY = {
 }  # fmt: skip
 _UNSIGNED = {"maxui": np.maximum, "minui": np.minimum}
 _COMPARE = {"slt": np.less, "eq": np.equal, "sge": np.greater_equal, "ne": np.not_equal}
-_VECTOR = {2: "i16", 3: "i32", 4: "i32", 8: "i8"}
+_REAL_COMPARE = {"olt": np.less, "oeq": np.equal, "uge": np.greater_equal, "une": np.not_equal}
+_MATH = {"math.absi": ("i32", np.abs), "math.absf": ("f32", np.abs), "math.floor": ("f64", np.floor),
+         "math.ceil": ("f32", np.ceil), "arith.negf": ("f64", np.negative)}  # fmt: skip
+_KNOWN = [(64,), (33,), (8, 4, 2), (48,), (7, 5), (1,), (256,)]
 
 
-class RandomKernel(ControlFlow, Together, KernelWriter):
-    """Kernel ``@name`` with the parameters of ``ARGUMENTS``.
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """What a launch leaves in its arguments, by their names; and how far values of ``R`` may be from it."""
 
-    With ``whole_subgroups`` it also exchanges values within them, and needs workgroups of a multiple
-    of 32 work-items. With ``calls`` it calls functions that wait.
+    arrays: dict[str, np.ndarray]
+    bound: np.ndarray
+
+    def wrong(self, name: str, found: np.ndarray) -> np.ndarray:
+        """Indices of elements that are not what they should be."""
+        wanted = self.arrays[name]
+        if name == "R":
+            return np.flatnonzero(~(np.abs(found.astype(np.float64) - wanted) <= self.bound))
+        return np.flatnonzero(found != wanted)
+
+
+class RandomKernel(ControlFlow, Rows, Together, Memory, Vectors, KernelWriter):
+    """Kernel ``@name`` with the parameters of ``ARGUMENTS``. ``seed`` decides what it may hold:
+
+    ``subgroups``   work-items of a subgroup exchange values; where ``whole``, workgroups of whole ones only
+    ``calls``       calls of functions that wait
+    ``private``     an array of its own for each work-item: none, allocated, or belonging to the kernel
+    ``rows``        more bounds checks, and loops along rows, between barriers
+    ``shares``      gets one array as ``%A`` and ``%D``: nobody looks at another work-item's element
+    ``flat``        trees in workgroup memory; workgroups of one dimension only
+    ``known``       the only form of workgroups, which the kernel tells
+    ``rounds``      one sum, in the end, that no float holds exactly
     """
 
-    def __init__(self, seed: int, name: str, *, size: int = 4) -> None:
+    def __init__(self, seed: int, name: str, *, size: int = 3) -> None:
         super().__init__(seed)
-        self.whole_subgroups = seed % 8 == 3
+        self.subgroups, self.whole = seed % 8 == 3, seed % 32 != 11
         self.calls = seed % 8 == 5
         self.private = seed % 4 % 3
+        self.private_kind = ["i32", "f32", "i64", "i1", "i16"][seed // 4 % 5]
+        self.rows = seed % 8 == 6
+        self.shares = seed % 16 in (2, 6)
+        self.flat = seed % 8 == 4
+        self.known = _KNOWN[seed // 16 % len(_KNOWN)] if seed % 16 in (8, 9) else ()
+        self.rounds = seed % 32 == 1
+        waits = seed % 8 not in (0, 7)  # those that do not are loops, whatever they hold
+        self.wide: dict[str, tuple[str, str]] = {}  # an i64 → the i32 it was made of, and how
+        self.variables: dict[str, str] = {}  # of the workgroup, and their types
+        lanes, kind = self._pick(VECTORS)
+        self.exchanged = ["i32", self._pick([*INTS, *FLOATS, "i1"]), Value("", kind, lanes).text]
         first = [Value("%ti", "i32"), Value("%a0", "i32"), Value("%bi", "i32"), Value("%t", "index"),
                  Value("%fa", "f32"), Value("%a64", "i64")]  # fmt: skip
-        scope = Scope(first, [Value("%bi", "i32"), Value("%i5", "i32")], [], 0, True, self.whole_subgroups)
-        self._statements(scope, self.random.randint(2, size))
+        if self.rows:  # what is not computed from ids keeps checks where they are
+            first, size = [v for v in first if "a" not in v.name], 2 * size
+        scope = Scope(first, [Value("%bi", "i32"), Value("%i5", "i32")], [], 0, waits, self.subgroups)
+        self._statements(scope, self.random.randint(1, size))
         self.result = self._fold(scope)
-        self.real = self._as(self.random.choice(scope.of(*FLOATS)), "f64", scope)
+        if not scope.of(*FLOATS):
+            self._as(Value("%ti", "i32"), "f32", scope)
+        self.real = self._as(self._pick(scope.of(*FLOATS)), "f64", scope)
+        if self.rounds:
+            self._emit("%sum = gpu.all_reduce add %rounded uniform {} : (f32) -> (f32)",
+                       "memref.store %sum, %R[%g] : memref<?xf32>")  # fmt: skip
+        self._emit(f"memref.store {self.result.name}, %C[%g] : memref<?xi64>",
+                   f"memref.store {self.real.name}, %F[%g] : memref<?xf64>", "gpu.return")  # fmt: skip
         self.steps = scope.steps
-        self.text = (
-            f"  gpu.func @{name}({ARGUMENTS}) "
-            + BODY.format(private=PRIVATE[self.private][0], start=PRIVATE[self.private][1])
-            + "\n".join(self.lines)
-            + TAIL.format(result=self.result.name, real=self.real.name)
-        )
+        self.text = self._function(name)
+
+    def _function(self, name: str) -> str:
+        start, body = [], "\n".join(self.lines)
+        if "%own" in body:
+            start.append("memref.store %i0, %own[%t] : !shared")
+        if "%priv" in body:
+            start += self._private_start()
+        body = "\n".join([*(f"    {line}" for line in start), body])
+        memory = {n: "!shared" for n in ("%s", "%own") if f"{n}[" in body} | self.variables
+        head = f"gpu.func @{name}({ARGUMENTS})"
+        if memory:
+            head += f" workgroup({', '.join(f'{n} : {kind}' for n, kind in memory.items())})"
+        if "%priv" in body and self.private == 2:
+            head += f" private(%priv : memref<4x{self.private_kind}, #gpu.address_space<private>>)"
+        head += " kernel"
+        if self.known:
+            sizes = ", ".join(map(str, (*self.known, 1, 1)[:3]))
+            head += f" attributes {{known_block_size = array<i32: {sizes}>}}"
+        return f"  {head} {{\n{beginning(body)}\n{body}\n  }}\n"
 
     # ---- what it should compute ----
 
-    def evaluate(self, a: np.ndarray, grid: int, items: int) -> tuple[np.ndarray, ...]:
-        """What the three outputs hold afterwards."""
-        out, real = np.zeros(grid * items, np.int64), np.zeros(grid * items, np.float64)
-        cells = np.zeros(len(CELLS), np.int32)
+    def evaluate(self, a: np.ndarray, grid: int, shape: tuple[int, ...]) -> Outputs:
+        """What it leaves; ``a`` is changed where ``%D`` is the same array."""
+        items = int(np.prod(shape))
+        own = a if self.shares else np.zeros_like(a)
+        out, real = np.zeros(a.size, np.int64), np.zeros(a.size)
+        sums, bound = np.zeros(a.size), np.zeros(a.size)
+        cells, real_cells = np.zeros(len(CELLS), np.int32), np.zeros(len(REAL_CELLS))
         for block in range(grid):
             part = slice(block * items, (block + 1) * items)
-            group = Group(block=block, items=items, a=a[part], cells=cells)
-            t = np.arange(items)
+            group = Group(block=block, shape=shape, a=a[part], d=own[part], cells=cells,
+                          real_cells=real_cells, private_kind=self.private_kind)  # fmt: skip
+            if self.rounds:
+                rounded = group.a.astype(np.float32) * np.float32(0.7)
+                sums[part], bound[part] = rounded_sum(rounded)
             group.values.update({
-                "%ti": t.astype(np.int32), "%t": t, "%a0": group.a, "%bi": np.full(items, block, np.int32),
-                "%i5": np.full(items, 5, np.int32), "%fa": (group.a & 63).astype(np.float32),
-                "%a64": group.a.astype(np.int64) << 20, "%sgi": (t // 32).astype(np.int32),
+                "%ti": group.t.astype(np.int32), "%t": group.t, "%a0": group.a.copy(),
+                "%bi": np.full(items, block, np.int32), "%fa": (group.a & 63).astype(np.float32),
+                "%a64": group.a.astype(np.int64) << 20, "%sgi": (group.t // 32).astype(np.int32),
             })  # fmt: skip
+            for number in (1, 3, 5, 63, 100):
+                group.values[f"%i{number}"] = np.full(items, number, np.int32)
             with np.errstate(all="ignore"):
                 for step in self.steps:
                     step(group, np.ones(items, bool))
             out[part], real[part] = group.values[self.result.name], group.values[self.real.name]
-        return out, real, cells
+        arrays = {"C": out, "F": real, "K": cells, "L": real_cells, "D": own, "R": sums}
+        return Outputs(arrays=arrays, bound=bound)
 
     # ---- writing it ----
 
@@ -109,7 +183,7 @@ class RandomKernel(ControlFlow, Together, KernelWriter):
 
     def _fold(self, scope: Scope) -> Value:
         """The newest values in one i64, such that none is lost."""
-        picked = [v for v in scope.values[::-1] if v.kind not in FLOATS and not v.lanes][:6]
+        picked = [v for v in scope.values[::-1] if v.kind not in FLOATS and not v.lanes][:4]
         total = self._as(picked[0], "i64", scope)
         for value in picked[1:]:
             wide = self._as(value, "i64", scope)
@@ -118,11 +192,8 @@ class RandomKernel(ControlFlow, Together, KernelWriter):
         return total
 
     def _binary(self, op: str, left: Value, right: Value, scope: Scope) -> Value:
-        def operand(g: Group, value: Value) -> np.ndarray:
-            return np.full(g.items, 31) if value.name == "%i31" else g.values[value.name]
-
         def compute(g: Group) -> np.ndarray:
-            a, b = operand(g, left), operand(g, right)
+            a, b = (np.full(g.items, 31) if v.name == "%i31" else g.values[v.name] for v in (left, right))
             if op in _UNSIGNED:
                 unsigned = np.dtype(f"u{a.dtype.name}")
                 return _UNSIGNED[op](a.view(unsigned), b.view(unsigned)).view(a.dtype)
@@ -134,20 +205,25 @@ class RandomKernel(ControlFlow, Together, KernelWriter):
 
     def _statements(self, scope: Scope, count: int) -> None:
         kinds = ["int", "int", "cast", "same", "float", "bit", "select", "own", "own", "load", "atomic",
-                 "vector", "vector", "shift", "divide", "call"]  # fmt: skip
+                 "vector", "vector", "shift", "divide", "call", "mine", "mine", "math", "bits"]  # fmt: skip
         kinds += ["private"] * 2 if self.private else []
-        kinds += ["for", "if", "if"] if scope.depth < 3 else []
-        kinds += ["while", "parallel"] if scope.depth < 3 else []
+        if scope.depth < 3:
+            kinds += ["for", "if", "if", "while", "parallel", "switch", "check", "check", "rows", "rows"]
+        if self.rows and scope.depth < 2:
+            kinds += ["check"] * 6 + ["rows"] * 6 + ["for"] * 3 + ["float"] * 4
+            kinds += ["barrier"] * 6 if scope.together else []
         if scope.together:
-            kinds += ["exchange", "exchange", "barrier", "reduce", "view"]
-            kinds += ["waiting_call"] * 2 if self.calls else []
-        kinds += ["shuffle", "subgroup"] * 2 if scope.lanes else []
+            kinds += ["exchange"] * 3 + ["barrier", "reduce", "view", "histogram"]
+            kinds += ["waiting_call"] * 6 if self.calls else []
+            kinds += ["tree"] * 3 if self.flat else []
+        kinds += ["shuffle", "subgroup", "lane"] * 5 if scope.lanes else []
         for _ in range(count):
             getattr(self, f"_{self.random.choice(kinds)}_statement")(scope)
 
     def _int_statement(self, scope: Scope) -> None:
-        left = self._pick(scope.of(*INTS))
-        right = self._pick(scope.of(left.kind))
+        kind = self._pick([*INTS, "i32", "i32"])
+        left = self._pick(scope.of(kind) or [self._as(self._pick(scope.of("i32")), kind, scope)])
+        right = self._as(self._pick(scope.of("i32", kind)), kind, scope)
         self._binary(self._pick(sorted({**_BINARY, **_UNSIGNED})), left, right, scope)
 
     def _cast_statement(self, scope: Scope) -> None:
@@ -186,20 +262,35 @@ class RandomKernel(ControlFlow, Together, KernelWriter):
         scope.same.append(self._binary(op, self._pick(scope.same), self._pick(scope.same), scope))
 
     def _float_statement(self, scope: Scope) -> None:
-        kind = self._pick([*FLOATS])
+        kind = "f32" if self.rows else self._pick([*FLOATS])
         small = self._binary("andi", self._pick(scope.of("i32")), Value("%i5", "i32"), scope)
         real = self._as(small, kind, scope)
-        left = self._pick(scope.of(kind) or [self._as(Value("%fa", "f32"), kind, scope)])
+        left = self._pick(scope.of(kind) or [real])
         op, function = self._pick([("addf", np.add), ("subf", np.subtract), ("maximumf", np.maximum),
                                    ("minnumf", np.fmin)])  # fmt: skip
         self._new(scope, kind, f"arith.{op} {left.name}, {real.name} : {kind}",
                   lambda g: function(g.values[left.name], g.values[real.name]))  # fmt: skip
 
-    def _bit_statement(self, scope: Scope) -> None:
-        left = self._pick(scope.of(*INTS))
-        right, op = self._pick(scope.of(left.kind)), self._pick(sorted(_COMPARE))
-        self._new(scope, "i1", f"arith.cmpi {op}, {left.name}, {right.name} : {left.kind}",
-                  lambda g: _COMPARE[op](g.values[left.name], g.values[right.name]))  # fmt: skip
+    def _bit_statement(self, scope: Scope) -> Value:
+        left = self._pick(scope.of(*INTS, *FLOATS))
+        right = self._pick(scope.of(left.kind))
+        compare, name = (_REAL_COMPARE, "cmpf") if left.kind in FLOATS else (_COMPARE, "cmpi")
+        op = self._pick(sorted(compare))
+        return self._new(scope, "i1", f"arith.{name} {op}, {left.name}, {right.name} : {left.kind}",
+                  lambda g: compare[op](g.values[left.name], g.values[right.name]))  # fmt: skip
+
+    def _math_statement(self, scope: Scope) -> None:
+        op = self._pick([op for op, (kind, _) in _MATH.items() if scope.of(kind)])
+        kind, function = _MATH[op]
+        value = self._pick(scope.of(kind))
+        self._new(scope, kind, f"{op} {value.name} : {kind}", lambda g: function(g.values[value.name]))
+
+    def _bits_statement(self, scope: Scope) -> None:
+        """A float's bits as an integer."""
+        value = self._pick(scope.of(*FLOATS) or [self._as(Value("%ti", "i32"), "f32", scope)])
+        kind = f"i{value.kind[1:]}"
+        self._new(scope, kind, f"arith.bitcast {value.name} : {value.kind} to {kind}",
+                  lambda g: g.values[value.name].view(DTYPES[kind]))  # fmt: skip
 
     def _select_statement(self, scope: Scope) -> None:
         if not scope.of("i1"):
@@ -209,99 +300,12 @@ class RandomKernel(ControlFlow, Together, KernelWriter):
 
         def compute(g: Group) -> np.ndarray:
             chosen = g.values[bit.name]
-            return np.where(
-                chosen[:, None] if left.lanes else chosen, g.values[left.name], g.values[right.name]
-            )
+            return where(chosen, g.values[left.name], g.values[right.name])
 
         text = f"arith.select {bit.name}, {left.name}, {right.name} : {left.text}"
         self._new(scope, left.kind, text, compute, left.lanes)
-
-    def _vector_statement(self, scope: Scope) -> None:
-        lanes = self._pick(sorted(_VECTOR))
-        kind = _VECTOR[lanes]
-        whole = Value("", kind, lanes).text
-        value = self._as(self._pick(scope.of("i32")), kind, scope)
-        vector = self._new(scope, kind, f"vector.broadcast {value.name} : {kind} to {whole}",
-                           lambda g: np.repeat(g.values[value.name][:, None], lanes, 1), lanes)  # fmt: skip
-        place, other = self._pick(range(lanes)), self._as(self._pick(scope.of("i32")), kind, scope)
-
-        def inserted(g: Group) -> np.ndarray:
-            result = g.values[vector.name].copy()
-            result[:, place] = g.values[other.name]
-            return result
-
-        mixed = self._new(scope, kind, f"vector.insert {other.name}, {vector.name} [{place}] : {kind} into "
-                          f"{whole}", inserted, lanes)  # fmt: skip
-        older = self._pick([v for v in scope.values if v.text == mixed.text])
-        mixed = self._binary(self._pick(sorted(_BINARY)), mixed, older, scope)
-        older = self._pick([v for v in scope.values if v.text == mixed.text])
-        if self.random.random() < 0.5:
-            self._new(scope, kind, f"vector.extract {older.name}[{lanes - 1}] : {kind} from {whole}",
-                      lambda g: g.values[older.name][:, lanes - 1])  # fmt: skip
-        else:
-            self._new(scope, kind, f"vector.reduction <xor>, {older.name} : {whole} into {kind}",
-                      lambda g: np.bitwise_xor.reduce(g.values[older.name], axis=1))  # fmt: skip
-
-    # ---- memory ----
-
-    def _loaded(self, scope: Scope) -> Value:
-        """One of the values that are the same for all, by way of memory: nobody knows that any more."""
-        value = self._pick(scope.same)
-        self._emit(f"memref.store {value.name}, %s[%t] : !shared")
-        return self._new(scope, "i32", "memref.load %s[%t] : !shared", lambda g: g.values[value.name])
-
-    def _load_statement(self, scope: Scope) -> None:
-        self._new(scope, "i32", "memref.load %A[%g] : memref<?xi32>", lambda g: g.a)
-
-    def _own_statement(self, scope: Scope) -> None:
-        """Only its work-item touches the element of workgroup memory."""
-        if self.random.random() < 0.5:
-            value = self._pick(scope.of("i32"))
-            self._emit(f"memref.store {value.name}, %own[%t] : !shared")
-            scope.steps.append(lambda g, mask: _put(g.own, mask, g.values[value.name]))
-        else:
-            self._new(scope, "i32", "memref.load %own[%t] : !shared", lambda g: g.own)
-
-    def _private_statement(self, scope: Scope) -> None:
-        where = self._as(self._pick(scope.of("i32")), "index", scope)
-        place = self._name()
-        self._emit(f"{place} = arith.andi {where.name}, %c3 : index")
-        if self.random.random() < 0.5:
-            value = self._pick(scope.of("i32"))
-            self._emit(f"memref.store {value.name}, %priv[{place}] : !private")
-
-            def step(g: Group, mask: np.ndarray) -> None:
-                at = np.arange(g.items)[mask], (g.values[where.name] & 3)[mask]
-                g.private[at] = g.values[value.name][mask]
-
-            scope.steps.append(step)
-        else:
-            self._new(scope, "i32", f"memref.load %priv[{place}] : !private",
-                      lambda g: g.private[np.arange(g.items), g.values[where.name] & 3])  # fmt: skip
-
-    def _atomic_statement(self, scope: Scope) -> None:
-        cell = self.random.randrange(len(CELLS))
-        op, value = list(CELLS)[cell], self._pick(scope.of("i32"))
-        self._emit(f"{self._name()} = memref.atomic_rmw {op} {value.name}, %K[%c{cell}] "
-                   ": (i32, memref<5xi32>) -> i32")  # fmt: skip
-
-        def step(g: Group, mask: np.ndarray) -> None:
-            values = np.concatenate([g.cells[cell : cell + 1], g.values[value.name][mask]])
-            g.cells[cell] = CELLS[op].reduce(values, dtype=np.int32)
-
-        scope.steps.append(step)
-
-    def _view_statement(self, scope: Scope) -> None:
-        """A memref that outlives a barrier."""
-        view, kind = self._name(), "memref<1xi32, strided<[1], offset: ?>>"
-        self._emit(f"{view} = memref.subview %A[%g] [1] [1] : memref<?xi32> to {kind}", "gpu.barrier")
-        self._new(scope, "i32", f"memref.load {view}[%c0] : {kind}", lambda g: g.a)
 
 
 def module_text(kernels: list[RandomKernel]) -> str:
     """One gpu.module of them all."""
     return f"{ALIASES}gpu.module @k {{{HELPERS}" + "".join(k.text for k in kernels) + "}\n"
-
-
-def _put(array: np.ndarray, mask: np.ndarray, values: np.ndarray) -> None:
-    array[mask] = values[mask]

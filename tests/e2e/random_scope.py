@@ -11,6 +11,8 @@ INTS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "index
 FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 DTYPES = {**INTS, **FLOATS, "i1": np.bool_}
 CELLS = {"addi": np.add, "maxs": np.maximum, "mins": np.minimum, "ori": np.bitwise_or, "xori": np.bitwise_xor}
+REAL_CELLS = {"addf": np.add, "maximumf": np.maximum, "minimumf": np.minimum}
+SUBGROUP = 32
 MOST = 1024  # work-items in a workgroup
 
 
@@ -32,14 +34,27 @@ class Group:
     """One workgroup while it is evaluated."""
 
     block: int
-    items: int
+    shape: tuple[int, ...]
     a: np.ndarray
+    d: np.ndarray  # may be the same memory
     cells: np.ndarray
+    real_cells: np.ndarray
+    private_kind: str
     values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.items, self.nx = int(np.prod(self.shape)), self.shape[0]
+        self.t = np.arange(self.items)
+        self.x = self.t % self.nx
         self.own = np.zeros(self.items, np.int32)
-        self.private = np.zeros((self.items, 4), np.int32)
+        self.private = np.zeros((self.items, 4), DTYPES[self.private_kind])
+
+    def by_subgroups(self, values: np.ndarray, reduce: Callable[[np.ndarray], object]) -> np.ndarray:
+        """``reduce`` of each subgroup's values, given to all of its work-items; the last may be smaller."""
+        result = np.empty_like(values)
+        for first in range(0, self.items, SUBGROUP):
+            result[first : first + SUBGROUP] = reduce(values[first : first + SUBGROUP])
+        return result
 
 
 Step = Callable[[Group, np.ndarray], None]
@@ -61,3 +76,13 @@ class Scope:
 
     def of(self, *kinds: str, lanes: bool = False) -> list[Value]:
         return [v for v in self.values if v.kind in kinds and bool(v.lanes) is lanes]
+
+
+def put(array: np.ndarray, mask: np.ndarray, values: np.ndarray) -> None:
+    """What the work-items of ``mask`` store, each to its own element."""
+    array[mask] = values[mask]
+
+
+def where(mask: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """The values of work-items, of which those of ``mask`` have new ones."""
+    return np.where(mask[:, None] if new.ndim == 2 else mask, new, old)
