@@ -18,7 +18,7 @@ from e2e.random_scope import MOST
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "2000"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))  # a multiple of 500, to begin elsewhere
 PER_MODULE = 500
-OPTIMISED = 20  # LLVM takes most of the time, so that most are compiled without its help
+OPTIMISED = 16  # LLVM takes most of the time, so that most are compiled without its help
 GRID = 4  # workgroups
 ORDER = "ACFKLDR"  # of the parameters
 SHAPES = [(1,), (33,), (8, 4, 2), (7, 5), (64, 2), (31,), (3, 5, 7), (96,)]
