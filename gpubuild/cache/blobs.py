@@ -12,10 +12,11 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpubuild.cache.folders import delete_tree, entries
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
 
@@ -118,25 +119,48 @@ class BlobFolder:
         finally:
             os.close(source)
 
-    def add(self, blob: Blob, file: Path) -> bool:
-        """Store ``file`` as ``blob``; False when it was there. Durable only after :meth:`sync`.
+    def add(self, files: Mapping[Blob, Path]) -> list[Blob]:
+        """Store files as blobs, durable with their names; gives those that were not there.
 
-        Raises ``SourceError`` when the file's bytes are not those of ``blob``.
+        All are written before one is waited for: else each would wait for the disk on its own.
+        Raises ``SourceError`` when a file's bytes are not those of its blob; then none is stored.
         """
-        path = self.path(blob.digest)
+        staged: dict[Path, Blob] = {}
+        try:
+            for blob, file in files.items():
+                if temporary := self._stage(blob, file, coming={b.digest for b in staged.values()}):
+                    staged[temporary] = blob
+            for temporary in staged:
+                with _closing(handle := os.open(temporary, _READ)):
+                    os.fsync(handle)
+            for temporary, blob in staged.items():
+                self._rename(temporary, blob.digest)
+        except BaseException:
+            for temporary in staged:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+            raise
+        self.sync([blob.digest for blob in staged.values()])
+        return list(staged.values())
+
+    def _stage(self, blob: Blob, file: Path, *, coming: set[Digest]) -> Path | None:
+        """A whole copy of ``file``, on its way to the disk; ``None`` if ``blob`` is there or ``coming``."""
         try:
             source = os.open(file, _READ)
         except OSError as error:
             raise SourceError(f"cannot read {file}: {error.strerror}") from error
         with _closing(source):
-            if self.has(blob):
+            if blob.digest in coming or self.has(blob):
                 _expect(_copy(source, None), blob, file)
                 with contextlib.suppress(OSError):
-                    os.utime(path)  # in use, for the eviction order
-                return False
-            with self._entry(path) as target:
+                    os.utime(self._place(blob.digest))  # in use, for the eviction order
+                return None
+            with self._new_file() as (temporary, target):
                 _expect(_copy(source, target), blob, file)
-        return True
+                os.fchmod(target, 0o444)
+                with contextlib.suppress(OSError):  # begins to write and does not wait
+                    os.posix_fadvise(target, 0, 0, os.POSIX_FADV_DONTNEED)
+                return temporary
 
     def add_chunks(self, blob: Blob, chunks: Iterable[bytes]) -> None:
         """Store what another cache sends as ``blob``. Thread-safe; durable only after :meth:`sync`.
@@ -144,8 +168,11 @@ class BlobFolder:
         Never writes more than the blob's size. Raises ``DamagedBlobError`` for bytes that are not
         its, and passes on what ``chunks`` raises.
         """
-        with self._entry(self.path(blob.digest)) as target:
+        with self._new_file() as (temporary, target):
             _receive(blob, chunks, target, None)
+            os.fchmod(target, 0o444)
+            os.fsync(target)
+            self._rename(temporary, blob.digest)
 
     def sync(self, digests: list[Digest]) -> None:
         """Make the names of newly added blobs durable."""
@@ -168,10 +195,10 @@ class BlobFolder:
 
     def scan(self) -> Iterator[StoredBlob]:
         """All blobs, in no order. Files that are not ours are passed over."""
-        for folder in _entries(self._cas):
+        for folder in entries(self._cas):
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
                 continue
-            for entry in _entries(Path(folder.path)):
+            for entry in entries(Path(folder.path)):
                 if not is_digest(entry.name) or not entry.name.startswith(folder.name):
                     continue
                 with contextlib.suppress(OSError):  # deleted meanwhile
@@ -186,7 +213,7 @@ class BlobFolder:
 
     def quarantined(self) -> int:
         """How many things were set aside."""
-        return sum(1 for _ in _entries(self._quarantine))
+        return sum(1 for _ in entries(self._quarantine))
 
     def rehash(self, blob: StoredBlob) -> bool:
         """Whether a blob's content is what its name says; if not, it was set aside. Thread-safe.
@@ -223,26 +250,30 @@ class BlobFolder:
         freed = 0
         limit = time.time() - older_than_seconds
         for folder in (self._tmp, self._quarantine) if quarantine else (self._tmp,):
-            for entry in _entries(folder):
-                freed += _delete_tree(Path(entry.path), limit)
+            for entry in entries(folder):
+                freed += delete_tree(Path(entry.path), limit)
         return freed
 
     @contextlib.contextmanager
-    def _entry(self, path: Path) -> Iterator[int]:
-        """A file to write a blob into, which is then synced and becomes ``path``."""
+    def _new_file(self) -> Iterator[tuple[Path, int]]:
+        """A file to write a blob into, which goes when that fails."""
         temporary = self._temporary()
         target = os.open(temporary, _CREATE, 0o600)
         try:
             with _closing(target):
-                yield target
-                os.fchmod(target, 0o444)
-                os.fsync(target)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            temporary.replace(path)
+                yield temporary, target
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+
+    def _rename(self, temporary: Path, digest: Digest) -> None:
+        place = self._place(digest)
+        try:
+            os.replace(temporary, place)
+        except FileNotFoundError:
+            Path(place).parent.mkdir(mode=0o700, exist_ok=True)
+            os.replace(temporary, place)
 
     def _temporary(self) -> Path:
         return self._tmp / f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -346,29 +377,3 @@ def _copy(source: int, target: int | None, destination: Path | None = None) -> D
 def _expect(digest: Digest, blob: Blob, file: Path) -> None:
     if digest != blob.digest:
         raise SourceError(f"{file} changed before it was stored")
-
-
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            yield from found
-    except OSError:
-        return
-
-
-def _delete_tree(path: Path, older_than: float) -> int:
-    """Delete ``path``, folders included, without following links; returns bytes freed."""
-    freed = 0
-    try:
-        found = path.lstat()
-        if found.st_mtime > older_than:
-            return 0
-        if stat.S_ISDIR(found.st_mode):
-            freed += sum(_delete_tree(Path(entry.path), older_than) for entry in _entries(path))
-            path.rmdir()
-        else:
-            path.unlink()
-            freed += found.st_size
-    except OSError:
-        pass  # in use or gone; the next sweep tries again
-    return freed

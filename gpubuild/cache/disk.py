@@ -108,8 +108,7 @@ class DiskStore(Alone):
             return False
         try:
             record = encode_record(key, result)
-            added = [b.digest for b in result.blobs if self._blobs.add(b, files[b.name])]
-            self._blobs.sync(added)
+            added = self._blobs.add({blob: files[blob.name] for blob in result.blobs})
         except (SourceError, RecordError) as error:
             self.warn_once("source", f"a result was not cached: {error}")
             return False
@@ -119,7 +118,7 @@ class DiskStore(Alone):
         self._refused.difference_update(blob.digest for blob in result.blobs)
         if not self._change(lambda index: index.write(key, record)):
             return False
-        self._published_bytes += sum(b.size_bytes for b in result.blobs if b.digest in added)
+        self._published_bytes += sum(blob.size_bytes for blob in added)
         return True
 
     @property
