@@ -214,6 +214,17 @@ BOUNDS = {
         shared=WG,
         says=("index -1 of dimension 0", "2 times"),
     ),
+    "guarded_against_the_first": Case(
+        "%in = arith.cmpi ugt, %i, %c0 : index\n%x = arith.subi %i, %c1 : index\n"
+        "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32>\n"
+        "} else {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
+        says=("index -1 of dimension 0",),
+    ),
+    "guarded_against_another": Case(
+        "%in = arith.cmpi ne, %i, %c1 : index\n%x = arith.subi %i, %c1 : index\n"
+        "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
+        says=("index -1 of dimension 0",),
+    ),
     "guarded_the_wrong_way": Case(
         "%x = arith.muli %i, %c2 : index\n%in = arith.cmpi ult, %x, %c100 : index\n"
         "scf.if %in {\n} else {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",

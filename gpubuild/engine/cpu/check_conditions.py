@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlir import ir
@@ -12,9 +13,10 @@ from gpubuild.engine.cpu.check_range import Facts, Range, constant, constant_of,
 if TYPE_CHECKING:
     from gpubuild.engine.cpu.check_ranges import Ranges
 
-_EQ, _SLT, _SLE, _SGT, _SGE, _ULT, _ULE, _UGT, _UGE = 0, 2, 3, 4, 5, 6, 7, 8, 9
+_EQ, _NE, _SLT, _SLE, _SGT, _SGE, _ULT, _ULE, _UGT, _UGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 _NEGATED = {
-    1: _EQ,
+    _EQ: _NE,
+    _NE: _EQ,
     _SLT: _SGE,
     _SLE: _SGT,
     _SGT: _SLE,
@@ -68,6 +70,10 @@ def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: F
             low, high = n.most(left.low, 0), n.least(left.high, high)
             bits = max(left.bits, right.bits + 1)
             found.append((a, Range(low=low, high=high, bits=bits, given=left.given + given)))
+            if isinstance(left.low, int) and left.low >= 0:
+                low = n.most(right.low, left.low + gap)
+                more = (*left.given, *given)
+                found.append((b, replace(right, low=low, bits=max(left.bits, right.bits) + 1, given=more)))
         facts.ordered[a, b] = (gap, given)
     elif predicate in (_SLT, _SLE) and left is not None and right is not None:
         given, bits = left.given + right.given, max(left.bits, right.bits) + 1
@@ -76,6 +82,8 @@ def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: F
         found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
         found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
         facts.ordered[a, b] = (gap, given)
+    elif predicate == _NE and left is not None and left.low == constant_of(b) and isinstance(left.low, int):
+        found.append((a, replace(left, low=left.low + 1, bits=left.bits + 1)))
     for value, range_ in found:
         _learn(ranges, value, range_, facts)
     facts.memo.clear()

@@ -100,6 +100,18 @@ BACK = f"""
         %back = arith.subi %tx, %d : index
         %a = memref.load %t[%back] : {SUMS}
       }}"""
+INNER = """
+      %inside = arith.cmpi ugt, %x, %c0 : index
+      scf.if %inside {
+        %left = arith.subi %x, %c1 : index
+        %a = memref.load %A[%left, %y] : memref<?x?xf32>
+      }
+      %edge = arith.cmpi eq, %y, %c0 : index
+      scf.if %edge {
+      } else {
+        %up = arith.subi %y, %c1 : index
+        %b = memref.load %A[%x, %up] : memref<?x?xf32>
+      }"""
 PIECE = "memref<16x16xf32, #gpu.address_space<workgroup>>"
 PIECES = f"""
       %c1024 = arith.constant SECOND : index
@@ -224,7 +236,8 @@ def test_barriers_are_counted_only_where_accesses_are_recorded(body: str, expect
 
 
 @pytest.mark.parametrize(
-    ("body", "kind"), [(FLAT, Sanitize.RACE), (FLAT, Sanitize.BOUNDS), (BACK, Sanitize.BOUNDS)]
+    ("body", "kind"),
+    [(FLAT, Sanitize.RACE), (FLAT, Sanitize.BOUNDS), (BACK, Sanitize.BOUNDS), (INNER, Sanitize.BOUNDS)],
 )
 def test_what_usual_launches_run(body: str, kind: Sanitize) -> None:
     """Conditions that never hold would be no use."""
