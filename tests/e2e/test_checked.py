@@ -164,7 +164,7 @@ def test_missing_suppressions(project: Path, path: str) -> None:
     done = run(project, "cases", "store_at_end", GPUBUILD_CHECK_SUPPRESSIONS=path)
     assert (done.code, done.err) == (
         1,
-        f"gpubuild: GPUBUILD_CHECK_SUPPRESSIONS={path}: the file cannot be read\n",
+        f"gpubuild: GPUBUILD_CHECK_SUPPRESSIONS={path}: the file cannot be read\n  program: cases\n",
     )
 
 
