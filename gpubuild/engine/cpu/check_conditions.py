@@ -82,7 +82,7 @@ def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: F
         found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
         found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
         facts.ordered[a, b] = (gap, given)
-    elif predicate == _NE and left is not None and left.low == constant_of(b) and isinstance(left.low, int):
+    elif predicate == _NE and left is not None and isinstance(left.low, int) and left.low == constant_of(b):
         found.append((a, replace(left, low=left.low + 1, bits=left.bits + 1)))
     for value, range_ in found:
         _learn(ranges, value, range_, facts)

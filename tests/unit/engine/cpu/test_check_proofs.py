@@ -106,6 +106,11 @@ INNER = """
         %left = arith.subi %x, %c1 : index
         %a = memref.load %A[%left, %y] : memref<?x?xf32>
       }
+      %short = arith.subi %n, %c1 : index
+      %other = arith.cmpi ne, %short, %y : index
+      scf.if %other {
+        %o = memref.load %A[%x, %y] : memref<?x?xf32>
+      }
       %edge = arith.cmpi eq, %y, %c0 : index
       scf.if %edge {
       } else {
