@@ -17,6 +17,7 @@ from gpubuild.engine.emit import Emitter
 from gpubuild.engine.exchange import SOME_LANES, below, last_word
 
 FROM_LANE = "gpubuild.from_lane"  # on a load of what another work-item gave, if it takes part
+_MOST_ROWS = 12  # of a kernel, two subgroup reductions: each is a loop more for LLVM to compile
 _SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
 
 
@@ -45,7 +46,8 @@ def lower_shuffle(
     there = emit.binary("arith.andi", below(emit, place, items), valid)
     place = emit.op("arith.select", [there, place, item], [place.type]).results[0]
     read = emit.op("memref.load", [slot, place], [value.type], {FROM_LANE: ir.UnitAttr.get()})
-    sources = sources_of(source, valid, lane) if can_move(value.type) else None
+    possible = can_move(value.type) and SOME_LANES not in op.attributes and len(rows) < _MOST_ROWS
+    sources = sources_of(source, valid, lane) if possible else None
     if sources is not None:
         number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(rows))
         barrier.attributes[ROW] = read.attributes[ROW] = number
