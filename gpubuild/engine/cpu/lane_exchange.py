@@ -17,7 +17,7 @@ from gpubuild.engine.emit import Emitter
 from gpubuild.engine.exchange import SOME_LANES, below, last_word
 
 FROM_LANE = "gpubuild.from_lane"  # on a load of what another work-item gave, if it takes part
-_MOST_ROWS = 12  # of a kernel, two subgroup reductions: each is a loop more for LLVM to compile
+_MOST_ROWS = 6  # of a kernel, a subgroup reduction: each is a loop more for LLVM to compile
 _SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
 
 
