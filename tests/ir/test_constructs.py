@@ -73,6 +73,9 @@ CONSTRUCTS = {
     "ceiling division": "%q = arith.ceildivsi %n, %n : i32\n%r = arith.sitofp %q : i32 to f32" + STORE,
     "poison": "%r = ub.poison : f32" + STORE,
     "assert": '%c = arith.cmpi ult, %i, %i : index\ncf.assert %c, "bad"',
+    "math f32": "%b = math.sin %x : f32\n%c = math.powf %b, %x : f32\n%r = math.erf %c : f32" + STORE,
+    "math f64": "%d = arith.extf %x : f32 to f64\n%e = math.exp %d : f64\n%p = math.powf %e, %d : f64\n"
+    "%t = math.tanh %p : f64\n%r = arith.truncf %t : f64 to f32" + STORE,
 }
 EXTRA = {
     "call": "func.func @h(%x: f32) -> f32 { %r = arith.mulf %x, %x : f32\n return %r : f32 }",
@@ -80,9 +83,6 @@ EXTRA = {
 }
 NVIDIA_ONLY = {
     "printf": 'gpu.printf "hi %d\\n", %n : i32',
-    "math f32": "%b = math.sin %x : f32\n%c = math.powf %b, %x : f32\n%r = math.erf %c : f32" + STORE,
-    "math f64": "%d = arith.extf %x : f32 to f64\n%e = math.exp %d : f64\n%p = math.powf %e, %d : f64\n"
-    "%t = math.tanh %p : f64\n%r = arith.truncf %t : f64 to f32" + STORE,
 }
 
 

@@ -65,7 +65,6 @@ class CpuBuild:
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
     filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see nontemporal.mark_stores
-    user_libraries: list[tuple[str, bytes]] = field(default_factory=list)
 
 
 def run(params: CompileParams, io: StepIO) -> None:

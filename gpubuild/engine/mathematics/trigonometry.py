@@ -103,7 +103,7 @@ def _f32(name: str) -> Maker:
     return make
 
 
-def _reduced(code: Code, given: Real) -> tuple[str, str, str]:
+def _reduced(given: Real) -> tuple[str, str, str]:
     """(x, y, n): ``given`` is n * pi/2 + x + y, without fused operations."""
     whole, n = given.nearest_to_product(2 / pi)
     first, second, third, rest = (whole * part for part in _HALF_PI_SHORT)  # all but the last one exact
@@ -133,7 +133,7 @@ def _f64(name: str) -> Maker:
         if not code.library:
             x, y, n = near_or_far(given, _MOST_FUSED, lambda: _reduced_fused(code))
         else:
-            x, y, n = _reduced_fused(code) if code.fused else _reduced(code, given)
+            x, y, n = _reduced_fused(code) if code.fused else _reduced(given)
         z = code.f("fmul", x, x, _KIND)
         sine, cosine = _sine(code, x, y, z), _cosine(code, x, y, z)
         if name == "tan":
