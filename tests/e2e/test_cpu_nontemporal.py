@@ -63,6 +63,8 @@ PLAIN = {  # bodies that write %out[...] and for which such stores would be slow
     "%s = scf.for %k = %zero to %n step %one iter_args(%sum = %x) -> f32 {\n"
     "%v = memref.load %a[%k] : memref<?xf32>\n%t = arith.addf %sum, %v : f32\nscf.yield %t : f32\n}\n"
     "memref.store %s, %out[%i] : memref<?xf32>",
+    "exchanges": "%c1 = arith.constant 1 : i32\n%c32 = arith.constant 32 : i32\n"
+    "%o, %p = gpu.shuffle xor %x, %c1, %c32 : f32\nmemref.store %o, %out[%i] : memref<?xf32>",
     "atomic": "%o = memref.atomic_rmw addf %x, %a[%n] : (f32, memref<?xf32>) -> f32\n"
     "memref.store %o, %out[%i] : memref<?xf32>",
 }

@@ -19,7 +19,7 @@ from mlir import ir
 
 from gpubuild.engine import llvm
 from gpubuild.engine.cpu.exchange import CASTS, is_id
-from gpubuild.engine.cpu.uniformity import ITEM_IDS, is_pure, nested
+from gpubuild.engine.cpu.uniformity import GROUP_IDS, ITEM_IDS, is_pure, nested
 
 # What such a store writes at least, at an address that is a multiple of it: LLVM makes several of a longer
 # vector where that is all it knows. Large blocks that malloc returns start in the middle of a line.
@@ -27,7 +27,9 @@ PIECE_BYTES = 16
 WHOLE = (1, 2, 4, 8)  # bytes of elements of which a piece holds a whole number
 _MOST_OPS = 100  # in larger kernels computing takes as long as storing; they would be compiled thrice
 _VARYING = ITEM_IDS | {"gpu.subgroup_id"}
-_TALK = ("memref.atomic_rmw", "memref.generic_atomic_rmw", "gpu.printf", "func.call")
+_TALK = ("memref.atomic_rmw", "memref.generic_atomic_rmw", "func.call")
+# Of the gpu dialect; where work-items wait or exchange, memory is not all that counts, and code is long.
+_ASKS = ITEM_IDS | GROUP_IDS | {"gpu.func", "gpu.return", "gpu.subgroup_id"}
 
 _FUNCTION = re.compile(r"^define [^\n]*\n.*?^}$", re.MULTILINE | re.DOTALL)
 _ADDRESS = re.compile(r"^  (?P<name>%\S+) = getelementptr [^\n]*?, ptr (?P<base>%[^,\s]+),", re.MULTILINE)
@@ -46,14 +48,16 @@ def filled(kernel: ir.Operation, users: Iterable[ir.Operation]) -> bool:
     loop around it goes over the same place again.
     """
     inside = nested(kernel)
-    if len(inside) > _MOST_OPS or any(op.name in _TALK or _goes_on(op) for op in inside):
+    if len(inside) > _MOST_OPS or any(map(_is_more, inside)):
         return False
     stores = list(users)
     return bool(stores) and all(op.name == "memref.store" and _fills(op, kernel) for op in stores)
 
 
-def _goes_on(op: ir.Operation) -> bool:
-    """Whether ``op`` is a loop of unknown length: what is computed in it counts, not memory."""
+def _is_more(op: ir.Operation) -> bool:
+    """Whether more counts than memory: a loop of unknown length, or something others take part in."""
+    if op.name in _TALK or (op.name.startswith("gpu.") and op.name not in _ASKS):
+        return True
     if op.name == "scf.for":
         bounds = list(op.operands)[:3]
         return not all(
