@@ -139,7 +139,7 @@ def test_mutants(
                 source=str(source),
                 folder=str(tmp_path / f"w{number}"),
                 target=chance.choice(list(TARGETS)),
-                opt_level=chance.choice((0, 0, 0, 3)),
+                opt_level=chance.choice((0, 0, 0, 0, 0, 0, 0, 3)),
             )
         )
     tally = put_through(tasks, tools)

@@ -15,6 +15,7 @@ from unit.engine.device_steps import compile_module, rocm_libraries
 
 from gpubuild.errors import StepError
 
+OFTEN_ALIKE = ("_i8", "_i16", "_i64", "_f16", "_bf16", "_f64")  # of i32 and f32 but for their widths
 CASES = [(group, program) for group, programs in table.GROUPS.items() for program in programs]
 NAMES = [program.name for _, program in CASES]
 
@@ -33,6 +34,14 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("coverage")
 
 
+def level_of(program: Program, target: str, *, broken: bool) -> int:
+    """What is changed on purpose need not be fast; exchanges are many, and LLVM takes long over them."""
+    if broken:
+        return 0
+    exchanges = program.name.startswith(("gpu_shuffle", "gpu_subgroup_reduce", "gpu_rotate"))
+    return 1 if target == CPU and exchanges and program.name.endswith(OFTEN_ALIKE) else 3
+
+
 @pytest.fixture(scope="session")
 def device(folder) -> Device:
     return Device(build_runtime(folder))
@@ -43,17 +52,19 @@ def built(folder, device):
     """Compiles a program together with its group; alone when the group as a whole fails."""
 
     @cache
-    def whole(group: str, target: str, chip: str, broken: bool) -> tuple[Path | None, bool]:
+    def whole(group: str, target: str, chip: str, broken: bool, level: int) -> tuple[Path | None, bool]:
         together = [
             p
             for p in table.GROUPS[group]
-            if target not in p.refused and chip_of(p, target) == chip and (p.breaks or not broken)
+            if target not in p.refused
+            and chip_of(p, target) == chip
+            and (p.breaks or not broken)
+            and level_of(p, target, broken=broken) == level
         ]
-        place = folder / f"{group}.{target}.{'broken' if broken else 'whole'}"
+        place = folder / f"{group}.{target}.{'broken' if broken else 'whole'}.{level}"
         text = module_text(together, broken=broken)
         try:
-            # What is changed on purpose need not be fast.
-            return compile_for(chip, text, place, **({"opt_level": 0} if broken else {})), True
+            return compile_for(chip, text, place, opt_level=level), True
         except Exception as error:
             print(f"{group} for {target}: {error}", file=sys.stderr)
             return None, False
@@ -63,7 +74,8 @@ def built(folder, device):
         return device.load(place)
 
     def give(group: str, program: Program, target: str, *, broken: bool = False) -> Module | None:
-        place, good = whole(group, target, chip_of(program, target), broken)
+        level = level_of(program, target, broken=broken)
+        place, good = whole(group, target, chip_of(program, target), broken, level)
         if not good:
             alone = folder / f"{program.name}.{target}.{'broken' if broken else 'whole'}"
             chip = CPU if target == CPU else chip_of(program, target)
