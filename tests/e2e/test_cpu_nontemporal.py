@@ -113,6 +113,19 @@ def test_kernels_that_do_not_fill_have_none(tmp_path: Path, name: str) -> None:
     assert "gpubuild.run.0.large" not in found
 
 
+def test_indices_of_many_equal_terms_take_no_time(tmp_path: Path) -> None:
+    """A value that is added to itself forty times has a million million ways through its terms."""
+    double = "".join(f"%d{n + 1} = arith.addi %d{n}, %d{n} : index\n" for n in range(40))
+    text = f"""gpu.module @k {{ gpu.func @f(%out: memref<?xf32>, %x: f32, %d0: index) kernel {{
+      %i = gpu.global_id x
+      {double}
+      %p = arith.addi %d40, %i : index
+      memref.store %x, %out[%p] : memref<?xf32>
+      gpu.return
+    }} }}"""
+    assert (compile_module(text, tmp_path) / "object").exists()
+
+
 def piece(count: int, kind: type, shift: int) -> np.ndarray:
     """Noise whose address is ``shift`` elements past a multiple of 64 bytes."""
     room = np.zeros(count + 128, kind)

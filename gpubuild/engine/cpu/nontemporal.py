@@ -67,16 +67,17 @@ def _is_more(op: ir.Operation) -> bool:
 
 
 def _fills(store: ir.Operation, kernel: ir.Operation) -> bool:
-    indices = list(store.operands)[2:]
-    if not indices or _slope(indices[-1]) != 1 or any(_slope(index) != 0 for index in indices[:-1]):
+    *rows, last = list(store.operands)[2:] or [None]
+    known: dict[ir.Value, int | None] = {}
+    if last is None or _slope(last, known) != 1 or any(_slope(row, known) != 0 for row in rows):
         return False
-    if _constant_part(indices[-1]) % PIECE_BYTES:
+    if _constant_part(last) % PIECE_BYTES:
         return False
+    needed = {value for index in (*rows, last) for value in _needed(index)}
     around = store.parent.operation
     while around != kernel:
         if around.name == "scf.for":
-            counter = around.regions[0].blocks[0].arguments[0]
-            if not any(_depends(index, counter) for index in indices):
+            if around.regions[0].blocks[0].arguments[0] not in needed:
                 return False
         elif around.name != "scf.if":
             return False
@@ -84,45 +85,60 @@ def _fills(store: ir.Operation, kernel: ir.Operation) -> bool:
     return True
 
 
-def _slope(value: ir.Value) -> int | None:
+def _slope(value: ir.Value, known: dict[ir.Value, int | None]) -> int | None:
     """By how much ``value`` grows from a work-item to the next one on x; ``None``: not known."""
+    if value not in known:
+        known[value] = _computed_slope(value, known)  # once: operands of operands may be the same ones
+    return known[value]
+
+
+def _computed_slope(value: ir.Value, known: dict[ir.Value, int | None]) -> int | None:
     if isinstance(value.owner, ir.Block):
         around = value.owner.owner.operation
         if around.name == "gpu.func":
             return 0
         is_counter = around.name == "scf.for" and value == value.owner.arguments[0]
         starts = list(around.operands)[:3] if is_counter else []
-        return 0 if is_counter and all(_slope(start) == 0 for start in starts) else None
+        return 0 if is_counter and all(_slope(start, known) == 0 for start in starts) else None
     op = value.owner.operation
     if op.name in _VARYING:
         return 1 if is_id(op, "x") else 0 if op.name in ("gpu.thread_id", "gpu.global_id") else None
     if op.name in CASTS:
-        return _slope(op.operands[0])
-    slopes = [_slope(operand) for operand in op.operands]
+        return _slope(op.operands[0], known)
+    slopes = [_slope(operand, known) for operand in op.operands]
     if op.name == "arith.addi" and None not in slopes:
         return sum(slope for slope in slopes if slope is not None)
     return 0 if is_pure(op) and not any(slope != 0 for slope in slopes) else None
 
 
 def _constant_part(value: ir.Value) -> int:
-    """What is added to ``value`` as a number, as far as that can be seen."""
+    """What is added to ``value`` as a number right where it is computed."""
     if isinstance(value.owner, ir.Block):
         return 0
     op = value.owner.operation
-    if op.name == "arith.constant":
-        attribute = op.attributes["value"]
-        return attribute.value if isinstance(attribute, ir.IntegerAttr) else 0
-    if op.name == "arith.addi":
-        return sum(map(_constant_part, op.operands))
-    return _constant_part(op.operands[0]) if op.name in CASTS else 0
+    terms = list(op.operands) if op.name == "arith.addi" else []
+    return sum(_constant(term) for term in terms)
 
 
-def _depends(value: ir.Value, counter: ir.Value) -> bool:
-    if value == counter:
-        return True
-    if isinstance(value.owner, ir.Block):
-        return False
-    return any(_depends(operand, counter) for operand in value.owner.operation.operands)
+def _constant(value: ir.Value) -> int:
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return 0
+    attribute = value.owner.operation.attributes["value"]
+    return attribute.value if isinstance(attribute, ir.IntegerAttr) else 0
+
+
+def _needed(value: ir.Value) -> set[ir.Value]:
+    """``value`` and everything that it is computed from."""
+    found: set[ir.Value] = set()
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if value in found:
+            continue
+        found.add(value)
+        if not isinstance(value.owner, ir.Block):
+            pending.extend(value.owner.operation.operands)
+    return found
 
 
 def mark_stores(module: binding.ModuleRef, bases: Mapping[str, frozenset[str]]) -> binding.ModuleRef:
