@@ -116,8 +116,9 @@ def test_kernels_that_do_not_fill_have_none(tmp_path: Path, name: str) -> None:
 def test_indices_of_many_equal_terms_take_no_time(tmp_path: Path) -> None:
     """A value that is added to itself forty times has a million million ways through its terms."""
     double = "".join(f"%d{n + 1} = arith.addi %d{n}, %d{n} : index\n" for n in range(40))
-    text = f"""gpu.module @k {{ gpu.func @f(%out: memref<?xf32>, %x: f32, %d0: index) kernel {{
+    text = f"""gpu.module @k {{ gpu.func @f(%a: memref<?xf32>, %out: memref<?xf32>, %d0: index) kernel {{
       %i = gpu.global_id x
+      %x = memref.load %a[%i] : memref<?xf32>
       {double}
       %p = arith.addi %d40, %i : index
       memref.store %x, %out[%p] : memref<?xf32>
