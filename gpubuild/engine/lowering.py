@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import chips, mlir, nvidia_ops, rewrite
+from gpubuild.engine import amd_messages, chips, mlir, nvidia_ops, rewrite
 from gpubuild.engine.assert_places import restore_places
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.emit import Emitter
@@ -54,6 +54,7 @@ class Lowered:
     llvm: str
     kernels: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()  # of the messages that AMD kernels leave for the host
     ptx: int = 0  # the version that NVIDIA's instructions in it need, times ten; 0: any
 
 
@@ -106,10 +107,12 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
                 f"gpu.module @{params.module} has no kernel",
                 hint="mark a gpu.func with `kernel`",
             )
+        formats = amd_messages.take_formats(kernels)
         return Lowered(
             llvm=mlir.translate(kernels, target=params.target or params.chip, source=source),
             kernels=names,
             warnings=tuple(warnings),
+            formats=formats,
             ptx=ptx,
         )
 

@@ -11,7 +11,7 @@ from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 
 _KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
-_OF_ROCM = ("gpu.printf", "cf.assert", "__ockl_", "__ocml_", "__oclc_")
+_OF_ROCM = ("__ockl_", "__ocml_", "__oclc_")
 _LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 # What the attributes mean when they leave a field out (NVVMTargetAttr, ROCDLTargetAttr).
 _NVVM_DEFAULTS: dict[str, Any] = {"O": 2, "triple": NVVM_TRIPLE, "chip": "sm_75", "features": ""}
@@ -19,7 +19,7 @@ _ROCDL_DEFAULTS: dict[str, Any] = {"O": 2, "triple": ROCDL_TRIPLE, "chip": "gfx9
 
 
 def may_use_rocm(text: str) -> bool:
-    """Whether a module, given as text, prints, asserts, or calls ROCm's functions by name.
+    """Whether a module, given as text, calls ROCm's functions by name.
 
     All else is made without ROCm, and is the same with it.
     """

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine import (
+    amd_messages,
     amd_ops,
     bf16_tensor_cores,
     bool_memory,
@@ -322,9 +323,14 @@ def _sine_and_cosine(op: ir.Operation, machine: Machine) -> None:
         expand.expand_sincos(op)
 
 
-def _assert(op: ir.Operation, machine: Machine) -> None:
+def _printf(op: ir.Operation, machine: Machine) -> None:
+    messages.promote_printf_arguments(op)
+    _message(op, machine)
+
+
+def _message(op: ir.Operation, machine: Machine) -> None:
     if machine.kind is Kind.ROCDL:
-        messages.expand_assert(op)
+        amd_messages.expand(op)
 
 
 def _kernel(op: ir.Operation, machine: Machine) -> None:
@@ -347,8 +353,8 @@ _HOST_REWRITES: dict[str, Callable[[ir.Operation], None]] = {
 }
 _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     **dict.fromkeys(bool_memory.ACCESSES, _access),
-    "cf.assert": _assert,
-    "gpu.printf": lambda op, _: messages.promote_printf_arguments(op),
+    "cf.assert": _message,
+    "gpu.printf": _printf,
     "gpu.subgroup_size": _subgroup_size,
     "gpu.subgroup_id": _subgroup_id,
     "gpu.num_subgroups": _num_subgroups,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import amd_trap, assembly_reads, inline_assembly, llvm, ocml, relocatable
+from gpubuild.engine import amd_messages, amd_trap, assembly_reads, inline_assembly, llvm, ocml, relocatable
 from gpubuild.engine.asm_places import place_inline
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
@@ -19,7 +19,6 @@ from gpubuild.engine.device import (
 )
 from gpubuild.engine.info import info_json, parse_amd_assembly
 from gpubuild.engine.io import StepIO
-from gpubuild.engine.messages import ASSERTION_FAILED
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.toolchain.run import run_tool
@@ -28,7 +27,7 @@ _ABI_5, _ABI_6 = 500, 600  # both lay out implicit arguments as our minimal ockl
 _ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
 _DEVICE_LIBRARIES = "rocm-device-libs"
 _FAST_LIBRARY = "ocml_fast.ll"
-_OWN_LIBRARIES = ("ockl.ll", "ocml.ll")
+_OWN_LIBRARIES = ("ockl.ll", "ocml.ll", amd_messages.LIBRARY)
 _ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
 _INSTALL_HINT = (
     "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
@@ -61,8 +60,10 @@ def link_libraries(build: DeviceBuild) -> None:
     Ours come first, so that a machine with ROCm makes the same bytes as one without.
     """
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
+    if build.lowered and build.lowered.formats:
+        llvm.link_text(build.module, amd_messages.metadata(build.lowered.formats), "formats of messages")
     fast = [_FAST_LIBRARY] if build.params.fast_math else []
-    own = [*fast, *_OWN_LIBRARIES, *_assertions(build)]
+    own = [*fast, *_OWN_LIBRARIES]
     libraries = [*user_libraries(build.io), *(own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
@@ -83,19 +84,6 @@ def link_libraries(build: DeviceBuild) -> None:
     # ocml and ockl call each other, so both are offered as soon as one is needed.
     offered = [(file, _read(folder / file)) for _, file in _ROCM_LIBRARIES]
     llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
-
-
-def _assertions(build: DeviceBuild) -> list[str]:
-    """The library that says which assertion failed, or one that is silent: only ROCm can print."""
-    if ASSERTION_FAILED not in llvm.undefined_symbols(build.module):
-        return []
-    if build.io.has_tool(_DEVICE_LIBRARIES):
-        return ["assert_message.ll"]
-    build.io.warn(
-        f"assertions in @{build.params.module} stop {build.params.chip} without their message, which needs "
-        f"ROCm's device libraries: {_INSTALL_HINT}"
-    )
-    return ["assert_silent.ll"]
 
 
 def emit_code(build: DeviceBuild) -> None:

@@ -18,15 +18,16 @@ def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
 
     A relocatable object has no final metadata; what its note says is taken all the same.
     """
-    metadata = _metadata(elf)
-    target = metadata.get("amdhsa.target")
+    found = metadata(elf)
+    target = found.get("amdhsa.target")
     chip = target.removeprefix(f"{ROCDL_TRIPLE}--") if isinstance(target, str) else None
-    entries = metadata.get("amdhsa.kernels", [])
+    entries = found.get("amdhsa.kernels", [])
     sizes = {name: size for name, _, size in elf.functions()}
     return chip, [_kernel(entry, sizes) for entry in entries]
 
 
-def _metadata(elf: Elf) -> dict[str, Any]:
+def metadata(elf: Elf) -> dict[str, Any]:
+    """The document of the metadata note; empty when there is none. Raises :class:`DamagedError`."""
     import msgpack
 
     for section in elf.sections.values():

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 from op_coverage.program import (
     AMD_CHIPS,
-    NEEDS_ROCM,
     NVIDIA_OLD,
     PRIVATE,
     WORKGROUP,
@@ -224,7 +223,6 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints=f"<{said}>\n",
-                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             )
         )
     PROGRAMS.extend(
@@ -237,7 +235,6 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints="100% plain\n",
-                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             ),
             Program(
                 name="gpu_printf_bf16",
@@ -247,7 +244,6 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints="<1.50>\n",
-                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             ),
             Program(
                 name="gpu_printf_many",
@@ -257,7 +253,6 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints="1 2.500000 3 0.25\n",
-                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             ),
             Program(
                 name="gpu_printf_narrow",
@@ -268,7 +263,6 @@ def _messages() -> None:
                 expect={},
                 block=1,
                 prints="-5 -300 1 0.5 -5\n",
-                refused=dict.fromkeys(AMD_CHIPS, NEEDS_ROCM),
             ),
             Program(
                 name="cf_assert",

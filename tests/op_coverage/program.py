@@ -13,8 +13,6 @@ NVIDIA_CHIPS = (NVIDIA_OLD, NVIDIA)
 AMD_CHIPS = (AMD_OLD, AMD)
 GPUS = (*NVIDIA_CHIPS, *AMD_CHIPS)
 
-NEEDS_ROCM = "needs ROCm's device libraries"  # which the tests do without, so as to be the same everywhere
-
 WORKGROUP = "#gpu.address_space<workgroup>"
 PRIVATE = "#gpu.address_space<private>"
 BLOCK = 32

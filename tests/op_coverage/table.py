@@ -26,7 +26,7 @@ from op_coverage import (
     vendor_ops,
     vendor_survey,
 )
-from op_coverage.program import CPU, NEEDS_ROCM, TARGETS, Program
+from op_coverage.program import CPU, TARGETS, Program
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 GROUPS: dict[str, list[Program]] = {
@@ -46,10 +46,9 @@ _INTRODUCTION = """# What compiles and runs where
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
 Each row is one kernel. **yes** under a GPU: compiled and assembled for that chip, or for the one in
 brackets. **right** under the CPU: run there in its own tier and with fibers, compared with NumPy (± the
-error allowed, in units in the last place). **with ROCm** under an AMD GPU: compiled and assembled with
-ROCm's device libraries, and refused for the reason given without them. No program of this table has run
-on a GPU, since none was at hand. A number refers to the reason below the table; the error message says
-the same, and a test compares the two.
+error allowed, in units in the last place). No program of this table has run on a GPU, since none was at
+hand. A number refers to the reason below the table; the error message says the same, and a test compares
+the two.
 """
 
 
@@ -76,8 +75,7 @@ def render() -> str:
 
 def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
     if target in program.refused:
-        answer = "with ROCm" if program.refused[target] == NEEDS_ROCM else "no"
-        return f"{answer} ({reasons.setdefault(program.refused[target], len(reasons) + 1)})"
+        return f"no ({reasons.setdefault(program.refused[target], len(reasons) + 1)})"
     if target != CPU:
         chip = program.chips.get(target)
         return f"yes ({chip})" if chip else "yes"

@@ -10,8 +10,7 @@ import pytest
 from e2e.cpu_harness import Device, Module, build_runtime
 from op_coverage import table
 from op_coverage.compiling import check, chip_of, compile_for, run
-from op_coverage.program import AMD_CHIPS, CPU, GPUS, NEEDS_ROCM, Program, module_text
-from unit.engine.device_steps import compile_module, rocm_libraries
+from op_coverage.program import CPU, GPUS, Program, module_text
 
 from gpubuild.errors import StepError
 
@@ -92,16 +91,6 @@ def test_names_are_unique():
 @pytest.mark.parametrize(("group", "program", "target"), cases(*GPUS, refused=False))
 def test_compiles(built, group, program, target):
     built(group, program, target)
-
-
-@pytest.mark.parametrize("target", AMD_CHIPS)
-@pytest.mark.parametrize("group", table.GROUPS)
-def test_compiles_with_rocm(group, target):
-    """What is refused for the want of ROCm's libraries alone."""
-    programs = [p for p in table.GROUPS[group] if p.refused.get(target) == NEEDS_ROCM]
-    if programs:
-        built = compile_module(module_text(programs), target, extra=rocm_libraries(), opt_level=1)
-        assert {k["name"] for k in built.kernels} == {p.name for p in programs}
 
 
 def refusals() -> list:

@@ -3,14 +3,18 @@
 import re
 
 import pytest
-from unit.engine.device_steps import compile_module, kernel, outline_source, rocm_libraries
+from unit.engine.device_steps import Compiled, compile_module, kernel, outline_source, rocm_libraries
 
+from gpubuild.engine import amd_messages
 from gpubuild.errors import StepError
+from gpubuild.inspection import hsaco
+from gpubuild.inspection.elf import Elf
 
 PRINT = """%b = arith.trunci %n : i32 to i8
 %w = arith.trunci %n : i32 to i16
 %h = arith.truncf %x : f32 to bf16
 gpu.printf "%d %d %.1f %d\\0A", %b, %w, %h, %b : i8, i16, bf16, i8"""
+WORDS = "%d %d %.1f %d\n"
 ASSERT = '%ok = arith.cmpi slt, %n, %n : i32\ncf.assert %ok, "100% in range"'
 
 
@@ -20,35 +24,82 @@ def test_nvidia_printf_gets_no_argument_narrower_than_an_int() -> None:
     assert stores and set(stores) <= {"32", "64"}
 
 
-@pytest.mark.parametrize("chip", ["gfx90a", "gfx1100"])
-def test_amd_prints_through_the_host(chip: str) -> None:
-    built = compile_module(kernel(PRINT), chip, extra=rocm_libraries(), opt_level=0)
-    assert "hidden_hostcall_buffer" in built.asm
-    assert b"%d %d %.1f %d\n\0" in built.object
+def formats(built: Compiled) -> list[str]:
+    """What HIP finds in the finished code object."""
+    return hsaco.metadata(Elf(built.object)).get("amdhsa.printf", [])
+
+
+@pytest.mark.parametrize(("chip", "level"), [("gfx90a", 0), ("gfx1100", 3)])
+def test_amd_messages_need_no_rocm(chip: str, level: int) -> None:
+    built = compile_module(kernel(PRINT), chip, opt_level=level)
+    assert "hidden_printf_buffer" in built.asm and "__ockl" not in built.llvm
+    if level:  # nothing asks the host to listen, which some machines cannot
+        assert "hidden_hostcall_buffer" not in built.asm
+    (entry,) = formats(built)
+    assert entry == f"0:0:{amd_messages.format_name(WORDS):016x},{WORDS}"
     assert built.kernels[0]["registers"] > 0
-    assert re.search(r"sext i8 %\S+ to i32", built.llvm)
 
 
-def test_amd_printf_without_rocm_says_what_to_install() -> None:
-    with pytest.raises(StepError, match="needs ROCm's device libraries for __ockl_printf") as caught:
-        compile_module(kernel(PRINT), "gfx90a")
-    assert "rocm-device-libs" in caught.value.hint
+def test_amd_messages_hold_every_type_in_eight_bytes() -> None:
+    """Control word (size, named format), name, values: what HIP's runtime reads (rocprintf.cpp)."""
+    text = compile_module(kernel(PRINT), "gfx90a").llvm
+    stored = re.findall(r"store (i64|double) \S+, ptr addrspace\(1\)", text.split("define internal")[0])
+    assert stored == ["i64", "i64", "double", "i64"]
+    assert f"store i32 {(4 + 8 + 4 * 8) << 2 | 2}, ptr addrspace(1) %message" in text
+    assert re.search(r"fpext (?:bfloat \S+ to double|float)", text)
+    assert "i64 72" in text  # hidden_printf_buffer
+
+
+def test_amd_formats_are_there_once() -> None:
+    """HIP prints nothing at all where two have the same name."""
+    built = compile_module(
+        kernel(f"{PRINT}\n{PRINT.replace('%b', '%b2').replace('%w', '%w2').replace('%h', '%h2')}"), "gfx90a"
+    )
+    assert len(formats(built)) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "found", "values"),
+    [
+        (r"plain\0A", "plain\n", ["0"]),  # room for what HIP 5.7 to 7 write behind a text without values
+        (r"100%% of it, \"a\": b\0A", '100%% of it, "a": b\n', ["0"]),
+        (r"C:\5Cnew\0A", "C:%cnew\n", ["92"]),  # HIP would make a line end of it
+        (r"a \5C z\0A", "a \\ z\n", ["0"]),
+    ],
+)
+def test_amd_formats_say_what_was_written(written: str, found: str, values: list[str]) -> None:
+    built = compile_module(kernel(f'gpu.printf "{written}"'), "gfx90a")
+    (entry,) = formats(built)
+    assert entry.partition(",")[2] == found
+    assert (
+        re.findall(r"store i64 (-?\d+), ptr addrspace\(1\) %\w+, align", built.llvm)[: len(values)] == values
+    )
+
+
+def test_amd_formats_keep_their_values_beside_a_backslash() -> None:
+    built = compile_module(kernel(r'gpu.printf "%d\5Cn%% %d\0A", %n, %n : i32, i32'), "gfx90a")
+    assert formats(built)[0].endswith(",%d%cn%% %d\n")
+    assert re.findall(r"store i64 (\S+), ptr addrspace\(1\) %\w+(?:\.i\d*)?, align 4", built.llvm)[1] == "92"
+
+
+def test_an_empty_message_is_none() -> None:
+    assert formats(compile_module(kernel('gpu.printf ""'), "gfx90a")) == []
 
 
 @pytest.mark.parametrize("level", [0, 3])
 def test_amd_assertions_say_which_and_stop(level: int) -> None:
-    built = compile_module(kernel(ASSERT), "gfx90a", extra=rocm_libraries(), opt_level=level)
-    assert "s_trap 2" in built.asm and "hidden_hostcall_buffer" in built.asm
-    if level == 0:  # optimised, the text is in the instructions that pass it on
-        assert b"k: f: assertion failed: 100%% in range, in workgroup (%u, %u, %u)" in built.object
+    built = compile_module(kernel(ASSERT), "gfx90a", opt_level=level)
+    assert "s_trap 2" in built.asm and "hidden_printf_buffer" in built.asm
+    (entry,) = formats(built)
+    assert ",k: f: assertion failed: 100%% in range, in workgroup (%u, %u, %u), work-item (" in entry
+    assert re.search(r"(?:store |gpubuild_message\()i32 243,", built.llvm)  # 60 bytes, named, stderr
     assert built.ran.result.result.warnings == ()
 
 
-def test_amd_assertions_stop_without_rocm_too_and_warn_of_the_missing_message() -> None:
-    built = compile_module(kernel(f"{ASSERT}\n{ASSERT.replace('%ok', '%o')}"), "gfx90a")
-    assert built.asm.count("s_trap 2") >= 1
-    (warning,) = built.ran.result.result.warnings
-    assert "without their message" in warning and "rocm-device-libs" in warning
+@pytest.mark.parametrize("body", [PRINT, ASSERT])
+def test_amd_messages_are_the_same_with_rocm(body: str) -> None:
+    plain = compile_module(kernel(body), "gfx90a")
+    assert plain.ran.outputs == compile_module(kernel(body), "gfx90a", extra=rocm_libraries()).ran.outputs
 
 
 def test_assertions_say_where_they_stand_in_the_file() -> None:
@@ -62,7 +113,7 @@ def test_assertions_say_where_they_stand_in_the_file() -> None:
     built = compile_module(text, "sm_60", opt_level=0)
     assert re.search(r"i32 6[,)]", built.llvm)
     assert b"dir/user.mlir\0" in built.object
-    with_message = compile_module(text, "gfx90a", extra=rocm_libraries(), opt_level=0)
+    with_message = compile_module(text, "gfx90a", opt_level=0)
     assert b"dir/user.mlir:6:4: k: f: assertion failed: 100%% in range" in with_message.object
 
 
