@@ -1,12 +1,12 @@
 """Every example, built with the real tool chain, prints what its expected.txt says."""
 
-import ctypes
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from devices import at_hand
 
 from gpubuild.config.load import load_project
 
@@ -148,29 +148,8 @@ def test_edges_usage(build_dir: Path) -> None:
     assert done.stderr.startswith("usage: ")
 
 
-def has_device(library: str, init: str, count: str) -> bool:
-    try:
-        driver = ctypes.CDLL(library)
-    except OSError:
-        return False
-    devices = ctypes.c_int()
-    return (
-        getattr(driver, init)(0) == 0
-        and getattr(driver, count)(ctypes.byref(devices)) == 0
-        and devices.value > 0
-    )
-
-
-def has_cuda() -> bool:
-    return has_device("libcuda.so.1", "cuInit", "cuDeviceGetCount")
-
-
-def has_hip() -> bool:
-    return has_device("libamdhip64.so", "hipInit", "hipGetDeviceCount")
-
-
 @pytest.mark.cuda
-@pytest.mark.skipif(not has_cuda(), reason="no NVIDIA GPU")
+@pytest.mark.skipif(at_hand.cuda() is None, reason="no NVIDIA GPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_on_cuda(build_dir: Path, name: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")}
@@ -182,7 +161,7 @@ FOR_AMD = [n for n in NAMES if "gfx90a" in PROJECT.programs[n].targets and n != 
 
 
 @pytest.mark.hip
-@pytest.mark.skipif(not has_hip(), reason="no AMD GPU")
+@pytest.mark.skipif(at_hand.hip() is None, reason="no AMD GPU")
 @pytest.mark.parametrize("name", FOR_AMD)
 def test_on_hip(build_dir: Path, name: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "HIP_VISIBLE_DEVICES")}

@@ -8,6 +8,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from devices import record
 from op_coverage import (
     amd_ops,
     arith_ops,
@@ -46,9 +47,8 @@ _INTRODUCTION = """# What compiles and runs where
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
 Each row is one kernel. **yes** under a GPU: compiled and assembled for that chip, or for the one in
 brackets. **right** under the CPU: run there in its own tier and with fibers, compared with NumPy (± the
-error allowed, in units in the last place). No program of this table has run on a GPU, since none was at
-hand. A number refers to the reason below the table; the error message says the same, and a test compares
-the two.
+error allowed, in units in the last place). The last column tells of [runs on GPUs](gpu-tests.md). A number
+refers to the reason below the table; the error message says the same, and a test compares the two.
 """
 
 
@@ -62,9 +62,8 @@ def render() -> str:
         parts.append("|---|" + "---|" * (len(TARGETS) + 1))
         for program in programs:
             cells = [_cell(program, target, reasons) for target in TARGETS]
-            parts.append(
-                f"| {program.op.replace('|', chr(92) + '|')} | {' | '.join(cells)} | no GPU at hand |"
-            )
+            cells.append(record.answer(program.name))
+            parts.append(f"| {program.op.replace('|', chr(92) + '|')} | {' | '.join(cells)} |")
         parts.append("")
     parts.append(host_ops.render())
     parts.append(vendor_survey.render())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.engine.test_outline import outline_source
+from unit.engine.device_steps import outline_source
 
 _SOURCE = """module attributes {transform.with_named_sequence} {
 gpu.module @k {
