@@ -6,16 +6,31 @@ from pathlib import Path
 
 import numpy as np
 from e2e import cpu_harness
+from once import once
 from op_coverage.program import CPU, Program, ulps
 from unit.engine.device_steps import compile_module, in_child
+
+from gpubuild.model.digest import digest_bytes
 
 
 def compile_for(target: str, text: str, folder: Path, **options) -> Path | None:
     """Compile ``text``; for CPUs the folder of the outputs. Raises ``StepError``, or on a crash."""
     if target == CPU:
         return in_child(cpu_harness.compile_module, text, folder, **options)
-    compile_module(text, target, **options)
+    device_ir(target, text, **options)
     return None
+
+
+def device_ir(chip: str, text: str, **options) -> str:
+    """The LLVM IR that the code generator for ``chip`` got, from a compile up to the object.
+
+    Each module is compiled once in a run, whichever test comes first.
+    """
+    key = digest_bytes("\0".join((chip, text, repr(sorted(options.items())))).encode())[:32]
+    folder = once(
+        f"device-{key}", lambda made: (made / "k.ll").write_text(compile_module(text, chip, **options).llvm)
+    )
+    return (folder / "k.ll").read_text()
 
 
 def chip_of(program: Program, target: str) -> str:

@@ -1,0 +1,76 @@
+/* core.h: work-items of one workgroup at a time, as fibers, and what they wait for.
+ *
+ * A launch runs a kernel's LLVM IR, compiled for this machine, once for each work-item. Whatever work-items do
+ * together goes through emu_converge or emu_barrier: a fiber stops there until the others have come. */
+#ifndef DEVICE_IR_CORE_H
+#define DEVICE_IR_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    EMU_MOST_LANES = 64,
+    EMU_MOST_KEY = 96, /* words: two for each loop and call around, one for the place */
+    EMU_MOST_WORDS = 64
+};
+
+/* What is read where a GPU leaves open what is read. */
+#define EMU_POISON 0xBADC0DE5BADC0DE5ull
+#define EMU_POISON_BYTE 0xE5
+
+struct emu_request;
+/* Do what the lanes of `set` came for: requests[i] is that of lane i. */
+typedef void emu_action(struct emu_request *const *requests, uint64_t set);
+
+/* What a lane brings to an operation of its subgroup; lives on the stack of its fiber. */
+struct emu_request {
+    const char *kind;   /* equal text: the same instruction with the same qualifiers */
+    emu_action *action;
+    uint64_t members;   /* lanes that must come unless they have ended; 0: those that are at this place */
+    bool converged;     /* members must come to the same place, in the same turn of its loops */
+    uint32_t lane;
+    uint64_t in[EMU_MOST_WORDS];
+    uint64_t out[EMU_MOST_WORDS];
+};
+
+/* Called by work-items. `site` and `depth` are numbers that host_form.py gives to the call. */
+void emu_converge(struct emu_request *request, uint32_t site, uint32_t depth);
+/* Wait for `count` work-items of the workgroup, or for all that have not ended where it is 0. Lanes of a subgroup must
+ * come together where `aligned`. */
+void emu_barrier(uint32_t id, uint32_t count, bool aligned, uint32_t site, uint32_t depth);
+void emu_yield(void);
+_Noreturn void emu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void emu_unknown(const char *name);
+void emu_print(const char *text, size_t bytes);
+
+uint32_t emu_thread_id(uint32_t axis), emu_block_id(uint32_t axis), emu_block_dim(uint32_t axis);
+uint32_t emu_grid_dim(uint32_t axis), emu_cluster_dim(uint32_t axis), emu_lane(void), emu_flat_id(void);
+uint32_t emu_subgroup_size(void), emu_dynamic_bytes(void);
+/* Lanes of this subgroup that exist and have not ended. */
+uint64_t emu_live_lanes(void);
+
+struct emu_memory {
+    char *address;
+    uint64_t bytes;
+};
+
+struct emu_launch {
+    void (*kernel)(void **arguments);
+    void **arguments;
+    uint32_t grid[3], block[3], cluster[3];
+    uint32_t subgroup_size;
+    uint32_t backwards; /* work-items and subgroups run from the last to the first */
+    uint32_t dynamic_bytes;
+    uint32_t shared_count;
+    struct emu_memory dynamic; /* all there is room for */
+    const struct emu_memory *shared; /* what a workgroup's own memory is */
+};
+
+/* 0, or 1 when work-items did what a GPU leaves undefined or ended the program: emu_message() then says what. */
+int emu_run(const struct emu_launch *launch);
+const char *emu_message(void);
+/* What was printed since the last call, up to `bytes` with the closing NUL; returns how much there was. */
+size_t emu_take_output(char *into, size_t bytes);
+
+#endif

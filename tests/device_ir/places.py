@@ -1,0 +1,151 @@
+"""Places: numbers by which lanes in lockstep can be told from lanes that are behind.
+
+A GPU's lanes go through a function together as far as they can: those that leave a loop early wait
+behind it for the others, and both sides of a branch meet where they join. Blocks are put in an order
+in which a loop is in one piece, and what comes after something stands after it. A lane's place is
+then, for each loop around, the loop and the turn it is in, and the number of the call; of two places
+the smaller one, compared word by word, is behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import networkx as nx
+
+_LABEL = re.compile(r'^(?P<name>[\w.$-]+|"[^"]+"):')
+_TARGET = re.compile(r'label %([\w.$-]+|"[^"]+")')
+_CALL = re.compile(r'\bcall\b.*?@(?P<name>[\w.$-]+|"[^"]+")\(')
+_NAME = re.compile(r'@([\w.$-]+|"[^"]+")\(')
+
+
+@dataclass(slots=True, kw_only=True)
+class Places:
+    """What each number stands for, for messages."""
+
+    texts: dict[int, str] = field(default_factory=dict)
+
+    def add(self, text: str) -> int:
+        number = len(self.texts) + 1
+        self.texts[number] = text
+        return number
+
+
+@dataclass(slots=True)
+class _Function:
+    name: str
+    first: int  # line of the `define`
+    last: int  # line of the `}`
+
+
+def number_places(lines: Sequence[str], together: set[str]) -> tuple[list[str], Places]:
+    """``lines`` of a module with numbers in calls of ``together``, and counters in loops around them."""
+    functions = list(_functions(lines))
+    waiting = _functions_that_wait(lines, functions, together)
+    places = Places()
+    out = list(lines)
+    for function in functions:
+        if function.name in waiting:
+            _number(out, function, together, waiting, places)
+    return out, places
+
+
+def _functions(lines: Sequence[str]):
+    start, name = 0, ""
+    for at, line in enumerate(lines):
+        if line.startswith("define "):
+            found = _NAME.search(line)
+            assert found is not None, line
+            start, name = at, found[1]
+        elif line == "}" and name:
+            yield _Function(name, start, at)
+            name = ""
+
+
+def _called(line: str) -> str:
+    found = _CALL.search(line) if "call " in line else None
+    return found["name"] if found else ""
+
+
+def _functions_that_wait(
+    lines: Sequence[str], functions: Sequence[_Function], together: set[str]
+) -> set[str]:
+    calls = {f.name: {_called(line) for line in lines[f.first : f.last]} for f in functions}
+    waiting = {name for name, called in calls.items() if called & together}
+    grown = True
+    while grown:
+        more = {name for name, called in calls.items() if called & waiting} - waiting
+        waiting |= more
+        grown = bool(more)
+    return waiting
+
+
+def _number(
+    lines: list[str], function: _Function, together: set[str], waiting: set[str], places: Places
+) -> None:
+    blocks, graph = _blocks(lines, function)
+    for block, depth, is_loop in _in_order(graph, "entry"):
+        if is_loop:
+            number = places.add(f"loop in @{function.name}")
+            at = blocks[block][0]
+            while lines[at].lstrip().startswith(("%",)) and " = phi " in lines[at]:
+                at += 1
+            lines[at] = f"  call void @emu_head(i32 {number}, i32 {depth - 1})\n{lines[at]}"
+        for at in range(*blocks[block]):
+            called = _called(lines[at])
+            if called in together:
+                number = places.add(f"@{function.name}: {lines[at].strip()}")
+                before, name, after = lines[at].partition(f"@{called}(")
+                comma = "" if after.startswith(")") else ", "
+                lines[at] = f"{before}{name}i32 {number}, i32 {depth}{comma}{after}"
+            elif called in waiting:
+                number = places.add(f"@{function.name}: {lines[at].strip()}")
+                lines[at] = (
+                    f"  call void @emu_enter(i32 {number}, i32 {depth})\n"
+                    f"{lines[at].replace('musttail ', '')}\n  call void @emu_leave()"
+                )
+
+
+def _blocks(lines: Sequence[str], function: _Function) -> tuple[dict[str, tuple[int, int]], nx.DiGraph]:
+    starts = [("entry", function.first + 1)]
+    for at in range(function.first + 1, function.last):
+        if found := _LABEL.match(lines[at]):
+            if at == function.first + 1:
+                starts = []
+            starts.append(("entry" if not starts else found["name"], at + 1))
+    graph = nx.DiGraph()
+    blocks = {}
+    for n, (name, start) in enumerate(starts):
+        end = starts[n + 1][1] - 1 if n + 1 < len(starts) else function.last
+        blocks[name] = (start, end)
+        graph.add_node(name, at=n)
+        for at in range(start, end):
+            if "label %" in lines[at]:
+                for target in _TARGET.findall(lines[at]):
+                    graph.add_edge(name, target)
+    for name in graph.nodes:
+        assert name in blocks, (function.name, name)
+    return blocks, graph
+
+
+def _in_order(graph: nx.DiGraph, entry: str):
+    """Blocks with how many loops are around them, themselves included, and whether they head one."""
+
+    def visit(nodes: set[str], head: str, depth: int):
+        part = nx.DiGraph(graph.subgraph(nodes))
+        if depth:
+            part.remove_edges_from(list(part.in_edges(head)))
+        whole = nx.condensation(part)
+        first = {n: min(graph.nodes[b]["at"] for b in whole.nodes[n]["members"]) for n in whole}
+        for n in nx.lexicographical_topological_sort(whole, key=first.__getitem__):
+            members = whole.nodes[n]["members"]
+            block = next(iter(members))
+            if len(members) == 1 and not part.has_edge(block, block):
+                yield block, depth, bool(depth) and block == head
+                continue
+            heads = [b for b in members if any(p not in members for p in graph.predecessors(b))]
+            yield from visit(set(members), min(heads, key=lambda b: graph.nodes[b]["at"]), depth + 1)
+
+    yield from visit(set(graph.nodes), entry, 0)

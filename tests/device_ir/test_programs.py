@@ -1,0 +1,101 @@
+"""Every op of the table, in the LLVM IR that GPU code generators get: run here, compared with NumPy.
+
+Each kernel runs twice, with the first and with the last work-item of a workgroup first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from device_ir.runner import DeviceModule, each_in_child
+from op_coverage import table
+from op_coverage.compiling import check, chip_of, device_ir
+from op_coverage.program import NVIDIA_CHIPS, Program, module_text
+
+TARGETS = NVIDIA_CHIPS
+# Worst errors in units in the last place that the CUDA C++ Programming Guide gives for libdevice,
+# where the CPU's function is better.
+ULPS = {"math_tan_f32": 4.0}
+RIGHT = "right"
+# Calls of what nothing is known of here.
+SKIPPED = re.compile(r"(gpu_mma_\w+|nvvm_cluster)-sm_90")
+
+
+def programs_of(group: str, target: str) -> list[Program]:
+    """Those that have something to compare."""
+    return [
+        p
+        for p in table.GROUPS[group]
+        if target not in p.refused and p.runs and not SKIPPED.fullmatch(f"{p.name}-{target}")
+    ]
+
+
+def module_of(group: str, target: str, chip: str) -> list[Program]:
+    """What ``op_coverage/test_coverage.py`` compiles together for ``chip``."""
+    return [p for p in table.GROUPS[group] if target not in p.refused and chip_of(p, target) == chip]
+
+
+def run(module: DeviceModule, program: Program, *, backwards: bool) -> None:
+    """Raises what is wrong."""
+    args = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in program.args.items()}
+    printed = module.launch(
+        program.name,
+        program.grid,
+        program.block,
+        *args.values(),
+        dynamic=program.dynamic_bytes,
+        cluster=program.cluster,
+        backwards=backwards,
+    )
+    allowed = replace(program, tolerance_ulp=ULPS.get(program.name, program.tolerance_ulp))
+    check(allowed, {name: args[name] for name in program.expect})
+    if program.prints and not backwards:
+        assert printed == program.prints
+
+
+def outcome(module: DeviceModule, program: Program) -> str:
+    """``right``, or what is wrong."""
+    if missing := module.form.unknown[program.name]:
+        return f"calls {', '.join(missing)}, of which nothing is known here"
+    try:
+        for backwards in (False, True):
+            run(module, program, backwards=backwards)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return RIGHT
+
+
+def each_of(text: str, chip: str) -> Callable[[Sequence[Program]], Iterator[str]]:
+    """For :func:`each_in_child`."""
+
+    def work(programs: Sequence[Program]) -> Iterator[str]:
+        module = DeviceModule.load(text, chip)
+        for program in programs:
+            yield outcome(module, program)
+
+    return work
+
+
+@cache
+def outcomes(group: str, target: str) -> dict[str, str]:
+    """By program."""
+    found = {}
+    for chip in dict.fromkeys(chip_of(p, target) for p in programs_of(group, target)):
+        text = device_ir(chip, module_text(module_of(group, target, chip)), opt_level=3)
+        wanted = [p for p in programs_of(group, target) if chip_of(p, target) == chip]
+        found.update({p.name: o for p, o in each_in_child(each_of(text, chip), wanted)})
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("group", table.GROUPS)
+def test_ir_gives_what_numpy_gives(group, target):
+    names = [p.name for p in programs_of(group, target)]
+    found = outcomes(group, target)
+    assert sorted(found) == sorted(names)
+    assert {name: said for name, said in found.items() if said != RIGHT} == {}
