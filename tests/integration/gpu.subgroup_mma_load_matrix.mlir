@@ -1,0 +1,84 @@
+// gpu.subgroup_mma_load_matrix: a subgroup loads a matrix, one of the two transposed; leadDimension is the
+// distance of two rows.
+// BREAK: s/, transpose}/}/
+module attributes {gpu.container_module} {
+  gpu.module @kernels {
+    gpu.func @kernel(%a: memref<16x16xf16>, %b: memref<16x16xf16>, %out: memref<16x16xf32>) kernel {
+      %c0 = arith.constant 0 : index
+      %zero = arith.constant 0.0 : f32
+      %left = gpu.subgroup_mma_load_matrix %a[%c0, %c0] {leadDimension = 16 : index, transpose} : memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "AOp">
+      %right = gpu.subgroup_mma_load_matrix %b[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "BOp">
+      %start = gpu.subgroup_mma_constant_matrix %zero : !gpu.mma_matrix<16x16xf32, "COp">
+      %product = gpu.subgroup_mma_compute %left, %right, %start : !gpu.mma_matrix<16x16xf16, "AOp">, !gpu.mma_matrix<16x16xf16, "BOp"> -> !gpu.mma_matrix<16x16xf32, "COp">
+      gpu.subgroup_mma_store_matrix %product, %out[%c0, %c0] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32>
+      gpu.return
+    }
+  }
+
+  func.func private @printMemrefF32(memref<*xf32>)
+
+  func.func @main() -> i32 {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %c32 = arith.constant 32 : index
+    %a = gpu.alloc host_shared () : memref<16x16xf16>
+    %b = gpu.alloc host_shared () : memref<16x16xf16>
+    %out = gpu.alloc host_shared () : memref<16x16xf32>
+    scf.for %i = %c0 to %c16 step %c1 {
+      scf.for %j = %c0 to %c16 step %c1 {
+        %row = arith.muli %i, %c16 : index
+        %place = arith.addi %row, %j : index
+        %k = arith.index_cast %place : index to i32
+        %seven = arith.constant 7 : i32
+        %three = arith.constant 3 : i32
+        %rest = arith.remsi %k, %seven : i32
+        %whole = arith.subi %rest, %three : i32
+        %v = arith.sitofp %whole : i32 to f16
+        memref.store %v, %a[%i, %j] : memref<16x16xf16>
+      }
+    }
+    scf.for %i = %c0 to %c16 step %c1 {
+      scf.for %j = %c0 to %c16 step %c1 {
+        %row = arith.muli %i, %c16 : index
+        %place = arith.addi %row, %j : index
+        %k = arith.index_cast %place : index to i32
+        %f = arith.sitofp %k : i32 to f32
+        %five = arith.constant 5 : i32
+        %two = arith.constant 2 : i32
+        %rest = arith.remsi %k, %five : i32
+        %whole = arith.subi %rest, %two : i32
+        %v = arith.sitofp %whole : i32 to f16
+        memref.store %v, %b[%i, %j] : memref<16x16xf16>
+      }
+    }
+    gpu.launch_func @kernels::@kernel blocks in (%c1, %c1, %c1) threads in (%c32, %c1, %c1)
+        args(%a : memref<16x16xf16>, %b : memref<16x16xf16>, %out : memref<16x16xf32>)
+    %print_out = memref.cast %out : memref<16x16xf32> to memref<*xf32>
+    call @printMemrefF32(%print_out) : (memref<*xf32>) -> ()
+    gpu.dealloc %a : memref<16x16xf16>
+    gpu.dealloc %b : memref<16x16xf16>
+    gpu.dealloc %out : memref<16x16xf32>
+    %success = arith.constant 0 : i32
+    return %success : i32
+  }
+}
+
+// Computed by NumPy: tests/integration/expected.py.
+// CHECK: Unranked Memref base@ = {{.*}} rank = 2 offset = 0 sizes = [16, 16] strides = [16, 1] data =
+// CHECK-NEXT: {{\[\[}}-1, 15, -9, -3, -2, -1, 15, -9, -3, -2, -1, 15, -9, -3, -2, -1],
+// CHECK-NEXT: [4, 7, 5, -2, -14, 4, 7, 5, -2, -14, 4, 7, 5, -2, -14, 4],
+// CHECK-NEXT: [2, -8, 12, -8, 2, 2, -8, 12, -8, 2, 2, -8, 12, -8, 2, 2],
+// CHECK-NEXT: [-14, -2, 5, 7, 4, -14, -2, 5, 7, 4, -14, -2, 5, 7, 4, -14],
+// CHECK-NEXT: [-2, -3, -9, 15, -1, -2, -3, -9, 15, -1, -2, -3, -9, 15, -1, -2],
+// CHECK-NEXT: [10, -11, -2, 2, 1, 10, -11, -2, 2, 1, 10, -11, -2, 2, 1, 10],
+// CHECK-NEXT: [1, 2, -2, -11, 10, 1, 2, -2, -11, 10, 1, 2, -2, -11, 10, 1],
+// CHECK-NEXT: [-1, 15, -9, -3, -2, -1, 15, -9, -3, -2, -1, 15, -9, -3, -2, -1],
+// CHECK-NEXT: [4, 7, 5, -2, -14, 4, 7, 5, -2, -14, 4, 7, 5, -2, -14, 4],
+// CHECK-NEXT: [2, -8, 12, -8, 2, 2, -8, 12, -8, 2, 2, -8, 12, -8, 2, 2],
+// CHECK-NEXT: [-14, -2, 5, 7, 4, -14, -2, 5, 7, 4, -14, -2, 5, 7, 4, -14],
+// CHECK-NEXT: [-2, -3, -9, 15, -1, -2, -3, -9, 15, -1, -2, -3, -9, 15, -1, -2],
+// CHECK-NEXT: [10, -11, -2, 2, 1, 10, -11, -2, 2, 1, 10, -11, -2, 2, 1, 10],
+// CHECK-NEXT: [1, 2, -2, -11, 10, 1, 2, -2, -11, 10, 1, 2, -2, -11, 10, 1],
+// CHECK-NEXT: [-1, 15, -9, -3, -2, -1, 15, -9, -3, -2, -1, 15, -9, -3, -2, -1],
+// CHECK-NEXT: [4, 7, 5, -2, -14, 4, 7, 5, -2, -14, 4, 7, 5, -2, -14, 4]]

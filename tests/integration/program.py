@@ -1,0 +1,81 @@
+"""Program: one .mlir file of this folder, what must break it, and whether output is what its comments say."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+
+FOLDER = Path(__file__).parent
+BREAK = "// BREAK: "
+COMPUTED = "// Computed by NumPy: tests/integration/expected.py."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A file named after the operation that it shows."""
+
+    name: str
+    text: str
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return FOLDER / f"{self.name}.mlir"
+
+    @property
+    def code(self) -> str:
+        """The text without comments."""
+        return "\n".join(line for line in self.text.splitlines() if not line.lstrip().startswith("//")) + "\n"
+
+    @property
+    def traced(self) -> bool:
+        """Whether it also says which calls of the runtime there are."""
+        return "// TRACE" in self.text
+
+    @property
+    def breaks(self) -> list[str]:
+        """Changes of the code with which the output must be another one."""
+        return [line.removeprefix(BREAK) for line in self.text.splitlines() if line.startswith(BREAK)]
+
+    def broken(self, change: str) -> str:
+        """The code after a change: ``s/old/new/``, ``/text/d`` or several with ``;`` between.
+
+        They are written as sed's, but mean the text itself. Raises ``ValueError`` if nothing changes.
+        """
+        code = self.code
+        for command in change.split(";"):
+            match command.strip().split("/"):
+                case ["s", old, new, ""]:
+                    changed = code.replace(old, new)
+                case ["", text, "d"]:
+                    kept = [line for line in code.splitlines() if text not in line]
+                    changed = "\n".join(kept) + "\n"
+                case _:
+                    raise ValueError(f"{self.path.name}: not a change: {command}")
+            if changed == code:
+                raise ValueError(f"{self.path.name}: nothing to change by {command}")
+            code = changed
+        return code
+
+    def refusal(self, out: str, err: str, scratch: Path) -> str:
+        """What FileCheck has against this output; empty if it is right."""
+        return self._check("CHECK", out, scratch) or (self._check("TRACE", err, scratch) if self.traced else "")
+
+    def _check(self, prefix: str, output: str, scratch: Path) -> str:
+        file = scratch / f"{self.name}.{prefix}"
+        file.write_text(output)
+        options = Options(str(self.path), input_file=str(file), check_prefixes=[prefix])
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            code = Matcher.from_opts(options).run()
+        return (said.getvalue() or f"FileCheck: {code}") if code else ""
+
+
+def programs() -> dict[str, Program]:
+    """All of the folder."""
+    return {p.stem: Program(name=p.stem, text=p.read_text()) for p in sorted(FOLDER.glob("*.mlir"))}
