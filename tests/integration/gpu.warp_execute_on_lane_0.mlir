@@ -1,5 +1,5 @@
 // gpu.warp_execute_on_lane_0: a region for the first work-item of each subgroup.
-// BREAK: s/on_lane_0(%lane)/on_lane_0(%c1)/
+// BREAK: s/%lane = gpu.lane_id/%lane = arith.constant 1 : index/
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%out: memref<32xi32>) kernel {

@@ -1,5 +1,5 @@
 // memref.alloca: memory of a work-item: here the digits of a number, put together the other way round.
-// BREAK: s/arith.muli %sofar, %ten/arith.muli %sofar, %k10/
+// BREAK: s/arith.muli %sofar, %ten/arith.muli %sofar, %digit/
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<32xi32>, %out: memref<32xi32>) kernel {

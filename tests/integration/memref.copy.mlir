@@ -1,5 +1,5 @@
 // memref.copy: a kernel's copy of one row of a matrix to another; views say which.
-// BREAK: s/%x[1, 0]/%x[2, 0]/
+// BREAK: s/%x[1, 0]/%x[2, 0]/;s/offset: 6>/offset: 12>/
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<4x6xi32>) kernel {

@@ -1,6 +1,6 @@
 // vector.transfer_read: four numbers at once, partly from behind the end: these are 9.
 // BREAK: s/%nine = arith.constant 9/%nine = arith.constant 8/
-// BREAK: s/arith.muli %t, %c4/arith.muli %t, %c3/
+// BREAK: s/%first = arith.muli %t, %c4/%first = arith.addi %t, %c4/
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<18xi32>, %out: memref<5xi32>) kernel {

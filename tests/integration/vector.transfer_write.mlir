@@ -1,6 +1,6 @@
 // vector.transfer_write: four numbers at once, into a column of a matrix; what is outside is not written.
 // BREAK: s/(d0, d1) -> (d0)/(d0, d1) -> (d1)/
-// BREAK: s/%out[%c2, %t]/%out[%c1, %t]/
+// BREAK: s/%out[%c2, %t]/%out[%t, %c2]/
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<8xi32>, %out: memref<5x5xi32>) kernel {

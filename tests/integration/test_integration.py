@@ -1,0 +1,141 @@
+"""Whole programs in .mlir, one for each operation: built, run, and checked by FileCheck against NumPy."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+from e2e.test_examples import has_cuda, has_hip
+from integration import refresh
+from integration.expected import PRINTED
+from integration.program import FOLDER, Program, programs
+from op_coverage import host_ops, vendor_survey
+
+from gpubuild.config.load import load_project
+
+PROGRAMS = programs()
+PROJECT = load_project(FOLDER / "targets.yaml")
+# Operations without a program here, and the test that has one.
+ELSEWHERE = {"gpu.binary": "tests/e2e/test_programs.py::test_a_ready_gpu_binary_passes_through"}
+COMPANIONS = (
+    "affine", "arith", "async", "cf", "complex", "func", "index", "linalg", "math", "memref", "scf", "ub",
+    "vector",
+)  # fmt: skip
+NVIDIA, AMD = ("sm_60", "sm_90"), ("gfx90a", "gfx942")
+
+
+def build(folder: Path, *targets: str) -> Path:
+    """The executables of all programs that have one of these targets."""
+    for file in (FOLDER / "targets.yaml", *FOLDER.glob("*.mlir")):
+        shutil.copy(file, folder)
+    wanted = [name for name, program in PROJECT.programs.items() if set(targets) & set(program.targets)]
+    chosen = [word for target in targets for word in ("-t", target)]
+    outcome = gpubuild("build", "-q", *chosen, *wanted, cwd=folder, seeded=True)
+    assert outcome.code == 0, outcome.err
+    return folder / "build"
+
+
+def check(build_dir: Path, program: Program, device: str, scratch: Path, **environment: str) -> None:
+    """Run it, and have FileCheck compare."""
+    done = subprocess.run(
+        [build_dir / program.name / program.name],
+        env={
+            "PATH": os.environ["PATH"],
+            "GPUBUILD_DEVICE": device,
+            "GPUBUILD_TRACE": "1" if program.traced else "0",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert program.traced or done.stderr == ""
+    assert program.refusal(done.stdout, done.stderr, scratch) == ""
+
+
+@pytest.fixture(scope="module")
+def for_cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("integration"), "cpu")
+
+
+def test_every_operation_of_the_gpu_dialect_has_a_program() -> None:
+    operations = {op for op in vendor_survey.operations("gpu") if op not in host_ops.REFUSED}
+    assert operations - PROGRAMS.keys() == ELSEWHERE.keys()
+
+
+def test_every_companion_has_a_program() -> None:
+    assert {name.partition(".")[0] for name in PROGRAMS} == {"gpu", *COMPANIONS}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_has_the_operation_it_is_named_after(name: str) -> None:
+    assert re.search(rf"(?<![\w.]){re.escape(name.removeprefix('func.'))}(?![\w.])", PROGRAMS[name].code)
+    assert PROGRAMS[name].text.startswith(f"// {name}: ")
+
+
+def test_what_they_print_is_what_numpy_says() -> None:
+    assert PRINTED.keys() == PROGRAMS.keys() == PROJECT.programs.keys()
+    assert [p.name for p in refresh.stale()] == [], "run python tests/integration/refresh.py"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_the_cpu(for_cpu: Path, tmp_path: Path, name: str) -> None:
+    check(for_cpu, PROGRAMS[name], "cpu", tmp_path)
+
+
+@pytest.mark.parametrize("options", [(), ("--jit",)], ids=["linked", "jit"])
+def test_as_a_user_runs_one(for_cpu: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    program = PROGRAMS["gpu.shuffle"]
+    outcome = gpubuild(
+        "run", "-q", *options, "-t", "cpu", program.name, cwd=for_cpu.parent, env={"GPUBUILD_DEVICE": "cpu"}
+    )
+    assert outcome.code == 0, outcome.err
+    assert program.refusal(outcome.out, "", tmp_path) == ""
+
+
+def test_another_number_is_noticed(tmp_path: Path) -> None:
+    """Of every line FileCheck looks for, each number counts."""
+    program = PROGRAMS["gpu.thread_id"]
+    good = (
+        "Unranked Memref base@ = 0x1 rank = 2 offset = 0 sizes = [3, 4] strides = [4, 1] data = \n"
+        "[[0,   1,   2,   3], \n [10,   11,   12,   13], \n [20,   21,   22,   23]]\n"
+    )
+    assert program.refusal(good, "", tmp_path) == ""
+    for number in (3, 13, 20, 23):
+        bad = re.sub(rf"\b{number}\b(?!, 4|\])|{number}(?=\]\])", "99", good)
+        assert bad != good
+        assert program.refusal(bad, "", tmp_path) != ""
+    assert program.refusal("", "", tmp_path) != ""
+
+
+@pytest.fixture(scope="module")
+def for_nvidia(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvidia"), *NVIDIA)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not has_cuda(), reason="no NVIDIA GPU")
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if {*NVIDIA} & {*PROJECT.programs[n].targets}])
+def test_on_cuda(for_nvidia: Path, tmp_path: Path, name: str) -> None:
+    kept = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")}
+    check(for_nvidia, PROGRAMS[name], "cuda", tmp_path, **kept)
+
+
+@pytest.fixture(scope="module")
+def for_amd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("amd"), *AMD)
+
+
+@pytest.mark.hip
+@pytest.mark.skipif(not has_hip(), reason="no AMD GPU")
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if {*AMD} & {*PROJECT.programs[n].targets}])
+def test_on_hip(for_amd: Path, tmp_path: Path, name: str) -> None:
+    kept = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "HIP_VISIBLE_DEVICES")}
+    check(for_amd, PROGRAMS[name], "hip", tmp_path, **kept)
