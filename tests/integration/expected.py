@@ -205,7 +205,9 @@ PRINTED: Mapping[str, Callable[[], Printed]] = {
     "gpu.memset": lambda: [_row_set()],
     "gpu.module": lambda: [2 * _count(16) + 100],
     "gpu.num_subgroups": lambda: [np.full(128, 128)],
-    "gpu.printf": lambda: [AnyOrder([f"work-item {i}: twice {2 * i:.1f}, half {i / 2:.2f}" for i in range(5)])],
+    "gpu.printf": lambda: [
+        AnyOrder([f"work-item {i}: twice {2 * i:.1f}, half {i / 2:.2f}" for i in range(5)])
+    ],
     "gpu.return": lambda: [_returns()],
     "gpu.rotate": lambda: [np.pad(np.roll(_square(16), -3), (0, 16))],
     "gpu.set_default_device": lambda: [2 * _count(16)],
@@ -245,7 +247,9 @@ PRINTED: Mapping[str, Callable[[], Printed]] = {
     "scf.for": lambda: [np.cumsum(_square(32))],
     "scf.forall": lambda: [np.outer(np.arange(4), np.arange(5))],
     "scf.if": lambda: [_both_ways(_square(32))],
-    "scf.index_switch": lambda: [np.select([_STEP % 5 == 0, _STEP % 5 == 2], [0 * _STEP, -2 + 0 * _STEP], _STEP)],
+    "scf.index_switch": lambda: [
+        np.select([_STEP % 5 == 0, _STEP % 5 == 2], [0 * _STEP, -2 + 0 * _STEP], _STEP)
+    ],
     "scf.parallel": lambda: [_place(6, 8)],
     "scf.reduce": lambda: [_mixed(32).reshape(4, 8).max(1)],
     "scf.while": lambda: [np.gcd(360360, 100 + _count(32))],

@@ -40,6 +40,11 @@ class Mutant:
         return code
 
 
+def own_names(trace: str, number: int) -> str:
+    """What the runtime tells about a mutant, with the names that the program has."""
+    return re.sub(rf"(?<=::)(\w+)_{number}\b", r"\1", trace)
+
+
 def all_of(programs: Iterable[Program]) -> list[Mutant]:
     """Every change of every program."""
     return [Mutant(program=p, change=change) for p in programs for change in p.breaks]

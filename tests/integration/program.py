@@ -64,7 +64,9 @@ class Program:
 
     def refusal(self, out: str, err: str, scratch: Path) -> str:
         """What FileCheck has against this output; empty if it is right."""
-        return self._check("CHECK", out, scratch) or (self._check("TRACE", err, scratch) if self.traced else "")
+        return self._check("CHECK", out, scratch) or (
+            self._check("TRACE", err, scratch) if self.traced else ""
+        )
 
     def _check(self, prefix: str, output: str, scratch: Path) -> str:
         file = scratch / f"{self.name}.{prefix}"

