@@ -5,7 +5,7 @@ module attributes {gpu.container_module} {
     gpu.func @kernel(%out: memref<24xi32>) kernel {
       %i = gpu.thread_id x
       %place:3 = affine.delinearize_index %i into (2, 3, 4) : index, index, index
-      %digits = affine.apply affine_map<(d0, d1, d2) -> (d0 * 100 + d1 * 10 + d2)>(%place#0, %place#1, %place#2)
+      %digits = affine.apply affine_map<(a, b, c) -> (a * 100 + b * 10 + c)>(%place#0, %place#1, %place#2)
       %value = arith.index_cast %digits : index to i32
       memref.store %value, %out[%i] : memref<24xi32>
       gpu.return

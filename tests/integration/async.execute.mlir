@@ -27,11 +27,13 @@ module attributes {gpu.container_module} {
     %c16 = arith.constant 16 : index
     %x = gpu.alloc host_shared () : memref<16xi32>
     %filled = async.execute {
-      gpu.launch_func @kernels::@fill blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
+      gpu.launch_func @kernels::@fill
+          blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
       async.yield
     }
     %doubled = async.execute [%filled] {
-      gpu.launch_func @kernels::@double blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
+      gpu.launch_func @kernels::@double
+          blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
       async.yield
     }
     async.await %doubled : !async.token

@@ -8,9 +8,8 @@ module attributes {gpu.container_module} {
       %c32 = arith.constant 32 : index
       %next = arith.addi %i, %c1 : index
       %place = arith.remui %next, %c32 : index
-      %same = memref.load %row[%i] : memref<32xi32>
       gpu.barrier
-      memref.store %same, %row[%place] : memref<32xi32>
+      memref.store %value, %row[%place] : memref<32xi32>
       return
     }
 

@@ -24,7 +24,8 @@ module attributes {gpu.container_module} {
     %c4 = arith.constant 4 : index
     %c6 = arith.constant 6 : index
     %out = gpu.alloc host_shared () : memref<4x6xi32>
-    gpu.launch_func @kernels::@kernel clusters in (%c2, %c1, %c1) blocks in (%c6, %c4, %c1) threads in (%c1, %c1, %c1)
+    gpu.launch_func @kernels::@kernel
+        clusters in (%c2, %c1, %c1) blocks in (%c6, %c4, %c1) threads in (%c1, %c1, %c1)
         args(%out : memref<4x6xi32>)
     %print_out = memref.cast %out : memref<4x6xi32> to memref<*xi32>
     call @printMemrefI32(%print_out) : (memref<*xi32>) -> ()

@@ -30,7 +30,8 @@ module attributes {gpu.container_module} {
     %start = gpu.wait async
     %data, %t1 = gpu.alloc async [%start] () : memref<16xi32>
     %t2 = gpu.memcpy async [%t1] %data, %x : memref<16xi32>, memref<16xi32>
-    %t3 = gpu.launch_func async [%t2] @kernels::@double blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%data : memref<16xi32>)
+    %t3 = gpu.launch_func async [%t2] @kernels::@double
+        blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%data : memref<16xi32>)
     %t4 = gpu.memcpy async [%t3] %x, %data : memref<16xi32>, memref<16xi32>
     %t5 = gpu.dealloc async [%t4] %data : memref<16xi32>
     gpu.wait [%t5]

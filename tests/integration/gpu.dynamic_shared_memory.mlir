@@ -1,6 +1,8 @@
 // gpu.dynamic_shared_memory: workgroup memory whose size the launch says; two arrays lie in it.
 // BREAK: s/%second = arith.constant 128/%second = arith.constant 64/
 // BREAK: /gpu.barrier/d
+!bytes = memref<?xi8, #gpu.address_space<workgroup>>
+!shared = memref<32xi32, #gpu.address_space<workgroup>>
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<32xi32>, %out: memref<32xi32>) kernel {
@@ -9,19 +11,19 @@ module attributes {gpu.container_module} {
       %c32 = arith.constant 32 : index
       %i = gpu.thread_id x
       %second = arith.constant 128 : index
-      %all = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
-      %numbers = memref.view %all[%c0][] : memref<?xi8, #gpu.address_space<workgroup>> to memref<32xi32, #gpu.address_space<workgroup>>
-      %squares = memref.view %all[%second][] : memref<?xi8, #gpu.address_space<workgroup>> to memref<32xi32, #gpu.address_space<workgroup>>
+      %all = gpu.dynamic_shared_memory : !bytes
+      %numbers = memref.view %all[%c0][] : !bytes to !shared
+      %squares = memref.view %all[%second][] : !bytes to !shared
       %mine = memref.load %x[%i] : memref<32xi32>
       %square = arith.muli %mine, %mine : i32
-      memref.store %mine, %numbers[%i] : memref<32xi32, #gpu.address_space<workgroup>>
-      memref.store %square, %squares[%i] : memref<32xi32, #gpu.address_space<workgroup>>
+      memref.store %mine, %numbers[%i] : !shared
+      memref.store %square, %squares[%i] : !shared
       gpu.barrier
       // The next one's number and square.
       %next = arith.addi %i, %c1 : index
       %around = arith.remui %next, %c32 : index
-      %its = memref.load %numbers[%around] : memref<32xi32, #gpu.address_space<workgroup>>
-      %its_square = memref.load %squares[%around] : memref<32xi32, #gpu.address_space<workgroup>>
+      %its = memref.load %numbers[%around] : !shared
+      %its_square = memref.load %squares[%around] : !shared
       %sum = arith.addi %its, %its_square : i32
       memref.store %sum, %out[%i] : memref<32xi32>
       gpu.return

@@ -2,6 +2,8 @@
 // module.
 // BREAK: /gpu.barrier/d
 // BREAK: s/call @twice(%first)/call @twice(%second)/
+!shared = memref<32xi32, #gpu.address_space<workgroup>>
+!own = memref<2xi32, #gpu.address_space<private>>
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     func.func @twice(%value: i32) -> i32 {
@@ -10,22 +12,22 @@ module attributes {gpu.container_module} {
     }
 
     gpu.func @kernel(%x: memref<32xi32>, %out: memref<32xi32>)
-        workgroup(%shared: memref<32xi32, #gpu.address_space<workgroup>>)
-        private(%own: memref<2xi32, #gpu.address_space<private>>) kernel {
+        workgroup(%shared: !shared)
+        private(%own: !own) kernel {
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
       %c32 = arith.constant 32 : index
       %i = gpu.thread_id x
       %mine = memref.load %x[%i] : memref<32xi32>
-      memref.store %mine, %shared[%i] : memref<32xi32, #gpu.address_space<workgroup>>
+      memref.store %mine, %shared[%i] : !shared
       gpu.barrier
       %last = arith.subi %c32, %c1 : index
       %from = arith.subi %last, %i : index
-      %theirs = memref.load %shared[%from] : memref<32xi32, #gpu.address_space<workgroup>>
-      memref.store %theirs, %own[%c0] : memref<2xi32, #gpu.address_space<private>>
-      memref.store %mine, %own[%c1] : memref<2xi32, #gpu.address_space<private>>
-      %first = memref.load %own[%c0] : memref<2xi32, #gpu.address_space<private>>
-      %second = memref.load %own[%c1] : memref<2xi32, #gpu.address_space<private>>
+      %theirs = memref.load %shared[%from] : !shared
+      memref.store %theirs, %own[%c0] : !own
+      memref.store %mine, %own[%c1] : !own
+      %first = memref.load %own[%c0] : !own
+      %second = memref.load %own[%c1] : !own
       %doubled = func.call @twice(%first) : (i32) -> i32
       %sum = arith.addi %doubled, %second : i32
       memref.store %sum, %out[%i] : memref<32xi32>

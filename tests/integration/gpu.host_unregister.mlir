@@ -28,7 +28,8 @@ module attributes {gpu.container_module} {
     }
     %any = memref.cast %x : memref<16xi32> to memref<*xi32>
     gpu.host_register %any : memref<*xi32>
-    gpu.launch_func @kernels::@double blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
+    gpu.launch_func @kernels::@double
+        blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
     gpu.host_unregister %any : memref<*xi32>
     call @printMemrefI32(%any) : (memref<*xi32>) -> ()
     memref.dealloc %x : memref<16xi32>

@@ -2,6 +2,8 @@
 // async ones do not wait, and a token says what each comes after.
 // BREAK: s/blocks in (%c2, %c1, %c1)/blocks in (%c1, %c1, %c1)/
 // BREAK: s/async [%t1] @kernels::@turn/async [%t1] @kernels::@keep/
+!bytes = memref<?xi8, #gpu.address_space<workgroup>>
+!shared = memref<8xi32, #gpu.address_space<workgroup>>
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     // Turns the 8 numbers of a workgroup around.
@@ -10,13 +12,13 @@ module attributes {gpu.container_module} {
       %c7 = arith.constant 7 : index
       %i = gpu.global_id x
       %t = gpu.thread_id x
-      %bytes = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
-      %numbers = memref.view %bytes[%c0][] : memref<?xi8, #gpu.address_space<workgroup>> to memref<8xi32, #gpu.address_space<workgroup>>
+      %bytes = gpu.dynamic_shared_memory : !bytes
+      %numbers = memref.view %bytes[%c0][] : !bytes to !shared
       %value = memref.load %x[%i] : memref<16xi32>
-      memref.store %value, %numbers[%t] : memref<8xi32, #gpu.address_space<workgroup>>
+      memref.store %value, %numbers[%t] : !shared
       gpu.barrier
       %from = arith.subi %c7, %t : index
-      %other = memref.load %numbers[%from] : memref<8xi32, #gpu.address_space<workgroup>>
+      %other = memref.load %numbers[%from] : !shared
       memref.store %other, %x[%i] : memref<16xi32>
       gpu.return
     }

@@ -1,6 +1,7 @@
 // gpu.memcpy: copies between host and device, and of a part of a matrix.
 // BREAK: s/gpu.memcpy %device, %x/gpu.memcpy %device, %zeros/
 // BREAK: s/%device[0, 2]/%device[0, 1]/;s/offset: 2>/offset: 1>/
+!column = memref<4xi32, strided<[4], offset: 2>>
 module attributes {gpu.container_module} {
   func.func private @printMemrefI32(memref<*xi32>)
 
@@ -29,9 +30,9 @@ module attributes {gpu.container_module} {
 
     // The third column alone.
     %device_column = memref.subview %device[0, 2] [4, 1] [1, 1]
-        : memref<4x4xi32> to memref<4xi32, strided<[4], offset: 2>>
+        : memref<4x4xi32> to !column
     %column = memref.alloc() : memref<4xi32>
-    gpu.memcpy %column, %device_column : memref<4xi32>, memref<4xi32, strided<[4], offset: 2>>
+    gpu.memcpy %column, %device_column : memref<4xi32>, !column
     %print_column = memref.cast %column : memref<4xi32> to memref<*xi32>
     call @printMemrefI32(%print_column) : (memref<*xi32>) -> ()
     gpu.dealloc %device : memref<4x4xi32>

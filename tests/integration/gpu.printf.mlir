@@ -17,12 +17,10 @@ module attributes {gpu.container_module} {
     }
   }
 
-
   func.func @main() -> i32 {
     %c1 = arith.constant 1 : index
     %c5 = arith.constant 5 : index
     gpu.launch_func @kernels::@kernel blocks in (%c1, %c1, %c1) threads in (%c5, %c1, %c1)
-        args()
     %success = arith.constant 0 : i32
     return %success : i32
   }

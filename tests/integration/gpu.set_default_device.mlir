@@ -27,7 +27,8 @@ module attributes {gpu.container_module} {
       %k = arith.index_cast %i : index to i32
       memref.store %k, %x[%i] : memref<16xi32>
     }
-    gpu.launch_func @kernels::@double blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
+    gpu.launch_func @kernels::@double
+        blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
     %print_x = memref.cast %x : memref<16xi32> to memref<*xi32>
     call @printMemrefI32(%print_x) : (memref<*xi32>) -> ()
     gpu.dealloc %x : memref<16xi32>

@@ -1,15 +1,17 @@
 // gpu.subgroup_mma_constant_matrix: a matrix that has one number everywhere.
 // BREAK: s/constant_matrix %five/constant_matrix %one/
+!sum = !gpu.mma_matrix<16x16xf32, "COp">
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%out: memref<16x16xf32>) kernel {
       %c0 = arith.constant 0 : index
       %five = arith.constant 5.0 : f32
       %one = arith.constant 1.0 : f32
-      %fives = gpu.subgroup_mma_constant_matrix %five : !gpu.mma_matrix<16x16xf32, "COp">
-      %ones = gpu.subgroup_mma_constant_matrix %one : !gpu.mma_matrix<16x16xf32, "COp">
-      %sums = gpu.subgroup_mma_elementwise addf %fives, %ones : (!gpu.mma_matrix<16x16xf32, "COp">, !gpu.mma_matrix<16x16xf32, "COp">) -> !gpu.mma_matrix<16x16xf32, "COp">
-      gpu.subgroup_mma_store_matrix %sums, %out[%c0, %c0] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32>
+      %fives = gpu.subgroup_mma_constant_matrix %five : !sum
+      %ones = gpu.subgroup_mma_constant_matrix %one : !sum
+      %sums = gpu.subgroup_mma_elementwise addf %fives, %ones : (!sum, !sum) -> !sum
+      gpu.subgroup_mma_store_matrix %sums, %out[%c0, %c0] {leadDimension = 16 : index}
+          : !sum, memref<16x16xf32>
       gpu.return
     }
   }

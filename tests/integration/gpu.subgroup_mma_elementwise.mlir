@@ -2,18 +2,21 @@
 // product.
 // BREAK: s/elementwise maxf/elementwise minf/
 // BREAK: s/elementwise subf/elementwise addf/
+!sum = !gpu.mma_matrix<16x16xf32, "COp">
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<16x16xf32>, %out: memref<16x16xf32>) kernel {
       %c0 = arith.constant 0 : index
       %three = arith.constant 3.0 : f32
       %zero = arith.constant 0.0 : f32
-      %m = gpu.subgroup_mma_load_matrix %x[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf32> -> !gpu.mma_matrix<16x16xf32, "COp">
-      %threes = gpu.subgroup_mma_constant_matrix %three : !gpu.mma_matrix<16x16xf32, "COp">
-      %zeros = gpu.subgroup_mma_constant_matrix %zero : !gpu.mma_matrix<16x16xf32, "COp">
-      %moved = gpu.subgroup_mma_elementwise subf %m, %threes : (!gpu.mma_matrix<16x16xf32, "COp">, !gpu.mma_matrix<16x16xf32, "COp">) -> !gpu.mma_matrix<16x16xf32, "COp">
-      %positive = gpu.subgroup_mma_elementwise maxf %moved, %zeros : (!gpu.mma_matrix<16x16xf32, "COp">, !gpu.mma_matrix<16x16xf32, "COp">) -> !gpu.mma_matrix<16x16xf32, "COp">
-      gpu.subgroup_mma_store_matrix %positive, %out[%c0, %c0] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32>
+      %m = gpu.subgroup_mma_load_matrix %x[%c0, %c0] {leadDimension = 16 : index}
+          : memref<16x16xf32> -> !sum
+      %threes = gpu.subgroup_mma_constant_matrix %three : !sum
+      %zeros = gpu.subgroup_mma_constant_matrix %zero : !sum
+      %moved = gpu.subgroup_mma_elementwise subf %m, %threes : (!sum, !sum) -> !sum
+      %positive = gpu.subgroup_mma_elementwise maxf %moved, %zeros : (!sum, !sum) -> !sum
+      gpu.subgroup_mma_store_matrix %positive, %out[%c0, %c0] {leadDimension = 16 : index}
+          : !sum, memref<16x16xf32>
       gpu.return
     }
   }

@@ -1,6 +1,7 @@
 // gpu.subgroup_mma_extract_thread_local: a work-item reads the elements of a matrix that it holds; which
 // ones these are depends on the device.
 // BREAK: s/arith.mulf %held, %held/arith.addf %held, %held/
+!sum = !gpu.mma_matrix<16x16xf32, "COp">
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<16x16xf32>, %out: memref<16x16xf32>) kernel {
@@ -9,15 +10,17 @@ module attributes {gpu.container_module} {
       %c256 = arith.constant 256 : index
       %size = gpu.subgroup_size : index
       %count = arith.divui %c256, %size : index
-      %m = gpu.subgroup_mma_load_matrix %x[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf32> -> !gpu.mma_matrix<16x16xf32, "COp">
-      %squares = scf.for %e = %c0 to %count step %c1 iter_args(%changed = %m) -> (!gpu.mma_matrix<16x16xf32, "COp">) {
-        %held = gpu.subgroup_mma_extract_thread_local %changed[%e] : !gpu.mma_matrix<16x16xf32, "COp"> -> f32
+      %m = gpu.subgroup_mma_load_matrix %x[%c0, %c0] {leadDimension = 16 : index}
+          : memref<16x16xf32> -> !sum
+      %squares = scf.for %e = %c0 to %count step %c1 iter_args(%changed = %m) -> (!sum) {
+        %held = gpu.subgroup_mma_extract_thread_local %changed[%e] : !sum -> f32
         %square = arith.mulf %held, %held : f32
         %next = gpu.subgroup_mma_insert_thread_local %square, %changed[%e]
-            : f32, !gpu.mma_matrix<16x16xf32, "COp"> -> !gpu.mma_matrix<16x16xf32, "COp">
-        scf.yield %next : !gpu.mma_matrix<16x16xf32, "COp">
+            : f32, !sum -> !sum
+        scf.yield %next : !sum
       }
-      gpu.subgroup_mma_store_matrix %squares, %out[%c0, %c0] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32>
+      gpu.subgroup_mma_store_matrix %squares, %out[%c0, %c0] {leadDimension = 16 : index}
+          : !sum, memref<16x16xf32>
       gpu.return
     }
   }

@@ -1,16 +1,22 @@
 // gpu.subgroup_mma_load_matrix: a subgroup loads a matrix, one of the two transposed; leadDimension is the
 // distance of two rows.
 // BREAK: s/, transpose}/}/
+!left = !gpu.mma_matrix<16x16xf16, "AOp">
+!right = !gpu.mma_matrix<16x16xf16, "BOp">
+!sum = !gpu.mma_matrix<16x16xf32, "COp">
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%a: memref<16x16xf16>, %b: memref<16x16xf16>, %out: memref<16x16xf32>) kernel {
       %c0 = arith.constant 0 : index
       %zero = arith.constant 0.0 : f32
-      %left = gpu.subgroup_mma_load_matrix %a[%c0, %c0] {leadDimension = 16 : index, transpose} : memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "AOp">
-      %right = gpu.subgroup_mma_load_matrix %b[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "BOp">
-      %start = gpu.subgroup_mma_constant_matrix %zero : !gpu.mma_matrix<16x16xf32, "COp">
-      %product = gpu.subgroup_mma_compute %left, %right, %start : !gpu.mma_matrix<16x16xf16, "AOp">, !gpu.mma_matrix<16x16xf16, "BOp"> -> !gpu.mma_matrix<16x16xf32, "COp">
-      gpu.subgroup_mma_store_matrix %product, %out[%c0, %c0] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32>
+      %left = gpu.subgroup_mma_load_matrix %a[%c0, %c0] {leadDimension = 16 : index, transpose}
+          : memref<16x16xf16> -> !left
+      %right = gpu.subgroup_mma_load_matrix %b[%c0, %c0] {leadDimension = 16 : index}
+          : memref<16x16xf16> -> !right
+      %start = gpu.subgroup_mma_constant_matrix %zero : !sum
+      %product = gpu.subgroup_mma_compute %left, %right, %start : !left, !right -> !sum
+      gpu.subgroup_mma_store_matrix %product, %out[%c0, %c0] {leadDimension = 16 : index}
+          : !sum, memref<16x16xf32>
       gpu.return
     }
   }
@@ -43,7 +49,6 @@ module attributes {gpu.container_module} {
         %row = arith.muli %i, %c16 : index
         %place = arith.addi %row, %j : index
         %k = arith.index_cast %place : index to i32
-        %f = arith.sitofp %k : i32 to f32
         %five = arith.constant 5 : i32
         %two = arith.constant 2 : i32
         %rest = arith.remsi %k, %five : i32

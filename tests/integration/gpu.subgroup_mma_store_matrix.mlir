@@ -1,15 +1,18 @@
 // gpu.subgroup_mma_store_matrix: a subgroup stores a matrix into the middle of a larger one, whose rows
 // are 20 numbers apart.
-// BREAK: s/{leadDimension = 20 : index} : !gpu/{leadDimension = 16 : index} : !gpu/
+// BREAK: s/leadDimension = 20/leadDimension = 16/
 // BREAK: s/%out[%c2, %c3]/%out[%c2, %c2]/
+!sum = !gpu.mma_matrix<16x16xf32, "COp">
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<16x16xf32>, %out: memref<20x20xf32>) kernel {
       %c0 = arith.constant 0 : index
       %c2 = arith.constant 2 : index
       %c3 = arith.constant 3 : index
-      %m = gpu.subgroup_mma_load_matrix %x[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf32> -> !gpu.mma_matrix<16x16xf32, "COp">
-      gpu.subgroup_mma_store_matrix %m, %out[%c2, %c3] {leadDimension = 20 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<20x20xf32>
+      %m = gpu.subgroup_mma_load_matrix %x[%c0, %c0] {leadDimension = 16 : index}
+          : memref<16x16xf32> -> !sum
+      gpu.subgroup_mma_store_matrix %m, %out[%c2, %c3] {leadDimension = 20 : index}
+          : !sum, memref<20x20xf32>
       gpu.return
     }
   }

@@ -52,13 +52,16 @@ module attributes {gpu.container_module} {
     }
     // Two chains that run beside each other, and a third that comes after both.
     %first = gpu.wait async
-    %doubled = gpu.launch_func async [%first] @kernels::@double blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1)
+    %doubled = gpu.launch_func async [%first] @kernels::@double
+        blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1)
         args(%x : memref<16xi32>)
     %second = gpu.wait async
-    %moved = gpu.launch_func async [%second] @kernels::@move blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1)
+    %moved = gpu.launch_func async [%second] @kernels::@move
+        blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1)
         args(%y : memref<16xi32>)
     %both = gpu.wait async [%doubled, %moved]
-    %sum = gpu.launch_func async [%both] @kernels::@add blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1)
+    %sum = gpu.launch_func async [%both] @kernels::@add
+        blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1)
         args(%x : memref<16xi32>, %y : memref<16xi32>, %out : memref<16xi32>)
     gpu.wait [%sum]
     %print_out = memref.cast %out : memref<16xi32> to memref<*xi32>

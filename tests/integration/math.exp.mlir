@@ -21,7 +21,6 @@ module attributes {gpu.container_module} {
     %out = gpu.alloc host_shared () : memref<32xf64>
     scf.for %i = %c0 to %c32 step %c1 {
       %k = arith.index_cast %i : index to i32
-      %f = arith.sitofp %k : i32 to f32
       %wide = arith.sitofp %k : i32 to f64
       %half = arith.constant 0.5 : f64
       %scaled = arith.mulf %wide, %half : f64

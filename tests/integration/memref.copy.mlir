@@ -1,11 +1,13 @@
 // memref.copy: a kernel's copy of one row of a matrix to another; views say which.
 // BREAK: s/%x[1, 0]/%x[2, 0]/;s/offset: 6>/offset: 12>/
+!second = memref<6xi32, strided<[1], offset: 6>>
+!last = memref<6xi32, strided<[1], offset: 18>>
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<4x6xi32>) kernel {
-      %from = memref.subview %x[1, 0] [1, 6] [1, 1] : memref<4x6xi32> to memref<6xi32, strided<[1], offset: 6>>
-      %to = memref.subview %x[3, 0] [1, 6] [1, 1] : memref<4x6xi32> to memref<6xi32, strided<[1], offset: 18>>
-      memref.copy %from, %to : memref<6xi32, strided<[1], offset: 6>> to memref<6xi32, strided<[1], offset: 18>>
+      %from = memref.subview %x[1, 0] [1, 6] [1, 1] : memref<4x6xi32> to !second
+      %to = memref.subview %x[3, 0] [1, 6] [1, 1] : memref<4x6xi32> to !last
+      memref.copy %from, %to : !second to !last
       gpu.return
     }
   }

@@ -5,7 +5,8 @@ module attributes {gpu.container_module} {
     gpu.func @kernel(%x: memref<16xi32>, %out: memref<4x4xi32>) kernel {
       %column = gpu.thread_id x
       %row = gpu.thread_id y
-      %matrix = memref.expand_shape %x [[0, 1]] output_shape [4, 4] : memref<16xi32> into memref<4x4xi32>
+      %matrix = memref.expand_shape %x [[0, 1]] output_shape [4, 4]
+          : memref<16xi32> into memref<4x4xi32>
       %value = memref.load %matrix[%row, %column] : memref<4x4xi32>
       memref.store %value, %out[%row, %column] : memref<4x4xi32>
       gpu.return

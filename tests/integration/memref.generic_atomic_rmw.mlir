@@ -35,7 +35,6 @@ module attributes {gpu.container_module} {
       memref.store %v, %x[%i] : memref<16xf32>
     }
     scf.for %i = %c0 to %c1 step %c1 {
-      %k = arith.index_cast %i : index to i32
       %v = arith.constant 1.0 : f32
       memref.store %v, %out[%i] : memref<1xf32>
     }

@@ -1,12 +1,13 @@
 // memref.subview: every third column of every second row of a matrix, as a memref of its own.
 // BREAK: s/%x[1, 2] [3, 2] [2, 3]/%x[1, 2] [3, 2] [2, 2]/;s/strided<[16, 3]/strided<[16, 2]/
+!part = memref<3x2xi32, strided<[16, 3], offset: 10>>
 module attributes {gpu.container_module} {
   gpu.module @kernels {
     gpu.func @kernel(%x: memref<8x8xi32>, %out: memref<3x2xi32>) kernel {
       %column = gpu.thread_id x
       %row = gpu.thread_id y
-      %part = memref.subview %x[1, 2] [3, 2] [2, 3] : memref<8x8xi32> to memref<3x2xi32, strided<[16, 3], offset: 10>>
-      %value = memref.load %part[%row, %column] : memref<3x2xi32, strided<[16, 3], offset: 10>>
+      %part = memref.subview %x[1, 2] [3, 2] [2, 3] : memref<8x8xi32> to !part
+      %value = memref.load %part[%row, %column] : !part
       memref.store %value, %out[%row, %column] : memref<3x2xi32>
       gpu.return
     }

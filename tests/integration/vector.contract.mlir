@@ -5,13 +5,17 @@ module attributes {gpu.container_module} {
     gpu.func @kernel(%x: memref<4x4xf32>, %out: memref<4x4xf32>) kernel {
       %c0 = arith.constant 0 : index
       %zero = arith.constant 0.0 : f32
-      %a = vector.transfer_read %x[%c0, %c0], %zero {in_bounds = [true, true]} : memref<4x4xf32>, vector<4x4xf32>
+      %a = vector.transfer_read %x[%c0, %c0], %zero {in_bounds = [true, true]}
+          : memref<4x4xf32>, vector<4x4xf32>
       %ones = arith.constant dense<1.0> : vector<4x4xf32>
       %product = vector.contract {
-        indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>],
+        indexing_maps = [
+          affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>
+        ],
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>
       } %a, %a, %ones : vector<4x4xf32>, vector<4x4xf32> into vector<4x4xf32>
-      vector.transfer_write %product, %out[%c0, %c0] {in_bounds = [true, true]} : vector<4x4xf32>, memref<4x4xf32>
+      vector.transfer_write %product, %out[%c0, %c0] {in_bounds = [true, true]}
+          : vector<4x4xf32>, memref<4x4xf32>
       gpu.return
     }
   }

@@ -12,7 +12,8 @@ module attributes {gpu.container_module} {
       %others = vector.load %order[%c0] : memref<16xi32>, vector<4xi32>
       %mask = arith.constant dense<[true, true, false, true]> : vector<4xi1>
       %none = arith.constant dense<-1> : vector<4xi32>
-      %got = vector.gather %x[%c0] [%places], %mask, %none : memref<32xi32>, vector<4xi32>, vector<4xi1>, vector<4xi32> into vector<4xi32>
+      %got = vector.gather %x[%c0] [%places], %mask, %none
+          : memref<32xi32>, vector<4xi32>, vector<4xi1>, vector<4xi32> into vector<4xi32>
       vector.store %got, %out[%first] : memref<16xi32>, vector<4xi32>
       gpu.return
     }

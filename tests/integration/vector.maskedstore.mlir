@@ -28,7 +28,6 @@ module attributes {gpu.container_module} {
       memref.store %v, %x[%i] : memref<20xi32>
     }
     scf.for %i = %c0 to %c20 step %c1 {
-      %k = arith.index_cast %i : index to i32
       %v = arith.constant -1 : i32
       memref.store %v, %out[%i] : memref<20xi32>
     }

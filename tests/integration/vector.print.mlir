@@ -24,7 +24,8 @@ module attributes {gpu.container_module} {
       %k = arith.index_cast %i : index to i32
       memref.store %k, %x[%i] : memref<16xi32>
     }
-    gpu.launch_func @kernels::@double blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
+    gpu.launch_func @kernels::@double
+        blocks in (%c1, %c1, %c1) threads in (%c16, %c1, %c1) args(%x : memref<16xi32>)
     %one = memref.load %x[%c3] : memref<16xi32>
     vector.print %one : i32
     %zero = arith.constant 0 : i32

@@ -8,7 +8,8 @@ module attributes {gpu.container_module} {
       %t = gpu.thread_id x
       %nine = arith.constant 9 : i32
       %four = vector.transfer_read %x[%t], %nine : memref<8xi32>, vector<4xi32>
-      vector.transfer_write %four, %out[%c2, %t] {permutation_map = affine_map<(d0, d1) -> (d0)>} : vector<4xi32>, memref<5x5xi32>
+      vector.transfer_write %four, %out[%c2, %t] {permutation_map = affine_map<(d0, d1) -> (d0)>}
+          : vector<4xi32>, memref<5x5xi32>
       gpu.return
     }
   }
