@@ -1,4 +1,4 @@
-"""Write into each program what NumPy says it prints; with ``--check`` only say which are out of date."""
+"""Write into each program what NumPy says it prints, and docs/operations.md; ``--check`` only tells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from integration import page
 from integration.expected import PRINTED
 from integration.printed import check_lines
 from integration.program import COMPUTED, Program, programs
@@ -19,15 +20,17 @@ def refreshed(program: Program) -> str:
     return "\n".join([kept, "", COMPUTED, *check_lines(PRINTED[program.name]())]) + "\n"
 
 
-def stale() -> list[Program]:
-    """Programs that do not say what NumPy does."""
-    return [p for p in programs().values() if p.text != refreshed(p)]
+def stale() -> dict[Path, str]:
+    """Files that do not say what they should, and what that is."""
+    found = programs().values()
+    wanted = {p.path: refreshed(p) for p in found} | {page.DOCUMENT: page.render(found)}
+    return {path: text for path, text in wanted.items() if not path.exists() or path.read_text() != text}
 
 
 if __name__ == "__main__":
     old = stale()
-    for program in old:
-        print(f"out of date: {program.path.name}")
+    for path, text in old.items():
+        print(f"out of date: {path.name}")
         if "--check" not in sys.argv:
-            program.path.write_text(refreshed(program))
+            path.write_text(text)
     sys.exit(bool(old) and "--check" in sys.argv)

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from devices import at_hand
 from e2e.command import gpubuild
-from e2e.test_examples import has_cuda, has_hip
 from integration import refresh
 from integration.expected import PRINTED
 from integration.program import FOLDER, Program, programs
@@ -27,6 +27,7 @@ COMPANIONS = (
     "vector",
 )  # fmt: skip
 NVIDIA, AMD = ("sm_60", "sm_90"), ("gfx90a", "gfx942")
+CUDA, HIP = at_hand.cuda(), at_hand.hip()
 
 
 def build(folder: Path, *targets: str) -> Path:
@@ -82,7 +83,7 @@ def test_a_program_has_the_operation_it_is_named_after(name: str) -> None:
 
 def test_what_they_print_is_what_numpy_says() -> None:
     assert PRINTED.keys() == PROGRAMS.keys() == PROJECT.programs.keys()
-    assert [p.name for p in refresh.stale()] == [], "run python tests/integration/refresh.py"
+    assert [path.name for path in refresh.stale()] == [], "run python tests/integration/refresh.py"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -114,26 +115,38 @@ def test_another_number_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def for_nvidia(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvidia"), *NVIDIA)
+def for_gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("gpus"), *NVIDIA, *AMD)
+
+
+def with_image(chip: str) -> list[str]:
+    """Programs that such a GPU can run: NVIDIA's run what is compiled for older chips, too."""
+    usable = {t for t in NVIDIA if chip.startswith("sm_") and number(t) <= number(chip)} | {chip}
+    return [name for name in PROGRAMS if usable & set(PROJECT.programs[name].targets)]
+
+
+def number(chip: str) -> int:
+    return int(re.sub(r"\D", "", chip))
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not has_cuda(), reason="no NVIDIA GPU")
-@pytest.mark.parametrize("name", [n for n in PROGRAMS if {*NVIDIA} & {*PROJECT.programs[n].targets}])
-def test_on_cuda(for_nvidia: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.skipif(CUDA is None, reason="no NVIDIA GPU")
+@pytest.mark.parametrize("name", with_image(CUDA.chip if CUDA else NVIDIA[-1]))
+def test_on_cuda(for_gpus: Path, tmp_path: Path, name: str) -> None:
     kept = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")}
-    check(for_nvidia, PROGRAMS[name], "cuda", tmp_path, **kept)
-
-
-@pytest.fixture(scope="module")
-def for_amd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("amd"), *AMD)
+    check(for_gpus, PROGRAMS[name], "cuda", tmp_path, **kept)
 
 
 @pytest.mark.hip
-@pytest.mark.skipif(not has_hip(), reason="no AMD GPU")
-@pytest.mark.parametrize("name", [n for n in PROGRAMS if {*AMD} & {*PROJECT.programs[n].targets}])
-def test_on_hip(for_amd: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.skipif(HIP is None or HIP.chip not in AMD, reason=f"no AMD GPU of {' or '.join(AMD)}")
+@pytest.mark.parametrize("name", with_image(AMD[0]))
+def test_on_hip(for_gpus: Path, tmp_path: Path, name: str) -> None:
     kept = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "HIP_VISIBLE_DEVICES")}
-    check(for_amd, PROGRAMS[name], "hip", tmp_path, **kept)
+    check(for_gpus, PROGRAMS[name], "hip", tmp_path, **kept)
+
+
+def test_programs_are_chosen_for_a_device() -> None:
+    assert "gpu.cluster_id" in with_image("sm_100")
+    assert {"gpu.shuffle", "gpu.subgroup_mma_compute"} <= set(with_image("sm_70"))
+    assert "gpu.cluster_id" not in {*with_image("sm_70"), *with_image("gfx90a")}
+    assert with_image("gfx1030") == []

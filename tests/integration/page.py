@@ -1,0 +1,65 @@
+"""Page: docs/operations.md, which lists the programs with their first sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from integration.program import Program
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+_INTRODUCTION = """# A program for each operation
+
+Made by `python tests/integration/refresh.py`; do not edit.
+
+Each file of [`tests/integration`](../tests/integration) is a complete program for one operation: host code
+that allocates and fills memory, launches a kernel and prints what comes of it.
+[What each target can compile](coverage.md) lists all forms and types of an operation; these programs are to
+be read, copied and run:
+
+<!-- tested by tests/integration/test_integration.py -->
+```console
+$ GPUBUILD_DEVICE=cpu gpubuild run -f tests/integration/targets.yaml gpu.thread_id
+…
+Unranked Memref base@ = 0x55e1f4f2d800 rank = 2 offset = 0 sizes = [3, 4] strides = [4, 1] data =
+[[0,   1,   2,   3],
+ [10,   11,   12,   13],
+ [20,   21,   22,   23]]
+```
+
+- **CHECK** lines say what a program prints. NumPy computed them (`tests/integration/expected.py`), and
+  FileCheck compares them with each run on the CPU, and on a GPU where there is one.
+- **BREAK** lines are changes, written as for `sed`, with which the program must print something else:
+  without the barrier, with another mode or width. Every one of them is built, run and refused by
+  FileCheck. They hold on the CPU, where one thread runs the work-items in a known order.
+- **TRACE** lines are looked for in what `GPUBUILD_TRACE=1` tells about calls of the runtime: some host
+  operations have no other effect on the CPU.
+
+`gpu.binary` has no program, since it holds machine code
+(`tests/e2e/test_programs.py::test_a_ready_gpu_binary_passes_through`); operations on sparse matrices have
+none because the runtime lacks what they call.
+"""
+
+
+def first_sentences(program: Program) -> str:
+    """What the comment at its beginning says."""
+    lines = []
+    for line in program.text.splitlines():
+        if not line.startswith("// ") or re.match(r"// [A-Z]+: ", line):
+            break
+        lines.append(line.removeprefix("// "))
+    return " ".join(lines).removeprefix(f"{program.name}: ")
+
+
+def render(programs: Iterable[Program]) -> str:
+    """The document."""
+    parts = [_INTRODUCTION]
+    dialect = ""
+    for program in sorted(programs, key=lambda p: (not p.name.startswith("gpu."), p.name)):
+        if not program.name.startswith(f"{dialect}.") or not dialect:
+            dialect = program.name.partition(".")[0]
+            parts.append(f"\n## {dialect}\n\n| operation | |\n|---|---|\n")
+        link = f"[{program.name}](../tests/integration/{program.path.name})"
+        parts.append(f"| {link} | {first_sentences(program)} |\n")
+    return "".join(parts)
