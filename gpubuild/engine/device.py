@@ -9,7 +9,7 @@ from importlib import resources
 
 from llvmlite import binding
 
-from gpubuild.engine import llvm
+from gpubuild.engine import convergence, llvm
 from gpubuild.engine.chips import ptx_features
 from gpubuild.engine.info import KernelInfo
 from gpubuild.engine.io import StepIO
@@ -59,6 +59,7 @@ def lower_module(build: DeviceBuild) -> None:
     """Stage: MLIR to an LLVM module for the target's code generator."""
     build.lowered = lower(build.params, build.io)
     build.module = llvm.parse_assembly(build.lowered.llvm, llvm.new_context(), name="translated LLVM IR")
+    convergence.keep_calls_together(build.module, build.lowered.kernels)
     params = build.params
     if params.kind is Kind.NVVM:
         build.features = ptx_features(params.chip, params.features, needed=build.lowered.ptx)
