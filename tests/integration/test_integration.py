@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from devices import at_hand
 from e2e.command import gpubuild
-from integration import refresh
+from integration import page, refresh
 from integration.expected import PRINTED
 from integration.program import FOLDER, Program, programs
 from op_coverage import host_ops, vendor_survey
@@ -93,12 +93,17 @@ def test_on_the_cpu(for_cpu: Path, tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--jit",)], ids=["linked", "jit"])
 def test_as_a_user_runs_one(for_cpu: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
-    program = PROGRAMS["gpu.shuffle"]
+    """As docs/operations.md does, and with what that page shows."""
+    shown = page.DOCUMENT.read_text()
+    _, name = re.findall(r"gpubuild run -f (tests/integration/targets.yaml) (\S+)", shown)[0]
     outcome = gpubuild(
-        "run", "-q", *options, "-t", "cpu", program.name, cwd=for_cpu.parent, env={"GPUBUILD_DEVICE": "cpu"}
+        "run", "-q", *options, "-t", "cpu", name, cwd=for_cpu.parent, env={"GPUBUILD_DEVICE": "cpu"}
     )
     assert outcome.code == 0, outcome.err
-    assert program.refusal(outcome.out, "", tmp_path) == ""
+    assert PROGRAMS[name].refusal(outcome.out, "", tmp_path) == ""
+    address = r"0x[0-9a-f]+"
+    printed = [re.sub(address, "0x", line.rstrip()) for line in outcome.out.splitlines()]
+    assert "\n".join(printed) in re.sub(address, "0x", shown)
 
 
 def test_another_number_is_noticed(tmp_path: Path) -> None:

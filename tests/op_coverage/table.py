@@ -46,9 +46,10 @@ _INTRODUCTION = """# What compiles and runs where
 
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
 Each row is one kernel; [operations](operations.md) has whole programs. **yes** under a GPU: compiled and
-assembled for that chip, or for the one in brackets. **right** under the CPU: run there in its own tier and with fibers,
-compared with NumPy (± the error allowed, in units in the last place). The last column tells of
-[runs on GPUs](gpu-tests.md). A number refers to the reason below the table; the error message says the same, and a test compares the two.
+assembled for that chip, or for the one in brackets. **right** under the CPU: run there in its own tier and
+with fibers, compared with NumPy (± the error allowed, in units in the last place). The last column tells of
+[runs on GPUs](gpu-tests.md). A number refers to the reason below the table; the error message says the
+same, and a test compares the two.
 """
 
 
