@@ -14,7 +14,9 @@ from gpubuild.engine import (
     entry_point,
     gpu_binary,
     host_code,
+    host_places,
     mlir,
+    places,
     rewrite,
 )
 from gpubuild.engine.diagnostics import SourceText
@@ -73,6 +75,7 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
         with io.stage("embed binaries"):
             source = SourceText(text, "host part (canonical text)")
             module = mlir.parse(text)
+            named = host_places.names(module)
             placed = _place_binaries(module, params, io)
             mlir_text = mlir.canonical_text(module)
             if params.offload is Offload.DISPATCH:
@@ -83,6 +86,8 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
                     carried.append(clang_offload.embed_record(binary, name, _device_codes(number, io)))
         with io.stage("lower host"):
             lower_host(module, params.passes, source)
+            if params.offload is not Offload.SELECT_OBJECT:  # that is upstream's code as it is
+                host_places.mark(module, named, places.text_digest(text))
             if params.debug:
                 mlir.run_passes(module, _DEBUG_PASSES, source=source)
         with io.stage("translate host"):

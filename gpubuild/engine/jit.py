@@ -113,6 +113,8 @@ class _Loader:
                 llvm.load_library_permanently(path)
             except (OSError, RuntimeError) as error:
                 raise StepError(f"cannot load {path}: {error}", hint=_HINT) from error
+        # Messages of the runtime look for places of the source in the build folder of the program.
+        ctypes.CDLL(self._program.runtime)["gpubuildProgram"](os.fsencode(self._program.name))
         handle = ctypes.c_void_p()
         sys.modules[__name__].__dict__["_handle"] = handle
         llvm.add_symbol("__dso_handle", ctypes.addressof(handle))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import kernel_check, launch_check, mlir, transform_schedule
+from gpubuild.engine import kernel_check, launch_check, mlir, places, transform_schedule
 from gpubuild.engine.assert_places import keep_places
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.io import StepIO
@@ -32,6 +32,8 @@ class _Source:
 
 def run(params: OutlineParams, io: StepIO) -> None:
     """Write ``index.json``, ``host.mlir``, ``host_located.mlir``, ``module.N.mlir``, ``located.N.mlir``.
+
+    And ``places.txt`` (engine.places).
 
     ``module.N.mlir`` depends on nothing but what the module says: not on comments, white space,
     names of values, its position, or the rest of the file.
@@ -68,6 +70,7 @@ def _split(source: _Source, io: StepIO) -> None:
         if name.startswith(_INHERITED_PREFIX)
     }
     entries = []
+    placed: list[str] = []
     for number, kernels in enumerate(mlir.gpu_modules(module)):
         entry = describe_module(kernels, number)
         alone = _wrapped(kernels, inherited)
@@ -75,6 +78,7 @@ def _split(source: _Source, io: StepIO) -> None:
         io.write(f"located.{number}.mlir", mlir.located_text(alone))
         text = mlir.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)
+        placed += places.table(alone, text, source.lines)
         entries.append(entry | {"rocm": may_use_rocm(text)})
         _replace_by_placeholder(kernels)
     if entries:
@@ -91,7 +95,9 @@ def _split(source: _Source, io: StepIO) -> None:
         "binaries": [name for name in binaries if name not in names],
     }
     mlir.verify(module, source=source.lines)
-    io.write("host.mlir", mlir.canonical_text(module))
+    host = mlir.canonical_text(module)
+    io.write("host.mlir", host)
+    io.write(places.FILE, "".join([*places.table(module, host, source.lines), *placed]))
     io.write("host_located.mlir", mlir.located_text(module))
     io.write("index.json", json.dumps(index, indent=1, sort_keys=True) + "\n")
 

@@ -58,6 +58,7 @@ struct gb_check_party {
 struct gb_check_finding {
     enum gb_check_kind kind;
     const gb_cpu_kernel *kernel;
+    struct gb_where where; /* of the launch */
     uint64_t block; /* linear ids: of several occurrences the one with the lowest is reported */
     uint32_t item;
     struct gb_check_party by;

@@ -2,11 +2,13 @@
  *
  * Of all that happens at one place of a kernel the occurrence in the first workgroup and work-item is
  * told, when the launch is over: threads may come to them in any order. */
+#define _GNU_SOURCE /* program_invocation_short_name */
 #include "cpu_check.h"
 #include "cpu_fork.h"
 #include "cpu_stream.h"
 #include "cpu_team.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,10 +69,12 @@ void gb_check_note(const struct gb_check_finding *finding) {
     if (entry == NULL) {
         entry = gb_allocate(sizeof *entry);
         entry->finding = *finding;
+        entry->finding.where = *gb_inside();
         entry->next = all.pending;
         all.pending = entry;
     } else if (earlier(finding, &entry->finding)) {
         entry->finding = *finding;
+        entry->finding.where = *gb_inside();
     }
     entry->count++;
     pthread_mutex_unlock(&all.lock);
@@ -182,6 +186,16 @@ static char *barrier_text(const struct gb_check_finding *f) {
     return joined(text, gb_text("%s", "  what else such a workgroup would do is not run\n"));
 }
 
+/* Whose launch it was, of which code, and where it is written. */
+static char *launch_text(const struct gb_where *where) {
+    char *place = where->place != NULL ? gb_place_text(where->place) : NULL;
+    char *text = gb_text("  program %s%s%s%s%s\n", program_invocation_short_name, where->target != NULL ? ", target " : "",
+                         where->target != NULL ? where->target : "", place != NULL ? ", launched at " : "",
+                         place != NULL ? place : "");
+    free(place);
+    return text;
+}
+
 static char *report_text(const struct gb_check_finding *finding, uint64_t count) {
     const char *module = gb_cpu_kernel_module(finding->kernel);
     char *text = gb_text("gpubuild: check: %s in kernel @%s of module @%s\n", what_happened(finding),
@@ -203,7 +217,7 @@ static char *report_text(const struct gb_check_finding *finding, uint64_t count)
     if (count > 1) {
         text = joined(text, gb_text("  %llu times in this launch\n", (unsigned long long)count));
     }
-    return text;
+    return joined(text, launch_text(&finding->where));
 }
 
 /* Whether the place was not told before; remembers it. Takes `key`. */

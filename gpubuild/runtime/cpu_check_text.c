@@ -1,5 +1,5 @@
 /* cpu_check_text.c: what reports quote from source files, and which of them are not wanted. */
-#define _POSIX_C_SOURCE 200809L /* getline, readlink */
+#define _POSIX_C_SOURCE 200809L /* getline */
 #include "cpu_check.h"
 
 #include <ctype.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const gb_check_kind_names[GB_CHECK_KINDS] = {"bounds", "race", "barrier", "uninitialized"};
 
@@ -29,11 +28,10 @@ struct gb_check_place gb_check_place_of(const char *site) {
 static FILE *open_source(const char *file) {
     FILE *stream = fopen(file, "r");
     char path[4096];
-    ssize_t length = stream == NULL && file[0] != '/' ? readlink("/proc/self/exe", path, sizeof path - 1) : -1;
-    if (length <= 0) {
+    if (stream != NULL || file[0] == '/') {
         return stream;
     }
-    path[length] = '\0';
+    gb_program_path(path, sizeof path);
     char *slash = strrchr(path, '/');
     while (stream == NULL && slash != NULL) {
         *slash = '\0';

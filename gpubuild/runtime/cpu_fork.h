@@ -13,6 +13,7 @@ enum gb_fork_rank {
     GB_FORK_STREAMS,
     GB_FORK_PROFILE,
     GB_FORK_REGISTERED,
+    GB_FORK_MEMORY,
     GB_FORK_RANKS
 };
 

@@ -22,6 +22,7 @@ enum {
 struct launch {
     struct gb_cpu_job job; /* a task is a workgroup, or a cluster that must run together */
     gb_cpu_launch_info info;
+    const struct gb_where *where; /* of the thread that launches */
     uint32_t task_blocks;
     bool fibers;
     bool checked; /* for anything at all */
@@ -92,8 +93,7 @@ static void cluster_blocks(const gb_cpu_launch_info *info, uint64_t task, uint64
     }
 }
 
-static void run_tasks(struct gb_cpu_job *job, uint64_t first, uint64_t last) {
-    struct launch *launch = (struct launch *)job;
+static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last) {
     struct worker *worker = this_worker();
     char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->slot_bytes);
     char *dynamic = shared + launch->shared_bytes;
@@ -115,6 +115,13 @@ static void run_tasks(struct gb_cpu_job *job, uint64_t first, uint64_t last) {
         }
         gb_cpu_team_run(worker->team, ids);
     }
+}
+
+static void run_tasks(struct gb_cpu_job *job, uint64_t first, uint64_t last) {
+    struct launch *launch = (struct launch *)job;
+    const struct gb_where *before = gb_enter(launch->where);
+    run_workgroups(launch, first, last);
+    gb_enter(before);
 }
 
 static void initialize(void) {
@@ -218,6 +225,7 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
                  .params = params,
                  .kernel = kernel,
                  .cache_bytes = gb_cpu_cache_bytes()},
+        .where = gb_inside(),
         .task_blocks = task_blocks,
         .fibers = fibers,
         .checked = (kernel->flags & GB_CPU_KERNEL_CHECKS) != 0,

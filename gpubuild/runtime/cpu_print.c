@@ -51,7 +51,7 @@ void gb_cpu_diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t l
     gb_fatal(&where,
              "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) does not reach it; "
              "all work-items must execute the same barriers",
-             block[0], block[1], block[2], arrived, expected, gb_cpu_site_name(kernel, site), absent % size[0],
+             block[0], block[1], block[2], arrived, expected, gb_site_text(gb_cpu_site_name(kernel, site)), absent % size[0],
              absent / size[0] % size[1], absent / size[0] / size[1]);
 }
 

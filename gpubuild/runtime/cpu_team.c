@@ -101,8 +101,8 @@ static struct work_item *next_ready(struct gb_cpu_team *team, uint32_t from) {
 
 /* ---- kernels that break the rules ---- */
 
-static const char *place_of(const struct work_item *member) {
-    return gb_cpu_site_name(member->item.kernel, member->site);
+static char *place_of(const struct work_item *member) {
+    return gb_site_text(gb_cpu_site_name(member->item.kernel, member->site));
 }
 
 static bool same_wait(const struct work_item *a, const struct work_item *b) {

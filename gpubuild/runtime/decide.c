@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <string.h>
 
 static struct gb_device *open_device(enum gb_vendor vendor, int ordinal, char **why) {
     switch (vendor) {
@@ -41,8 +42,10 @@ char *gb_list_images(struct gb_device *device, const struct gb_module_images *mo
         const struct gb_image *image = &module->images[i];
         const char *chip = image->chip[0] != '\0' ? image->chip : "unknown chip";
         const char *why = device != NULL ? device->calls->fit(device, image).why : NULL;
-        append(&text, gb_text("%s%s (%s, %zu bytes)%s%s", i > 0 ? "; " : "", chip, gb_format_name(image->format),
-                              image->size, why != NULL ? ": " : "", why != NULL ? why : ""));
+        bool named = image->target[0] != '\0' && strcmp(image->target, chip) != 0;
+        append(&text, gb_text("%s%s%s%s (%s, %zu bytes)%s%s", i > 0 ? "; " : "", chip, named ? " of target " : "",
+                              named ? image->target : "", gb_format_name(image->format), image->size,
+                              why != NULL ? ": " : "", why != NULL ? why : ""));
     }
     return text;
 }
@@ -88,7 +91,8 @@ static char *list_all(const struct gb_module_images *modules, size_t count) {
     return text;
 }
 
-struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count) {
+struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
+                            const struct gb_where *where) {
     const struct gb_settings *settings = gb_settings();
     static const enum gb_vendor order[] = {GB_VENDOR_CUDA, GB_VENDOR_HIP, GB_VENDOR_CPU};
     if (settings->choice != GB_CHOICE_AUTO) {
@@ -99,7 +103,7 @@ struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_mod
         int wanted = vendor == GB_VENDOR_CPU ? 0 : program_chose ? ordinal : settings->ordinal;
         struct gb_device *device = try_vendor(vendor, wanted, false, modules, count, &why);
         if (device == NULL) {
-            gb_fatal(NULL,
+            gb_fatal(where,
                      "this program cannot run on the device that GPUBUILD_DEVICE asks for (%s): %s%s\n"
                      "  what to do: unset GPUBUILD_DEVICE, or add a target for the device to targets.yaml and rebuild",
                      gb_vendor_name(vendor), why, list_all(modules, count));
@@ -122,7 +126,7 @@ struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_mod
         append(&reasons, gb_text("\n  not %s: %s", gb_vendor_name(order[i]), why));
         free(why);
     }
-    gb_fatal(NULL,
+    gb_fatal(where,
              "no device here can run this program%s%s\n"
              "  what to do: add a target for this machine (a GPU's chip, or cpu) to targets.yaml and rebuild",
              reasons, list_all(modules, count));

@@ -1,6 +1,7 @@
 /* device_cpu.c: the processor as a device. What it is asked to do becomes work of a stream (cpu_stream.h). */
 #define _POSIX_C_SOURCE 200809L /* posix_memalign */
 #include "cpu_image.h"
+#include "cpu_memory.h"
 #include "cpu_pool.h"
 #include "cpu_stream.h"
 #include "device.h"
@@ -52,14 +53,17 @@ struct launch_work {
     struct gb_profile *profile; /* NULL: nobody wants to know */
     struct gb_profile_work done;
     struct gb_launch launch;    /* `params` point behind this */
+    struct gb_where where;      /* for messages: what it names lives as long as the module */
 };
 
 static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
     const struct gb_launch *launch = &self->launch;
     uint64_t start = self->profile != NULL ? gb_profile_now_ns() : 0;
+    const struct gb_where *before = gb_enter(&self->where); /* who waits for a stream does its work: it may be anywhere */
     gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
                   launch->param_count);
+    gb_enter(before);
     if (self->profile != NULL) {
         gb_profile_add(self->profile, gb_profile_now_ns() - start, &self->done);
     }
@@ -99,6 +103,7 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
     struct launch_work *self = gb_cpu_work_make(bytes, run_launch);
     self->kernel = kernel;
     self->launch = *launch;
+    self->where = *where;
     if (gb_profile_on()) {
         self->profile = gb_profile_of(where);
         self->done = work_of(kernel, launch);
@@ -242,6 +247,7 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
         gb_fatal(where, "out of memory: %zu bytes asked for", bytes);
     }
+    gb_cpu_memory_add(address, bytes);
     return address;
 }
 
@@ -249,7 +255,7 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)device;
     (void)stream;
-    (void)where;
+    gb_cpu_memory_remove(address, where);
     struct memory_work *self = gb_cpu_work_make(sizeof *self, run_free);
     self->to = address;
     gb_cpu_submit_last(&self->work);
@@ -258,7 +264,8 @@ static void cpu_memory_free(struct gb_device *device, void *address, void *strea
 static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
                             const struct gb_where *where) {
     (void)device;
-    (void)where;
+    gb_cpu_memory_check(to, bytes, "the program copies", where);
+    gb_cpu_memory_check(from, bytes, "the program reads for a copy", where);
     submit_memory(stream, (struct memory_work){.what = run_copy, .to = to, .from = from, .count = bytes},
                   bytes);
 }
@@ -266,7 +273,7 @@ static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size
 static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
                               const struct gb_where *where) {
     (void)device;
-    (void)where;
+    gb_cpu_memory_check(to, count * sizeof value, "the program sets", where);
     submit_memory(stream, (struct memory_work){.what = run_set_32, .to = to, .count = count, .value = value},
                   count * sizeof value);
 }
@@ -274,7 +281,7 @@ static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value
 static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
                               const struct gb_where *where) {
     (void)device;
-    (void)where;
+    gb_cpu_memory_check(to, count * sizeof value, "the program sets", where);
     submit_memory(stream, (struct memory_work){.what = run_set_16, .to = to, .count = count, .value = value},
                   count * sizeof value);
 }
@@ -297,7 +304,7 @@ static void run_fill(struct gb_cpu_work *work) {
 static void cpu_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
                             size_t count, void *stream, const struct gb_where *where) {
     (void)device;
-    (void)where;
+    gb_cpu_memory_check(to, count * element_bytes, "the program sets", where);
     struct fill_work *self = gb_cpu_work_make(sizeof *self + element_bytes, run_fill);
     self->to = to;
     self->count = count;

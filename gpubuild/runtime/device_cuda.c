@@ -25,10 +25,8 @@ struct cuda_module {
 /* End the program; `details` (may be NULL) is what was asked for. */
 static _Noreturn void fail(gb_cu_result result, const char *call, const struct gb_where *where, const char *details) {
     char *both = where->call != NULL ? gb_text("%s (in %s)", call, where->call) : NULL;
-    const struct gb_where at = {.module = where->module,
-                                .kernel = where->kernel,
-                                .device = where->device,
-                                .call = both != NULL ? both : call};
+    struct gb_where at = *where;
+    at.call = both != NULL ? both : call;
     gb_fatal(&at, "%s failed with %s (%d): %s%s%s", call, gb_cuda_error_name(result), result, gb_cuda_error_text(result),
              details != NULL ? "; " : "", details != NULL ? details : "");
 }

@@ -49,12 +49,15 @@ const struct gb_settings *gb_settings(void);
 struct gb_where {
     const char *module; /* the gpu.module's name */
     const char *kernel;
+    const char *target; /* of the image in use, such as "hopper (sm_90a, cubin)" */
+    const char *place;  /* the operation of the source, as gb_place gives it */
     const char *device; /* such as "cuda:0 (NVIDIA H100 80GB HBM3, sm_90)" */
     const char *call;   /* the function that failed, such as "cuModuleLoadData" or "mgpuMemcpy" */
 };
 
 /* Flush stdout, write "gpubuild: <message>" and a line per known member of `where` (may be NULL)
- * to stderr in one piece, and end the process with code 1.
+ * to stderr in one piece, and end the process with code 1. What `where` does not say is taken from what the
+ * thread is at (gb_enter), or else the place from what host code has said (gb_place).
  *
  * It ends with _exit: a failure can come from any thread and from a destructor, where running
  * the program's remaining destructors would touch a device that has just failed. */
@@ -66,11 +69,33 @@ void gb_trace(const char *format, ...) GB_PRINTF(1, 2);
 /* Have `function` called when gb_fatal is about to write its message. */
 void gb_at_fatal(void (*function)(void));
 
+/* This thread is at `where`, which must stay as long: a launch, or the work of one. Returns where it was before,
+ * to be handed to gb_enter when that is over. NULL: nowhere. */
+const struct gb_where *gb_enter(const struct gb_where *where);
+/* What gb_enter was told; never NULL. */
+const struct gb_where *gb_inside(void);
+
 /* Write text to stderr in one piece. */
 void gb_write(const char *text);
 
 /* malloc, calloc and formatted text that are fatal when memory runs out; free() what they return. */
 void *gb_allocate(size_t bytes);
 char *gb_text(const char *format, ...) GB_PRINTF(1, 2);
+
+/* ---- Places in the source (place.c) ------------------------------------------------------- */
+
+/* The operation that host code of this thread is at, as it has said; NULL: it has not. Its form is
+ * "gpu.launch_func in @main" with " at FILE:LINE:COLUMN" behind it, or "#ADDRESS" (engine/places.py). */
+const char *gb_place(void);
+
+/* Such a place for people: "FILE:LINE:COLUMN (gpu.launch_func in @main)", or less where less is known; free() it. */
+char *gb_place_text(const char *place);
+/* The same with the operation first, as in "gpu.barrier at FILE:LINE:COLUMN"; free() it. */
+char *gb_site_text(const char *site);
+/* Where the function of a kernel is: "FILE:LINE:COLUMN (gpu.func @name)"; free() it. */
+char *gb_kernel_place_text(const char *module, const char *kernel);
+
+/* The program's file; "" if that is unknown. With the NUL it takes at most `size` bytes. */
+void gb_program_path(char *path, size_t size);
 
 #endif

@@ -63,11 +63,49 @@ void gb_write(const char *text) {
     write_all(text, strlen(text));
 }
 
+/* ---- where a thread is ---- */
+
+static const struct gb_where nowhere;
+static _Thread_local const struct gb_where *inside;
+
+const struct gb_where *gb_enter(const struct gb_where *where) {
+    const struct gb_where *before = inside;
+    inside = where;
+    return before;
+}
+
+const struct gb_where *gb_inside(void) {
+    return inside != NULL ? inside : &nowhere;
+}
+
+static const char *either(const char *one, const char *other) {
+    return one != NULL ? one : other;
+}
+
+/* The place of the operation, else of the kernel's function; NULL where nothing is known. */
+static char *location_of(const struct gb_where *where) {
+    const char *place = where->place;
+    if (place == NULL && inside == NULL) {
+        place = gb_place(); /* inside a launch host code may be at something else: waiting for it, say */
+    }
+    if (place != NULL) {
+        return gb_place_text(place);
+    }
+    return where->module != NULL && where->kernel != NULL ? gb_kernel_place_text(where->module, where->kernel) : NULL;
+}
+
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
-    static const struct gb_where nowhere;
-    const struct gb_where *w = where != NULL ? where : &nowhere;
-    const char *const names[] = {"program", "module", "kernel", "device", "call"};
-    const char *const values[] = {program_invocation_short_name, w->module, w->kernel, w->device, w->call};
+    const struct gb_where *told = where != NULL ? where : &nowhere;
+    const struct gb_where *around = gb_inside();
+    const struct gb_where w = {.module = either(told->module, around->module),
+                               .kernel = either(told->kernel, around->kernel),
+                               .target = either(told->target, around->target),
+                               .place = either(told->place, around->place),
+                               .device = either(told->device, around->device),
+                               .call = either(told->call, around->call)};
+    char *location = location_of(&w);
+    const char *const names[] = {"program", "module", "kernel", "target", "location", "device", "call"};
+    const char *const values[] = {program_invocation_short_name, w.module, w.kernel, w.target, location, w.device, w.call};
 
     (void)fflush(stdout);
     void (*before)(void) = at_fatal;
@@ -79,7 +117,7 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     char *message = format_text(format, arguments);
     va_end(arguments);
 
-    char details[2048];
+    char details[8192];
     size_t used = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (values[i] == NULL || values[i][0] == '\0') {

@@ -77,17 +77,23 @@ void *mgpuModuleGetFunction(void *module, const char *name) {
 
 /* ---- Launches ---- */
 
+/* What a message about a launch can say; the kernel may be NULL. */
+static struct gb_where where_of(struct gb_kernel *kernel, const char *call) {
+    return kernel != NULL ? gb_kernel_where(kernel, call) : (struct gb_where){.call = call};
+}
+
 /* An extent as the devices take it. Zero is allowed and makes the launch empty. */
-static uint32_t extent(intptr_t value, const char *what, const char *call) {
+static uint32_t extent(intptr_t value, const char *what, void *kernel, const char *call) {
     if (value < 0 || (uintmax_t)value > UINT32_MAX) {
-        const struct gb_where where = {.call = call};
+        const struct gb_where where = where_of(kernel, call);
         gb_fatal(&where, "a launch with a %s of %lld: it must be from 0 to %u", what, (long long)value, UINT32_MAX);
     }
     return (uint32_t)value;
 }
 
-static struct gb_dim3 extents(intptr_t x, intptr_t y, intptr_t z, const char *what, const char *call) {
-    return (struct gb_dim3){extent(x, what, call), extent(y, what, call), extent(z, what, call)};
+static struct gb_dim3 extents(intptr_t x, intptr_t y, intptr_t z, const char *what, void *kernel, const char *call) {
+    return (struct gb_dim3){extent(x, what, kernel, call), extent(y, what, kernel, call),
+                            extent(z, what, kernel, call)};
 }
 
 static bool is_empty(struct gb_dim3 dim) {
@@ -96,14 +102,14 @@ static bool is_empty(struct gb_dim3 dim) {
 
 static void launch_checked(void *kernel, void *stream, struct gb_launch *launch, int32_t shared_bytes,
                            const char *call) {
-    const struct gb_where where = {.call = call};
-    if (kernel == NULL) {
-        gb_fatal(&where, "the kernel is NULL");
-    }
-    if (shared_bytes < 0) {
-        gb_fatal(&where, "a launch with %d bytes of dynamic workgroup memory", shared_bytes);
-    }
-    if (is_empty(launch->cluster)) {
+    if (kernel == NULL || shared_bytes < 0 || is_empty(launch->cluster)) {
+        const struct gb_where where = where_of(kernel, call);
+        if (kernel == NULL) {
+            gb_fatal(&where, "the kernel is NULL");
+        }
+        if (shared_bytes < 0) {
+            gb_fatal(&where, "a launch with %d bytes of dynamic workgroup memory", shared_bytes);
+        }
         gb_fatal(&where, "a launch with a cluster of %ux%ux%u workgroups", launch->cluster.x, launch->cluster.y,
                  launch->cluster.z);
     }
@@ -123,8 +129,8 @@ void mgpuLaunchKernel(void *kernel, intptr_t grid_x, intptr_t grid_y, intptr_t g
     static const char call[] = "mgpuLaunchKernel";
     struct gb_launch launch = {
         .cluster = {1, 1, 1},
-        .grid = extents(grid_x, grid_y, grid_z, "grid extent", call),
-        .block = extents(block_x, block_y, block_z, "workgroup extent", call),
+        .grid = extents(grid_x, grid_y, grid_z, "grid extent", kernel, call),
+        .block = extents(block_x, block_y, block_z, "workgroup extent", kernel, call),
         .params = params,
         .param_count = param_count,
         .extra = extra,
@@ -137,9 +143,9 @@ void mgpuLaunchClusterKernel(void *kernel, intptr_t cluster_x, intptr_t cluster_
                              intptr_t block_z, int32_t shared_bytes, void *stream, void **params, void **extra) {
     static const char call[] = "mgpuLaunchClusterKernel";
     struct gb_launch launch = {
-        .cluster = extents(cluster_x, cluster_y, cluster_z, "cluster extent", call),
-        .grid = extents(grid_x, grid_y, grid_z, "grid extent", call),
-        .block = extents(block_x, block_y, block_z, "workgroup extent", call),
+        .cluster = extents(cluster_x, cluster_y, cluster_z, "cluster extent", kernel, call),
+        .grid = extents(grid_x, grid_y, grid_z, "grid extent", kernel, call),
+        .block = extents(block_x, block_y, block_z, "workgroup extent", kernel, call),
         .params = params,
         .extra = extra,
     };

@@ -20,6 +20,7 @@ enum { MAX_DEVICES = 64 };
 struct copy {
     struct gb_device *device;
     void *handle;
+    char *target; /* of the image, for messages; a kernel's is its module's */
     struct copy *next;
 };
 
@@ -50,19 +51,18 @@ __attribute__((constructor)) static void guard(void) {
     gb_guard_fork(GB_FORK_MODULES, &lock);
 }
 
-static void *find_copy(struct copy *copies, struct gb_device *device) {
-    for (; copies != NULL; copies = copies->next) {
-        if (copies->device == device) {
-            return copies->handle;
-        }
+static struct copy *find_copy(struct copy *copies, const struct gb_device *device) {
+    while (copies != NULL && copies->device != device) {
+        copies = copies->next;
     }
-    return NULL;
+    return copies;
 }
 
-static void add_copy(struct copy **copies, struct gb_device *device, void *handle) {
+static struct copy *add_copy(struct copy **copies, struct gb_device *device, void *handle, char *target) {
     struct copy *copy = gb_allocate(sizeof *copy);
-    *copy = (struct copy){.device = device, .handle = handle, .next = *copies};
+    *copy = (struct copy){.device = device, .handle = handle, .target = target, .next = *copies};
     *copies = copy;
+    return copy;
 }
 
 static void free_copies(struct copy *copies) {
@@ -116,9 +116,12 @@ void gb_module_unregister(struct gb_module *module) {
 
     gb_trace("unload module %s", module->content.name);
     for (struct copy *copy = module->copies; copy != NULL; copy = copy->next) {
-        const struct gb_where where = {
-            .module = module->content.name, .device = copy->device->name, .call = "mgpuModuleUnload"};
+        const struct gb_where where = {.module = module->content.name,
+                                       .target = copy->target,
+                                       .device = copy->device->name,
+                                       .call = "mgpuModuleUnload"};
         copy->device->calls->module_unload(copy->device, copy->handle, &where);
+        free(copy->target);
     }
     while (module->kernels != NULL) {
         struct gb_kernel *next = module->kernels->next;
@@ -134,7 +137,7 @@ void gb_module_unregister(struct gb_module *module) {
 
 /* ---- Devices; the lock is held ---- */
 
-static struct gb_device *decide_locked(void) {
+static struct gb_device *decide_locked(const struct gb_where *where) {
     size_t count = 0;
     for (struct gb_module *m = modules; m != NULL; m = m->next) {
         count++;
@@ -145,33 +148,34 @@ static struct gb_device *decide_locked(void) {
         all[--i] = m->content; /* in the order of registration */
     }
     bool program_chose = thread_ordinal >= 0;
-    struct gb_device *device = gb_decide(program_chose ? thread_ordinal : 0, program_chose, all, count);
+    struct gb_device *device = gb_decide(program_chose ? thread_ordinal : 0, program_chose, all, count, where);
     free(all);
     return device;
 }
 
-static struct gb_device *open_locked(int ordinal) {
+static struct gb_device *open_locked(int ordinal, const struct gb_where *where) {
     if (devices[ordinal] == NULL) {
         char *why = NULL;
         devices[ordinal] = decided->vendor == GB_VENDOR_CUDA  ? gb_cuda_open(ordinal, &why)
                            : decided->vendor == GB_VENDOR_HIP ? gb_hip_open(ordinal, &why)
                                                               : gb_cpu_open(ordinal, &why);
         if (devices[ordinal] == NULL) {
-            gb_fatal(NULL, "device %d, which the program or GPUBUILD_DEVICE asks for, cannot be used: %s", ordinal, why);
+            gb_fatal(where, "device %d, which the program or GPUBUILD_DEVICE asks for, cannot be used: %s", ordinal, why);
         }
     }
     return devices[ordinal];
 }
 
-static struct gb_device *current_locked(void) {
+/* `where` is what asks, for messages. */
+static struct gb_device *current_locked(const struct gb_where *where) {
     if (decided == NULL) {
-        decided = decide_locked();
+        decided = decide_locked(where);
         devices[decided->ordinal] = decided;
     }
     if (thread_device == NULL) {
         /* A processor is one device: it stands in for any number. */
         int wanted = thread_ordinal >= 0 ? thread_ordinal : gb_settings()->ordinal;
-        thread_device = decided->vendor == GB_VENDOR_CPU ? decided : open_locked(wanted);
+        thread_device = decided->vendor == GB_VENDOR_CPU ? decided : open_locked(wanted, where);
     }
     return thread_device;
 }
@@ -179,7 +183,7 @@ static struct gb_device *current_locked(void) {
 struct gb_device *gb_device_current(void) {
     if (thread_device == NULL) {
         pthread_mutex_lock(&lock);
-        (void)current_locked();
+        (void)current_locked(NULL);
         pthread_mutex_unlock(&lock);
     }
     return thread_device;
@@ -194,20 +198,34 @@ void gb_device_select(int ordinal) {
     pthread_mutex_lock(&lock);
     thread_ordinal = ordinal;
     thread_device = NULL;
-    struct gb_device *device = current_locked();
+    const struct gb_where where = {.call = "mgpuSetDefaultDevice"};
+    struct gb_device *device = current_locked(&where);
     pthread_mutex_unlock(&lock);
     gb_trace("device %s, as the program says (device %d)", device->name, ordinal);
 }
 
 /* ---- Kernels ---- */
 
-static void *load_locked(struct gb_module *module, struct gb_device *device) {
-    void *handle = find_copy(module->copies, device);
-    if (handle != NULL) {
-        return handle;
+/* "hopper (sm_90a, cubin)"; a target that is called as its chip is, or an image that has no name: "sm_90 (cubin)". */
+static char *target_text(const struct gb_image *image) {
+    const char *chip = image->chip[0] != '\0' ? image->chip : "unknown chip";
+    const char *format = gb_format_name(image->format);
+    if (image->target[0] == '\0' || strcmp(image->target, chip) == 0) {
+        return gb_text("%s (%s)", chip, format);
     }
-    const struct gb_where where = {
-        .module = module->content.name, .device = device->name, .call = "mgpuModuleLoad"};
+    return gb_text("%s (%s, %s)", image->target, chip, format);
+}
+
+static struct copy *load_locked(struct gb_module *module, struct gb_device *device, const struct gb_where *asks) {
+    struct copy *copy = find_copy(module->copies, device);
+    if (copy != NULL) {
+        return copy;
+    }
+    struct gb_where where = {.module = module->content.name,
+                             .kernel = asks->kernel,
+                             .target = "none",
+                             .device = device->name,
+                             .call = "mgpuModuleLoad"};
     const struct gb_image *image = gb_best_image(device, &module->content);
     if (image == NULL) {
         char *images = gb_list_images(device, &module->content);
@@ -219,23 +237,36 @@ static void *load_locked(struct gb_module *module, struct gb_device *device) {
     gb_trace("load module %s, image %s%s%s (%s, %zu bytes) on %s", module->content.name,
              image->chip[0] != '\0' ? image->chip : "of unknown chip", image->target[0] != '\0' ? " of target " : "",
              image->target, gb_format_name(image->format), image->size, device->name);
-    handle = device->calls->module_load(device, image, module->opt_level, &where);
-    add_copy(&module->copies, device, handle);
-    return handle;
+    char *target = target_text(image);
+    where.target = target;
+    void *handle = device->calls->module_load(device, image, module->opt_level, &where);
+    return add_copy(&module->copies, device, handle, target);
 }
 
-static void *resolve_locked(struct gb_kernel *kernel, struct gb_device *device) {
-    void *handle = find_copy(kernel->copies, device);
-    if (handle == NULL) {
-        void *module = load_locked(kernel->module, device);
-        const struct gb_where where = {.module = kernel->module->content.name,
-                                       .kernel = kernel->name,
-                                       .device = device->name,
-                                       .call = "mgpuModuleGetFunction"};
-        handle = device->calls->kernel(device, module, kernel->name, &where);
-        add_copy(&kernel->copies, device, handle);
+static struct copy *resolve_locked(struct gb_kernel *kernel, struct gb_device *device) {
+    struct copy *copy = find_copy(kernel->copies, device);
+    if (copy == NULL) {
+        struct gb_where where = {.module = kernel->module->content.name,
+                                 .kernel = kernel->name,
+                                 .device = device->name,
+                                 .call = "mgpuModuleGetFunction"};
+        const struct copy *module = load_locked(kernel->module, device, &where);
+        where.target = module->target;
+        void *handle = device->calls->kernel(device, module->handle, kernel->name, &where);
+        copy = add_copy(&kernel->copies, device, handle, module->target);
     }
-    return handle;
+    return copy;
+}
+
+struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call) {
+    struct gb_where where = {.module = kernel->module->content.name, .kernel = kernel->name, .call = call};
+    pthread_mutex_lock(&lock);
+    const struct gb_device *device = current_locked(&where);
+    const struct copy *copy = find_copy(kernel->copies, device);
+    pthread_mutex_unlock(&lock);
+    where.device = device->name;
+    where.target = copy != NULL ? copy->target : NULL;
+    return where;
 }
 
 struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name) {
@@ -251,24 +282,30 @@ struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name) {
         kernel->next = module->kernels;
         module->kernels = kernel;
     }
-    (void)resolve_locked(kernel, current_locked());
+    const struct gb_where where = {
+        .module = module->content.name, .kernel = kernel->name, .call = "mgpuModuleGetFunction"};
+    (void)resolve_locked(kernel, current_locked(&where));
     pthread_mutex_unlock(&lock);
     return kernel;
 }
 
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call) {
+    struct gb_where where = {
+        .module = kernel->module->content.name, .kernel = kernel->name, .place = gb_place(), .call = call};
     pthread_mutex_lock(&lock);
-    struct gb_device *device = current_locked();
-    void *handle = resolve_locked(kernel, device);
+    struct gb_device *device = current_locked(&where);
+    const struct copy *copy = resolve_locked(kernel, device);
     pthread_mutex_unlock(&lock);
-    const struct gb_where where = {
-        .module = kernel->module->content.name, .kernel = kernel->name, .device = device->name, .call = call};
+    where.device = device->name;
+    where.target = copy->target;
     gb_trace("launch %s::%s grid %ux%ux%u block %ux%ux%u cluster %ux%ux%u shared %u stream %p", where.module,
              kernel->name, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y,
              launch->block.z, launch->cluster.x, launch->cluster.y, launch->cluster.z, launch->shared_bytes, stream);
+    const struct gb_where *before = gb_enter(&where);
     if (gb_profile_on() && device->calls->timer_create != NULL) {
-        gb_profile_launch(device, handle, stream, launch, &where);
+        gb_profile_launch(device, copy->handle, stream, launch, &where);
     } else {
-        device->calls->launch(device, handle, stream, launch, &where);
+        device->calls->launch(device, copy->handle, stream, launch, &where);
     }
+    gb_enter(before);
 }

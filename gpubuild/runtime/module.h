@@ -16,6 +16,8 @@ void gb_module_unregister(struct gb_module *module);
 /* The kernel of that name; the module is loaded on the calling thread's device if need be. */
 struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name);
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call);
+/* For messages about a launch that is not even begun. */
+struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call);
 
 /* The calling thread's device; the first call in a process decides which kind of device it uses. */
 struct gb_device *gb_device_current(void);
@@ -33,7 +35,9 @@ const struct gb_image *gb_best_image(struct gb_device *device, const struct gb_m
 /* "sm_90 (cubin, 4096 bytes): machine code of another major version; …", for messages; free() it.
  * `device` may be NULL: without the reasons. */
 char *gb_list_images(struct gb_device *device, const struct gb_module_images *module);
-/* Choose by GPUBUILD_DEVICE, what is installed and what all modules have images for. Fatal if nothing fits. */
-struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count);
+/* Choose by GPUBUILD_DEVICE, what is installed and what all modules have images for. Fatal if nothing fits;
+ * `where` (may be NULL) is what asks for a device. */
+struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
+                            const struct gb_where *where);
 
 #endif

@@ -87,7 +87,7 @@ def build_runtime(folder: Path, *flags: str) -> Path:
 
 def _link_runtime(folder: Path, flags: tuple[str, ...]) -> None:
     sources = [p for p in RUNTIME.iterdir() if p.name.startswith("cpu_") and p.suffix in (".c", ".S")]
-    sources += [RUNTIME / "message.c", RUNTIME / "env.c"]
+    sources += [RUNTIME / name for name in ("message.c", "place.c", "env.c")]
     compiler = shutil.which("cc") or shutil.which("gcc")
     command = [compiler] if compiler else ["python", "-m", "ziglang", "cc"]
     subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine import assembly_reads, libdevice, llvm, mlir, relocatable, rewrite
+from gpubuild.engine import assembly_reads, libdevice, llvm, mlir, places, relocatable, rewrite
 from gpubuild.engine.assert_places import restore_places
 from gpubuild.engine.chips import NATIVE, check_chip
 from gpubuild.engine.cpu import check, half, layout, mathlib
@@ -158,6 +158,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             source=source,
             target=target,
             op_names=names,
+            text_digest=places.text_digest(text),
             fissions=fissions,
             sites=list(checks.sites),
             work=work,

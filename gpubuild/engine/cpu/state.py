@@ -11,6 +11,7 @@ from gpubuild.engine.cpu.fission import Fissions
 from gpubuild.engine.cpu.tiers import FunctionFacts
 from gpubuild.engine.cpu.work import Work
 from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.places import address
 from gpubuild.errors import Diagnostic, Location, StepError
 
 
@@ -28,12 +29,13 @@ class ModuleState:
 
     ``op_names`` maps a location to the gpu-dialect op that was written there, so that messages
     can say ``gpu.all_reduce`` where only shuffles are left. ``sites`` describes every operation
-    that can wait, for the runtime's messages.
+    that can wait, for the runtime's messages; ``text_digest`` is that of the module's text (engine.places).
     """
 
     source: SourceText
     target: str
     op_names: dict[str, str]
+    text_digest: str = ""
     shared: dict[str, SharedVariable] = field(default_factory=dict)
     shared_bytes: int = 0
     defined: set[str] = field(default_factory=set)
@@ -83,7 +85,8 @@ class FunctionState:
         if not self.facts.waits:
             self.facts.waits = written + place
         self.facts.cluster_barrier |= cluster
-        self.module.sites.append(f"{written}{place or f' in @{self._written_name()}'}")
+        in_function = f" in @{self._written_name()}{address(self.module.text_digest, op)}"
+        self.module.sites.append(written + (place or in_function))
         return len(self.module.sites) - 1
 
     def _written_name(self) -> str:

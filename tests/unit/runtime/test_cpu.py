@@ -147,7 +147,8 @@ def test_missing_kernel(runtime: Runtime, images: list[bytes]) -> None:
     assert done.code == 1
     assert done.err == (
         "gpubuild: the module has no kernel of this name\n"
-        f"  program: {PROGRAM}\n  module: reduce\n  kernel: nothing\n  device: cpu\n  call: mgpuModuleGetFunction\n"
+        f"  program: {PROGRAM}\n  module: reduce\n  kernel: nothing\n  target: t-{BASE} ({BASE}, shared object)\n"
+        "  location: gpu.func @nothing\n  device: cpu\n  call: mgpuModuleGetFunction\n"
     )
 
 

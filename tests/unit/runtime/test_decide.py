@@ -29,8 +29,11 @@ def test_the_driver_is_not_even_opened_without_images_for_it(runtime: Runtime) -
     assert "  not cuda: module reduce has no image for it\n" in done.err
     assert "  not hip: module everywhere has no image for it\n" in done.err
     assert "  not cpu: module everywhere has no image for it\n" in done.err
-    assert f"  images of module everywhere: sm_60 (ptx, {len(ptx('sm_60'))} bytes)\n" in done.err
-    assert "  images of module reduce: gfx90a (hsaco, 64 bytes)\n" in done.err
+    assert (
+        f"  images of module everywhere: sm_60 of target t-sm_60 (ptx, {len(ptx('sm_60'))} bytes)\n"
+        in done.err
+    )
+    assert "  images of module reduce: gfx90a of target t-gfx90a (hsaco, 64 bytes)\n" in done.err
     assert "what to do: add a target for this machine" in done.err
 
 
@@ -43,7 +46,7 @@ def test_a_module_that_does_not_fit_the_gpu_moves_all_to_the_cpu(runtime: Runtim
     assert done.called("cuMemAlloc") == []
     assert (
         "trace: not cuda: no image of module second runs on cuda:0 (Fake GPU 0, sm_80): "
-        "sm_90a (cubin, 64 bytes): "
+        "sm_90a of target t-sm_90a (cubin, 64 bytes): "
         "code for a chip with suffix 'a' runs on exactly that chip; "
     ) in done.err
     assert "trace: not hip: module first has no image for it\n" in done.err
@@ -54,7 +57,7 @@ def test_driver_missing(runtime: Runtime) -> None:
     done = runtime.run("load(0);" + ALLOCATE, NVIDIA, device="cuda")
     assert done.code == 1
     assert "asks for (cuda): libcuda.so.1: cannot open shared object file" in done.err
-    assert "images of module everywhere: sm_60 (ptx" in done.err
+    assert "images of module everywhere: sm_60 of target t-sm_60 (ptx" in done.err
     assert "what to do: unset GPUBUILD_DEVICE, or add a target" in done.err
 
 
@@ -85,10 +88,13 @@ def test_a_module_loaded_later_must_fit_the_device(runtime: Runtime) -> None:
     done = runtime.run(script, NVIDIA, container(("sm_80", cubin()), module="late"), cuda="9.0")
     assert done.code == 1
     assert (
-        "no image of this module runs on the device that the program uses: sm_80 (cubin, 64 bytes): "
-        in done.err
+        "no image of this module runs on the device that the program uses: "
+        "sm_80 of target t-sm_80 (cubin, 64 bytes): " in done.err
     )
-    assert "  module: late\n  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
+    assert (
+        "  module: late\n  kernel: k\n  target: none\n  location: gpu.func @k\n"
+        "  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
+    )
 
 
 def test_set_default_device_before_anything_else(runtime: Runtime) -> None:

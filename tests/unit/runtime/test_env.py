@@ -65,5 +65,8 @@ def test_a_fatal_message_follows_what_was_printed(runtime: Runtime) -> None:
         script, container(("sm_90", cubin())), device="cuda", cuda="9.0", FAKE_FAIL="cuLaunchKernel=700"
     )
     assert (done.code, done.out) == (1, b"7")
-    assert "  module: m\n  kernel: k\n  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
+    assert (
+        "  module: m\n  kernel: k\n  target: t-sm_90 (sm_90, cubin)\n"
+        "  location: gpu.func @k\n  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
+    )
     assert "  call: cuLaunchKernel (in mgpuLaunchKernel)\n" in done.err

@@ -22,7 +22,7 @@ def test_this_processor(tmp_path: Path, level: str, switch: tuple[str, ...]) -> 
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     program = tmp_path / "fibers"
-    more = (RUNTIME / "message.c", RUNTIME / "env.c", "-pthread")
+    more = (RUNTIME / "message.c", RUNTIME / "place.c", RUNTIME / "env.c", "-pthread")
     subprocess.run(["cc", *FLAGS, level, *switch, *SOURCES, *more, "-o", program], check=True)
     assert subprocess.run([program], check=False).returncode == 0
 

@@ -198,7 +198,7 @@ def test_what_a_fat_binary_holds_is_known(program: Path, runtime: Runtime) -> No
     """The driver would refuse it; so the device is passed over, and the CPU taken where it can be."""
     code, err, calls = run(program, runtime.cuda, FAKE_DEVICES="8.0", GPUBUILD_DEVICE="cuda")
     assert code == 1
-    assert "sm_90 (fatbin" in err and "machine code of another major version" in err
+    assert "sm_90 of target t_sm_90 (fatbin" in err and "machine code of another major version" in err
     assert not any(call.startswith("cuModuleLoadData") for call in calls)
 
 
@@ -218,7 +218,7 @@ def test_images_of_other_chips_are_not_taken(
     program = compiled(tmp_path, built_runtime.archive, bundle=other, cpu=cpu)
     code, err, _ = run(program, runtime.hip, FAKE_DEVICES="gfx90a:xnack+")
     assert code == 1
-    assert "images of module m: sm_90 (fatbin" in err
+    assert "images of module m: sm_90 of target t_sm_90 (fatbin" in err
     assert "gfx" not in err.split("images of module m:")[1]
 
 

@@ -18,6 +18,7 @@ PARTS = [
         "cpu_fork.c",
         "async_runtime.c",
         "message.c",
+        "place.c",
         "env.c",
     )
 ]
