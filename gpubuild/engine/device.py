@@ -36,6 +36,7 @@ class DeviceBuild:
     assembly: str = ""
     link_arguments: list[str] = field(default_factory=list)  # AMD: what ld.lld is given
     kernels: list[KernelInfo] = field(default_factory=list)
+    parameters: dict[str, int] = field(default_factory=dict)  # how many each kernel has
 
     @property
     def kernel_names(self) -> tuple[str, ...]:
@@ -65,6 +66,8 @@ def lower_module(build: DeviceBuild) -> None:
         build.features = ptx_features(params.chip, params.features, needed=build.lowered.ptx)
     build.machine = llvm.target_machine(params.triple, params.chip, build.features, params.opt_level)
     llvm.set_target(build.module, build.machine)
+    kernels = (f for f in build.module.functions if f.name in build.kernel_names)
+    build.parameters = {kernel.name: len(list(kernel.arguments)) for kernel in kernels}
 
 
 def optimize_module(build: DeviceBuild) -> None:

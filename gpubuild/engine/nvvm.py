@@ -17,7 +17,7 @@ from gpubuild.engine.device import (
     run_stages,
     user_libraries,
 )
-from gpubuild.engine.info import info_json, parse_ptxas
+from gpubuild.engine.info import info_json, parse_ptxas, with_parameters
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
@@ -129,7 +129,7 @@ def explain_ptxas(error: StepError) -> None:
 
 def write_info(build: DeviceBuild) -> None:
     """Stage: resources per kernel."""
-    build.io.write("info", info_json(build.kernels))
+    build.io.write("info", info_json(with_parameters(build.kernels, build.parameters)))
 
 
 STAGES: tuple[Stage, ...] = (

@@ -17,7 +17,7 @@ from gpubuild.engine.device import (
     run_stages,
     user_libraries,
 )
-from gpubuild.engine.info import info_json, parse_amd_assembly
+from gpubuild.engine.info import info_json, parse_amd_assembly, with_parameters
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
@@ -142,7 +142,7 @@ def link_code_object(build: DeviceBuild) -> None:
 def write_info(build: DeviceBuild) -> None:
     """Stage: resources per kernel."""
     kernels = parse_amd_assembly(build.assembly, build.kernel_names)
-    build.io.write("info", info_json(kernels))
+    build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
 
 
 def code_object_version(chip: str) -> int:

@@ -167,7 +167,7 @@ static bool parse_entry(const unsigned char *base, uint64_t size, uint64_t entry
         *why = "a string table lies outside its container";
         return false;
     }
-    *image = (struct gb_image){.data = base + image_offset, .size = (size_t)image_size, .module = "", .target = ""};
+    *image = (struct gb_image){.data = base + image_offset, .size = (size_t)image_size, .module = "", .target = "", .kernels = ""};
     for (uint64_t i = 0; i < count; i++) {
         const unsigned char *pair = base + strings + i * stride;
         const char *key = string_at(base, size, read_little(pair, 8));
@@ -186,6 +186,8 @@ static bool parse_entry(const unsigned char *base, uint64_t size, uint64_t entry
             image->module = value;
         } else if (strcmp(key, "gpubuild.target") == 0) {
             image->target = value;
+        } else if (strcmp(key, "gpubuild.kernels") == 0) {
+            image->kernels = value;
         }
     }
     sniff(image);
@@ -263,7 +265,7 @@ size_t gb_images_parse(const void *data, size_t size, struct gb_image **images, 
     if (starts_with(data, size, container_magic, sizeof container_magic)) {
         return parse_containers(data, size, images, why);
     }
-    struct gb_image bare = {.data = data, .size = size, .module = "", .target = ""};
+    struct gb_image bare = {.data = data, .size = size, .module = "", .target = "", .kernels = ""};
     sniff(&bare);
     if (bare.format == GB_FORMAT_UNKNOWN) {
         const unsigned char *b = data;
@@ -275,4 +277,13 @@ size_t gb_images_parse(const void *data, size_t size, struct gb_image **images, 
     *images = gb_allocate(sizeof bare);
     **images = bare;
     return 1;
+}
+
+/* The list is gpubuild's own (engine/info.py): no white space, keys in alphabetical order. */
+int gb_image_parameters(const struct gb_image *image, const char *kernel) {
+    char *key = gb_text("\"name\":\"%s\",\"parameters\":", kernel);
+    const char *found = strstr(image->kernels, key);
+    const char *number = found != NULL ? found + strlen(key) : "";
+    free(key);
+    return number[0] >= '0' && number[0] <= '9' ? (int)strtol(number, NULL, 10) : -1;
 }

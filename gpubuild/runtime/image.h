@@ -28,7 +28,11 @@ struct gb_image {
     const char *features;     /* of a CPU image, such as "+avx2,-fma"; NULL: no more than the chip's */
     const char *module;       /* "" where unknown */
     const char *target;       /* the target's name in targets.yaml; "" where unknown */
+    const char *kernels;      /* JSON: what is known of its kernels; "" where unknown */
 };
+
+/* How many parameters a kernel of the image has; -1 where that is not told. */
+int gb_image_parameters(const struct gb_image *image, const char *kernel);
 
 /* The images in `size` bytes at `data`: LLVM OffloadBinary containers, or one bare object (cubin,
  * hsaco, CPU shared object, PTX text, fatbin). Returns their number and a new array in *images.

@@ -21,6 +21,8 @@ struct copy {
     struct gb_device *device;
     void *handle;
     char *target; /* of the image, for messages; a kernel's is its module's */
+    const struct gb_image *image;
+    int parameters; /* of a kernel; -1: not known */
     struct copy *next;
 };
 
@@ -58,11 +60,13 @@ static struct copy *find_copy(struct copy *copies, const struct gb_device *devic
     return copies;
 }
 
-static struct copy *add_copy(struct copy **copies, struct gb_device *device, void *handle, char *target) {
-    struct copy *copy = gb_allocate(sizeof *copy);
-    *copy = (struct copy){.device = device, .handle = handle, .target = target, .next = *copies};
-    *copies = copy;
-    return copy;
+/* Put `copy` in front. */
+static struct copy *add_copy(struct copy **copies, struct copy copy) {
+    struct copy *kept = gb_allocate(sizeof *kept);
+    *kept = copy;
+    kept->next = *copies;
+    *copies = kept;
+    return kept;
 }
 
 static void free_copies(struct copy *copies) {
@@ -240,7 +244,8 @@ static struct copy *load_locked(struct gb_module *module, struct gb_device *devi
     char *target = target_text(image);
     where.target = target;
     void *handle = device->calls->module_load(device, image, module->opt_level, &where);
-    return add_copy(&module->copies, device, handle, target);
+    return add_copy(&module->copies,
+                    (struct copy){.device = device, .handle = handle, .target = target, .image = image});
 }
 
 static struct copy *resolve_locked(struct gb_kernel *kernel, struct gb_device *device) {
@@ -253,7 +258,11 @@ static struct copy *resolve_locked(struct gb_kernel *kernel, struct gb_device *d
         const struct copy *module = load_locked(kernel->module, device, &where);
         where.target = module->target;
         void *handle = device->calls->kernel(device, module->handle, kernel->name, &where);
-        copy = add_copy(&kernel->copies, device, handle, module->target);
+        copy = add_copy(&kernel->copies, (struct copy){.device = device,
+                                                       .handle = handle,
+                                                       .target = module->target,
+                                                       .image = module->image,
+                                                       .parameters = gb_image_parameters(module->image, kernel->name)});
     }
     return copy;
 }
@@ -301,6 +310,9 @@ void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_la
     gb_trace("launch %s::%s grid %ux%ux%u block %ux%ux%u cluster %ux%ux%u shared %u stream %p", where.module,
              kernel->name, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y,
              launch->block.z, launch->cluster.x, launch->cluster.y, launch->cluster.z, launch->shared_bytes, stream);
+    if (copy->parameters >= 0 && launch->param_count != 0 && launch->param_count != (size_t)copy->parameters) {
+        gb_fatal(&where, "the launch passes %zu parameters, and the kernel has %d", launch->param_count, copy->parameters);
+    }
     const struct gb_where *before = gb_enter(&where);
     if (gb_profile_on() && device->calls->timer_create != NULL) {
         gb_profile_launch(device, copy->handle, stream, launch, &where);

@@ -63,6 +63,7 @@ def test_json_names_what_is_unknown_null() -> None:
         "kernels": [
             {
                 "name": "f",
+                "parameters": None,
                 "registers": 1,
                 "shared_bytes": None,
                 "spill_bytes": None,
