@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import cast
 
 from gpubuild.build import RUNTIME_DIR
-from gpubuild.cli.build import build, exit_code
+from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.cli.project import shown
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
+from gpubuild.graph.layout import Layout
+from gpubuild.graph.sources import MLIR_SUFFIXES
 from gpubuild.model.goal import Goal
 from gpubuild.model.params import LinkParams
 from gpubuild.model.step import Step
@@ -44,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     if step is None or not outcome.report.ok:
         return exit_code(outcome.report) or EXIT_STEP_FAILED
     try:
-        recipe = _write(name, step, folder)
+        recipe = _write(name, step, folder, _places(name, outcome))
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     console: Console = options.console
@@ -53,7 +55,16 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(name: str, step: Step, folder: Path) -> Path:
+def _places(name: str, outcome: Outcome) -> str:
+    """What messages of the program look up beside it: where operations of its sources are."""
+    program = outcome.project.programs[name]
+    layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
+    sources = [source for source in program.sources if source.suffix in MLIR_SUFFIXES]
+    files = [layout.places_file(source, program.passes.source) for source in sources]
+    return "".join(file.read_text() for file in files if file.is_file())
+
+
+def _write(name: str, step: Step, folder: Path, places: str) -> Path:
     """Make the export beside ``folder`` and have its files take the places of those there.
 
     One by one and never without one: an export that a build tool asks for happens while the same
@@ -62,6 +73,7 @@ def _write(name: str, step: Step, folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as fresh:
         _fill(name, step, Path(fresh))
+        (Path(fresh) / f"{step.output_path('executable').name}.places.txt").write_text(places)
         _take_over(Path(fresh), folder)
     return folder / RECIPE
 

@@ -70,6 +70,10 @@ class Layout:
             slug += "." + digest_bytes(variant.encode())[:12]
         return self.private / "sources" / slug
 
+    def places_file(self, source: Path, variant: str = "") -> Path:
+        """Which lines of ``source`` operations are from; the runtime knows this path, too."""
+        return self.source_dir(source, variant) / "places.txt"
+
     def source_slug(self, source: Path) -> str:
         """A file name for a source: readable, and unique because the path is escaped or hashed."""
         shown = self.shown(source)

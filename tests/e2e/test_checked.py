@@ -117,6 +117,9 @@ def test_tiers(project: Path) -> None:
 def test_what_a_report_says(project: Path) -> None:
     done = run(project, "cases", "second_dimension")
     ((_, line),) = marks("second_dimension")
+    lines = source().splitlines()
+    launch = next(n for n, text in enumerate(lines, 1) if "@kernels::@second_dimension" in text)
+    launched = f"cases.mlir:{launch}:{lines[launch - 1].index('gpu.launch_func') + 1}"
     assert done.err == (
         "gpubuild: check: access out of bounds in kernel @second_dimension of module @kernels\n"
         f"  at cases.mlir:{line}:7: memref.store\n"
@@ -124,6 +127,8 @@ def test_what_a_report_says(project: Path) -> None:
         "            ^\n"
         "  index 8 of dimension 1, which has 8 elements\n"
         "  by work-item (0, 0, 0) of workgroup (0, 0, 0)\n"
+        "  program cases, target checked (x86-64-v2, shared object), launched at "
+        f"{launched} (gpu.launch_func in @case_second_dimension)\n"
         "gpubuild: check: problems found: bounds: 1 (1 times) in 1 launch "
         "checked for bounds, race, barrier, uninitialized\n"
     )

@@ -1,0 +1,161 @@
+"""What a failing program says of the operation that failed: its line in the source as that is now."""
+
+# ruff: noqa: E501  (lines of a program inside a string)
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+
+SOURCE = """\
+module attributes {gpu.container_module} {
+gpu.module @k {
+  gpu.func @plain(%a: memref<?xf32>) kernel {
+    gpu.return
+  }
+  gpu.func @divergent(%n: index) kernel {
+    %t = gpu.thread_id x
+    %in = arith.cmpi ult, %t, %n : index
+    scf.if %in {
+      gpu.barrier  // divergent
+    }
+    gpu.return
+  }
+}
+func.func @oversized(%n: index) attributes {llvm.emit_c_interface} {
+  %one = arith.constant 1 : index
+  %two = arith.constant 2 : index
+  %a = gpu.alloc (%one) : memref<?xf32>
+  gpu.launch_func @k::@plain blocks in (%one, %one, %one) threads in (%n, %one, %one) args(%a : memref<?xf32>)
+  gpu.launch_func @k::@plain blocks in (%one, %one, %one) threads in (%n, %two, %one) args(%a : memref<?xf32>)  // oversized
+  return
+}
+func.func @waits(%n: index) attributes {llvm.emit_c_interface} {
+  %one = arith.constant 1 : index
+  %s = gpu.wait async
+  %e = gpu.launch_func async [%s] @k::@divergent blocks in (%one, %one, %one) threads in (%n, %one, %one) args(%one : index)  // waits
+  gpu.wait [%e]
+  return
+}
+func.func @copies(%n: index) attributes {llvm.emit_c_interface} {
+  %one = arith.constant 1 : index
+  %a = gpu.alloc (%one) : memref<?xf32>
+  %b = gpu.alloc (%n) : memref<?xf32>
+  gpu.memcpy %b, %a : memref<?xf32>, memref<?xf32>
+  gpu.memcpy %a, %b : memref<?xf32>, memref<?xf32>  // copies
+  return
+}
+func.func @frees(%n: index) attributes {llvm.emit_c_interface} {
+  %a = gpu.alloc (%n) : memref<?xf32>
+  gpu.dealloc %a : memref<?xf32>
+  gpu.dealloc %a : memref<?xf32>  // frees
+  return
+}
+}
+"""
+MAIN = """\
+#include <stdint.h>
+#include <string.h>
+void oversized(intptr_t), waits(intptr_t), copies(intptr_t), frees(intptr_t);
+int main(int count, char **words) {
+    const char *what = count > 1 ? words[1] : "";
+    if (!strcmp(what, "oversized")) oversized(1000);
+    if (!strcmp(what, "waits")) waits(64);
+    if (!strcmp(what, "copies")) copies(3);
+    if (!strcmp(what, "frees")) frees(3);
+    return 0;
+}
+"""
+PROJECT = """\
+version: 1
+targets:
+  mine: {kind: cpu, chip: x86-64-v2}
+programs:
+  app: {sources: [src/app.mlir, main.c]}
+  selected: {sources: [src/app.mlir, main.c], offload: select_object}
+"""
+# The operation that fails, its name, and what is said of the failure.
+FAILURES = {
+    "oversized": ("gpu.launch_func", "1000 x 2 x 1 has more than 1024 work-items"),
+    "waits": ("gpu.launch_func", "1 of 64 work-items wait at gpu.barrier in @divergent at src/app.mlir:"),
+    "copies": ("gpu.memcpy", "copies 12 bytes"),
+    "frees": ("gpu.dealloc", "freed twice"),
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("places")
+    (folder / "src").mkdir()
+    (folder / "src/app.mlir").write_text(SOURCE)
+    (folder / "main.c").write_text(MAIN)
+    (folder / "targets.yaml").write_text(PROJECT)
+    done = gpubuild("build", cwd=folder, seeded=True)
+    assert done.code == 0, done.err
+    return folder
+
+
+def message(program: Path, what: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    done = subprocess.run([program, what], env=clean, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    return done.stderr
+
+
+def line_of(mark: str, source: Path) -> int:
+    return next(n for n, text in enumerate(source.read_text().splitlines(), 1) if text.endswith(f"// {mark}"))
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_the_line_of_the_operation(project: Path, what: str) -> None:
+    said = message(project / "build/app/app", what)
+    name, text = FAILURES[what]
+    assert text in said
+    line = line_of(what, project / "src/app.mlir")
+    assert re.search(rf"^  location: src/app\.mlir:{line}:\d+ \({name} in @{what}\)$", said, re.MULTILINE), (
+        said
+    )
+    assert "  program: app\n" in said
+    if name == "gpu.launch_func":
+        kernel = "divergent" if what == "waits" else "plain"
+        assert f"  module: k\n  kernel: {kernel}\n  target: mine (x86-64-v2, shared object)\n" in said
+
+
+def test_a_comment_moves_the_line_and_links_nothing(project: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(project, tmp_path / "copy", symlinks=True))
+    source = other / "src/app.mlir"
+    source.write_text("// one\n// two\n" + SOURCE)
+    statuses = gpubuild("build", "--json", cwd=other).statuses()
+    assert {step for step, status in statuses.items() if status != "up-to-date"} == {"outline/src/app.mlir"}
+    line = SOURCE.splitlines().index("      gpu.barrier  // divergent") + 3
+    said = message(other / "build/app/app", "waits")
+    assert f"wait at gpu.barrier in @divergent at src/app.mlir:{line}:7, but" in said
+    assert f"  location: src/app.mlir:{line_of('waits', source)}:8 (gpu.launch_func in @waits)\n" in said
+
+
+def test_away_from_the_build_the_operation_is_named(project: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copy(project / "build/app/app", tmp_path / "moved"))
+    said = message(moved, "waits")
+    assert "wait at gpu.barrier in @divergent, but" in said
+    assert "  location: gpu.launch_func in @waits\n" in said
+    shutil.copy(project / "build/.gpubuild/sources/src%2Fapp.mlir/places.txt", tmp_path / "moved.places.txt")
+    assert "  location: src/app.mlir:" in message(moved, "waits")
+
+
+def test_run_without_linking(project: Path) -> None:
+    done = gpubuild("run", "--jit", "app", "--", "copies", cwd=project)
+    line = line_of("copies", project / "src/app.mlir")
+    assert f"  location: src/app.mlir:{line}:3 (gpu.memcpy in @copies)\n" in done.err, done.err
+
+
+def test_upstreams_host_code_says_the_kernel(project: Path) -> None:
+    """``select_object`` is upstream's code as it is: it does not say which launch it is at."""
+    said = message(project / "build/selected/selected", "oversized")
+    assert "  kernel: plain\n" in said
+    assert "  location: src/app.mlir:3:3 (gpu.func @plain)\n" in said
