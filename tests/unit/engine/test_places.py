@@ -1,0 +1,98 @@
+"""Places: host code says which operation it is at, and the table of the source knows where that is."""
+
+import re
+from pathlib import Path
+
+from unit.engine.host_steps import HOST, LAUNCH, PLACEHOLDER, bundled, lowered, params
+from unit.engine.steps import run_step
+
+from gpubuild.engine import mlir, places
+from gpubuild.engine.diagnostics import SourceText
+from gpubuild.model.params import HostParams
+from gpubuild.model.project import Offload
+from gpubuild.model.step import StepKind
+
+SOURCE = f"""// a comment that canonical text has not
+{HOST}"""
+NAME = "app.mlir"
+
+
+def texts(source: str) -> tuple[str, str, dict[str, str]]:
+    """Canonical and located text of a source, and its table."""
+    with mlir.context():
+        module = mlir.parse(source, source_name=NAME)
+        canonical = mlir.canonical_text(module)
+        lines = places.table(module, canonical, SourceText(source, NAME))
+        return canonical, mlir.located_text(module), dict(line.rstrip("\n").split("\t") for line in lines)
+
+
+def said(llvm: str) -> list[str]:
+    """What host code says, in order; empty where it says that it is done."""
+    held = dict(re.findall(r'@(gpubuild\.place\.\d+) = .* c"(.*)\\00"', llvm))
+    return [held.get(name, "") for name in re.findall(r"call void @gpubuildPlace\(ptr @?([\w.]+)\)", llvm)]
+
+
+def test_a_launch_is_said_by_an_address_that_the_table_has(tmp_path: Path) -> None:
+    canonical, _, table = texts(SOURCE)
+    launch, done = said(lowered(tmp_path, canonical).text("llvm"))
+    assert done == ""
+    assert places.without_address(launch) == "gpu.launch_func in @run"
+    line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "gpu.launch_func" in text)
+    assert table[launch.partition("#")[2]] == f"{NAME}:{line}:5"
+
+
+def test_a_comment_changes_places_and_nothing_else() -> None:
+    canonical, _, table = texts(SOURCE)
+    other, _, moved = texts("// another\n" + SOURCE)
+    assert other == canonical
+    assert moved.keys() == table.keys()
+    assert all(moved[key] != table[key] for key in table)
+
+
+def test_text_with_locations_is_said_as_it_is(tmp_path: Path) -> None:
+    """With ``debug`` lines are part of what is compiled anyway: the program knows them by itself."""
+    _, located, table = texts(SOURCE)
+    launch, _ = said(lowered(tmp_path, located, params(debug=True)).text("llvm"))
+    assert launch == f"gpu.launch_func in @run at {next(iter(table.values()))}"
+
+
+def test_upstreams_code_says_nothing(tmp_path: Path) -> None:
+    inputs = {"host": HOST, "binary.0": bundled(tmp_path)}
+    ran = run_step(
+        tmp_path / "w", StepKind.HOST, params(Offload.SELECT_OBJECT), inputs, ("mlir", "llvm", "object")
+    )
+    assert "gpubuildPlace" not in ran.text("llvm")
+
+
+def test_each_operation_is_said_and_calls_of_others_are_not(tmp_path: Path) -> None:
+    body = f"""    %c1 = arith.constant 1 : index
+    %m = gpu.alloc (%n) : memref<?xf32>
+    func.call @other() : () -> ()
+    gpu.memcpy %m, %x : memref<?xf32>, memref<?xf32>
+    scf.for %i = %c1 to %n step %c1 {{
+  {LAUNCH}    }}
+    gpu.dealloc %m : memref<?xf32>
+"""
+    text = HOST.replace(LAUNCH, body).replace(PLACEHOLDER, PLACEHOLDER + "\n  func.func private @other()")
+    llvm = lowered(tmp_path, texts(text)[0]).text("llvm")
+    function = llvm[llvm.index("define void @run(") :]
+    held = dict(re.findall(r'@(gpubuild\.place\.\d+) = .* c"([\w.]+) in', llvm))
+    steps = re.findall(
+        r"call \w+ @(?:gpubuildPlace\(ptr @?([\w.]+)|(other|mgpu(?:Mem\w+|Launch\w+)))", function
+    )
+    found = [held.get(place, "") if place else call for place, call in steps]
+    assert found == [
+        *("gpu.alloc", "mgpuMemAlloc", "", "other", "gpu.memcpy", "mgpuMemcpy", ""),
+        *("gpu.launch_func", "mgpuLaunchKernel", "", "gpu.dealloc", "mgpuMemFree", ""),
+    ]
+
+
+def test_kernels_are_in_the_table_by_name() -> None:
+    source = "gpu.module @m {\n  gpu.func @f() kernel { gpu.return }\n  gpu.func @g() { gpu.return }\n}\n"
+    assert texts(source)[2]["@m::@f"] == f"{NAME}:2:3"
+    assert "@m::@g" not in texts(source)[2]
+
+
+def test_host_code_without_the_gpu_says_nothing(tmp_path: Path) -> None:
+    given = HostParams(modules=(), offload=Offload.DISPATCH)
+    assert "gpubuildPlace" not in lowered(tmp_path, "func.func @f() { return }", given).text("llvm")
