@@ -84,12 +84,8 @@ static const char *either(const char *one, const char *other) {
 
 /* The place of the operation, else of the kernel's function; NULL where nothing is known. */
 static char *location_of(const struct gb_where *where) {
-    const char *place = where->place;
-    if (place == NULL && inside == NULL) {
-        place = gb_place(); /* inside a launch host code may be at something else: waiting for it, say */
-    }
-    if (place != NULL) {
-        return gb_place_text(place);
+    if (where->place != NULL) {
+        return gb_place_text(where->place);
     }
     return where->module != NULL && where->kernel != NULL ? gb_kernel_place_text(where->module, where->kernel) : NULL;
 }
@@ -97,10 +93,12 @@ static char *location_of(const struct gb_where *where) {
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     const struct gb_where *told = where != NULL ? where : &nowhere;
     const struct gb_where *around = gb_inside();
+    /* Inside a launch host code may be at something else, such as waiting for it; the environment is no operation's. */
+    const char *said = where != NULL && inside == NULL ? gb_place() : NULL;
     const struct gb_where w = {.module = either(told->module, around->module),
                                .kernel = either(told->kernel, around->kernel),
                                .target = either(told->target, around->target),
-                               .place = either(told->place, around->place),
+                               .place = either(told->place, around->place != NULL ? around->place : said),
                                .device = either(told->device, around->device),
                                .call = either(told->call, around->call)};
     char *location = location_of(&w);
