@@ -142,7 +142,7 @@ def translate(text: str, vendor: Vendor) -> HostForm:
         else:
             unknown[name] = f'asm "{words}", "{constraints}"'
             parts.append(_unknown(name, function, len(unknown), unknown[name]))
-    kernels = {name: _parameters(name, body) for name in lines.kernels}
+    kernels = lines.kernels
     parts += [_thunk(name, kinds) for name, kinds in kernels.items()]
     reached = _reached(numbered, kernels)
     return HostForm(
@@ -160,7 +160,7 @@ class _Lines:
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
         self.out: list[str] = []
-        self.kernels: list[str] = []
+        self.kernels: dict[str, tuple[str, ...]] = {}
         self.shared: list[str] = []
         self.declared: dict[str, Declared] = {}
         self.assembly: dict[tuple[str, str, str], str] = {}
@@ -181,7 +181,7 @@ class _Lines:
         if line.startswith("define "):
             start = _DEFINE.match(line)
             if start is not None and _KERNEL.search(start["before"]):
-                self.kernels.append(start["name"].strip('"'))
+                self.kernels[start["name"].strip('"')] = _parameters(line[start.end() :])
             line = _KERNEL.sub("", line)
         elif "asm " in line and "call " in line:
             line = _without_assembly(line, self.assembly)
@@ -293,20 +293,14 @@ def _unknown(name: str, function: Declared, number: int, text: str) -> str:
     )
 
 
-def _parameters(name: str, body: str) -> tuple[str, ...]:
-    line = next(
-        found
-        for found in re.findall(r"^define .*$", body, re.MULTILINE)
-        if f"@{name}(" in found or f'@"{name}"(' in found
-    )
-    inside = line[line.index("(", line.index(f"{name}")) + 1 :]
+def _parameters(after: str) -> tuple[str, ...]:
+    """Types of what stands before the bracket that closes."""
     depth = 1
-    for at, letter in enumerate(inside):
+    for at, letter in enumerate(after):
         depth += (letter == "(") - (letter == ")")
         if depth == 0:
-            inside = inside[:at]
-            break
-    return _types(inside)
+            return _types(after[:at])
+    raise UntranslatableError(f"cannot read the parameters of a kernel: {after[:60]}")
 
 
 def _thunk(name: str, kinds: Sequence[str]) -> str:

@@ -37,6 +37,14 @@ declare float @llvm.fabs.f32(float)
 declare double @llvm.fabs.f64(double)
 declare float @llvm.maxnum.f32(float, float)
 declare float @llvm.minnum.f32(float, float)
+declare double @llvm.maxnum.f64(double, double)
+declare double @llvm.minnum.f64(double, double)
+declare float @llvm.ceil.f32(float)
+declare double @llvm.ceil.f64(double)
+declare float @llvm.floor.f32(float)
+declare double @llvm.floor.f64(double)
+declare float @llvm.trunc.f32(float)
+declare double @llvm.trunc.f64(double)
 declare float @llvm.roundeven.f32(float)
 declare double @llvm.roundeven.f64(double)
 """
@@ -177,6 +185,16 @@ def _to_integer(match: re.Match[str], function: Declared) -> str:
     return text + ("  ret i64 %v" if bits == 64 else "  %r = trunc i64 %v to i32\n  ret i32 %r")
 
 
+def _extreme(match: re.Match[str], function: Declared) -> str:
+    kind, suffix = {"f": ("float", "f32"), "d": ("double", "f64")}[match[2]]
+    return _returns(kind, f"call {kind} @llvm.{match[1]}num.{suffix}({kind} %0, {kind} %1)")
+
+
+def _rounded(match: re.Match[str], function: Declared) -> str:
+    kind, suffix = {"f": ("float", "f32"), "d": ("double", "f64")}[match[2]]
+    return _returns(kind, f"call {kind} @llvm.{match[1]}.{suffix}({kind} %0)")
+
+
 def _plain(text: str):
     return lambda match, function: text
 
@@ -222,6 +240,8 @@ RULES = (
                      "  %b = or i64 %l, %s\n  %r = bitcast i64 %b to double\n  ret double %r")),
     Rule(pattern=r"llvm\.nvvm\.fabs\.f32", body=_plain(_returns("float", "call float @llvm.fabs.f32(float %0)"))),
     Rule(pattern=r"llvm\.nvvm\.fabs\.f64", body=_plain(_returns("double", "call double @llvm.fabs.f64(double %0)"))),
+    Rule(pattern=r"llvm\.nvvm\.f(min|max)\.([fd])", body=_extreme),
+    Rule(pattern=r"llvm\.nvvm\.(ceil|floor|trunc)\.([fd])", body=_rounded),
     Rule(pattern=r"llvm\.nvvm\.round\.f", body=_plain(_returns("float", "call float @llvm.roundeven.f32(float %0)"))),
     Rule(pattern=r"llvm\.nvvm\.round\.d", body=_plain(_returns("double", "call double @llvm.roundeven.f64(double %0)"))),
     Rule(pattern=r"llvm\.nvvm\.saturate\.f",

@@ -18,6 +18,7 @@ import networkx as nx
 _LABEL = re.compile(r'^(?P<name>[\w.$-]+|"[^"]+"):')
 _TARGET = re.compile(r'label %([\w.$-]+|"[^"]+")')
 _CALL = re.compile(r'\bcall\b.*?@(?P<name>[\w.$-]+|"[^"]+")\(')
+_NUMBERED = re.compile(r"\(i32 \d+, i32 \d+[,)]")
 _NAME = re.compile(r'@([\w.$-]+|"[^"]+")\(')
 
 
@@ -49,6 +50,8 @@ def number_places(lines: Sequence[str], together: set[str]) -> tuple[list[str], 
     for function in functions:
         if function.name in waiting:
             _number(out, function, together, waiting, places)
+    left = [line for line in out if _called(line) in together and not _NUMBERED.search(line)]
+    assert not left, left
     return out, places
 
 
@@ -87,25 +90,23 @@ def _number(
 ) -> None:
     blocks, graph = _blocks(lines, function)
     for block, depth, is_loop in _in_order(graph, "entry"):
-        if is_loop:
-            number = places.add(f"loop in @{function.name}")
-            at = blocks[block][0]
-            while lines[at].lstrip().startswith(("%",)) and " = phi " in lines[at]:
-                at += 1
-            lines[at] = f"  call void @emu_head(i32 {number}, i32 {depth - 1})\n{lines[at]}"
+        number = places.add(f"loop in @{function.name}") if is_loop else 0
         for at in range(*blocks[block]):
             called = _called(lines[at])
             if called in together:
-                number = places.add(f"@{function.name}: {lines[at].strip()}")
+                site = places.add(f"@{function.name}: {lines[at].strip()}")
                 before, name, after = lines[at].partition(f"@{called}(")
                 comma = "" if after.startswith(")") else ", "
-                lines[at] = f"{before}{name}i32 {number}, i32 {depth}{comma}{after}"
+                lines[at] = f"{before}{name}i32 {site}, i32 {depth}{comma}{after}"
             elif called in waiting:
-                number = places.add(f"@{function.name}: {lines[at].strip()}")
+                site = places.add(f"@{function.name}: {lines[at].strip()}")
                 lines[at] = (
-                    f"  call void @emu_enter(i32 {number}, i32 {depth})\n"
+                    f"  call void @emu_enter(i32 {site}, i32 {depth})\n"
                     f"{lines[at].replace('musttail ', '')}\n  call void @emu_leave()"
                 )
+        if is_loop:
+            first = next(at for at in range(*blocks[block]) if " = phi " not in lines[at])
+            lines[first] = f"  call void @emu_head(i32 {number}, i32 {depth - 1})\n{lines[first]}"
 
 
 def _blocks(lines: Sequence[str], function: _Function) -> tuple[dict[str, tuple[int, int]], nx.DiGraph]:

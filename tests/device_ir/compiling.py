@@ -1,0 +1,48 @@
+"""The LLVM IR of a module as a code generator for a GPU gets it, without running the code generator."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from device_ir.runner import DeviceModule
+from unit.engine.device_steps import compile_params, in_child, tools
+
+from gpubuild.engine import nvvm, rocdl
+from gpubuild.engine.device import DeviceBuild, run_stages
+from gpubuild.engine.io import StepIO
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.job import Job, JobInput
+from gpubuild.model.step import StepKind
+from gpubuild.model.target import Kind
+
+_STAGES = {"check", "lower", "link", "optimize"}  # what stands before `emit`
+
+
+def optimised_ir(chip: str, text: str, **options) -> str:
+    """Compile the gpu.module in ``text`` in a child, up to where code generation would begin."""
+    with tempfile.TemporaryDirectory() as folder:
+        return in_child(_optimise, Path(folder), chip, text, options)
+
+
+def _optimise(folder: Path, chip: str, text: str, options: dict) -> str:
+    source = folder / "module.mlir"
+    source.write_text(text)
+    params = compile_params(chip, **options)
+    job = Job(
+        step_id="test",
+        kind=StepKind.COMPILE,
+        params=params,
+        inputs=(JobInput(name="module", path=source, digest=digest_bytes(text.encode())),),
+        output_names=("llvm",),
+        tools=tools(),
+        workdir=folder,
+    )
+    stages = (nvvm if params.kind is Kind.NVVM else rocdl).STAGES
+    run_stages(DeviceBuild(params=params, io=StepIO(job)), [stage for stage in stages if stage[0] in _STAGES])
+    return (folder / "out" / "llvm").read_text()
+
+
+def load(chip: str, text: str, **options) -> DeviceModule:
+    """Compile and load; to be used in a child."""
+    return DeviceModule.load(optimised_ir(chip, text, **options), chip)
