@@ -129,6 +129,8 @@ def _subject(step: Step, role: str) -> str:
         return f"device library {item.path.name}" if item else "a device library"
     if role == "host":
         return "host code"
+    if role == "deps":
+        return f"what {step.id.partition('/')[2]} includes"
     if role == "text":
         return f"what the preprocessor makes of {step.id.partition('/')[2]}"
     if isinstance(step.params, BundleParams) and name in ("object", "info", "asm"):

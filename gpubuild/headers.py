@@ -2,8 +2,8 @@
 
 Which files a C source includes is known only after preprocessing it, so the key of that step cannot
 cover them. A cached run lists them instead, and serves only where all of them have the same
-content, and where no file of the project has come to stand before one of them on the way that
-``#include "…"`` is looked up.
+content, and where no file has come to stand before one of them on the way that an ``#include`` is
+looked up: beside the file that has it, in the folders that ``host: include:`` names, in the system's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from gpubuild.model.digest import Digest, digest_bytes
+from gpubuild.model.params import PreprocessParams
 from gpubuild.model.step import ActionResult, Step, StepKind
 
 # A quoted name of up to this many parts is looked for beside the including file: "sys/types.h" has two.
@@ -28,7 +29,7 @@ _ASKS_BY_MACRO = re.compile(rb"__has_(?:include|include_next|embed)\s*\(\s*[^\s\
 _FIRST_IN_SYSTEM = "/usr/local/include"
 
 
-def to_store(result: ActionResult, source: Path, root: Path) -> ActionResult | None:
+def to_store(result: ActionResult, step: Step, root: Path) -> ActionResult | None:
     """``result`` with the project's own headers named relative to ``root``, or ``None``: do not store it.
 
     The latter when a file of the project asks what is there or what time it is, or
@@ -36,7 +37,8 @@ def to_store(result: ActionResult, source: Path, root: Path) -> ActionResult | N
     """
     if any(".." in Path(p).parts for p, _ in result.discovered):
         return None  # `root/../a.h`: which file that is depends on links
-    own = [source, *(Path(p) for p, _ in result.discovered if Path(p).is_relative_to(root))]
+    inside = _inside(step, root)
+    own = [step.inputs[0].path, *(Path(p) for p, _ in result.discovered if p.startswith(inside))]
     try:
         if any(word in path.read_bytes() for path in own for word in _VOLATILE):
             return None
@@ -52,21 +54,16 @@ def to_store(result: ActionResult, source: Path, root: Path) -> ActionResult | N
 
 
 def from_store(
-    stored: ActionResult, source: Path, root: Path, digest_of: Callable[[Path], Digest | None]
+    stored: ActionResult, step: Step, root: Path, digest_of: Callable[[Path], Digest | None]
 ) -> ActionResult | None:
     """``stored`` with absolute names, if every header is as it was then; otherwise ``None``."""
     found = tuple((str(root / path), digest) for path, digest in stored.discovered)
     if any(digest_of(Path(path)) != digest for path, digest in found):
         return None
-    folders = {source.parent, *(Path(p).parent for p, _ in found if Path(p).is_relative_to(root))}
-    outside = [Path(p).parts for p, _ in found if not Path(p).is_relative_to(root)]
-    for folder in (*folders, Path(_FIRST_IN_SYSTEM)):
-        for parts in outside:
-            if folder.parts == parts[: len(folder.parts)]:
-                continue  # one from there: what it is has been checked
-            names = (folder.joinpath(*parts[-n:]) for n in range(1, min(len(parts), _MAX_PARTS + 1)))
-            if any(map(os.path.lexists, names)):
-                return None
+    if step.kind is StepKind.PREPROCESS:
+        read = {str(step.inputs[0].path), *(path for path, _ in found)}
+        if surroundings(found, step, root).present - read:
+            return None  # which may have come since
     return replace(stored, discovered=found)
 
 
@@ -74,7 +71,7 @@ def around(step: Step, result: ActionResult, root: Path) -> str:
     """The digest of a preprocessor run's surroundings; empty when not known, and for other steps."""
     if step.kind is not StepKind.PREPROCESS:
         return ""
-    return surroundings(result.discovered, step.inputs[0].path, root).digest(root)
+    return surroundings(result.discovered, step, root).digest(root)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,36 +91,53 @@ class Surroundings:
         return digest_bytes("\0".join(there).encode(errors="surrogateescape")) if self.known else ""
 
 
-def surroundings(discovered: Iterable[tuple[str, str]], source: Path, root: Path) -> Surroundings:
+def surroundings(discovered: Iterable[tuple[str, str]], step: Step, root: Path) -> Surroundings:
     """What could come to stand before a header that was found, and what ``__has_include`` asks for."""
     # Plain text: a C++ source reads hundreds of headers, and every build asks.
-    inside = f"{root}/"
-    outside = [path for path, _ in discovered if not path.startswith(inside)]
-    own = [str(source), *(path for path, _ in discovered if path.startswith(inside))]
-    beside = {path.rpartition("/")[0] for path in own}
+    inside = _inside(step, root)
+    source = str(step.inputs[0].path)
+    read = [path for path, _ in discovered]
+    own = [source, *(path for path in read if path.startswith(inside))]
+    outside = [path for path in read if not path.startswith(inside)]
+    named = _named(step, root)
+    first = {*(path.rpartition("/")[0] for path in own), *named, _FIRST_IN_SYSTEM}
     asked, known = _asked(own)
     wanted: dict[str, dict[str, set[str]]] = {}  # by folder and first part of a name, the names
-    tails = _by_first_part({tail for path in outside for tail in _tails(path)})
-    for folder in (*beside, _FIRST_IN_SYSTEM):
-        wanted[folder] = tails
+    # The project's own headers are found beside the file that includes them, before all others, where
+    # no folders are named.
+    tails = {tail for path in (read if named else outside) for tail in _tails(path)}
+    by_first = _by_first_part(tails)
+    for folder in first:
+        wanted[folder] = by_first
     if asked:
-        both = _by_first_part({tail for names in tails.values() for tail in names} | asked)
+        both = _by_first_part(tails | asked)
         for folder in {ancestor for path in outside for ancestor in _ancestors(path)}:
             wanted[folder] = _by_first_part(asked)
-        for folder in (*beside, _FIRST_IN_SYSTEM):
+        for folder in first:
             wanted[folder] = both
     present: set[str] = set()
     absent: set[str] = set()
     for folder, by_first in wanted.items():
         there = _names(folder)
-        for first, names in by_first.items():
-            if first.strip(".") and first not in there:
-                absent.add(f"{folder}/{first}")
+        for part, names in by_first.items():
+            if part.strip(".") and part not in there:
+                absent.add(f"{folder}/{part}")
                 continue
             for name in names:
                 path = name if name.startswith("/") else f"{folder}/{name}"
                 (present if os.path.lexists(path) else absent).add(path)
     return Surroundings(present=frozenset(present), absent=frozenset(absent), known=known)
+
+
+def _named(step: Step, root: Path) -> tuple[str, ...]:
+    """The folders of ``host: include:``, as names of headers in them begin."""
+    include = step.params.include if isinstance(step.params, PreprocessParams) else ()
+    return tuple(str(root / name) for name in include)
+
+
+def _inside(step: Step, root: Path) -> tuple[str, ...]:
+    """How names of the user's own files begin."""
+    return tuple(f"{folder}/" for folder in (root, *_named(step, root)))
 
 
 def _by_first_part(names: Iterable[str]) -> dict[str, set[str]]:

@@ -224,7 +224,7 @@ def _around(plan: Plan, state: BuildState, root: Path) -> tuple[set[str], set[st
         record = state.record(step.id)
         if record is None:
             return None
-        found = surroundings(record.result.discovered, step.inputs[0].path, root)
+        found = surroundings(record.result.discovered, step, root)
         if not record.around or found.digest(root) != record.around:
             return None
         there |= found.present

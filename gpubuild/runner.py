@@ -175,7 +175,7 @@ class StepRunner:
     def _if_valid(self, step: Step, stored: ActionResult | None) -> ActionResult | None:
         if stored is None or not stored.discovered:
             return stored
-        return from_store(stored, step.inputs[0].path, self._root, self._state.files.digest)
+        return from_store(stored, step, self._root, self._state.files.digest)
 
     def wanted_key(self, step: Step) -> Digest | None:
         """The key that :meth:`settle` would look up, if it would. Raises as :meth:`prepare` does."""
@@ -247,7 +247,7 @@ class StepRunner:
         """Give a result to the cache; False if it was not taken, True also if it is not for caches."""
         step = prepared.step
         files = {b.name: step.output_path(b.name) for b in result.blobs}
-        stored = to_store(result, step.inputs[0].path, self._root) if result.discovered else result
+        stored = to_store(result, step, self._root) if result.discovered else result
         return stored is None or store(prepared.key, stored, files)
 
     def fail(self, step: Step, error: GpubuildError, *, started: float, workdir: Path | None) -> StepReport:

@@ -11,7 +11,8 @@ from typing import Any
 from gpubuild.cli.console import Console
 from gpubuild.cli.document import dump
 from gpubuild.cli.project import load
-from gpubuild.graph.sources import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.graph.suffixes import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.model.host_options import language_arguments, search_arguments
 from gpubuild.model.project import Project
 from gpubuild.toolchain.find import Toolchain
 
@@ -30,11 +31,15 @@ def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
     The commands are those that find mistakes in the user's own file: a build compiles what the
     preprocessor makes of it (``engine.c``), with the same flags.
     """
-    sources = dict.fromkeys(source for program in project.programs.values() for source in program.sources)
+    # A source that programs compile in several ways has an entry for each.
+    ways = dict.fromkeys(
+        (source, program.host.of(cxx=source.suffix in CXX_SUFFIXES))
+        for program in project.programs.values()
+        for source in program.sources
+        if source.suffix in C_SUFFIXES | CXX_SUFFIXES
+    )
     entries = []
-    for source in sources:
-        if source.suffix not in C_SUFFIXES | CXX_SUFFIXES:
-            continue
+    for source, options in ways:
         cxx = source.suffix in CXX_SUFFIXES
         compiler = toolchain.require("cxx" if cxx else "cc")
         # An editor wants one name that does not change; the compiler runs in the project's folder.
@@ -48,6 +53,8 @@ def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
                     *("-x", "c++" if cxx else "c"),
                     *("-c", f"-O{min(project.opt_level, 3)}", "-fPIC"),
                     *(["-g"] if project.debug else []),
+                    *language_arguments(options.std, options.flags),
+                    *search_arguments(options.include, options.define),
                     name,
                 ],
             }

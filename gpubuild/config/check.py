@@ -11,6 +11,8 @@ from gpubuild.config.spec import (
     Either,
     Flag,
     ListOf,
+    Nothing,
+    Number,
     Record,
     Spec,
     Table,
@@ -46,7 +48,7 @@ def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None
             hint = did_you_mean(str(node.scalar), words, what="one of")
             problems.add(node.place, f"unknown word {node.describe()}{hint}")
             return None
-        case Flag():
+        case Flag() | Nothing() | Number():
             return node
         case Whole():
             return _whole(node, spec, problems)
@@ -145,7 +147,8 @@ def _wrong_shape(node: Node, spec: Spec) -> str:
     wanted = shapes(spec)
     if isinstance(spec, Table) and node.shape is Shape.NULL:
         return f"'{spec.what}' is empty; name at least one"
-    words = " or ".join(str(s) for s in Shape if s in wanted and s is not Shape.NULL)
+    unsaid = {Shape.NULL, *([Shape.WHOLE] if Shape.NUMBER in wanted else [])}
+    words = " or ".join(str(s) for s in Shape if s in wanted - unsaid)
     message = f"expected {words}, got {node.describe()}"
     match node.shape:
         case Shape.TEXT if Shape.FLAG in wanted:

@@ -45,6 +45,35 @@ def existing_file(root: Path, node: Node, problems: Problems, *, what: str) -> P
     return None
 
 
+def existing_folder(root: Path, node: Node, problems: Problems, *, what: str) -> Path | None:
+    """Like :func:`existing_file`, for a folder."""
+    path = resolve(root, node, problems)
+    if path is None:
+        return None
+    try:
+        if path.is_dir():
+            return path
+        if path.exists():
+            problems.add(node.place, f"{what} {node.describe()} is a file, not a folder")
+            return None
+    except OSError as error:
+        problems.add(node.place, f"{what} {node.describe()} cannot be read: {error.strerror}")
+        return None
+    problems.add(node.place, f"{what} {node.describe()} does not exist{_nearby_folder(root, path, node.raw)}")
+    return None
+
+
+def _nearby_folder(root: Path, path: Path, written: str) -> str:
+    slashes = written.replace("\\", "/")
+    try:
+        if slashes != written and (root / slashes).is_dir():
+            return f" (write '{slashes}')"
+        # As for a file in it: the first part of the way that is not there is named.
+        return _closest(root, path / "x").removeprefix(f": there is no folder '{_shown(root, path)}'")
+    except OSError:
+        return ""
+
+
 def _nearby(root: Path, path: Path) -> str:
     try:
         return _closest(root, path)

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from gpubuild.config.spec import Choice, Either, Flag, Key, ListOf, Record, Table, Text, Whole
+from gpubuild.config.spec import (
+    Choice,
+    Either,
+    Flag,
+    Key,
+    ListOf,
+    Nothing,
+    Number,
+    Record,
+    Table,
+    Text,
+    Whole,
+)
 from gpubuild.model.project import Offload, RemoteMode
 from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import Kind
 
 VERSION = 1
-SOURCE_SUFFIXES = (".mlir", ".c", ".cpp", ".cc", ".cxx", ".ll", ".bc", ".o", ".a")
+C_SUFFIXES = (".c",)
+CXX_SUFFIXES = (".cpp", ".cc", ".cxx")
+SOURCE_SUFFIXES = (".mlir", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
 LIBRARY_SUFFIXES = (".bc", ".ll")
 
 
@@ -61,6 +75,75 @@ _OPTIONS = {
         aka=("debug_info", "g"),
     ),
 }
+
+_STD = Text(
+    what="a C or C++ standard",
+    pattern=r"(c|gnu)(89|90|99|11|17|18|23|2x|\+\+(98|03|11|14|17|20|23|26|2a|2b|2c))",
+    advice="write c11, gnu17, c++17 and the like",
+)
+_C_FLAGS = ListOf(
+    item=Text(
+        what="a compiler option",
+        pattern=r"-[^\0\r\n]+",
+        advice="each item is one option, beginning with '-', and joined to its value",
+    )
+)
+_HOST = Record(
+    what="host",
+    keys={
+        "include": Key(
+            spec=ListOf(item=Text(what="a folder"), unique=True),
+            help="Folders that #include looks in, in this order, relative to this file.",
+            aka=("includes", "include_dirs", "include_directories", "includedirs", "inc", "i"),
+        ),
+        "define": Key(
+            spec=Table(
+                what="define",
+                name=Text(
+                    what="a macro's name: letters, digits and '_', not a digit first",
+                    pattern=r"[A-Za-z_][A-Za-z0-9_]*",
+                ),
+                value=Either(
+                    options=(
+                        Nothing(),
+                        Number(),
+                        Text(what="a macro's value, on one line", pattern=r"[^\0\r\n]*"),
+                    )
+                ),
+                empty=True,
+            ),
+            help="Macros: NAME: value, or NAME: with nothing behind it for 1.",
+            aka=("defines", "definitions", "compile_definitions", "local_defines", "macros", "d"),
+        ),
+        "std": Key(
+            spec=Either(options=(_STD, ListOf(item=_STD, min_items=1, unique=True))),
+            help="The language's standard, such as c11 or c++17; a list for both languages.",
+            aka=("standard", "c_std", "cpp_std", "cxx_std", "c_standard", "cxx_standard"),
+        ),
+        "flags": Key(
+            spec=Either(
+                options=(
+                    _C_FLAGS,
+                    Record(
+                        what="flags",
+                        keys={
+                            "c": Key(spec=_C_FLAGS, help="For C sources."),
+                            "c++": Key(spec=_C_FLAGS, help="For C++ sources.", aka=("cpp", "cxx")),
+                        },
+                    ),
+                )
+            ),
+            help="Further options of the compiler (-W…, -f…, -m…, -O…): a list, or lists by language.",
+            aka=("cflags", "cxxflags", "copts", "compile_options", "options", "c_args", "cpp_args"),
+        ),
+    },
+)
+
+# What other build tools call it, where they have it.
+_HOST_WORDS = (
+    *("c", "cflags", "cxxflags", "copts", "compile", "compile_definitions", "compile_options", "define"),
+    *("defines", "flags", "include", "include_dirs", "include_directories", "includes", "std"),
+)
 
 _CACHE = Record(
     what="cache",
@@ -221,6 +304,12 @@ _PROGRAM = Record(
             help="Pass pipelines, as mlir-opt's --pass-pipeline takes them.",
             aka=("pipelines", "pipeline"),
         ),
+        "host": Key(
+            spec=_HOST,
+            help="How C and C++ sources are compiled, beside what the project's `host` says: its folders are "
+            "searched first, its macros and standards replace, its flags come last.",
+            aka=_HOST_WORDS,
+        ),
         "link": Key(
             spec=Record(
                 what="link",
@@ -260,6 +349,7 @@ DOCUMENT = Record(
             spec=Record(what="defaults", keys=_OPTIONS),
             help="Options of every target that does not say otherwise.",
         ),
+        "host": Key(spec=_HOST, help="How C and C++ sources of all programs are compiled.", aka=_HOST_WORDS),
         "targets": Key(
             spec=Table(what="targets", name=_NAME, value=_TARGET, min_items=1),
             help="What kernels are compiled for: names of your choice, or well-known ones such as "

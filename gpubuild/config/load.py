@@ -8,6 +8,7 @@ from pathlib import Path
 from gpubuild import environment
 from gpubuild.config.check import check
 from gpubuild.config.files import resolve
+from gpubuild.config.host import read_host
 from gpubuild.config.keys import DOCUMENT, VERSION
 from gpubuild.config.problems import Problems
 from gpubuild.config.programs import read_programs
@@ -107,12 +108,13 @@ def _project(document: Node, path: Path, problems: Problems, machine: str) -> Pr
     defaults = read_options(members["defaults"].node if "defaults" in members else None, Options())
     target_members = members["targets"].node.members if "targets" in members else {}
     program_members = members["programs"].node.members if "programs" in members else {}
+    host = read_host(root, members["host"].node if "host" in members else None, problems)
     return Project(
         root=root,
         file=file,
         targets=read_targets(root, target_members, defaults, problems, machine),
         # Names count as declared even where their options are wrong: that is reported already.
-        programs=read_programs(root, program_members, tuple(target_members), problems),
+        programs=read_programs(root, program_members, tuple(target_members), host, problems),
         cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
         opt_level=defaults.opt_level,
         debug=defaults.debug,

@@ -6,24 +6,36 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpubuild.config.files import existing_file
+from gpubuild.config.host import read_host
+from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.problems import Place, Problems, did_you_mean
 from gpubuild.config.targets import read_libraries, scalar
 from gpubuild.config.tree import Member, Node, Shape
+from gpubuild.model.host_options import HostOptions
 from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
 from gpubuild.model.target import Kind
 
 
 def read_programs(
-    root: Path, members: Mapping[str, Member], declared: tuple[str, ...], problems: Problems
+    root: Path,
+    members: Mapping[str, Member],
+    declared: tuple[str, ...],
+    host: HostOptions,
+    problems: Problems,
 ) -> dict[str, Program]:
-    """All programs, in file order. ``declared`` are the names of targets, in file order."""
-    return {name: _Reader(root, declared, problems).program(name, m.node) for name, m in members.items()}
+    """All programs, in file order.
+
+    ``declared`` are the names of targets, in file order; ``host`` is what goes with all C and C++ sources.
+    """
+    reader = _Reader(root, declared, host, problems)
+    return {name: reader.program(name, m.node) for name, m in members.items()}
 
 
 class _Reader:
-    def __init__(self, root: Path, declared: tuple[str, ...], problems: Problems) -> None:
+    def __init__(self, root: Path, declared: tuple[str, ...], host: HostOptions, problems: Problems) -> None:
         self._root = root
         self._declared = declared
+        self._host = host
         self._problems = problems
 
     def program(self, name: str, node: Node) -> Program:
@@ -41,6 +53,7 @@ class _Reader:
             modules=modules,
             device_libs=self._device_libs(_child(node, "device_libs")),
             passes=_passes(_child(node, "passes")),
+            host=self._host_options(node),
             link_libraries=_texts(_child(link, "libraries")),
             link_flags=_texts(_child(link, "flags")),
         )
@@ -54,6 +67,33 @@ class _Reader:
             elif path:
                 found[path] = item.place
         return tuple(found)
+
+    def _host_options(self, node: Node) -> HostOptions:
+        member = node.members.get("host")
+        if member is None:
+            return self._host
+        options = read_host(self._root, member.node, self._problems)
+        sources = _child(node, "sources")
+        if sources is not None and not node.flawed:
+            self._refuse_idle(member, options, _texts(sources))
+        return options.over(self._host)
+
+    def _refuse_idle(self, member: Member, options: HostOptions, sources: tuple[str, ...]) -> None:
+        """Note what no source of the program has any use for."""
+        c = any(name.endswith(C_SUFFIXES) for name in sources)
+        cxx = any(name.endswith(CXX_SUFFIXES) for name in sources)
+        if not c and not cxx:
+            self._problems.add(member.place, "'host' is for C and C++ sources, and this program has none")
+        elif options.c_std and not c:
+            self._problems.add(
+                member.node.members["std"].place,
+                f"'{options.c_std}' is for C; this program's sources are C++",
+            )
+        elif options.cxx_std and not cxx:
+            self._problems.add(
+                member.node.members["std"].place,
+                f"'{options.cxx_std}' is for C++; this program's sources are C",
+            )
 
     def _targets(self, node: Node | None) -> tuple[str, ...]:
         names = []

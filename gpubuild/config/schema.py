@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild.config.keys import DOCUMENT, VERSION
-from gpubuild.config.spec import Choice, Either, Flag, ListOf, Record, Spec, Table, Text, Whole
+from gpubuild.config.spec import (
+    Choice,
+    Either,
+    Flag,
+    ListOf,
+    Nothing,
+    Number,
+    Record,
+    Spec,
+    Table,
+    Text,
+    Whole,
+)
 
 SCHEMA_FILE = Path(__file__).with_name("schema.json")
 
@@ -40,6 +52,10 @@ def _schema(spec: Spec) -> dict[str, Any]:
             return {"enum": [str(word) for word in words]}
         case Flag():
             return {"type": "boolean"}
+        case Nothing():
+            return {"type": "null"}
+        case Number():
+            return {"type": "number"}
         case Whole(minimum=minimum, maximum=maximum):
             if minimum == maximum:
                 return {"const": minimum}

@@ -35,6 +35,16 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """No value behind the colon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number of any kind and notation, of which the text counts: 3, 0x10, 1e-3."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """A whole number in decimal. ``maximum`` of ``None`` means no limit."""
 
@@ -93,7 +103,7 @@ class Either:
     options: tuple[Spec, ...] = field(default=())
 
 
-Spec = Text | Choice | Flag | Whole | ListOf | Record | Table | Either
+Spec = Text | Choice | Flag | Nothing | Number | Whole | ListOf | Record | Table | Either
 
 
 def shapes(spec: Spec) -> frozenset[Shape]:
@@ -103,6 +113,10 @@ def shapes(spec: Spec) -> frozenset[Shape]:
             return frozenset({Shape.TEXT})
         case Flag():
             return frozenset({Shape.FLAG})
+        case Nothing():
+            return frozenset({Shape.NULL})
+        case Number():
+            return frozenset({Shape.WHOLE, Shape.NUMBER})
         case Whole():
             return frozenset({Shape.WHOLE})
         case ListOf():

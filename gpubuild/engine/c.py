@@ -8,18 +8,17 @@ compilation that has something to say is repeated on the user's own file, for it
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from gpubuild.engine import assembly_reads, preprocess, runtime_library
 from gpubuild.engine.c_messages import parse_messages
-from gpubuild.engine.driver import first_lines, run_driver
+from gpubuild.engine.driver import COMMON_FLAGS, first_lines, run_driver
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.model.host_options import language_arguments
 from gpubuild.model.params import CcParams, PreprocessParams, RuntimeParams
 from gpubuild.toolchain.run import ToolRun
-
-# `zig cc` would add its sanitizer to unoptimised code and debug information to all of it.
-COMMON_FLAGS = ("-fPIC", "-frandom-seed=0", "-fno-sanitize=undefined")
 
 
 def run(params: PreprocessParams | CcParams | RuntimeParams, io: StepIO) -> None:
@@ -41,6 +40,7 @@ def debug_flags(debug: bool) -> tuple[str, ...]:
 def _compile(params: CcParams, io: StepIO) -> None:
     cxx = params.language == "c++"
     tool = "cxx" if cxx else "cc"
+    flags = language_arguments(params.std, tuple(map(_tolerant, params.flags)))
     with io.stage("compile"):
         # A fixed name and folder: neither the user's paths nor ours can get into the object.
         text = io.copy_in("text", "source.ii" if cxx else "source.i")
@@ -49,50 +49,59 @@ def _compile(params: CcParams, io: StepIO) -> None:
             tool,
             [
                 "-c", f"-O{params.opt_level}", *COMMON_FLAGS, *debug_flags(params.debug),
-                f"-ffile-prefix-map={io.scratch}=.", *params.flags, "-o", "source.o", text.name,
+                f"-ffile-prefix-map={io.scratch}=.", *flags, "-o", "source.o", text.name,
             ],
         )  # fmt: skip
-        messages = _messages(params, io, tool, made) if made.stderr.strip() else ()
-        for message in messages:
-            if message.severity == "warning":
-                io.warn(message.render())
+        messages, refused = _messages(params, io, tool, made) if made.stderr.strip() else ((), False)
         if made.returncode < 0:
             made.check(f"compiling {params.source_name or 'the C source'}")
-        if made.returncode:
+        if made.returncode or refused:
             errors = tuple(m for m in messages if m.severity == "error")
             raise StepError(
                 f"cannot compile {params.source_name or 'the C source'}",
                 diagnostics=errors,
                 output="" if errors else first_lines(made.stderr),
+                hint="" if errors else preprocess.flags_hint(params),
             )
+        for message in messages:
+            if message.severity == "warning":
+                io.warn(message.render())
         if assembly_reads.mentions(text.read_bytes()):
             # Names may be put together of several texts; the compiler's own assembly has them whole.
-            run_driver(io, tool, ["-S", *COMMON_FLAGS, *params.flags, "-o", "source.s", text.name])
+            run_driver(io, tool, ["-S", *COMMON_FLAGS, *flags, "-o", "source.s", text.name])
             assembly_reads.discover((io.scratch / "source.s").read_bytes(), io)
         io.write("object", (io.scratch / "source.o").read_bytes())
 
 
-def _messages(params: CcParams, io: StepIO, tool: str, made: ToolRun) -> tuple[Diagnostic, ...]:
-    """What the compiler says about the user's own file, else about the preprocessed text."""
+def _tolerant(flag: str) -> str:
+    """A flag for the preprocessed text, where a warning may be none of the user's: it stays a warning."""
+    if flag == "-pedantic-errors":
+        return "-pedantic"
+    return re.sub(r"-Werror(=|$)", lambda found: "-W" if found[1] else "-Wno-error", flag)
+
+
+def _messages(params: CcParams, io: StepIO, tool: str, made: ToolRun) -> tuple[tuple[Diagnostic, ...], bool]:
+    """What the compiler says about the user's own file, else about the preprocessed text.
+
+    And whether it refuses the user's file, as warnings may be errors there.
+    """
     located: tuple[Diagnostic, ...] = ()
     if io.has("source"):
         root, name = preprocess.split_root(io.path("source"), params.source_name)
-        again = run_driver(
-            io,
-            tool,
-            # Not -fsyntax-only: zig fails over the object that is not there then.
-            [
-                "-x", params.language, "-c", f"-O{params.opt_level}", *params.flags,
-                "-o", io.scratch / "again.o", name,
-            ],
-            cwd=root,
-        )  # fmt: skip
+        options = preprocess.as_in_a_build(params)
+        # Not -fsyntax-only: zig fails over the object that is not there then.
+        again = run_driver(io, tool, [*options, "-c", "-o", io.scratch / "again.o", name], cwd=root)
         located = _parse(again.stderr, root)
+        if any(message.severity == "warning" for message in located):
+            # What the preprocessor says was told when it ran.
+            told = run_driver(io, tool, [*options, "-E", "-o", io.scratch / "again.i", name], cwd=root)
+            before = _parse(told.stderr, root)
+            located = tuple(message for message in located if message not in before)
         # Without line markers a compiler takes system headers for the user's code: a warning that
         # the user's file does not give is not the user's.
         if made.returncode == 0 or any(m.severity == "error" for m in located):
-            return located
-    return (*located, *_parse(made.stderr, io.scratch))
+            return located, again.returncode > 0
+    return (*located, *_parse(made.stderr, io.scratch)), False
 
 
 def _parse(stderr: bytes, folder: Path) -> tuple[Diagnostic, ...]:

@@ -8,6 +8,9 @@ from pathlib import Path
 from gpubuild.engine.io import StepIO
 from gpubuild.toolchain.run import ToolRun, run_tool
 
+# `zig cc` would add its sanitizer to unoptimised code and debug information to all of it.
+COMMON_FLAGS = ("-fPIC", "-frandom-seed=0", "-fno-sanitize=undefined")
+
 # Without it `__DATE__` and `__TIME__` would put the clock into objects; gcc and clang both heed it.
 _ENVIRONMENT = {"SOURCE_DATE_EPOCH": "0"}
 

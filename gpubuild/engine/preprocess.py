@@ -10,13 +10,18 @@ from pathlib import Path, PurePath
 
 from gpubuild.engine.c_messages import parse_messages
 from gpubuild.engine.depfile import parse_depfile
-from gpubuild.engine.driver import first_lines, run_driver
+from gpubuild.engine.driver import COMMON_FLAGS, first_lines, run_driver
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
-from gpubuild.model.params import PreprocessParams
+from gpubuild.model.host_options import language_arguments, search_arguments
+from gpubuild.model.params import CcParams, PreprocessParams
 
 _LINE_MARKER = re.compile(r'^(# \d+ ")((?:[^"\\\n]|\\.)*)(".*)$', re.MULTILINE)
+# What a compiler says of its options: "clang: warning: …", "cc1: warning: …", "warning: …".
+_ABOUT_OPTIONS = re.compile(r"(?:[^\s:]+: )?warning: (?!argument unused)(.*)")
+# With -O `zig cc` would leave assertions out and refuse `__DATE__`, for which there is SOURCE_DATE_EPOCH.
+_AS_ELSEWHERE = ("-UNDEBUG", "-Wno-date-time")
 _ROUNDS = 4
 
 
@@ -24,6 +29,7 @@ _ROUNDS = 4
 class _Round:
     text: bytes
     files: dict[str, Digest]  # what was read, by name as the compiler spells it
+    warnings: tuple[str, ...]
     undisturbed: bool  # no file changed after the compiler started
 
 
@@ -56,7 +62,10 @@ def run(params: PreprocessParams, io: StepIO) -> None:
                 hint="build again; nothing was stored",
             )
         io.write("text", last.text)
-        io.write("deps", json.dumps(sorted(last.files), indent=1, ensure_ascii=False) + "\n")
+        for warning in last.warnings:
+            io.warn(warning)
+        files = dict(sorted(last.files.items()))
+        io.write("deps", json.dumps(files, indent=1, ensure_ascii=False) + "\n")
         for file, digest in sorted(last.files.items()):
             if file != name:
                 io.discover((root / file).absolute(), digest)
@@ -82,24 +91,23 @@ def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str) -> 
         io,
         tool,
         [
-            "-x", params.language, "-E", *markers, "-MD", "-MF", depfile, "-MT", "text",
-            *params.flags, "-o", text_file, name,
+            *as_in_a_build(params), "-E", *markers, "-MD", "-MF", depfile, "-MT", "text",
+            "-o", text_file, name,
         ],
         cwd=root,
     )  # fmt: skip
     if made.returncode < 0:
         made.check(f"preprocessing {name}")
+    messages = parse_messages(
+        made.stderr.decode(errors="replace"), source_line=lambda file, line: line_of(root / file, line)
+    )
     if made.returncode:
-        messages = parse_messages(
-            made.stderr.decode(errors="replace"),
-            source_line=lambda file, line: line_of(root / file, line),
-        )
         errors = [m for m in messages if m.severity == "error"]
         raise StepError(
             f"cannot preprocess {name}",
             diagnostics=errors,
             output="" if errors else first_lines(made.stderr),
-            hint=_include_hint(errors[0].message) if errors else "",
+            hint=_include_hint(errors[0].message) if errors else flags_hint(params),
         )
     files: dict[str, Digest] = {}
     undisturbed = True
@@ -116,7 +124,34 @@ def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str) -> 
     text = text_file.read_bytes()
     if params.debug:
         text = _portable_markers(text, root, io.tool(tool)[0])
-    return _Round(text=text, files=files, undisturbed=undisturbed)
+    warnings = (
+        *(_about_options(made.stderr) if params.flags else ()),
+        *(message.render() for message in messages if message.severity == "warning"),
+    )
+    return _Round(text=text, files=files, warnings=warnings, undisturbed=undisturbed)
+
+
+def _about_options(stderr: bytes) -> list[str]:
+    """Warnings without a place: of an option that the compiler, or the language, does not have."""
+    found = map(_ABOUT_OPTIONS.fullmatch, stderr.decode(errors="replace").splitlines())
+    return [f"`host: flags:` in the project file: {match[1]}" for match in found if match]
+
+
+def as_in_a_build(params: PreprocessParams | CcParams) -> list[str]:
+    """The options with which the compiler reads the user's own file, in the project's folder."""
+    return [
+        *("-x", params.language, f"-O{params.opt_level}", *COMMON_FLAGS, *_AS_ELSEWHERE),
+        *language_arguments(params.std, params.flags),
+        *search_arguments(params.include, params.define),
+    ]
+
+
+def flags_hint(params: PreprocessParams | CcParams) -> str:
+    """Where the user's options come from, when a compiler says something that has no place in a file."""
+    if not (params.flags or params.std):
+        return ""
+    given = " ".join(language_arguments(params.std, params.flags))
+    return f"`host:` in the project file gives these options: {given}"
 
 
 def _portable_markers(text: bytes, root: Path, compiler: str) -> bytes:
@@ -147,7 +182,7 @@ def line_of(path: Path, line: int) -> str:
 def _include_hint(message: str) -> str:
     if "file not found" in message or "No such file" in message:
         return (
-            "includes are looked for beside the file that has them and in the system's folders; "
-            "name others relative to the source"
+            "includes are looked for beside the file that has them, in the folders that `host: include:` "
+            "in the project file names, and in the system's"
         )
     return ""

@@ -17,6 +17,7 @@ _DUPLICATES = (
 _ENTRY_POINTS = ("main", "_main")
 _MAX_NAMED = 8
 _WRAPPERS = "mgpu"  # of all such functions, these alone are not in the runtime library
+_OF_FLAGS = ("__asan_", "__ubsan_", "__tsan_", "__lsan_", "__msan_", "GOMP_", "__kmpc_", "omp_")
 NO_SPARSE = "belongs to upstream's cuSPARSE wrappers, which the runtime library does not have"
 
 
@@ -68,6 +69,11 @@ def hint(symbols: list[str]) -> str:
         if symbol in _ENTRY_POINTS:
             return (
                 "a program needs a main: add a C source with `int main(void)`, or `func.func @main` in MLIR"
+            )
+        if symbol.startswith(_OF_FLAGS):
+            return (
+                "an option such as -fsanitize=… or -fopenmp under `host: flags:` calls for a library: "
+                "give it under `link: flags:`, too"
             )
         if symbol.startswith(_WRAPPERS):
             return (

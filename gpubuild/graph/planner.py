@@ -15,7 +15,9 @@ from gpubuild.graph.libraries import places, present
 from gpubuild.graph.modules import ModuleTargets, settle
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.scan import ScannedSource
-from gpubuild.graph.sources import CXX_SUFFIXES, MLIR_SUFFIXES, OURS, SourcePlanner
+from gpubuild.graph.sources import OURS, SourcePlanner
+from gpubuild.graph.suffixes import CXX_SUFFIXES, MLIR_SUFFIXES
+from gpubuild.graph.variants import find_variants
 from gpubuild.model.goal import Goal
 from gpubuild.model.params import (
     BundleParams,
@@ -74,11 +76,12 @@ class Planner:
 
     def full_plan(self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]) -> Plan:
         """Everything. ``scans`` maps the ids of outline steps to what they found."""
-        steps = self._sources().scan_steps(programs)
+        sources = self._sources()
+        steps = sources.scan_steps(programs)
         for step in self._runtime_steps():
             steps[step.id] = step
         for program in programs:
-            for step in self._program(program, scans):
+            for step in self._program(program, scans, sources):
                 if self.goal is Goal.EXECUTABLE or step.kind is not StepKind.LINK:
                     steps.setdefault(step.id, step)
         return Plan(steps.values())
@@ -87,7 +90,8 @@ class Planner:
         self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]
     ) -> dict[str, Step]:
         """What would link each program, by its name, whether or not the plan has these steps."""
-        return {program.name: self._program(program, scans)[-1] for program in programs}
+        sources = self._sources()
+        return {program.name: self._program(program, scans, sources)[-1] for program in programs}
 
     def _runtime_steps(self) -> tuple[Step, ...]:
         match self.goal:
@@ -98,7 +102,12 @@ class Planner:
         return (self._runtime(),)
 
     def _sources(self) -> SourcePlanner:
-        return SourcePlanner(project=self.project, layout=self.layout, triple=self.triple)
+        return SourcePlanner(
+            project=self.project,
+            layout=self.layout,
+            triple=self.triple,
+            variants=find_variants(self.project),
+        )
 
     def _runtime(self) -> Step:
         return Step(
@@ -120,8 +129,9 @@ class Planner:
             tools=(OURS, "cc"),
         )
 
-    def _program(self, program: Program, scans: Mapping[str, ScannedSource]) -> list[Step]:
-        sources = self._sources()
+    def _program(
+        self, program: Program, scans: Mapping[str, ScannedSource], sources: SourcePlanner
+    ) -> list[Step]:
         stems = _stems([s for s in program.sources if s.suffix in MLIR_SUFFIXES])
         steps: list[Step] = []
         linked: list[Input] = []
@@ -129,7 +139,7 @@ class Planner:
         owners: dict[str, Path] = {}
         for source in program.sources:
             if source.suffix not in MLIR_SUFFIXES:
-                step, item = sources.host_object(source)
+                step, item = sources.host_object(program, source)
                 if step is not None:
                     steps.append(step)
                 linked.append(item)

@@ -97,28 +97,40 @@ class HostParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreprocessParams:
-    """Preprocess a C or C++ source. Outputs ``text`` and ``deps`` (JSON list of the files read).
+    """Preprocess a C or C++ source. Outputs ``text`` and ``deps`` (JSON: digests of the files read, by name).
 
     What it reads is known only after it ran, so a stored result lists the headers, and serves only
-    where they are the same (``gpubuild.headers``).
+    where they are the same (``gpubuild.headers``). ``include`` are folders, relative to the project's
+    or absolute.
     """
 
     language: str  # c | c++
     suffix: str  # of the preprocessed file: .i | .ii
+    opt_level: int = 2  # for `__OPTIMIZE__` and what depends on it
     debug: bool = False
+    std: str = ""
+    include: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()  # NAME or NAME=value
     flags: tuple[str, ...] = ()
     source_name: str = ""  # relative to the project: where `#include "…"` starts to look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CcParams:
-    """Compile preprocessed text (input ``text``) to an object file (output ``object``)."""
+    """Compile preprocessed text (input ``text``) to an object file (output ``object``).
+
+    ``source`` is for messages. Where flags are about warnings it is in the key, as ``deps`` is: comments
+    and macros, which the text lacks, have a part in what a compiler warns of.
+    """
 
     language: str
     opt_level: int = 2
     debug: bool = False
+    std: str = ""
     flags: tuple[str, ...] = ()
     source_name: str = field(default="", compare=False)
+    include: tuple[str, ...] = field(default=(), compare=False)
+    define: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

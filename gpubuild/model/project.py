@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from gpubuild.model.host_options import NO_OPTIONS, HostOptions
 from gpubuild.model.target import Kind, Target
 
 
@@ -74,6 +75,7 @@ class Program:
 
     ``select`` is a target's name or an index, for ``offload: select_object``; ``None`` selects
     the first. ``device_libs`` maps a kind to extra libraries of every module compiled for it.
+    ``host`` has the project's options in it, too.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Program:
     modules: Mapping[str, ModuleOverride] = field(default_factory=dict)
     device_libs: Mapping[Kind, tuple[Path, ...]] = field(default_factory=dict)
     passes: Passes = Passes()
+    host: HostOptions = NO_OPTIONS
     link_libraries: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
 

@@ -8,11 +8,21 @@ import pytest
 
 from gpubuild.headers import from_store, surroundings, to_store
 from gpubuild.model.digest import Digest, digest_file
-from gpubuild.model.step import ActionResult
+from gpubuild.model.params import PreprocessParams
+from gpubuild.model.step import ActionResult, Input, Step, StepKind
 
 
 def digest_of(path: Path) -> Digest | None:
     return digest_file(path) if path.is_file() else None
+
+
+def step(root: Path, *include: str) -> Step:
+    return Step(
+        id="preprocess/src/main.c",
+        kind=StepKind.PREPROCESS,
+        params=PreprocessParams(language="c", suffix=".i", include=include),
+        inputs=(Input(name="source", path=root / "src/main.c"),),
+    )
 
 
 @pytest.fixture
@@ -32,7 +42,7 @@ def result(root: Path) -> ActionResult:
 
 
 def stored(root: Path) -> ActionResult:
-    found = to_store(result(root), root / "src/main.c", root)
+    found = to_store(result(root), step(root), root)
     assert found is not None
     return found
 
@@ -41,7 +51,7 @@ def test_it_serves_in_another_checkout(project: Path) -> None:
     other = project.parent / "two/deeper"
     (other / "src").mkdir(parents=True)
     (other / "src/own.h").write_text("1")
-    found = from_store(stored(project), other / "src/main.c", other, digest_of)
+    found = from_store(stored(project), step(other), other, digest_of)
     assert found is not None
     assert [path for path, _ in found.discovered] == [
         str(other / "src/own.h"),
@@ -53,10 +63,10 @@ def test_it_serves_in_another_checkout(project: Path) -> None:
 @pytest.mark.parametrize("change", ["edit", "delete"])
 def test_a_changed_header_is_a_miss(project: Path, header: str, change: str) -> None:
     kept = stored(project)
-    assert from_store(kept, project / "src/main.c", project, digest_of) == result(project)
+    assert from_store(kept, step(project), project, digest_of) == result(project)
     path = project.parent / header
     path.write_text("3") if change == "edit" else path.unlink()
-    assert from_store(kept, project / "src/main.c", project, digest_of) is None
+    assert from_store(kept, step(project), project, digest_of) is None
 
 
 @pytest.mark.parametrize("name", ["out.h", "sys/out.h", "include/sys/out.h"])
@@ -64,7 +74,7 @@ def test_a_file_that_may_stand_before_a_header_is_a_miss(project: Path, name: st
     kept = stored(project)
     (project / "src" / name).parent.mkdir(parents=True, exist_ok=True)
     (project / "src" / name).write_text("in front")
-    assert from_store(kept, project / "src/main.c", project, digest_of) is None
+    assert from_store(kept, step(project), project, digest_of) is None
 
 
 @pytest.mark.parametrize("word", ["__has_include", "__DATE__", "__TIME__", "__TIMESTAMP__", "__has_embed"])
@@ -72,11 +82,11 @@ def test_a_file_that_may_stand_before_a_header_is_a_miss(project: Path, name: st
 def test_what_depends_on_more_than_files_is_not_stored(project: Path, file: str, word: str) -> None:
     with (project / "src" / file).open("a") as stream:
         stream.write(f"{word}\n")
-    assert to_store(result(project), project / "src/main.c", project) is None
+    assert to_store(result(project), step(project), project) is None
 
 
 def around(root: Path) -> str:
-    return surroundings(result(root).discovered, root / "src/main.c", root).digest(root)
+    return surroundings(result(root).discovered, step(root), root).digest(root)
 
 
 @pytest.mark.parametrize("name", ["src/out.h", "src/sys/out.h"])
@@ -86,7 +96,7 @@ def test_a_header_that_comes_to_stand_before_another_is_noticed(project: Path, n
     (project / "src/unrelated.h").touch()
     (project / "src/sys/own.h").touch()
     assert before == around(project) != ""
-    absent = surroundings(result(project).discovered, project / "src/main.c", project).absent
+    absent = surroundings(result(project).discovered, step(project), project).absent
     assert str(project / name) in absent
     (project / name).touch()
     assert around(project) != before
@@ -99,7 +109,7 @@ def test_what_has_include_asks_for_is_noticed(project: Path, name: str) -> None:
     (project / name).touch()
     assert around(project) != before != ""
     assert str((project / name).resolve()) in (
-        surroundings(result(project).discovered, project / "src/main.c", project).present
+        surroundings(result(project).discovered, step(project), project).present
     )
 
 
@@ -111,4 +121,71 @@ def test_what_only_the_preprocessor_knows(project: Path) -> None:
 def test_a_header_of_a_folder_above_is_not_stored(project: Path) -> None:
     above = project / "src/../../include/sys/out.h"
     made = ActionResult(blobs=(), discovered=((str(above), digest_file(above)),))
-    assert to_store(made, project / "src/main.c", project) is None
+    assert to_store(made, step(project), project) is None
+
+
+INCLUDE = ("first", "second", "../third")
+
+
+def found_in_folders(root: Path) -> tuple[tuple[str, Digest], ...]:
+    """What a source reads that looks in INCLUDE: a header of the second, of the third, of the system."""
+    names = ("second/lib/a.h", "../third/b.h", "../include/sys/out.h")
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    (root / "first").mkdir()
+    # As the compiler is told them: the third folder's way goes through the project's.
+    paths = [root / "second/lib/a.h", root / "../third/b.h", (root / "../include/sys/out.h").resolve()]
+    return tuple((str(path), digest_file(path)) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "shadows"),
+    [
+        ("first/lib/a.h", True),
+        ("src/lib/a.h", True),  # beside the source, for "lib/a.h"
+        ("first/b.h", True),
+        ("second/b.h", True),
+        ("second/lib/b.h", True),  # beside a header that may have asked for it
+        ("../third/sys/out.h", True),  # before the system's
+        ("first/other.h", False),
+        ("elsewhere/a.h", False),
+    ],
+)
+def test_a_header_in_a_named_folder_before_the_one_that_was_found(
+    project: Path, name: str, shadows: bool
+) -> None:
+    found, reader = found_in_folders(project), step(project, *INCLUDE)
+    made = ActionResult(blobs=(), discovered=tuple(pair for pair in found if "third" not in pair[0]))
+    kept = to_store(made, reader, project)
+    assert kept is not None
+    assert from_store(kept, reader, project, digest_of) == made
+    before = surroundings(found, reader, project)
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    (project / name).touch()
+    after = surroundings(found, reader, project)
+    assert (after.digest(project) != before.digest(project)) == shadows
+    # What a receipt looks at: the file, or the folder that it came with.
+    assert (any(Path(path).exists() for path in before.absent)) == shadows
+    if "b.h" not in name:  # of the third folder, which is not among what was stored
+        assert (from_store(kept, reader, project, digest_of) is None) == shadows
+
+
+def test_headers_of_one_name_that_were_read_hide_nothing(project: Path) -> None:
+    for name in ("first/a.h", "second/a.h"):
+        (project / name).parent.mkdir()
+        (project / name).touch()
+    paths = (str(project / "first/a.h"), str(project / "second/a.h"))
+    made = ActionResult(blobs=(), discovered=tuple((p, digest_file(Path(p))) for p in paths))
+    kept = to_store(made, step(project, *INCLUDE), project)
+    assert kept is not None
+    assert from_store(kept, step(project, *INCLUDE), project, digest_of) == made
+
+
+@pytest.mark.parametrize("word", ["__has_include(<a.h>)", "__TIME__"])
+def test_what_a_header_of_a_named_folder_outside_asks_is_not_stored(project: Path, word: str) -> None:
+    outside = project.parent / "include/sys/out.h"
+    outside.write_text(word)
+    made = ActionResult(blobs=(), discovered=((str(outside), digest_file(outside)),))
+    assert to_store(made, step(project), project) is not None
+    assert to_store(made, step(project, str(outside.parent)), project) is None

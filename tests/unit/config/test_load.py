@@ -7,6 +7,7 @@ import pytest
 
 from gpubuild.config.load import load_project, loads
 from gpubuild.errors import ConfigError
+from gpubuild.model.host_options import CompilerOptions
 from gpubuild.model.project import CacheConfig, ModuleOverride, Offload, Passes, RemoteCache, RemoteMode
 from gpubuild.model.target import Kind, Target
 
@@ -193,3 +194,37 @@ def test_a_cache_below_the_home_folder(root: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("HOME")
     with pytest.raises(ConfigError, match="4:14.*HOME is not set"):
         loads(text, root / "targets.yaml")
+
+
+HOST = """\
+version: 1
+targets: {cpu: }
+host: {include: [inc], define: {A: , B: 0x1F, C: "x y"}, std: [c11, c++17], flags: [-Wall]}
+programs:
+  one:
+    sources: [src/main.c]
+    host:
+      include: [lib, ../out, ABOVE/out, ROOT/src, inc]
+      define: {B: '"text"', D: ""}
+      std: gnu17
+      flags: {c: [-O1], c++: [-fno-rtti]}
+  two: {sources: [src/main.c]}
+"""
+
+
+def test_a_programs_host_options_go_before_its_projects(root: Path) -> None:
+    (root / "inc").mkdir()
+    (root.parent / "out").mkdir(exist_ok=True)
+    text = HOST.replace("ABOVE", str(root.parent)).replace("ROOT", str(root))
+    programs = loads(text, root / "targets.yaml").programs
+    include = ("lib", "../out", str(root.parent / "out"), "src", "inc")
+    define = ("A", 'B="text"', "C=x y", "D=")
+    assert programs["one"].host.of(cxx=False) == CompilerOptions(
+        std="gnu17", include=include, define=define, flags=("-Wall", "-O1")
+    )
+    assert programs["one"].host.of(cxx=True) == CompilerOptions(
+        std="c++17", include=include, define=define, flags=("-Wall", "-fno-rtti")
+    )
+    assert programs["two"].host.of(cxx=False) == CompilerOptions(
+        std="c11", include=("inc",), define=("A", "B=0x1F", "C=x y"), flags=("-Wall",)
+    )

@@ -35,6 +35,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "k.mlir").touch()
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "mine.bc").touch()
+    (tmp_path / "a.c").touch()
     return tmp_path
 
 
@@ -54,6 +55,10 @@ def problems(text: str | bytes, root: Path) -> list[str]:
 
 def program(keys: str) -> str:
     return document(programs=f"{{p: {{sources: [k.mlir], {keys}}}}}")
+
+
+def host(keys: str, source: str = "a.c") -> str:
+    return document(programs=f"{{p: {{sources: [{source}], host: {{{keys}}}}}}}")
 
 
 MISTAKES = {
@@ -157,6 +162,27 @@ MISTAKES = {
     "select in module": (program("offload: select_object, select: sm_60, modules: {m: {targets: [cpu]}}"), "module 'm' is not compiled for target 'sm_60'"),
     "select negative": (program("offload: select_object, select: -1"), "expected at least 0, got -1"),
     "library flag": (program("link: {libraries: [-lm]}"), "expected a library's name, got '-lm'; write m for -lm"),
+    # How C and C++ are compiled.
+    "key of a compiler": (host("includes: [lib]"), "3:39: unknown key 'includes' (did you mean 'include'?)"),
+    "host's key elsewhere": (program("include: [lib]"), "unknown key 'include' (did you mean 'host'?)"),
+    "no such include folder": (host("include: [libb]"), "3:49: include folder 'libb' does not exist; did you mean 'lib'?"),
+    "no include folder near": (host("include: [x/y]"), "include folder 'x/y' does not exist: there is no folder 'x'"),
+    "include of a file": (host("include: [a.c]"), "include folder 'a.c' is a file, not a folder"),
+    "include twice": (host("include: [lib, lib/.]"), "3:54: 'lib/.' is listed twice"),
+    "include in home": (host("include: [~/lib]"), "'~' is not expanded"),
+    "include as on Windows": (host(r"include: ['.\lib']"), r"include folder '.\lib' does not exist (write './lib')"),
+    "macro's name": (host("define: {A-B: 1}"), "3:48: expected a macro's name: letters, digits and '_', not a digit first, got 'A-B'"),
+    "function-like macro": (host("define: {'A(x)': x}"), "expected a macro's name"),
+    "macro of truth": (host("define: {A: yes, B: true}"), 'expected a number or text, got true; to mean the text, write "true"'),
+    "macro of lines": (host('define: {A: "1\\n2"}'), "expected a macro's value, on one line"),
+    "standard": (host("std: c12"), "3:44: expected a C or C++ standard, got 'c12'; write c11, gnu17, c++17 and the like"),
+    "two standards": (host("std: [c11, c17]"), "3:50: this is a second standard for C"),
+    "standard of the other language": (host("std: c++17"), "3:39: 'c++17' is for C++; this program's sources are C"),
+    "host of no C": (host("std: c11", "k.mlir"), "3:35: 'host' is for C and C++ sources, and this program has none"),
+    "flags in one text": (host("flags: [-Wall -Wextra]"), "'-Wall -Wextra' cannot be given here: write each option as an item of its own"),
+    "no flag": (host("flags: [Wall]"), "expected a compiler option, got 'Wall'; each item is one option, beginning with '-'"),
+    "flags of no language": (host("flags: {cxx: [-w]}"), "unknown key 'cxx' (did you mean 'c++'?)"),
+    "flag with a key": (host("flags: {c: [-w, -Ilib]}"), "3:55: '-Ilib' cannot be given here: folders go under `include:`"),
     # YAML itself.
     "empty file": ("", "1:1: the file is empty; `gpubuild init`"),
     "only a comment": ("# nothing\n", "the file is empty"),

@@ -58,6 +58,10 @@ GOOD = [
     of_program("passes: {source: x, host: y}"),
     of_program("passes: , link: "),
     of_program("link: {libraries: [m], flags: [-s]}"),
+    with_section("host: "),
+    with_section("host: {include: [.], define: {A: , B: 1, C: -0x10, D: 1.5, E: '', _f9: 'a b'}, std: c11}"),
+    with_section("host: {define: , flags: [-Wall, -Wall], std: [gnu17, c++20]}"),
+    with_section("host: {flags: {c: [-w], c++: [-fno-rtti]}}"),
 ]
 BAD = [
     "",
@@ -121,6 +125,19 @@ BAD = [
     of_program("passes: {device: x}"),
     of_program("link: {libraries: [-lm]}"),
     of_program("link: {flags: ['']}"),
+    with_section("host: []"),
+    with_section("host: {include: lib}"),
+    with_section("host: {include: ['']}"),
+    with_section("host: {define: [A]}"),
+    with_section("host: {define: {1A: }}"),
+    with_section("host: {define: {A: true}}"),
+    with_section("host: {define: {A: [1]}}"),
+    with_section("host: {std: 11}"),
+    with_section("host: {std: []}"),
+    with_section("host: {std: c++12}"),
+    with_section("host: {flags: -w}"),
+    with_section("host: {flags: [w]}"),
+    with_section("host: {flags: {cpp: [-w]}}"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,78 @@ def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: 
     assert "b.c" in error.message
     assert "doctor" in error.hint
     assert error.output
+
+
+LEVEL = """#include <level.h>
+#include <stdio.h>
+#ifndef __OPTIMIZE__
+#error not as it is compiled
+#endif
+#ifndef NDEBUG
+int asserted;
+#endif
+#warning as ever
+const char text[] = NAME;
+int level(int n) {
+    int unused;
+    switch (n) {
+    case 0: n = 1; /* fall through */
+    default: return n + LEVEL + sizeof text;
+    }
+}
+"""
+
+
+def test_options_of_the_user(tmp_path: Path, tools: Tools) -> None:
+    """Folders in their order, macros and flags count; warnings are about the user's own files."""
+    source = project(tmp_path / "p", main=LEVEL)
+    for folder, text in (("=one", "#define LEVEL 1\n"), ("two", "#define LEVEL 2\n"), ("two/deep", "")):
+        (tmp_path / "p" / folder).mkdir()
+        (tmp_path / "p" / folder / "level.h").write_text(text)
+    options = {
+        "std": "gnu11",
+        "include": ("=one", "two"),
+        "define": ('NAME="a b"',),
+        "flags": ("-Wall", "-Wextra", "-Wno-sign-compare"),
+    }
+    pre = preprocessed(tmp_path / "pre", source, tools, replace(C, **options))
+    assert "return n + 1 + sizeof text" in pre.text("text")
+    assert 'text[] = "a b"' in pre.text("text")
+    assert "asserted" in pre.text("text")
+    assert str(tmp_path / "p/=one/level.h") in dict(pre.result.result.discovered)
+    assert [w.partition(": ")[2].partition(":")[0] for w in pre.result.result.warnings] == ["warning"]
+    assert "src/main.c:9:2: warning: " in pre.result.result.warnings[0]
+
+    inputs = {"text": pre.outputs["text"], "source": source}
+    params = replace(CC, **options)
+    ran = run_step(tmp_path / "cc", StepKind.CC, params, inputs, ("object",), tools)
+    # The preprocessor's is not told again, nor what the text lacks a comment for.
+    print(ran.result.result.warnings)
+    (warning,) = ran.result.result.warnings
+    assert "src/main.c:12:9: warning: unused variable 'unused'" in warning
+
+    params = replace(params, flags=(*params.flags, "-Werror"))
+    inputs["source"].write_text(LEVEL.replace("#warning as ever", ""))
+    error = failing_step(tmp_path / "cc2", StepKind.CC, params, inputs, ("object",), tools)
+    assert [d.message.partition("'")[0] for d in error.diagnostics] == ["unused variable "]
+    inputs["source"].write_text(LEVEL.replace("#warning as ever", "").replace("int unused;", ""))
+    inputs["text"] = inputs["text"].replace(b"int unused;", b"")
+    # In the text there is no comment that says it falls through.
+    ran = run_step(tmp_path / "cc3", StepKind.CC, params, inputs, ("object",), tools)
+    assert ran.result.result.warnings == ()
+
+
+def test_a_wrong_flag_is_told_as_the_compiler_tells_it(tmp_path: Path, tools: Tools) -> None:
+    source = project(tmp_path / "p")
+    params = replace(C, flags=("-Wall", "-fno-such-thing"))
+    error = failing_step(
+        tmp_path / "w", StepKind.PREPROCESS, params, {"source": source}, ("text", "deps"), tools
+    )
+    assert "-fno-such-thing" in error.output
+    assert "`host:` in the project file gives these options: -Wall -fno-such-thing" in error.hint
+    if "zig" not in tools["cc"][0]:
+        # What an option is no option for is said, too.
+        ran = preprocessed(tmp_path / "w2", source, tools, replace(C, flags=("-fno-rtti",)))
+        (warning,) = ran.result.result.warnings
+        assert warning.startswith("`host: flags:` in the project file: ")
+        assert "-fno-rtti" in warning

@@ -90,11 +90,21 @@ PARAMS = {
     PreprocessParams(language="c", suffix=".i"): {
         "language": "c++",
         "suffix": ".ii",
+        "opt_level": 0,
         "debug": True,
+        "std": "c11",
+        "include": ("a",),
+        "define": ("X",),
         "flags": ("-DX",),
         "source_name": "a.c",
     },
-    CcParams(language="c"): {"language": "c++", "opt_level": 0, "debug": True, "flags": ("-x",)},
+    CcParams(language="c"): {
+        "language": "c++",
+        "opt_level": 0,
+        "debug": True,
+        "std": "c11",
+        "flags": ("-x",),
+    },
     LlvmParams(triple="t"): {"triple": "u", "opt_level": 0, "bitcode": True},
     RuntimeParams(): {"opt_level": 0},
     LinkParams(): {

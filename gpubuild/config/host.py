@@ -1,0 +1,88 @@
+"""Host: entries of ``host:``, how C and C++ sources are compiled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpubuild.config.files import existing_folder
+from gpubuild.config.host_flags import refusal
+from gpubuild.config.problems import Place, Problems
+from gpubuild.config.tree import Member, Node, Shape
+from gpubuild.model.host_options import HostOptions
+
+
+def read_host(root: Path, node: Node | None, problems: Problems) -> HostOptions:
+    """The options, paths relative to ``root``, the project's folder."""
+    if node is None:
+        return HostOptions()
+    members = node.members
+    c_std, cxx_std = _standards(members.get("std"), problems)
+    c_flags, cxx_flags = _flags(members.get("flags"), problems)
+    return HostOptions(
+        include=_include(root, members.get("include"), problems),
+        define=_define(members.get("define")),
+        c_std=c_std,
+        cxx_std=cxx_std,
+        c_flags=c_flags,
+        cxx_flags=cxx_flags,
+    )
+
+
+def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str, ...]:
+    found: dict[str, Place] = {}
+    for item in member.node.items if member else ():
+        path = existing_folder(root, item, problems, what="include folder")
+        if path is None:
+            continue
+        told = _told(root, path, str(item.scalar))
+        if told in found:
+            problems.add(item.place, f"{item.describe()} is listed twice", first=found[told])
+        else:
+            found[told] = item.place
+    return tuple(found)
+
+
+def _told(root: Path, path: Path, written: str) -> str:
+    """How the compiler is told a folder: the same in every checkout unless it was written absolute."""
+    if path.is_relative_to(root):
+        return path.relative_to(root).as_posix()
+    return str(path) if os.path.isabs(written) else os.path.normpath(written)  # noqa: PTH117
+
+
+def _define(member: Member | None) -> tuple[tuple[str, str | None], ...]:
+    macros = member.node.members if member else {}
+    return tuple((name, None if m.node.shape is Shape.NULL else m.node.raw) for name, m in macros.items())
+
+
+def _standards(member: Member | None, problems: Problems) -> tuple[str, str]:
+    """The standards of C and of C++; empty where the compiler's own is to be taken."""
+    if member is None:
+        return "", ""
+    found: dict[bool, Node] = {}
+    for item in member.node.items or (member.node,):
+        cxx = "++" in item.raw
+        if cxx in found:
+            language = "C++" if cxx else "C"
+            problems.add(item.place, f"this is a second standard for {language}", first=found[cxx].place)
+        found.setdefault(cxx, item)
+    return tuple(found[cxx].raw if cxx in found else "" for cxx in (False, True))  # type: ignore[return-value]
+
+
+def _flags(member: Member | None, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The flags of C and of C++ sources."""
+    if member is None:
+        return (), ()
+    if member.node.shape is Shape.LIST:
+        both = _checked(member.node, problems)
+        return both, both
+    members = member.node.members
+    c, cxx = (_checked(members[name].node, problems) if name in members else () for name in ("c", "c++"))
+    return c, cxx
+
+
+def _checked(node: Node, problems: Problems) -> tuple[str, ...]:
+    for item in node.items:
+        if reason := refusal(item.raw):
+            problems.add(item.place, f"{item.describe()} cannot be given here: {reason}")
+    return tuple(item.raw for item in node.items)

@@ -1,0 +1,122 @@
+"""``host:`` in targets.yaml: how C and C++ sources of programs are compiled, from the file to the program."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+
+YAML = """\
+version: 1
+targets: {cpu: {}}
+host: {include: [inc, "more inc"], std: c11, flags: [-Wall]}
+programs:
+  one: {sources: [src/main.c, src/same.c], host: {define: {LEVEL: 1, NAME: '"one"'}}}
+  two: {sources: [src/main.c, src/same.c], host: {define: {LEVEL: 2, NAME: '"two"'}}}
+"""
+MAIN = """\
+#include <stdio.h>
+#include <value.h>
+int same(void);
+int main(void) {
+    printf("%s %d %d %d %s\\n", NAME, LEVEL, VALUE, same(), __FILE__);
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    for folder in ("src", "inc", "more inc"):
+        (root / folder).mkdir(parents=True)
+    (root / "targets.yaml").write_text(YAML)
+    (root / "src/main.c").write_text(MAIN)
+    (root / "src/same.c").write_text("int same(void) { return 7; }\n")
+    (root / "more inc/value.h").write_text("#define VALUE 3\n")
+    return root
+
+
+def build(root: Path, *arguments: str) -> dict[str, dict[str, str]]:
+    outcome = gpubuild("build", "--json", *arguments, cwd=root, seeded=True)
+    assert outcome.code == 0, outcome.err
+    return {step["id"]: step for step in outcome.document["steps"]}
+
+
+def ran(steps: dict[str, dict[str, str]]) -> set[str]:
+    return {name for name, step in steps.items() if step["status"] == "ran"}
+
+
+def said(root: Path, program: str) -> str:
+    done = subprocess.run(
+        [root / f"build/{program}/{program}"], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
+    steps = build(project)
+    assert {"cc/src/main.c", "cc/src/main.c#two", "cc/src/same.c"} <= ran(steps)
+    assert steps["cc/src/same.c#two"]["reason"] == "first build; same as cc/src/same.c"
+    assert said(project, "one") == "one 1 3 7 src/main.c\n"
+    assert said(project, "two") == "two 2 3 7 src/main.c\n"
+
+    # One program's macro: one source's object, whose text has it.
+    (project / "targets.yaml").write_text(YAML.replace("LEVEL: 2", "LEVEL: 22"))
+    steps = build(project)
+    assert ran(steps) == {
+        "preprocess/src/main.c#two", "preprocess/src/same.c#two", "cc/src/main.c#two", "two/link"
+    }  # fmt: skip
+    changed = "('LEVEL=2', 'NAME=\"two\"') → ('LEVEL=22', 'NAME=\"two\"')"
+    assert steps["preprocess/src/main.c#two"]["reason"] == f"option define changed: {changed}"
+    assert said(project, "two") == "two 22 3 7 src/main.c\n"
+
+    # A header that comes to stand before the one that was found, and goes again.
+    (project / "inc/value.h").write_text("#define VALUE 4\n")
+    steps = build(project)
+    assert steps["preprocess/src/main.c"]["reason"] == "headers may be found elsewhere now"
+    assert said(project, "one") == "one 1 4 7 src/main.c\n"
+    (project / "inc/value.h").unlink()
+    assert not {name for name in ran(build(project)) if not name.startswith("preprocess/")}
+    assert said(project, "one") == "one 1 3 7 src/main.c\n"
+
+    # Another checkout compiles nothing.
+    other = tmp_path / "elsewhere/deeper"
+    shutil.copytree(project, other, ignore=shutil.ignore_patterns("build"))
+    assert not ran(build(other))
+
+    # The other ways to have the program.
+    assert gpubuild("compdb", cwd=project).code == 0
+    entries = json.loads((project / "compile_commands.json").read_text())
+    assert [e["file"] for e in entries] == ["src/main.c", "src/same.c"] * 2
+    wanted = ["-std=c11", "-Wall", "-Iinc", "-Imore inc", "-DLEVEL=1", '-DNAME="one"']
+    assert entries[0]["arguments"][-7:-1] == wanted
+    done = subprocess.run(entries[0]["arguments"], cwd=entries[0]["directory"], check=False)
+    assert done.returncode == 0
+    assert gpubuild("run", "--jit", "two", cwd=project).out == "two 22 3 7 src/main.c\n"
+    exported = gpubuild("export", "one", "-o", "objects", cwd=project)
+    assert exported.code == 0, exported.err
+    assert sorted(path.name for path in (project / "objects").glob("*.o")) == ["main.o", "same.o"]
+
+
+def test_what_is_wrong_is_told(project: Path) -> None:
+    (project / "targets.yaml").write_text(YAML.replace("-Wall", "-Wall, -Werror, -fnone-such"))
+    outcome = gpubuild("build", "one", cwd=project)
+    assert outcome.code == 1
+    assert "-fnone-such" in outcome.err
+    assert "hint: `host:` in the project file gives these options: -std=c11 -Wall -Werror -fn" in outcome.err
+    # A warning that is an error stays one, and going back to where it was none finds the old results.
+    (project / "targets.yaml").write_text(YAML.replace("-Wall", "-Wall, -Werror"))
+    (project / "src/same.c").write_text("int same(void) { int none; return 7; }\n")
+    for _ in range(2):
+        outcome = gpubuild("build", "one", "-k", cwd=project)
+        assert outcome.code == 1
+        assert "src/same.c:1:22: error: unused variable" in outcome.err
+    (project / "targets.yaml").write_text(YAML)
+    outcome = gpubuild("build", "one", cwd=project, seeded=True)
+    assert outcome.code == 0
+    assert outcome.err.count("warning: unused variable") == 1

@@ -1,0 +1,53 @@
+"""Options of compilers: which are taken, and why others are not."""
+# ruff: noqa: E501 - a table reads best with one row a line
+
+import pytest
+
+from gpubuild.config.host_flags import refusal
+
+TAKEN = """
+-Wall -Wextra -Wno-unused-parameter -Wformat=2 -Werror -Werror=return-type -Wframe-larger-than=4096 -w -pedantic
+-pedantic-errors -O0 -O3 -Og -Ofast -funroll-loops -fno-math-errno -ffast-math -fvisibility=hidden -fno-rtti
+-fno-exceptions -fopenmp -fsanitize=address -fsanitize=undefined,address -fstack-protector-strong -fcf-protection=none
+-ffp-contract=off -fexceptions -mavx2 -march=x86-64-v3 -mtune=generic -mno-red-zone -mcpu=apple-m1 -UNDEBUG -pthread
+-gdwarf-4 -gz=zlib --param=max-inline-insns-single=9 -nostdinc -nostdinc++ -stdlib=libc++ -trigraphs -undef
+-fmax-errors=3 -fwrapv -fno-strict-aliasing -fshort-enums
+"""
+REFUSED = {
+    "include:": "-I -Iinc -isystem -isystem=x -iquote -idirafter/x",
+    "define:": "-D -DX -DX=1 --define-macro=X",
+    "std:": "-std=c11 --std=c11 -ansi",
+    "#include in the source": "-include -includea.h -imacros",
+    "link:": "-lm -L/x -Wl,-z,now -Xlinker -fuse-ld=lld -static -static-libgcc -shared -pie -s -rdynamic",
+    "hands on": "-Wp,-MD,x -Wa,-L -Xclang -Xpreprocessor -mllvm -B/x -specs=x -wrapper",
+    "suffix": "-x -xc -xc++",
+    "build's to say": "-c -S -E -o -ox -oa.o -M -MM -MD -MF -MFx -fsyntax-only -### -dumpbase -dM -P -C",
+    "debug: true": "-g -g3 -ggdb -ggdb3",
+    "beside the object": "-gsplit-dwarf -grecord-gcc-switches -frecord-gcc-switches",
+    "machine that builds": "-march=native -mtune=native -mcpu=native",
+    "kind of processor": "-m32 -m16 -mx32",
+    "position-independent": "-fno-pic -fPIE -fpie -fno-PIC",
+    "machine code": "-flto -flto=thin -flto=auto -emit-llvm",
+    "same everywhere": "-frandom-seed=1 -ffile-prefix-map=a=b -fmacro-prefix-map=a=b -fdebug-prefix-map=a=b",
+    "reads the compiler's messages": "-fdiagnostics-color=always -fdiagnostics-format=json -fno-diagnostics-show-caret "
+    "-fcolor-diagnostics -fmessage-length=0 -fno-show-column -fno-caret-diagnostics",
+    "files that the build does not know of": "-fplugin=x.so -fprofile-generate -fprofile-use=x -fauto-profile -ftest-coverage "
+    "--coverage -fcallgraph-info -fstack-usage -fopt-info-vec=x -fsave-optimization-record -fdump-tree-all -ftime-trace "
+    "-fmodules -fmodules-ts -fmodule-file=x -fpch-preprocess -fcrash-diagnostics-dir=/x -save-temps "
+    "-fsanitize-ignorelist=x -fsanitize-coverage-allowlist=x -fbranch-probabilities -fpass-plugin=x",
+    "options taken are": "-z -z=now --param -u -T --sysroot=/x -isysroot -aux-info -v --help --version -Q -p -pg -O9 -U "
+    "-target --target=x -arch -fuse/x -nostdlib -e -A -G -b",
+    "to be seen here": "@file",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", TAKEN.split())
+def test_taken(flag: str) -> None:
+    assert refusal(flag) == ""
+
+
+@pytest.mark.parametrize(("why", "flags"), REFUSED.items(), ids=REFUSED)
+def test_refused(why: str, flags: str) -> None:
+    for flag in flags.split():
+        assert why in refusal(flag), (flag, refusal(flag))
+    assert "item of its own" in refusal("-Wall -Wextra")
