@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping  # takes longer to load than all of this
+
 # What decides which tools are found. Receipts hold these: a change of one of them voids the receipt.
 OF_TOOLS = (
     "GPUBUILD_CC",
@@ -19,6 +23,43 @@ OF_TOOLS = (
     "CUDA_PATH",
     "PATH",
 )
+
+
+MODES = ("read-write", "read-only", "write-only", "off")
+MOST_JOBS = 4096
+# Every variable of ours, those of the programs that we build among them.
+OURS = frozenset(
+    {
+        *(name for name in OF_TOOLS if name.startswith("GPUBUILD_")),
+        *("GPUBUILD_CACHE", "GPUBUILD_CACHE_DIR", "GPUBUILD_DEBUG", "GPUBUILD_JOBS"),
+        *("GPUBUILD_REMOTE", "GPUBUILD_REMOTE_MODE", "GPUBUILD_REMOTE_PASSWORD"),
+        *("GPUBUILD_REMOTE_TOKEN", "GPUBUILD_REMOTE_USER"),
+        *("GPUBUILD_CHECK", "GPUBUILD_CHECK_SUPPRESSIONS", "GPUBUILD_CPU_CACHE_BYTES"),
+        *("GPUBUILD_CPU_THREADS", "GPUBUILD_DEVICE", "GPUBUILD_PROFILE", "GPUBUILD_TRACE"),
+    }
+)
+
+
+def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, str]]:
+    """Variables whose values mean nothing: name, value, what it can be."""
+    env = os.environ if environ is None else environ
+    found = []
+    jobs = env.get("GPUBUILD_JOBS", "")
+    if jobs and not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= MOST_JOBS):
+        found.append(("GPUBUILD_JOBS", jobs, f"a whole number from 1 to {MOST_JOBS}"))
+    for name in ("GPUBUILD_CACHE", "GPUBUILD_REMOTE_MODE"):
+        if (mode := env.get(name, "")) and mode not in MODES:
+            found.append((name, mode, f"{', '.join(MODES[:-1])} or {MODES[-1]}"))
+    remote = env.get("GPUBUILD_REMOTE", "")
+    if remote and not remote.startswith(("http://", "https://")):
+        shown = "…" if "@" in remote else remote  # there may be a password in it
+        found.append(("GPUBUILD_REMOTE", shown, "an address such as https://cache.example:8080/gpubuild"))
+    return found
+
+
+def unknown() -> list[str]:
+    """Variables that look like ours, but are none."""
+    return [name for name in os.environ if name.startswith("GPUBUILD_") and name not in OURS]
 
 
 def whole() -> dict[str, str]:

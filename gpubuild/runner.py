@@ -80,7 +80,7 @@ class StepRunner:
             inputs.append((item, digest))
         tools = {name: self._toolchain.require(name) for name in step.tools}
         for name in step.optional_tools:
-            tool = self._toolchain.find(name)
+            tool = self._toolchain.find_optional(name)
             if tool is not None:
                 tools[name] = tool
         action = Action(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpubuild import environment
+from gpubuild.errors import UsageError
 
 NO_USER_CACHE = Path("/nonexistent")
 
@@ -46,8 +47,11 @@ class Settings:
 
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
-        """Read ``environ`` (default: the process's). A malformed number counts as not set."""
+        """Read ``environ`` (default: the process's). Raises ``UsageError`` for values that mean nothing."""
         env = environment.whole() if environ is None else environ
+        if bad := environment.malformed(env):
+            name, value, allowed = bad[0]
+            raise UsageError(f"{name} is {value!r}", hint=f"it can be {allowed}; or unset it")
 
         def path(name: str) -> Path | None:
             return Path(env[name]).absolute() if env.get(name) else None
@@ -68,7 +72,7 @@ class Settings:
         return Settings(
             cache_dir=path("GPUBUILD_CACHE_DIR"),
             cache_mode=env.get("GPUBUILD_CACHE", ""),
-            jobs=int(jobs) if jobs.isdigit() and int(jobs) > 0 else None,
+            jobs=int(jobs) if jobs else None,
             cc=program("GPUBUILD_CC"),
             cxx=program("GPUBUILD_CXX"),
             ptxas=program("GPUBUILD_PTXAS"),
@@ -86,7 +90,7 @@ class Settings:
             search_path=search_path,
             user_cache=Path(cache_home) / "gpubuild",
             color=color,
-            debug=bool(env.get("GPUBUILD_DEBUG")),
+            debug=env.get("GPUBUILD_DEBUG", "0") not in ("", "0"),
         )
 
 

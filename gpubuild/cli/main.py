@@ -12,13 +12,14 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from gpubuild import __version__
+from gpubuild import __version__, environment
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from types import FrameType
 
     from gpubuild.cli.console import Console
+    from gpubuild.errors import GpubuildError
     from gpubuild.settings import Settings
 
 _ISSUES = "the project's issue tracker"
@@ -68,11 +69,15 @@ def _command(arguments: list[str]) -> int:
     from gpubuild.settings import Settings
 
     gc.set_threshold(50_000, 20, 50)  # a build makes many objects and little garbage: 5 % of its time
-    settings = Settings.from_environ()
+    trouble: GpubuildError | None = None
+    try:
+        settings = Settings.from_environ()
+    except GpubuildError as error:
+        settings, trouble = Settings(color=environment.color()), error
     console = Console.standard(settings)
     previous = _end_on_sigterm()
     try:
-        code = _run(arguments, settings)
+        code = _run(arguments, settings, trouble)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -101,7 +106,7 @@ def _command(arguments: list[str]) -> int:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _run(arguments: list[str], settings: Settings) -> int:
+def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None) -> int:
     from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
     from gpubuild.errors import GpubuildError, InterruptedBuildError
@@ -109,8 +114,11 @@ def _run(arguments: list[str], settings: Settings) -> int:
     building = False
     try:
         options = parse(arguments)
+        if trouble is not None:
+            raise trouble
         options.settings = settings
         options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
+        _warn_of_misspelt(options.console)
         building = arguments[:1] == ["build"]
         code: int = options.command(options)
         return code
@@ -123,6 +131,15 @@ def _run(arguments: list[str], settings: Settings) -> int:
 
             print(dump({"schema": 1, "error": describe(error)}))
         raise
+
+
+def _warn_of_misspelt(console: Console) -> None:
+    """Variables that nothing reads, and that were meant for us by their names."""
+    for name in environment.unknown():
+        import difflib
+
+        if near := difflib.get_close_matches(name, sorted(environment.OURS), 1, 0.85):
+            console.warning(f"there is no variable {name}; did you mean {near[0]}?")
 
 
 def _has_current_folder() -> bool:

@@ -54,7 +54,7 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
     try:
         began = time.monotonic()
         options = parse(arguments)
-        if options is None:
+        if options is None or environment.malformed() or environment.unknown():
             return None
         file = os.path.abspath(options.file)
         if ".." in options.file and os.path.realpath(file) != os.path.realpath(options.file):

@@ -5,7 +5,7 @@ from __future__ import annotations
 OF_GPUBUILD = {
     "GPUBUILD_CACHE_DIR": "the cache folder, instead of the project file's",
     "GPUBUILD_CACHE": "read-write, read-only, write-only (nothing is taken from caches) or off",
-    "GPUBUILD_JOBS": "steps at once, instead of the number of CPUs",
+    "GPUBUILD_JOBS": "steps at once, 1 to 4096, instead of the number of CPUs",
     "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use: a file, or a name in PATH; no arguments",
     "GPUBUILD_PTXAS, GPUBUILD_LIBDEVICE, GPUBUILD_LLD": "files to use instead of those from the wheels",
     "ROCM_PATH": "a ROCm installation, for its device libraries",
@@ -19,7 +19,7 @@ OF_GPUBUILD = {
     "XDG_CACHE_HOME": "scratch of tools lies in its folder gpubuild (default: ~/.cache)",
     "PATH": "where the system's C compiler and clang-linker-wrapper are looked for; nothing else is",
     "NO_COLOR, FORCE_COLOR": "never, or always, use colour",
-    "GPUBUILD_DEBUG": "show where an internal error happened",
+    "GPUBUILD_DEBUG": "1 shows where an internal error happened",
 }
 OF_PROGRAMS = {
     "GPUBUILD_DEVICE": "auto, cpu, cuda[:N] or hip[:N]: where kernels run",

@@ -151,11 +151,13 @@ class Toolchain:
         """Like :meth:`find`, but raises ``ToolNotFoundError`` that says why and what to do."""
         tool = self.find(name)
         if tool is None:
-            problem = self._problems.get(name)
-            raise ToolNotFoundError(
-                f"{name} was not found" + (f": {problem}" if problem else ""), hint=_ENTRIES[name].fix
-            )
+            why = f": {problem}" if (problem := self._problems.get(name)) else ""
+            raise ToolNotFoundError(f"{name} was not found{why}", hint=_ENTRIES[name].fix)
         return tool
+
+    def find_optional(self, name: str) -> Tool | None:
+        """Like :meth:`find`, but as :meth:`require` for a file that a variable of ours names."""
+        return self.require(name) if self._settings.libdevice and name == "libdevice" else self.find(name)
 
     def evidence(self) -> tuple[set[Path], set[Path]]:
         """Every path that the answers so far depend on: what was used, and what was looked for.

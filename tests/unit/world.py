@@ -32,6 +32,9 @@ class FakeTools:
         self.versions: dict[str, str] = {}
         self.absent: set[str] = set()
 
+    def find_optional(self, name: str) -> Tool | None:
+        return self.find(name)
+
     def find(self, name: str) -> Tool | None:
         if name in self.absent:
             return None
