@@ -16,7 +16,7 @@ from gpubuild.cli.project import shown
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.graph.layout import Layout
-from gpubuild.graph.sources import MLIR_SUFFIXES
+from gpubuild.graph.suffixes import MLIR_SUFFIXES
 from gpubuild.model.goal import Goal
 from gpubuild.model.params import LinkParams
 from gpubuild.model.step import Step
