@@ -27,6 +27,7 @@ from gpubuild.engine import (
     vector_memory,
     vector_positions,
 )
+from gpubuild.engine.all_reduce import expand_all_reduce
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.emit import Emitter
 from gpubuild.engine.patterns import apply_patterns
@@ -202,34 +203,8 @@ def _subgroup_broadcast(op: ir.Operation, machine: Machine) -> None:
     exchange.expand_broadcast(op, machine.kind, machine.subgroup_size)
 
 
-def _all_reduce(op: ir.Operation, _: Machine) -> None:
-    """Reduce narrow values as 32-bit ones, those between as 64-bit ones: upstream exchanges no others."""
-    kind = op.operands[0].type
-    bits = _width(kind) if _is_float(kind) else ir.IntegerType(kind).width
-    whole = _WORD_BITS if bits <= _WORD_BITS else 2 * _WORD_BITS
-    if bits >= whole:
-        return
-    wide = ir.F32Type.get() if _is_float(kind) else ir.IntegerType.get_signless(whole)
-    name = str(op.attributes["op"]) if "op" in op.attributes else ""
-    widen = "arith.extf" if _is_float(kind) else "arith.extsi" if "si>" in name else "arith.extui"
-    narrow = "arith.truncf" if _is_float(kind) else "arith.trunci"
-    emit = Emitter(op)
-    value = emit.op(widen, [op.operands[0]], [wide]).results[0]
-    attributes = {key: op.attributes[key] for key in op.attributes}
-    reduced = emit.op("gpu.all_reduce", [value], [wide], attributes, regions=1)
-    if op.regions[0].blocks:
-        block = op.regions[0].blocks[0]
-        block.append_to(reduced.regions[0])
-        inside = Emitter(block.operations[0].operation)
-        for argument in block.arguments:
-            seen = inside.op(narrow, [argument], [kind])
-            argument.replace_all_uses_except(seen.results[0], seen)
-            argument.set_type(wide)
-        end = block.operations[len(block.operations) - 1].operation
-        closing = Emitter(end)
-        closing.op("gpu.yield", [closing.op(widen, [end.operands[0]], [wide]).results[0]], [])
-        end.erase()
-    emit.replace(emit.op(narrow, [reduced.results[0]], [kind]).results[0])
+def _all_reduce(op: ir.Operation, machine: Machine) -> None:
+    expand_all_reduce(op, machine.kind, machine.subgroup_size)
 
 
 def _execute_on_first_lane(op: ir.Operation, _: Machine) -> None:

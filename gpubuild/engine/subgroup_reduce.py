@@ -8,6 +8,8 @@ butterfly does with one exchange less.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mlir import ir
 
 from gpubuild.engine import exchange
@@ -118,7 +120,7 @@ class _Reduction:
         offset = emit.binary("arith.muli", place, self._constant(stride))
         self._first = emit.binary("arith.subi", self._lane, offset)
         self._end = emit.binary("arith.addi", self._first, self._constant(size * stride))
-        self._present = self._lanes_present()
+        self._present = lanes_present(emit, self._lane)
 
     def reduce(self, value: ir.Value) -> ir.Value:
         """The reduction of the lane's cluster, in every lane."""
@@ -149,13 +151,52 @@ class _Reduction:
 
         return exchange.move(self._emit, value, read)[0]
 
-    def _lanes_present(self) -> ir.Value:
-        """How many lanes this subgroup has, from its first one on (more than its size if it is full)."""
-        emit = self._emit
-        i32 = ir.IntegerType.get_signless(_I32_BITS)
-        rest = emit.binary("arith.subi", workgroup_size(emit), workgroup_position(emit))
-        rest = emit.op("arith.index_cast", [rest], [i32]).results[0]
-        return emit.binary("arith.addi", rest, self._lane)
-
     def _constant(self, value: int) -> ir.Value:
         return self._emit.constant(value, ir.IntegerType.get_signless(_I32_BITS))
+
+
+class Tree:
+    """A reduction of all lanes that are there towards the first, by ``combine``, of two values."""
+
+    def __init__(
+        self,
+        emit: Emitter,
+        subgroup_size: int,
+        combine: Callable[[Emitter, ir.Value, ir.Value], ir.Value],
+    ) -> None:
+        self._emit = emit
+        self._combine = combine
+        self._size = subgroup_size
+        self._lane = exchange.lane_number(emit)
+        self._present = lanes_present(emit, self._lane)
+
+    def to_first_lane(self, value: ir.Value) -> ir.Value:
+        """The reduction in the first lane; what other lanes get is of no use."""
+        emit = self._emit
+        distance = self._size // 2
+        while distance:
+            further = emit.binary("arith.addi", self._lane, _word(emit, distance))
+            there = exchange.below(emit, further, self._present)
+            inside = exchange.below(emit, further, _word(emit, self._size))
+            there = emit.binary("arith.andi", there, inside)
+            source = emit.op("arith.select", [there, further, self._lane], [further.type]).results[0]
+
+            def read(at: Emitter, word: ir.Value, source: ir.Value = source) -> tuple[ir.Value, ir.Value]:
+                return exchange.read_lane(at, word, source, _word(at, self._size))
+
+            both = self._combine(emit, value, exchange.move(emit, value, read)[0])
+            value = emit.op("arith.select", [there, both, value], [value.type]).results[0]
+            distance //= 2
+        return value
+
+
+def lanes_present(emit: Emitter, lane: ir.Value) -> ir.Value:
+    """How many lanes this subgroup has, from its first one on (more than its size if it is full)."""
+    i32 = ir.IntegerType.get_signless(_I32_BITS)
+    rest = emit.binary("arith.subi", workgroup_size(emit), workgroup_position(emit))
+    rest = emit.op("arith.index_cast", [rest], [i32]).results[0]
+    return emit.binary("arith.addi", rest, lane)
+
+
+def _word(emit: Emitter, value: int) -> ir.Value:
+    return emit.constant(value, ir.IntegerType.get_signless(_I32_BITS))

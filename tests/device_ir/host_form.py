@@ -18,7 +18,7 @@ from device_ir.places import Places, number_places
 DYNAMIC_BYTES = 64 * 1024  # room for workgroup memory whose size is settled at launch
 DYNAMIC = "emu.dynamic"
 
-_SPACE = re.compile(r'"[^"]*"|\s*\baddrspace\((\d+)\)')
+_SPACE = re.compile(r'"[^"]*"|,?\s*\baddrspace\((\d+)\)')
 _ATTRIBUTES = re.compile(r" #\d+(?=[ {,]|$)")
 _MANGLED = re.compile(r"(?<=[.\dv])p\d+(?=[.(]|i\d+\b|$)")
 _INTRINSIC = re.compile(r"@(llvm\.[\w.]+|[A-Za-z_][\w.]*)\(")

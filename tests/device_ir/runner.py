@@ -23,15 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from device_ir import amd
 from device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, Vendor, translate
 from device_ir.nvidia import NVIDIA
 from llvmlite import binding
 from once import once
 
 import gpubuild
-from gpubuild.engine import llvm
+from gpubuild.engine import chips, llvm
 from gpubuild.engine.cpu import half
 from gpubuild.engine.odd_halves import keep_odd_halves
+from gpubuild.model.target import Kind
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 HERE = Path(__file__).parent
@@ -42,7 +44,14 @@ _FIBERS = ("cpu_fiber.c", "cpu_fiber_x86_64.S", "cpu_fiber_aarch64.S", "message.
 
 
 class WrongUseError(Exception):
-    """Work-items did what a GPU leaves undefined, an assertion failed, or something here is missing."""
+    """Work-items did what a GPU leaves undefined, an assertion failed, or something here is missing.
+
+    ``said`` is what had been printed.
+    """
+
+    def __init__(self, message: str, said: str = "") -> None:
+        super().__init__(message)
+        self.said = said
 
 
 class _Dim3(ctypes.Structure):
@@ -95,6 +104,8 @@ def vendor_of(chip: str) -> Vendor:
     """The table for ``chip``."""
     if chip.startswith("sm_"):
         return NVIDIA
+    if chip.startswith("gfx"):
+        return amd.vendor(chips.subgroup_size(Kind.ROCDL, chip, ""))
     raise NotImplementedError(f"nothing is known here of {chip}")
 
 
@@ -113,6 +124,7 @@ class DeviceModule:
     engine: binding.ExecutionEngine
     vendor: Vendor
     sizes: Mapping[str, int]
+    formats: Mapping[int, str]  # of messages
 
     @classmethod
     def load(cls, text: str, chip: str) -> DeviceModule:
@@ -134,7 +146,7 @@ class DeviceModule:
         }
         binding.initialize_native_target()
         return cls(chip=chip, form=form, engine=binding.create_mcjit_compiler(module, machine), vendor=vendor,
-                   sizes=sizes)  # fmt: skip
+                   sizes=sizes, formats=amd.formats_of(text))  # fmt: skip
 
     def launch(
         self,
@@ -181,16 +193,20 @@ class DeviceModule:
         )
         if self.chip.startswith("sm_"):
             library.nv_set_chip(int(self.chip.removeprefix("sm_").rstrip("abf")))
+        if self.chip.startswith("gfx"):
+            library.amd_begin(chips.gfx_version(self.chip)[0], amd.MESSAGE_ROOM)
         failed = library.emu_run(ctypes.byref(launch))
         printed = self._printed()
         if failed:
-            raise WrongUseError(self._explained(library.emu_message().decode(errors="replace")))
+            raise WrongUseError(self._explained(library.emu_message().decode(errors="replace")), printed)
         memory.copy_back()
         return printed
 
-    @staticmethod
-    def _printed() -> str:
+    def _printed(self) -> str:
         text = ctypes.create_string_buffer(1 << 16)
+        if self.chip.startswith("gfx"):
+            used = _library().amd_take_messages(text, amd.MESSAGE_ROOM)
+            return "".join(amd.read_messages(text.raw[:used], self.formats))
         _library().emu_take_output(text, len(text))
         return text.value.decode()
 

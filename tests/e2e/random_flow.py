@@ -237,7 +237,7 @@ class ControlFlow:
 
 def _bound(group: Group, name: str) -> np.ndarray:
     t = np.arange(group.items)
-    known = {"%ub": t * 0 + group.block + 2, "%t3": t % 3, "%u3": t % 3 + 3, "%sg3": t // 32 % 3}
+    known = {"%ub": t * 0 + group.block + 2, "%t3": t % 3, "%u3": t % 3 + 3, "%sg3": t // group.subgroup % 3}
     if name in group.values:
         return group.values[name]
     return known[name] if name in known else t * 0 + int(name[2:])
@@ -245,5 +245,5 @@ def _bound(group: Group, name: str) -> np.ndarray:
 
 def _condition(group: Group, name: str) -> np.ndarray:
     t = np.arange(group.items)
-    known = {"%first": t * 0 + group.block == 1, "%odd": t % 3 == 1, "%sgodd": t // 32 % 3 == 1}
+    known = {"%first": t * 0 + group.block == 1, "%odd": t % 3 == 1, "%sgodd": t // group.subgroup % 3 == 1}
     return known[name] if name in known else group.values[name]

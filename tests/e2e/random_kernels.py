@@ -16,7 +16,7 @@ from e2e.kernel_writer import KernelWriter
 from e2e.random_flow import ControlFlow
 from e2e.random_memory import Memory
 from e2e.random_rows import Rows
-from e2e.random_scope import CELLS, DTYPES, FLOATS, INTS, REAL_CELLS, Group, Scope, Value, where
+from e2e.random_scope import CELLS, DTYPES, FLOATS, INTS, REAL_CELLS, SUBGROUP, Group, Scope, Value, where
 from e2e.random_text import ALIASES, ARGUMENTS, HELPERS, beginning
 from e2e.random_together import Together, rounded_sum
 from e2e.random_vectors import SHAPES as VECTORS
@@ -60,10 +60,13 @@ class RandomKernel(ControlFlow, Rows, Together, Memory, Vectors, KernelWriter):
     ``flat``        trees in workgroup memory; workgroups of one dimension only
     ``known``       the only form of workgroups, which the kernel tells
     ``rounds``      one sum, in the end, that no float holds exactly
+
+    A subgroup has ``lanes`` work-items.
     """
 
-    def __init__(self, seed: int, name: str, *, size: int = 3) -> None:
+    def __init__(self, seed: int, name: str, *, size: int = 3, lanes: int = SUBGROUP) -> None:
         super().__init__(seed)
+        self.lanes = lanes
         self.subgroups, self.whole = seed % 8 == 3, seed % 32 != 11
         self.calls = seed % 8 == 5
         self.private = seed % 4 % 3
@@ -76,8 +79,8 @@ class RandomKernel(ControlFlow, Rows, Together, Memory, Vectors, KernelWriter):
         waits = seed % 8 not in (0, 7)  # those that do not are loops, whatever they hold
         self.wide: dict[str, tuple[str, str]] = {}  # an i64 → the i32 it was made of, and how
         self.variables: dict[str, str] = {}  # of the workgroup, and their types
-        lanes, kind = self._pick(VECTORS)
-        self.exchanged = ["i32", self._pick([*INTS, *FLOATS, "i1"]), Value("", kind, lanes).text]
+        count, kind = self._pick(VECTORS)
+        self.exchanged = ["i32", self._pick([*INTS, *FLOATS, "i1"]), Value("", kind, count).text]
         first = [Value("%ti", "i32"), Value("%a0", "i32"), Value("%bi", "i32"), Value("%t", "index"),
                  Value("%fa", "f32"), Value("%a64", "i64")]  # fmt: skip
         if self.rows:  # what is not computed from ids keeps checks where they are
@@ -113,7 +116,8 @@ class RandomKernel(ControlFlow, Rows, Together, Memory, Vectors, KernelWriter):
         if self.known:
             sizes = ", ".join(map(str, (*self.known, 1, 1)[:3]))
             head += f" attributes {{known_block_size = array<i32: {sizes}>}}"
-        return f"  {head} {{\n{beginning(body)}\n{body}\n  }}\n"
+        start = beginning(body).replace("%csub = arith.constant 32", f"%csub = arith.constant {self.lanes}")
+        return f"  {head} {{\n{start}\n{body}\n  }}\n"
 
     # ---- what it should compute ----
 
@@ -127,14 +131,15 @@ class RandomKernel(ControlFlow, Rows, Together, Memory, Vectors, KernelWriter):
         for block in range(grid):
             part = slice(block * items, (block + 1) * items)
             group = Group(block=block, shape=shape, a=a[part], d=own[part], cells=cells,
-                          real_cells=real_cells, private_kind=self.private_kind)  # fmt: skip
+                          real_cells=real_cells, private_kind=self.private_kind,
+                          subgroup=self.lanes)  # fmt: skip
             if self.rounds:
                 rounded = group.a.astype(np.float32) * np.float32(0.7)
                 sums[part], bound[part] = rounded_sum(rounded)
             group.values.update({
                 "%ti": group.t.astype(np.int32), "%t": group.t, "%a0": group.a.copy(),
                 "%bi": np.full(items, block, np.int32), "%fa": (group.a & 63).astype(np.float32),
-                "%a64": group.a.astype(np.int64) << 20, "%sgi": (group.t // 32).astype(np.int32),
+                "%a64": group.a.astype(np.int64) << 20, "%sgi": (group.t // self.lanes).astype(np.int32),
             })  # fmt: skip
             for number in (1, 3, 5, 63, 100):
                 group.values[f"%i{number}"] = np.full(items, number, np.int32)

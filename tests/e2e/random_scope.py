@@ -40,6 +40,7 @@ class Group:
     cells: np.ndarray
     real_cells: np.ndarray
     private_kind: str
+    subgroup: int = SUBGROUP  # work-items of a whole one
     values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,8 +53,9 @@ class Group:
     def by_subgroups(self, values: np.ndarray, reduce: Callable[[np.ndarray], object]) -> np.ndarray:
         """``reduce`` of each subgroup's values, given to all of its work-items; the last may be smaller."""
         result = np.empty_like(values)
-        for first in range(0, self.items, SUBGROUP):
-            result[first : first + SUBGROUP] = reduce(values[first : first + SUBGROUP])
+        for first in range(0, self.items, self.subgroup):
+            mine = slice(first, first + self.subgroup)
+            result[mine] = reduce(values[mine])
         return result
 
 

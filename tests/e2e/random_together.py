@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from e2e.random_scope import FLOATS, SUBGROUP, Group, Scope, Value
+from e2e.random_scope import FLOATS, Group, Scope, Value
 
 _REDUCE = {"add": np.add, "mul": np.multiply, "xor": np.bitwise_xor, "or": np.bitwise_or,
            "and": np.bitwise_and, "maxsi": np.maximum, "minsi": np.minimum, "maxui": np.maximum,
@@ -189,10 +189,10 @@ class Together:
         cluster = f"cluster(size = {size}{f', stride = {stride}' if stride > 1 else ''})" if size else ""
 
         def compute(g: Group) -> np.ndarray:
-            values, lane = g.values[value.name], g.t % SUBGROUP
+            values, lane = g.values[value.name], g.t % g.subgroup
             # Lanes that reduce together have the same number of subgroup, span and place in a stride.
             span = lane // (size * stride) if size else lane * 0
-            together = (g.t // SUBGROUP, span, lane % stride)
+            together = (g.t // g.subgroup, span, lane % stride)
             result = np.empty_like(values)
             for key in set(zip(*(part.tolist() for part in together), strict=True)):
                 mine = np.logical_and.reduce([part == k for part, k in zip(together, key, strict=True)])
@@ -213,7 +213,7 @@ class Together:
                   "idx": lambda i: i * 0 + by}[mode]  # fmt: skip
 
         def moved(g: Group) -> np.ndarray:
-            lane = g.t % SUBGROUP
+            lane = g.t % g.subgroup
             there = source(lane)
             there = np.where((there >= 0) & (there < wide) & (lane < wide), there, lane)
             place = g.t - lane + there
@@ -235,7 +235,7 @@ class Together:
         self._emit(f"{raw}, {valid} = gpu.rotate {value.name}, 1, 8 : {value.kind}")
 
         def turned(g: Group) -> np.ndarray:
-            lane = g.t % SUBGROUP
+            lane = g.t % g.subgroup
             place = g.t - lane + np.where(lane < 8, (lane + 1) % 8, lane)
             return g.values[value.name][np.where(place < g.items, place, g.t)]
 

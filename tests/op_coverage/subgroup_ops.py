@@ -14,7 +14,7 @@ from op_coverage.program import Program, floats, integers, to_bf16
 
 LANES = 32
 PROGRAMS: list[Program] = []
-_COUNT = 64
+_COUNT = 2 * LANES
 _lane = np.arange(_COUNT) % LANES
 _base = np.arange(_COUNT) - _lane
 _TYPES = {
@@ -263,7 +263,7 @@ def _identifiers() -> None:
     for name, want, result in (
         ("lane_id", items % LANES, ""),
         ("subgroup_id", items // LANES, " : index"),
-        ("num_subgroups", np.full(192, 3), " : index"),
+        ("num_subgroups", np.full(192, -(-96 // LANES)), " : index"),
         ("subgroup_size", np.full(192, LANES), " : index"),
     ):
         for bound in ("", " upper_bound 64"):
