@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from device_ir import nvidia_matrices
 from device_ir.host_form import Declared, Rule, Vendor
 
 EXTERNALS = """
@@ -303,4 +304,8 @@ ASSEMBLY = {
     },
 }  # fmt: skip
 
-NVIDIA = Vendor(rules=RULES, externals=EXTERNALS + _REDUX, assembly=ASSEMBLY)
+NVIDIA = Vendor(
+    rules=(*RULES, *nvidia_matrices.RULES),
+    externals=EXTERNALS + nvidia_matrices.EXTERNALS + _REDUX,
+    assembly=ASSEMBLY,
+)

@@ -122,6 +122,7 @@ class DeviceModule:
     chip: str
     form: HostForm
     engine: binding.ExecutionEngine
+    module: binding.ModuleRef
     vendor: Vendor
     sizes: Mapping[str, int]
     formats: Mapping[int, str]  # of messages
@@ -145,8 +146,10 @@ class DeviceModule:
             if v.name in wanted
         }
         binding.initialize_native_target()
-        return cls(chip=chip, form=form, engine=binding.create_mcjit_compiler(module, machine), vendor=vendor,
-                   sizes=sizes, formats=amd.formats_of(text))  # fmt: skip
+        engine = binding.create_mcjit_compiler(module, machine)
+        engine._owned = True  # it goes with the process: contexts may be freed in any order
+        return cls(chip=chip, form=form, engine=engine, module=module, vendor=vendor, sizes=sizes,
+                   formats=amd.formats_of(text))  # fmt: skip
 
     def launch(
         self,

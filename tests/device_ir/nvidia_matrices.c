@@ -1,0 +1,142 @@
+/* nvidia_matrices.c: wmma. The ISA leaves open which lane has which elements, so that any choice will do that is the
+ * same wherever fragments of a kind are used. */
+#include "core.h"
+
+#include <math.h>
+#include <string.h>
+
+enum kind { F16, BF16, F32, F64, S8, U8, S32 };
+
+static size_t bytes_of(uint32_t kind) {
+    static const size_t BYTES[] = {2, 2, 4, 8, 1, 1, 4};
+    return BYTES[kind];
+}
+
+static double from_half(uint16_t bits) {
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double value = exponent == 31 ? (fraction != 0 ? NAN : INFINITY)
+                   : exponent == 0 ? ldexp(fraction, -24)
+                                   : ldexp(fraction + 1024, exponent - 25);
+    return bits >> 15 ? -value : value;
+}
+
+static uint16_t to_half(double value) {
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    double size = fabs(value);
+    if (isnan(value)) {
+        return 0x7E00;
+    }
+    if (size >= 65520) { /* rounds to what is no finite half */
+        return sign | 0x7C00;
+    }
+    int exponent;
+    frexp(size, &exponent);
+    exponent = exponent < -13 ? -13 : exponent; /* subnormals have the spacing of the smallest normals */
+    double units = nearbyint(ldexp(size, 11 - exponent));
+    if (units >= 2048) {
+        units /= 2;
+        exponent++;
+    }
+    unsigned whole = (unsigned)units;
+    return sign | (uint16_t)(whole < 1024 ? whole : (unsigned)(exponent + 14) << 10 | (whole - 1024));
+}
+
+static double element(const unsigned char *from, uint32_t kind) {
+    union { uint16_t half; uint32_t word; float single; double real; int32_t whole; } u;
+    memcpy(&u, from, bytes_of(kind));
+    switch (kind) {
+    case F16: return from_half(u.half);
+    case BF16: u.word = (uint32_t)u.half << 16; return u.single;
+    case F32: return u.single;
+    case F64: return u.real;
+    case S8: return (int8_t)*from;
+    case U8: return *from;
+    default: return u.whole;
+    }
+}
+
+static void put(unsigned char *into, uint32_t kind, double value) {
+    union { uint16_t half; float single; double real; int32_t whole; } u;
+    switch (kind) {
+    case F16: u.half = to_half(value); break;
+    case F32: u.single = (float)value; break;
+    case F64: u.real = value; break;
+    default: u.whole = (int32_t)(uint32_t)(int64_t)value; break;
+    }
+    memcpy(into, &u, bytes_of(kind));
+}
+
+/* Each lane has `count` elements: its part of the matrix, over again where there is room. */
+static uint32_t place_of(uint32_t lane, uint32_t n, uint32_t total) {
+    uint32_t part = total / 32;
+    return lane * part + n % part;
+}
+
+static size_t offset(uint32_t at, uint32_t columns, uint32_t stride, uint32_t by_column) {
+    uint32_t row = at / columns, column = at % columns;
+    return by_column ? (size_t)column * stride + row : (size_t)row * stride + column;
+}
+
+void nv_wmma_load(unsigned char *fragment, uint32_t count, const unsigned char *from, uint32_t stride, uint32_t kind,
+                  uint32_t rows, uint32_t columns, uint32_t by_column) {
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t at = place_of(emu_lane(), n, rows * columns);
+        memcpy(fragment + n * bytes_of(kind), from + offset(at, columns, stride, by_column) * bytes_of(kind),
+               bytes_of(kind));
+    }
+}
+
+void nv_wmma_store(const unsigned char *fragment, uint32_t count, unsigned char *into, uint32_t stride, uint32_t kind,
+                   uint32_t rows, uint32_t columns, uint32_t by_column) {
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t at = place_of(emu_lane(), n, rows * columns);
+        memcpy(into + offset(at, columns, stride, by_column) * bytes_of(kind), fragment + n * bytes_of(kind),
+               bytes_of(kind));
+    }
+}
+
+/* in: m, n, k, the kind of A and B, of C, of D, and the room of a fragment; from in[8] on those of A, B and C. */
+static void multiply(struct emu_request *const *requests, uint64_t set) {
+    static double a[256], b[256], c[256];
+    const uint64_t *shape = requests[0]->in;
+    uint32_t m = (uint32_t)shape[0], n = (uint32_t)shape[1], k = (uint32_t)shape[2];
+    uint32_t kinds[] = {(uint32_t)shape[3], (uint32_t)shape[3], (uint32_t)shape[4]};
+    uint32_t totals[] = {m * k, k * n, m * n};
+    double *matrices[] = {a, b, c};
+    (void)set;
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        const unsigned char *fragments = (const unsigned char *)&requests[lane]->in[8];
+        for (int which = 0; which < 3; which++) {
+            for (uint32_t at = 0; at < totals[which] / 32; at++) {
+                matrices[which][place_of(lane, at, totals[which])] =
+                    element(fragments + requests[0]->in[6] * (uint32_t)which + at * bytes_of(kinds[which]),
+                            kinds[which]);
+            }
+        }
+    }
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        for (uint32_t at = 0; at < totals[2] / 32; at++) {
+            uint32_t place = place_of(lane, at, totals[2]), row = place / n, column = place % n;
+            double sum = c[place];
+            for (uint32_t i = 0; i < k; i++) {
+                sum += a[row * k + i] * b[i * n + column];
+            }
+            put((unsigned char *)requests[lane]->out + at * bytes_of((uint32_t)shape[5]), (uint32_t)shape[5], sum);
+        }
+    }
+}
+
+/* `fragments` holds A, B and C, `room` bytes for each. */
+void nv_wmma_multiply(const void *fragments, uint32_t room, void *result, uint32_t bytes, uint32_t shape,
+                      uint32_t kinds, uint32_t site, uint32_t depth) {
+    struct emu_request request = {
+        .kind = "wmma.mma.sync", .action = multiply, .members = UINT32_MAX, .converged = true,
+        .in = {shape >> 16, shape >> 8 & 255, shape & 255, kinds >> 16, kinds >> 8 & 255, kinds & 255, room},
+    };
+    if (emu_live_lanes() != UINT32_MAX) {
+        emu_fail("wmma.mma.sync by less than a whole subgroup");
+    }
+    memcpy(&request.in[8], fragments, 3 * room);
+    emu_converge(&request, site, depth);
+    memcpy(result, request.out, bytes);
+}
