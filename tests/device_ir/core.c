@@ -382,7 +382,10 @@ static void run_workgroup(void) {
         bool progress = false;
         uint32_t subgroups = subgroup_count();
         for (uint32_t n = 0; n < subgroups && !failed; n++) {
-            run_subgroup(launch->backwards ? subgroups - 1 - n : n, &progress);
+            uint32_t subgroup = launch->backwards ? subgroups - 1 - n : n;
+            do { /* backwards, a subgroup goes on until it waits for others: as far ahead of them as can be */
+                run_subgroup(subgroup, &progress);
+            } while (launch->backwards && !failed && settle(subgroup));
         }
         for (uint32_t n = 0; n < subgroups && !failed; n++) {
             progress |= settle(n);

@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from device_ir.compiling import optimised_ir
 from device_ir.runner import DeviceModule, each_in_child
 from op_coverage import table
 from op_coverage.compiling import check, chip_of, device_ir
@@ -99,3 +100,17 @@ def test_ir_gives_what_numpy_gives(group, target):
     found = outcomes(group, target)
     assert sorted(found) == sorted(names)
     assert {name: said for name, said in found.items() if said != RIGHT} == {}
+
+
+BROKEN_GROUPS = ("gpu", "gpu: subgroups")  # the others are changed in what CPUs do alike
+BROKEN = [
+    p for group in BROKEN_GROUPS for p in table.GROUPS[group] if p.breaks and p in programs_of(group, "sm_60")
+]
+
+
+def test_a_change_of_the_program_is_noticed():
+    """Each is changed in its text as for the CPU; a wrong result, or work-items that cannot go on."""
+    ir = optimised_ir("sm_60", module_text(BROKEN, broken=True), opt_level=1)
+    found = {p.name: said for p, said in each_in_child(each_of(ir, "sm_60"), BROKEN)}
+    assert len(found) > 100
+    assert [name for name, said in found.items() if said == RIGHT] == []
