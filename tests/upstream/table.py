@@ -1,0 +1,91 @@
+"""Write the table of docs/upstream-programs.md anew, from a checkout of llvm-project:
+
+PYTHONPATH=tests python -m upstream.table CHECKOUT
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from upstream.programs import FOLDER, TARGETS, Built, UpstreamProgram, build, discover, run
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/upstream-programs.md"
+BEGIN, END = "<!-- table: tests/upstream/table.py -->", "<!-- end of the table -->"
+_VERSION = re.compile(r"set\(LLVM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)\)")
+# What the results do not say by themselves.
+_NOTES = {
+    "CUDA/assert": "The CHECK lines are the text of CUDA's `__assertfail`.",
+    "CUDA/command-line-arg": "Options of ptxas cannot be given.",
+    "CUDA/dump-ptx": "Upstream stops at PTX, which ptxas refuses.",
+    "CUDA/dump-sass": "SASS is not printed.",
+    "CUDA/concurrent-kernels": "Two kernels that wait for each other.",
+    "CUDA/TensorCore/wmma-matmul-f32-bare-ptr": "Kernels take whole descriptors here, which does not show.",
+}
+
+
+def version_of(checkout: Path) -> str:
+    """Which LLVM a checkout is: the version it says, and the commit where git knows one."""
+    stated = checkout / "cmake/Modules/LLVMVersion.cmake"
+    version = ".".join(_VERSION.findall(stated.read_text())) if stated.is_file() else ""
+    if (checkout / ".git").exists():
+        command = ["git", "-C", checkout, "rev-parse", "--short=12", "HEAD"]
+        version += " " + subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return version.strip() or "unknown version"
+
+
+def results(checkout: Path, project: Path) -> list[tuple[UpstreamProgram, Built, str]]:
+    """Each program, for what it builds, and how it ends on the CPU; empty where it cannot be run there."""
+    programs = discover(checkout)
+    built = build(programs, project)
+    found = []
+    for program in programs:
+        runs = program.has_main and "cpu" in built[program.id].targets
+        found.append((program, built[program.id], run(program, project, "cpu") if runs else ""))
+    return found
+
+
+def table(found: list[tuple[UpstreamProgram, Built, str]]) -> str:
+    """The table, as it stands on the page."""
+    lines = ["| program | builds for | errors of the other GPUs | on the CPU |", "|---|---|---|---|"]
+    for program, built, ended in found:
+        targets = "all" if built.targets == TARGETS else ", ".join(f"`{t}`" for t in built.targets) or "none"
+        passes = f', with `passes: {{source: "{program.passes}"}}`' if program.passes else ""
+        here = built.reasons.get("cpu") or built.reasons.get("") or ""
+        said = ended or (f"not run: {here}" if program.has_main else "no `main`")
+        others = "; ".join(
+            dict.fromkeys(reason for target, reason in built.reasons.items() if target != "cpu")
+        )
+        note = f" {_NOTES[program.name]}" if program.name in _NOTES else ""
+        lines.append(
+            f"| `{program.name}`{passes} | {targets} | {_escaped(others)} | {_escaped(said)}.{note} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "\\<").rstrip(".")
+
+
+def stored() -> str:
+    """The table that the page has, without the line that says of what it is."""
+    return PAGE.read_text().partition(BEGIN)[2].partition(END)[0].partition("\n\n")[2]
+
+
+def main(checkout: Path) -> None:
+    """Build and run all programs of ``checkout``; rewrite the page."""
+    with tempfile.TemporaryDirectory() as scratch:
+        text = table(results(checkout, Path(scratch)))
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    stamp = f"LLVM {version_of(checkout)}, `{FOLDER}`, {today}:"
+    PAGE.write_text(f"{before}{BEGIN}\n{stamp}\n\n{text}{END}{rest.partition(END)[2]}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

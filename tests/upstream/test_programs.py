@@ -1,0 +1,63 @@
+"""Upstream's GPU integration programs build unchanged and print what their CHECK lines say.
+
+They are not part of this repository: ``GPUBUILD_TEST_UPSTREAM`` names a checkout of llvm-project, such as
+a release's sources. Takes a few minutes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+import pytest
+from upstream import table
+from upstream.programs import Built, UpstreamProgram, run
+
+# Ends as it must, but upstream checks other words, or what it checks is no output of the program.
+_OTHERWISE = {"CUDA/assert": "ends with code 1: callee_file.cc:7:9: assertion failed: failing assertion"}
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("upstream")
+
+
+@pytest.fixture(scope="session")
+def results(project: Path) -> list[tuple[UpstreamProgram, Built, str]]:
+    checkout = os.environ.get("GPUBUILD_TEST_UPSTREAM")
+    if not checkout:
+        pytest.skip("GPUBUILD_TEST_UPSTREAM names no checkout of llvm-project")
+    return table.results(Path(checkout), project)
+
+
+def test_on_the_cpu(results: list[tuple[UpstreamProgram, Built, str]]) -> None:
+    wrong = {
+        program.name: ended
+        for program, _, ended in results
+        if ended not in ("", "as checked", "ends") and not ended.startswith(_OTHERWISE.get(program.name, "?"))
+    }
+    assert not wrong
+
+
+def test_the_page_is_current(results: list[tuple[UpstreamProgram, Built, str]]) -> None:
+    assert table.table(results) == table.stored()
+
+
+def test_on_nvidia(results: list[tuple[UpstreamProgram, Built, str]], project: Path) -> None:
+    """Upstream runs these on its own machines; a chip that lacks an instruction is refused by name."""
+    try:
+        count, driver = ctypes.c_int(0), ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        pytest.skip("no NVIDIA driver")
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        pytest.skip("no NVIDIA device")
+    ended = {
+        program.name: run(program, project, "cuda")
+        for program, built, _ in results
+        if program.has_main and any(target.startswith("sm_") for target in built.targets)
+    }
+    none = "ends with code 1: this program cannot run on the device"
+    assert {
+        n: e for n, e in ended.items() if e not in ("as checked", "ends") and not e.startswith(none)
+    } == {}
