@@ -69,7 +69,7 @@ class UpstreamProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """For which targets a program builds, and what the others say, by target. What is said of all has none."""
+    """For which targets a program builds, and what others say, by target. What is said of all has none."""
 
     targets: tuple[str, ...]
     reasons: Mapping[str, str]
