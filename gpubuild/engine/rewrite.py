@@ -188,7 +188,7 @@ def _num_subgroups(op: ir.Operation, machine: Machine) -> None:
 
 
 def _subgroup_reduce(op: ir.Operation, machine: Machine) -> None:
-    expand_subgroup_reduce(op, machine.subgroup_size, may_read_absent=machine.kind is Kind.CPU)
+    expand_subgroup_reduce(op, machine.subgroup_size, kind=machine.kind, chip=machine.chip)
 
 
 def _shuffle(op: ir.Operation, machine: Machine) -> None:

@@ -3,7 +3,9 @@
 The last subgroup of a workgroup need not be full (with 64 lanes it often is not), and reading a lane
 that is not there is undefined. A tree towards the first lane of each cluster, which skips what is
 absent, is right for any number of lanes. Where the workgroup is known to fill its subgroups, a
-butterfly does with one exchange less.
+butterfly does with one exchange less. NVIDIA GPUs since sm_80 reduce 32-bit integers of a subgroup by
+one instruction, of those lanes that are there; as upstream does, it is taken where the source says
+(``uniform``) that the whole subgroup comes to it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from collections.abc import Callable
 from mlir import ir
 
 from gpubuild.engine import exchange
+from gpubuild.engine.chips import sm_number
 from gpubuild.engine.emit import Emitter
+from gpubuild.model.target import Kind
 
 _COMBINE = {
     "add": ("arith.addi", "arith.addf"),
@@ -30,14 +34,20 @@ _COMBINE = {
     "minimumf": ("", "arith.minimumf"),
     "maximumf": ("", "arith.maximumf"),
 }
+# What nvvm.redux.sync calls them; it does not multiply.
+_REDUX = {
+    "add": "add", "minui": "umin", "minsi": "min", "maxui": "umax", "maxsi": "max",
+    "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
+_REDUX_SINCE = 80
 _I32_BITS = 32
 
 
-def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int, *, may_read_absent: bool = False) -> None:
+def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int, *, kind: Kind, chip: str = "") -> None:
     """Replace ``op``. A cluster of ``size`` lanes lies ``stride`` apart; vectors go by element.
 
-    With ``may_read_absent`` who reads a lane that is not there gets some value; so it is known before the
-    launch who reads whom.
+    On CPUs who reads a lane that is not there gets some value; so it is known before the launch who reads
+    whom. ``chip`` is that of an NVIDIA GPU.
     """
     attributes = op.attributes
     name = str(attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
@@ -46,7 +56,12 @@ def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int, *, may_read_abs
     emit = Emitter(op)
     value = op.operands[0]
     full = _fills_subgroups(op, subgroup_size)
-    reduction = _Reduction(emit, name, size, stride, subgroup_size, full=full, any_lane=may_read_absent)
+    reduction: _Reduction | _Redux
+    whole = size == subgroup_size == _I32_BITS and "uniform" in attributes
+    if whole and name in _REDUX and _is_word(value.type) and chip and sm_number(chip) >= _REDUX_SINCE:
+        reduction = _Redux(emit, name, full=full)
+    else:
+        reduction = _Reduction(emit, name, size, stride, subgroup_size, full=full, any_lane=kind is Kind.CPU)
     if not isinstance(value.type, ir.VectorType):
         emit.replace(reduction.reduce(value))
         return
@@ -92,6 +107,31 @@ def _fills_subgroups(op: ir.Operation, subgroup_size: int) -> bool:
                 return items % subgroup_size == 0
         parent = parent.operation.parent
     return False
+
+
+def _is_word(kind: ir.Type) -> bool:
+    """Whether values of ``kind``, or their elements, are integers of 32 bits."""
+    element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+    return isinstance(element, ir.IntegerType) and bool(ir.IntegerType(element).width == _I32_BITS)
+
+
+class _Redux:
+    """``nvvm.redux.sync`` of the lanes that are there: naming others would wait for them."""
+
+    def __init__(self, emit: Emitter, name: str, *, full: bool) -> None:
+        self._emit = emit
+        self._kind = ir.Attribute.parse(f"#nvvm<redux_kind {_REDUX[name]}>")
+        i32 = ir.IntegerType.get_signless(_I32_BITS)
+        self._lanes = emit.constant(-1, i32)
+        if not full:
+            width = emit.constant(_I32_BITS, i32)
+            present = emit.binary("arith.minui", lanes_present(emit, exchange.lane_number(emit)), width)
+            self._lanes = emit.binary("arith.shrui", self._lanes, emit.binary("arith.subi", width, present))
+
+    def reduce(self, value: ir.Value) -> ir.Value:
+        """The reduction of the subgroup, in every lane."""
+        operands = [value, self._lanes]
+        return self._emit.op("nvvm.redux.sync", operands, [value.type], {"kind": self._kind}).results[0]
 
 
 class _Reduction:

@@ -1,5 +1,7 @@
 """Rewrites give valid code that means the same, and leave alone what needs none."""
 
+import re
+
 import pytest
 from unit.engine.device_steps import in_child, kernel
 
@@ -32,14 +34,14 @@ def reduced(kind: str, op: str, options: str = "", size: int = 32, *, full: bool
     return in_child(_reduced, kind, op, options, size, full)
 
 
-def _reduced(kind: str, op: str, options: str, size: int, full: bool) -> str:
+def _reduced(kind: str, op: str, options: str, size: int, full: bool, chip: str = "") -> str:
     with mlir.context() as context:
         context.allow_unregistered_dialects = True
         text = kernel(reduce_body(kind, op, options), arguments=f"%v: {kind}")
         if full:
             text = text.replace(" kernel {", " kernel attributes {known_block_size = array<i32: 64, 1, 1>} {")
         module = mlir.parse(text)
-        rewrite.prepare(module, rewrite.Machine(kind=Kind.NVVM, subgroup_size=size))
+        rewrite.prepare(module, rewrite.Machine(kind=Kind.NVVM, subgroup_size=size, chip=chip))
         mlir.verify(module)
         return mlir.canonical_text(module)
 
@@ -181,3 +183,33 @@ def test_floats_wider_than_any_gpus_are_refused() -> None:
     with pytest.raises(StepError) as caught:
         prepared("%w = arith.extf %x : f32 to f128")
     assert "f128" in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("kind", "op", "options", "chip", "redux"),
+    [
+        ("i32", "add", "uniform", "sm_80", "add"),
+        ("i32", "maxsi", "uniform", "sm_90a", "max"),
+        ("i32", "minui", "uniform", "sm_80", "umin"),
+        ("i32", "xor", "uniform", "sm_80", "xor"),
+        ("vector<2xi32>", "and", "uniform", "sm_80", "and"),
+        ("i32", "add", "uniform cluster(size = 32)", "sm_80", "add"),
+        ("i32", "add", "", "sm_80", ""),
+        ("i32", "mul", "uniform", "sm_80", ""),
+        ("i32", "add", "uniform", "sm_75", ""),
+        ("i32", "add", "uniform cluster(size = 16)", "sm_80", ""),
+        ("f32", "add", "uniform", "sm_90", ""),
+        ("i16", "add", "uniform", "sm_90", ""),
+        ("i64", "add", "uniform", "sm_90", ""),
+    ],
+)
+def test_words_of_a_subgroup_are_reduced_by_one_instruction_where_there_is_one(
+    kind: str, op: str, options: str, chip: str, redux: str
+) -> None:
+    for full in (True, False):
+        text = in_child(_reduced, kind, op, options, 32, full, chip)
+        found = re.findall(r"nvvm\.redux\.sync +(\w+)", text)
+        assert found == [redux] * (2 if "vector" in kind else 1) if redux else not found
+        assert ("gpu.shuffle" in text) is not bool(redux)
+        # Lanes that are not there must not be waited for.
+        assert not redux or ("arith.shrui" in text) is not full
