@@ -1,4 +1,4 @@
-"""``gpu.subgroup_reduce … uniform`` of 32-bit integers for NVIDIA: one instruction, also where lanes are missing."""
+"""``gpu.subgroup_reduce … uniform`` of i32 for NVIDIA: one instruction, also where lanes are missing."""
 
 from __future__ import annotations
 
