@@ -383,9 +383,9 @@ static void run_workgroup(void) {
         uint32_t subgroups = subgroup_count();
         for (uint32_t n = 0; n < subgroups && !failed; n++) {
             uint32_t subgroup = launch->backwards ? subgroups - 1 - n : n;
-            do { /* backwards, a subgroup goes on until it waits for others: as far ahead of them as can be */
+            do { /* a subgroup goes on until it waits for others: as far ahead of them as can be */
                 run_subgroup(subgroup, &progress);
-            } while (launch->backwards && !failed && settle(subgroup));
+            } while (!failed && settle(subgroup));
         }
         for (uint32_t n = 0; n < subgroups && !failed; n++) {
             progress |= settle(n);
