@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine import formats
 from gpubuild.engine.emit import Emitter
 
 _WORD_BITS, _DOUBLE_BITS = 32, 64
@@ -16,28 +17,34 @@ def printf_refusal(op: ir.Operation) -> str:
             return f"'{op.name}' of {value.type}: there is no format for integers wider than 64 bits"
         if str(value.type) in {"f80", "f128"}:
             return f"'{op.name}' of {value.type}: GPUs print no floats wider than f64"
-    return ""
+    return formats.refusal(op)
 
 
 def promote_printf_arguments(op: ir.Operation) -> None:
-    """Widen the arguments of ``gpu.printf`` as C's variadic calls do, which formats count on.
+    """Give the arguments of ``gpu.printf`` the widths that its format asks for, as C's variadic calls do.
 
-    Integers grow to 32 or 64 bits with their sign, an ``i1`` is 0 or 1, floats become at least f32,
+    Integers grow to 32 or 64 bits with their sign, an ``i1`` is 0 or 1; of a wide one that is printed
+    as ``%d`` the lower half counts, as with C on most processors. Floats become at least f32,
     which the conversions widen to f64. Upstream puts an i8 in the list as one byte, and NVIDIA's
     vprintf then reads three bytes of something else along with it.
     """
     emit = Emitter(op)
-    for number, value in enumerate(op.operands):
-        kind = value.type
-        if isinstance(kind, ir.IntegerType):
-            width = ir.IntegerType(kind).width
-            wanted = _WORD_BITS if width <= _WORD_BITS else _DOUBLE_BITS
-            if width == wanted:
-                continue
-            name = "arith.extui" if width == 1 else "arith.extsi"
-            wide: ir.Type = ir.IntegerType.get_signless(wanted)
-        elif isinstance(kind, ir.FloatType) and ir.FloatType(kind).width < _WORD_BITS:
-            name, wide = "arith.extf", ir.F32Type.get()
-        else:
-            continue
-        op.operands[number] = emit.op(name, [value], [wide]).results[0]
+    wanted = formats.conversions(op.attributes["format"].value)
+    for number, (conversion, value) in enumerate(zip(wanted, op.operands, strict=True)):
+        if conversion.bits is not None:
+            op.operands[number] = _integer(emit, value, conversion.bits)
+        elif ir.FloatType(value.type).width < _WORD_BITS:
+            op.operands[number] = emit.op("arith.extf", [value], [ir.F32Type.get()]).results[0]
+
+
+def _integer(emit: Emitter, value: ir.Value, bits: int) -> ir.Value:
+    kind = ir.IntegerType.get_signless(bits)
+    if isinstance(value.type, ir.IndexType):
+        if bits == _DOUBLE_BITS:
+            return value
+        return emit.op("arith.index_cast", [value], [kind]).results[0]
+    given = ir.IntegerType(value.type).width
+    if given == bits:
+        return value
+    name = "arith.trunci" if given > bits else "arith.extui" if given == 1 else "arith.extsi"
+    return emit.op(name, [value], [kind]).results[0]

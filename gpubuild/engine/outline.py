@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine import kernel_check, launch_check, misspelt, mlir, places, transform_schedule
+from gpubuild.engine import (
+    dynamic_memory,
+    kernel_check,
+    launch_check,
+    misspelt,
+    mlir,
+    places,
+    transform_schedule,
+)
 from gpubuild.engine.assert_places import keep_places
 from gpubuild.engine.diagnostics import SourceText, locate
 from gpubuild.engine.io import StepIO
@@ -57,6 +65,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
             _refuse_nested_modules(source)
             kernel_check.refuse_impossible(source.module, source.lines)
             launch_check.refuse_oversized(source.module, source.lines)
+            dynamic_memory.refuse_missing(source.module, source.lines)
             for warning in misspelt.find_misspelt(source.module, source.lines):
                 io.warn(warning.render())
         with io.stage("split"):

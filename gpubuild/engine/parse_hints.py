@@ -44,6 +44,13 @@ def _dialect(found: re.Match[str], where: Diagnostic, text: str) -> str:
     return _near(found[1], known, otherwise=f"known dialects: {', '.join(known)}" if known else "")
 
 
+def _bare(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    """Only functions of the func dialect end with a word of no dialect."""
+    if found[1] == "return":
+        return "a gpu.func ends with `gpu.return`, an llvm.func with `llvm.return`"
+    return f"write its dialect, too: `<dialect>.{found[1]}`"
+
+
 def _operation(found: re.Match[str], where: Diagnostic, text: str) -> str:
     try:
         module = importlib.import_module(f"mlir.dialects._{found[1].partition('.')[0]}_ops_gen")
@@ -116,6 +123,7 @@ def _fixed(text: str) -> Callable[[re.Match[str], Diagnostic, str], str]:
 
 _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] = (
     (r"^Dialect `(\w+)' not found", _dialect),
+    (r"^Dialect `' not found for custom op '([^']+)'", _bare),
     (r"^custom op '([\w.]+)' is unknown", _operation),
     (r"kernel function '@([^:']+)::@([^']+)' is undefined", _kernel),
     (r"kernel container '([^']+)' is undefined", _container),

@@ -10,7 +10,7 @@ import re
 
 from mlir import ir
 
-from gpubuild.engine import intrinsics
+from gpubuild.engine import intrinsics, messages, participants
 from gpubuild.model.target import Kind
 
 # Dialects whose ops become calls or instructions that kernels do not have; who has them.
@@ -65,7 +65,7 @@ _AMD_SPACES = range(10)
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
 
-def refusal(op: ir.Operation, kind: Kind) -> str:
+def refusal(op: ir.Operation, kind: Kind, subgroup_size: int) -> str:
     """Why ``op`` cannot be compiled for a target of ``kind``, or an empty string."""
     name = op.name
     if who := _ELSEWHERE.get(name.partition(".")[0]):
@@ -79,6 +79,10 @@ def refusal(op: ir.Operation, kind: Kind) -> str:
     if name == "memref.alloc" and (reason := _allocation_refusal(op)):
         return reason
     if name == "gpu.all_reduce" and kind is not Kind.ROCDL and (reason := _reduction_refusal(op)):
+        return reason
+    if name == "gpu.printf":
+        return messages.printf_refusal(op)
+    if reason := participants.refusal(op, subgroup_size):
         return reason
     if name == "memref.global" and kind is Kind.ROCDL and _PRIVATE in str(op.attributes["type"]):
         return f"'{name}' in private memory, which AMD GPUs have no variables in; use memref.alloca"

@@ -22,6 +22,7 @@ from gpubuild.engine import (
     expand,
     messages,
     nvidia_ops,
+    participants,
     refusals,
     softmax,
     vector_memory,
@@ -152,10 +153,8 @@ def _refusal(op: ir.Operation, machine: Machine) -> str:
         return reason
     if machine.amd_chip and (reason := amd_ops.chip_refusal(op, machine.amd_chip)):
         return reason
-    if reason := refusals.refusal(op, machine.kind):
+    if reason := refusals.refusal(op, machine.kind, machine.subgroup_size):
         return reason
-    if op.name == "gpu.printf":
-        return messages.printf_refusal(op)
     if op.name in _LANE_EXCHANGES and not machine.exchanges_lanes:
         return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
     if op.name in _CLUSTER_OPS and not machine.clusters:
@@ -204,6 +203,7 @@ def _subgroup_broadcast(op: ir.Operation, machine: Machine) -> None:
 
 
 def _all_reduce(op: ir.Operation, machine: Machine) -> None:
+    participants.mark_uniform(op)
     expand_all_reduce(op, machine.kind, machine.subgroup_size)
 
 

@@ -74,7 +74,9 @@ BROKEN = """gpu.module @broken {
   gpu.func @prints(%x: f32) kernel {
     %g = gpu.global_id x
     %h = arith.constant 2.5 : f16
+    %k = arith.constant -3 : i32
     gpu.printf "item %lld of %f %f\\0A", %g, %x, %h : index, f32, f16
+    gpu.printf "%d %lld %*d\\0A", %g, %k, %k, %k : index, i32, i32, i32
     gpu.return
   }
   gpu.func @fixed() kernel attributes {known_block_size = array<i32: 8, 1, 1>} { gpu.return }
@@ -126,7 +128,8 @@ def test_printf(runtime, broken, fibers):
         runtime, broken, f'module.launch("prints", 2, 4, np.float32(0.5), fibers={fibers})', threads=1
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"item {i} of 0.500000 2.500000" for i in range(8)]
+    lines = [(f"item {i} of 0.500000 2.500000", f"{i} -3 -3 ") for i in range(8)]  # %*d with -3: to the left
+    assert done.stdout.splitlines() == [line for both in lines for line in both]
 
 
 def test_launches_from_several_threads(runtime, kernels_out):

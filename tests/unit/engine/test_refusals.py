@@ -12,7 +12,23 @@ from gpubuild.errors import StepError
 ALL = ("sm_90", "gfx90a", "cpu")
 GPUS = ("sm_90", "gfx90a")
 I128 = "%w = arith.extui %n : i32 to i128\n%r = gpu.all_reduce add %w uniform {} : (i128) -> (i128)"
+BRANCH = "%c = arith.cmpi slt, %n, %n : i32\nscf.if %c {\n%r = gpu.all_reduce add %n {} : (i32) -> (i32)\n}"
 CASES = [
+    (BRANCH, ALL, "'gpu.all_reduce' without `uniform`: all work-items of a workgroup do it together"),
+    (
+        "%r = gpu.subgroup_reduce add %n cluster(size = 64) : (i32) -> (i32)",
+        ("sm_90", "cpu"),
+        "'gpu.subgroup_reduce' over clusters of 64 work-items, where a subgroup has 32",
+    ),
+    (
+        "%r = gpu.subgroup_reduce add %n cluster(size = 32, stride = 4) : (i32) -> (i32)",
+        ALL,
+        "over clusters of 32 work-items that are 4 apart, where a subgroup has ",
+    ),
+    ("%r, %v = gpu.rotate %n, 3, 64 : i32", ("sm_90", "cpu"), "of 64 work-items, where a subgroup has 32"),
+    ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels have none of"),
+    ('gpu.printf "%d"', ALL, "asks for 1 argument, and there are 0 (write %% for a percent sign)"),
+    ('gpu.printf "%d", %x : f32', ALL, "'%d' asks for an integer, and argument 1 is f32"),
     ("gpu.wait", ALL, "'gpu.wait' is an operation of host code; kernels cannot do it"),
     ("gpu.memset %a, %x : memref<?xf32>, f32", ALL, "'gpu.memset' is an operation of host code"),
     ("vector.print %x : f32", ALL, "use gpu.printf"),

@@ -1,0 +1,83 @@
+"""Launches with less dynamic workgroup memory than the kernel's views take are refused at their place."""
+
+import pytest
+from unit.engine.device_steps import outline_source
+
+from gpubuild.errors import StepError
+
+TEXT = """module attributes {{gpu.container_module}} {{
+  gpu.module @kernels {{
+    gpu.func @tile(%shift: index, %use: i1) kernel {{
+      %c0 = arith.constant 0 : index
+      %c64 = arith.constant 64 : index
+      %all = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
+      {body}
+      gpu.return
+    }}
+  }}
+  func.func @run(%x: index, %use: i1, %unknown: i32) {{
+    %c1 = arith.constant 1 : index
+    %few = arith.constant 191 : i32
+    %enough = arith.constant 192 : i32
+    gpu.launch_func @kernels::@tile blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)
+      {given} args(%x : index, %use : i1)
+    return
+  }}
+}}
+"""
+VIEW = (
+    "%v{0} = memref.view %all[%{1}][] : memref<?xi8, #gpu.address_space<workgroup>>"
+    " to memref<{2}, #gpu.address_space<workgroup>>"
+)
+TWO = VIEW.format(0, "c0", "4x4xf32") + "\n      " + VIEW.format(1, "c64", "4x4xindex")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "gives @kernels::@tile no dynamic workgroup memory; it uses 192 bytes"),
+        ("dynamic_shared_memory_size %few", "gives @kernels::@tile 191 bytes of dynamic workgroup memory"),
+    ],
+)
+def test_too_little(given: str, said: str) -> None:
+    with pytest.raises(StepError) as caught:
+        outline_source(TEXT.format(body=TWO, given=given), name="run.mlir")
+    (found,) = caught.value.diagnostics
+    assert said in found.message
+    assert str(found.location) == "run.mlir:16:5"
+    assert "dynamic_shared_memory_size" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("body", "given"),
+    [
+        (TWO, "dynamic_shared_memory_size %enough"),
+        (TWO, "dynamic_shared_memory_size %unknown"),
+        ("", ""),
+        (VIEW.format(0, "shift", "4xf32"), ""),  # where it begins is not known
+        (f"scf.if %use {{ {TWO} }}", ""),  # perhaps not made by this launch
+    ],
+)
+def test_what_may_be_right(body: str, given: str) -> None:
+    assert outline_source(TEXT.format(body=body, given=given))["index.json"]
+
+
+def test_a_launch_in_place() -> None:
+    text = """func.func @run() {
+  %c1 = arith.constant 1 : index
+  gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
+      threads(%tx, %ty, %tz) in (%sx = %c1, %sy = %c1, %sz = %c1) {
+    %c0 = arith.constant 0 : index
+    %all = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
+    %v = memref.view %all[%c0][] : memref<?xi8, #gpu.address_space<workgroup>>
+      to memref<8xf16, #gpu.address_space<workgroup>>
+    %x = memref.load %v[%c0] : memref<8xf16, #gpu.address_space<workgroup>>
+    memref.store %x, %v[%c0] : memref<8xf16, #gpu.address_space<workgroup>>
+    gpu.terminator
+  }
+  return
+}
+"""
+    with pytest.raises(StepError) as caught:
+        outline_source(text)
+    assert "it uses 16 bytes" in caught.value.diagnostics[0].message
