@@ -8,7 +8,7 @@ from unit.engine.device_steps import in_child, kernel
 from gpubuild.engine import mlir, rewrite
 from gpubuild.model.target import Kind
 
-SUM = "%r = gpu.all_reduce add %x {} : (f32) -> (f32)\nmemref.store %r, %a[%i] : memref<?xf32>"
+SUM = "%r = gpu.all_reduce add %x uniform {} : (f32) -> (f32)\nmemref.store %r, %a[%i] : memref<?xf32>"
 LOOP = f"""%lo = arith.constant 0 : index
 %by = arith.constant 1 : index
 scf.for %k = %lo to %i step %by {{
