@@ -17,8 +17,10 @@ from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.disjoint import Parameters, separable_parameters
 from gpubuild.engine.cpu.fission import Fissions, fission_kernels
-from gpubuild.engine.cpu.image import Kernel, chip_mark, image_text, large_entries
+from gpubuild.engine.cpu.image import Kernel, chip_mark, image_text, large_entries, streaming_entries
+from gpubuild.engine.cpu.joining import join_workgroups
 from gpubuild.engine.cpu.nontemporal import mark_stores
+from gpubuild.engine.cpu.prefetch import prefetch_ahead
 from gpubuild.engine.cpu.state import ModuleState, written_ops
 from gpubuild.engine.cpu.work import Work, kernel_work
 from gpubuild.engine.device import user_libraries
@@ -65,6 +67,7 @@ class CpuBuild:
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
     filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see nontemporal.mark_stores
+    streaming: frozenset[str] = frozenset()  # see prefetch.prefetch_ahead
 
 
 def run(params: CompileParams, io: StepIO) -> None:
@@ -117,6 +120,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         source = SourceText(text, f"@{params.module} (canonical text)")
         fissions = Fissions()
         separable: dict[str, Parameters] = {}
+        joined: frozenset[str] = frozenset()
         work: dict[str, Work] = {}
         module = mlir.parse(text)
         restore_places(module.operation)
@@ -144,6 +148,8 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             work = kernel_work(_only_module(module, params))
             if checks.wanted:
                 _check(module, params, checks)
+            else:
+                joined = join_workgroups(_only_module(module, params))
             separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
             fissions = _fission(module, checks)
             check.keep_barriers_apart(_only_module(module, params), checks)
@@ -166,7 +172,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         facts = contextualize(
             kernels, state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
         )
-        facts = replace(facts, separable=separable)
+        facts = replace(facts, separable=separable, joined=joined)
         if not facts.kernels:
             raise StepError(
                 f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
@@ -207,7 +213,8 @@ def link_image(build: CpuBuild) -> None:
         memrefs = build.facts.separable.get(facts.name)
         if memrefs is not None and (memrefs.count != len(arguments) - 1 or build.params.opt_level < 2):
             memrefs = None
-        kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1]), memrefs=memrefs))
+        joined = facts.name in build.facts.joined and facts.slot_bytes == 0
+        kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1]), memrefs=memrefs, joined=joined))
     text = image_text(
         build.params.module,
         kernels,
@@ -217,6 +224,7 @@ def link_image(build: CpuBuild) -> None:
         fence=_FENCE if build.params.triple.startswith("x86_64") else "",
     )
     build.filling = large_entries(kernels)
+    build.streaming = streaming_entries(kernels)
     llvm.link_text(module, text, "kernel entries")
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and not value.name.startswith(("llvm.", layout.IMAGE_SYMBOL)):
@@ -262,6 +270,7 @@ def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.opt_level)
     build.module = mark_stores(build.module, build.filling)
+    build.module = prefetch_ahead(build.module, build.streaming)
     assembly_reads.discover(str(build.module).encode(), build.io)
     build.module = keep_odd_halves(build.module, build.machine)
     build.io.write("llvm", str(build.module))

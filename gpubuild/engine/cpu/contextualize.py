@@ -18,6 +18,7 @@ from gpubuild.engine.cpu.address_spaces import drop_address_spaces
 from gpubuild.engine.cpu.builder import Builder, replace
 from gpubuild.engine.cpu.calls import rewrite_call
 from gpubuild.engine.cpu.disjoint import Parameters
+from gpubuild.engine.cpu.joining import BLOCK_SIZE
 from gpubuild.engine.cpu.registers import rewrite_register
 from gpubuild.engine.cpu.state import FunctionState, ModuleState, SharedVariable
 from gpubuild.engine.cpu.streaming import FUNCTION_ATTRIBUTES
@@ -30,7 +31,7 @@ from gpubuild.errors import StepError
 _SHARED_SPACE = 3
 _ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
 _PROBE_STACK = ("probe-stack", "inline-asm")
-_DROPPED = ("nvvm.", "gpu.")  # attributes that mean something to GPUs only
+_DROPPED = ("nvvm.", "gpu.", BLOCK_SIZE)  # attributes that mean something to GPUs only
 _DEVICE_FUNCTIONS = frozenset(
     {"vprintf", "__assertfail", layout.PLACE_ITEM, layout.DIVERGED, *check_calls.REWRITES}
 )
@@ -71,6 +72,7 @@ class Contextualized:
     kernels: tuple[KernelFacts, ...]
     sites: tuple[str, ...]
     separable: Mapping[str, Parameters] = field(default_factory=dict)  # by kernel, where it is worth asking
+    joined: frozenset[str] = frozenset()  # kernels; see engine.cpu.joining
 
 
 def contextualize(
@@ -207,8 +209,8 @@ def _has_body(function: ir.Operation) -> bool:
 def _block_sizes(function: ir.Operation) -> tuple[tuple[int, int, int], int]:
     """Workgroup size the kernel was written for, and the bound on its work-items (0: none)."""
     attributes = function.attributes
-    if "gpu.known_block_size" in attributes or "nvvm.reqntid" in attributes:
-        name = "gpu.known_block_size" if "gpu.known_block_size" in attributes else "nvvm.reqntid"
+    names = [n for n in (BLOCK_SIZE, "gpu.known_block_size", "nvvm.reqntid") if n in attributes]
+    for name in names[:1]:
         sizes = [*(int(n) for n in attributes[name]), 1, 1]
         return (sizes[0], sizes[1], sizes[2]), 0
     most = 0

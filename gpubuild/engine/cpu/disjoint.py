@@ -18,6 +18,7 @@ from gpubuild.engine.cpu.element_size import element_bytes
 from gpubuild.engine.cpu.exchange import is_id
 from gpubuild.engine.cpu.layout import MAX_BLOCK
 from gpubuild.engine.cpu.nontemporal import PIECE_BYTES, WHOLE, filled
+from gpubuild.engine.cpu.streaming import streams
 from gpubuild.engine.cpu.uniformity import nested, operations
 from gpubuild.engine.views import VIEWS
 
@@ -87,7 +88,7 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
     reached = {a: _reached(a) for a in arguments if isinstance(a.type, ir.MemRefType)}
     written = {a: any(op.name not in _LOADS for op in users) for a, users in reached.items()}
     known = "known_block_size" in kernel.attributes
-    block = None if known else _likely_block(inside)
+    block = None if known else _likely_block(inside) or (_likely_row(inside) if streams(kernel) else None)
     if block is None and not (known and _fills_tile(inside)) and not _meet_in_a_block(reached):
         return None
     count, memrefs = 0, []
@@ -176,6 +177,16 @@ def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None
         width -= width == height + 1  # a column that nobody uses spreads the rows over banks
         if width * height <= MAX_BLOCK:
             return width, height, 1
+    return None
+
+
+def _likely_row(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
+    """The length of workgroup memory of one dimension that is stored to at the work-item's x."""
+    for op in inside:
+        if op.name == "memref.store" and len(op.operands) == 3 and _is_thread(op.operands[2], "x"):
+            kind = ir.MemRefType(op.operands[1].type)
+            if "workgroup" in str(kind.memory_space) and kind.has_static_shape and kind.shape[0] <= MAX_BLOCK:
+                return kind.shape[0], 1, 1
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpubuild.engine.cpu import disjoint, layout
+from gpubuild.engine.cpu import disjoint, joining, layout
 from gpubuild.engine.cpu.contextualize import KernelFacts
 from gpubuild.engine.cpu.disjoint import Parameters
 from gpubuild.engine.cpu.streaming import FUNCTION_ATTRIBUTES
@@ -22,6 +22,7 @@ class Kernel:
     facts: KernelFacts
     parameters: tuple[str, ...]
     memrefs: Parameters | None = None  # where it pays to know that arguments do not overlap
+    joined: bool = False  # whether workgroups side by side may run as one; see engine.cpu.joining
 
 
 def image_text(
@@ -47,14 +48,12 @@ def image_text(
             text.add(f"declare void @{quoted(kernel.facts.workgroup)}({parameters})")
         if kernel.facts.tier.tier is not Tier.FIBERS:
             name = f"@gpubuild.run.{number}"
-            if kernel.memrefs is None:
-                text.add(_run_entry(name, kernel, text))
-            else:
-                text.add(_run_entry(f"{name}.any", kernel, text))
+            text.add(_run_entry(f"{name}.any", kernel, text))
+            if kernel.memrefs is not None:
                 text.add(_run_entry(f"{name}.apart", kernel, text, apart=kernel.memrefs))
                 if kernel.memrefs.filled:
                     text.add(_run_entry(f"{name}.large", kernel, text, apart=kernel.memrefs, fence=fence))
-                text.add(_choice(name, kernel, kernel.memrefs, text))
+            text.add(_choice(name, kernel, kernel.memrefs or Parameters(count=0, memrefs=()), text))
     records = ", ".join(_record(number, kernel, text, flags) for number, kernel in enumerate(kernels))
     if fence:
         text.add(f"declare void @{fence}()")
@@ -78,6 +77,16 @@ def large_entries(kernels: Sequence[Kernel]) -> dict[str, frozenset[str]]:
         for number, kernel in enumerate(kernels)
         if kernel.memrefs is not None and kernel.memrefs.filled and kernel.facts.tier.tier is not Tier.FIBERS
     }
+
+
+def streaming_entries(kernels: Sequence[Kernel]) -> frozenset[str]:
+    """Names of the loops over workgroups of kernels whose time depends on memory alone."""
+    return frozenset(
+        f"gpubuild.run.{number}.{way}"
+        for number, kernel in enumerate(kernels)
+        if kernel.facts.streams
+        for way in ("any", "apart", "large")
+    )
 
 
 def chip_mark(chip: str) -> str:
@@ -196,25 +205,28 @@ def _own_parameters(kernel: Kernel, separate: Collection[int] = ()) -> list[str]
 
 
 def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
-    """Runs the entry for arguments that do not overlap, or else the one for any."""
+    """Runs the entry for arguments that do not overlap, or else the one for any.
+
+    All get the kernel's own parameters: what is known of a function's parameters holds all through its
+    loops, and LLVM does not ask whether one could point into memory of the workgroup.
+    """
     scope, place = text.scope(f"gpubuild choice {kernel.facts.name}")
     loads, _ = _parameters(kernel, "%params")
     params = _load("ptr", layout.LAUNCH_PARAMS, "params")
     for i, axis in enumerate(_AXES if memrefs.block else _AXES[:1] if memrefs.filled else ""):
         params += _load("i32", layout.LAUNCH_BLOCK_DIM + 4 * i, f"n{axis}")
     ways = ["apart", "any"]
-    if memrefs.filled:
+    if not memrefs.memrefs:
+        test, ways = "  br label %any\n", ["any"]
+    elif memrefs.filled:
         params += _load("i64", layout.LAUNCH_CACHE_BYTES, "cache")
         ways.append("large")
         test = disjoint.test_of(memrefs, yes="size", no="any") + "size:\n"
         test += disjoint.test_of_size(memrefs, yes="large", no="apart")
     else:
         test = disjoint.test_of(memrefs, yes="apart", no="any")
-    arguments = {"any": _RUN_PARAMETERS}
     known = ", ".join([_RUN_PARAMETERS, *_own_parameters(kernel)])
-    calls = "".join(
-        f"{way}:\n  call void {name}.{way}({arguments.get(way, known)}){place}\n  ret void\n" for way in ways
-    )
+    calls = "".join(f"{way}:\n  call void {name}.{way}({known}){place}\n  ret void\n" for way in ways)
     return f"define internal void {name}({_RUN_PARAMETERS}){scope} {{\n{params}{loads}{test}{calls}}}"
 
 
@@ -223,19 +235,16 @@ def _run_entry(
 ) -> str:
     """The loop over workgroups. The work-item is a local that LLVM dissolves.
 
-    Memrefs in ``apart`` do not overlap any that is written; the entry gets the kernel's own parameters, too,
-    as what is known of a function's parameters holds all through its loops. With a ``fence``, if only an
-    empty one, those that are filled start at a piece, as all their rows and those of a workgroup do.
+    Memrefs in ``apart`` do not overlap any that is written. With a ``fence``, if only an empty one, those
+    that are filled start at a piece, as all their rows and those of a workgroup do.
     """
     scope, place = text.scope(f"gpubuild run {kernel.facts.name}")
-    loads, arguments = _parameters(kernel, "%params")
-    parameters = [_RUN_FACTS]
-    if apart:
-        loads = ""
-        separate = {memref.first + 1 for memref in apart.memrefs}
-        parameters += _own_parameters(kernel, separate)
+    _, arguments = _parameters(kernel, "%params")
+    separate = {memref.first + 1 for memref in apart.memrefs} if apart else set()
+    parameters = [_RUN_FACTS, *_own_parameters(kernel, separate)]
     head = f"  %item = alloca [{layout.ITEM_BYTES} x i8], align 16\n"
     extents = {}
+    narrow = ""
     for i, axis in enumerate(_AXES):
         required = apart.block[i] if apart and apart.block else kernel.facts.required_block[i]
         if required:
@@ -246,17 +255,21 @@ def _run_entry(
             extents[axis] = f"%n{axis}"
         head += _load("i32", layout.LAUNCH_GRID_DIM + 4 * i, f"g{axis}")
         head += _load("i32", layout.LAUNCH_CLUSTER_DIM + 4 * i, f"c{axis}")
-        head += _store("i32", extents[axis], layout.ITEM_BLOCK_DIM + 4 * i, f"n{axis}")
+        if kernel.joined and axis == "x":
+            narrow, extents[axis] = extents[axis], "%wide"
+        else:
+            head += _store("i32", extents[axis], layout.ITEM_BLOCK_DIM + 4 * i, f"n{axis}")
         head += _store("i32", f"%g{axis}", layout.ITEM_GRID_DIM + 4 * i, f"g{axis}")
         head += _store("i32", f"%c{axis}", layout.ITEM_CLUSTER_DIM + 4 * i, f"c{axis}")
     head += _load("i32", layout.LAUNCH_DYNAMIC_BYTES, "bytes")
-    head += _load("ptr", layout.LAUNCH_PARAMS, "params") + _load("ptr", layout.LAUNCH_KERNEL, "kernel")
+    head += _load("ptr", layout.LAUNCH_KERNEL, "kernel")
     head += _store("i32", "%bytes", layout.ITEM_DYNAMIC_BYTES, "bytes")
     head += _store("ptr", "%kernel", layout.ITEM_KERNEL, "kernel")
     head += _store("ptr", "%shared", layout.ITEM_SHARED, "shared")
     head += _store("ptr", "%dynamic", layout.ITEM_DYNAMIC, "dynamic")
     head += _store("ptr", "%slots", layout.ITEM_SLOTS, "slots")
-    facts = disjoint.facts_of_large(apart, extents["x"]) if apart and fence is not None else ""
+    facts = disjoint.facts_of_large(apart, narrow or extents["x"]) if apart and fence is not None else ""
+    joined = _joined(narrow) if narrow else "  %bx = trunc i64 %bx64 to i32\n"
     blocks = "".join(
         _store("i32", f"%b{a}", layout.ITEM_BLOCK_ID + 4 * i, f"b{a}") for i, a in enumerate(_AXES)
     )
@@ -265,7 +278,7 @@ def _run_entry(
     work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
     return f"""define internal void {name}({", ".join(parameters)}) noinline{width}{scope} {{
 entry:
-{head}{loads}{facts}  %gx64 = zext i32 %gx to i64
+{head}{facts}  %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64
   %any = icmp ult i64 %first, %last
   br i1 %any, label %block, label %exit
@@ -275,20 +288,43 @@ block:
   %rest = udiv i64 %b, %gx64
   %by64 = urem i64 %rest, %gy64
   %bz64 = udiv i64 %rest, %gy64
-  %bx = trunc i64 %bx64 to i32
   %by = trunc i64 %by64 to i32
   %bz = trunc i64 %bz64 to i32
-{blocks}  br label %work
+{joined}{blocks}  br label %work
 work:
 {work}  br label %block.end
 block.end:
-  %b.next = add nuw i64 %b, 1
+  %b.next = add nuw i64 %b, {"%groups" if narrow else "1"}
   %more = icmp ult i64 %b.next, %last
   br i1 %more, label %block, label %exit
 exit:
 {f"  call void @{fence}(){place}" if fence else ""}
   ret void
 }}"""
+
+
+def _joined(width: str) -> str:
+    """``%groups`` workgroups from ``%b`` on, each ``width`` wide, as one: the ``%bx``th that is ``%wide``.
+
+    They are a power of two that divides the place of the first, so that it has such a number.
+    """
+    return f"""  %group = trunc i64 %bx64 to i32
+  %room = udiv i32 {joining.MOST_ITEMS}, {width}
+  %room64 = zext i32 %room to i64
+  %row.left = sub i64 %gx64, %bx64
+  %left = sub i64 %last, %b
+  %fits.row = call i64 @llvm.umin.i64(i64 %row.left, i64 %left)
+  %fits64 = call i64 @llvm.umin.i64(i64 %fits.row, i64 %room64)
+  %fits = trunc i64 %fits64 to i32
+  %fits.zeros = call i32 @llvm.ctlz.i32(i32 %fits, i1 true)
+  %fits.log = sub i32 31, %fits.zeros
+  %place.log = call i32 @llvm.cttz.i32(i32 %group, i1 false)
+  %log = call i32 @llvm.umin.i32(i32 %fits.log, i32 %place.log)
+  %log64 = zext i32 %log to i64
+  %groups = shl i64 1, %log64
+  %wide = shl i32 {width}, %log
+  %bx = lshr i32 %group, %log
+""" + _store("i32", "%wide", layout.ITEM_BLOCK_DIM, "nx")
 
 
 def _item_nest(call: str, extents: Mapping[str, str]) -> str:

@@ -31,14 +31,14 @@ _TALK = ("memref.atomic_rmw", "memref.generic_atomic_rmw", "func.call")
 # Of the gpu dialect; where work-items wait or exchange, memory is not all that counts, and code is long.
 _ASKS = ITEM_IDS | GROUP_IDS | {"gpu.func", "gpu.return", "gpu.subgroup_id"}
 
-_FUNCTION = re.compile(r"^define [^\n]*\n.*?^}$", re.MULTILINE | re.DOTALL)
+FUNCTIONS = re.compile(r"^define [^\n]*\n.*?^}$", re.MULTILINE | re.DOTALL)
 _ADDRESS = re.compile(r"^  (?P<name>%\S+) = getelementptr [^\n]*?, ptr (?P<base>%[^,\s]+),", re.MULTILINE)
 _STORE = re.compile(
     r"^  store <(?P<count>\d+) x (?P<element>\w+)> [^\n]*, ptr (?P<address>%[^,\s]+), align (?P<align>\d+)",
     re.MULTILINE,
 )
 _METADATA = re.compile(r"^!(\d+) =", re.MULTILINE)
-_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
 def filled(kernel: ir.Operation, users: Iterable[ir.Operation]) -> bool:
@@ -159,7 +159,7 @@ def mark_stores(module: binding.ModuleRef, bases: Mapping[str, frozenset[str]]) 
         wanted = bases.get(name[1].strip('"')) if name else None
         return function if wanted is None else _marked(function, wanted, kind)
 
-    marked = _FUNCTION.sub(rewrite, text)
+    marked = FUNCTIONS.sub(rewrite, text)
     if marked == text:
         return module
     return llvm.parse_assembly(f"{marked}\n{kind} = !{{i32 1}}\n", llvm.new_context())
@@ -172,7 +172,7 @@ def _marked(function: str, wanted: frozenset[str], kind: str) -> str:
         base = store["address"]
         while base in below:
             base = below[base]
-        size_bytes = int(store["count"]) * _BITS.get(store["element"], 0) // 8
+        size_bytes = int(store["count"]) * BITS.get(store["element"], 0) // 8
         if base.removeprefix("%") not in wanted or min(size_bytes, int(store["align"])) < PIECE_BYTES:
             return store[0]
         return f"{store[0]}, !nontemporal {kind}"
