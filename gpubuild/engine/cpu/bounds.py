@@ -158,16 +158,30 @@ class BoundsChecks:
     # ---- what a condition is made of ----
 
     def _terms(self, condition: ir.Value) -> list[_Term] | None:
+        """What has to hold for ``condition`` to hold, each once."""
+        found: list[_Term] = []
+        pending, seen = [condition], set()
+        while pending:
+            part = pending.pop()
+            if part in seen:
+                continue
+            seen.add(part)
+            op = None if isinstance(part.owner, ir.Block) else part.owner.operation
+            if op is not None and op.name == "arith.andi" and not self._same_in_row(part):
+                pending.extend(reversed(list(op.operands)))
+                continue
+            term = self._term(part)
+            if term is None:
+                return None
+            found.append(term)
+        return found
+
+    def _term(self, condition: ir.Value) -> _Term | None:
         if self._same_in_row(condition):
-            return [_Term(bound=condition)]
-        if isinstance(condition.owner, ir.Block):
+            return _Term(bound=condition)
+        if isinstance(condition.owner, ir.Block) or condition.owner.operation.name != "arith.cmpi":
             return None
         op = condition.owner.operation
-        if op.name == "arith.andi":
-            parts = [self._terms(operand) for operand in op.operands]
-            return None if None in parts else [term for part in parts for term in part or ()]
-        if op.name != "arith.cmpi":
-            return None
         left, right = op.operands
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value
         if self._same_in_row(left):
@@ -176,7 +190,7 @@ class BoundsChecks:
             return None
         if isinstance(left.type, ir.IntegerType) and left.type.width < _LEAST_BITS:
             return None
-        return [_Term(bound=right, growing=left, predicate=predicate)]
+        return _Term(bound=right, growing=left, predicate=predicate)
 
     def _same_in_row(self, value: ir.Value) -> bool:
         if value not in self._free:

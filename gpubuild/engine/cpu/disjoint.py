@@ -59,7 +59,9 @@ class Parameters:
 
     count: int
     memrefs: tuple[MemrefParameter, ...]
-    block: tuple[int, int, int] | None = None  # the likely size of a workgroup, if it is worth knowing
+    block: tuple[int, int, int] | None = (
+        None  # the likely size of a workgroup, 0 where it is not worth knowing
+    )
 
     @property
     def filled(self) -> tuple[MemrefParameter, ...]:
@@ -162,19 +164,20 @@ def _fills_tile(inside: Sequence[ir.Operation]) -> bool:
 
 
 def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
-    """The shape of a tile of workgroup memory that is stored to at [y, x] of the work-item."""
+    """The shape of a tile of workgroup memory that is stored to at [y, x] of the work-item.
+
+    Of a tile that has several rows for each work-item, stored to at [..., x], it is the width alone.
+    """
     for op in inside:
-        if (
-            op.name != "memref.store"
-            or len(op.operands) != 4
-            or not all(map(_is_thread, op.operands[2:], "yx"))
-        ):
+        if op.name != "memref.store" or len(op.operands) != 4 or not _is_thread(op.operands[3], "x"):
             continue
         kind = ir.MemRefType(op.operands[1].type)
         if "workgroup" not in str(kind.memory_space) or not kind.has_static_shape:
             continue
         height, width = kind.shape
         width -= width == height + 1  # a column that nobody uses spreads the rows over banks
+        if not _is_thread(op.operands[2], "y"):
+            return width, 0, 0
         if width * height <= MAX_BLOCK:
             return width, height, 1
     return None
@@ -217,6 +220,8 @@ def test_of(parameters: Parameters, *, yes: str, no: str) -> str:
                 ]
                 tests.append(name)
     for axis, extent in zip("xyz", parameters.block or (), strict=False):
+        if not extent:
+            continue
         lines.append(f"%fits.{axis} = icmp eq i32 %n{axis}, {extent}")
         tests.append(f"%fits.{axis}")
     last = "true"

@@ -8,7 +8,7 @@ accesses to memory then are next to each other. engine.cpu.lanes does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from mlir import ir
 
@@ -40,7 +40,21 @@ class Exchange:
         self._meets = meets
         self._uniformity = uniformity
         self._function = entry.owner.operation
+        self._forget_values()
         self._block(entry)
+
+    def switch_off(self) -> None:
+        """Exchange nothing."""
+        self.loops.clear()
+        self.guards.clear()
+        self._forget_values()
+
+    def _forget_values(self) -> None:
+        """What is known of values changes with ``loops``; until then each is looked at once."""
+        self._same: dict[ir.Value, bool] = {}
+        self._terms: dict[ir.Value, int | None] = {}
+        self._slopes: dict[tuple[ir.Value, str], int | None] = {}
+        self._checks: dict[ir.Value, bool] = {}
 
     def _block(self, block: ir.Block) -> None:
         for op in operations(block):
@@ -61,6 +75,11 @@ class Exchange:
             self.guards.add(op)
 
     def _is_bounds_check(self, value: ir.Value) -> bool:
+        if value not in self._checks:
+            self._checks[value] = self._asks_for_bounds(value)
+        return self._checks[value]
+
+    def _asks_for_bounds(self, value: ir.Value) -> bool:
         if self.uniform(value):
             return True
         if isinstance(value.owner, ir.Block):
@@ -82,6 +101,7 @@ class Exchange:
         if (strided and self._x_terms(lower) != 1) or _is_short(op) or needs_item(op):
             return False
         self.loops[op] = strided
+        self._forget_values()
         pays = False
         for inner in operations(op.regions[0].blocks[0]):
             if inner.name == "scf.for":
@@ -94,6 +114,7 @@ class Exchange:
 
     def _forget(self, op: ir.Operation) -> None:
         self.loops.pop(op, None)
+        self._forget_values()
         for inner in operations(op.regions[0].blocks[0]):
             if inner in self.loops:
                 self._forget(inner)
@@ -116,6 +137,11 @@ class Exchange:
 
     def uniform(self, value: ir.Value) -> bool:
         """Whether all work-items of a workgroup that run an iteration together have the same ``value``."""
+        if value not in self._same:
+            self._same[value] = self._is_uniform(value)
+        return self._same[value]
+
+    def _is_uniform(self, value: ir.Value) -> bool:
         owner = value.owner
         block = owner if isinstance(owner, ir.Block) else owner.operation.block
         around = block.owner.operation
@@ -128,6 +154,11 @@ class Exchange:
 
     def _x_terms(self, value: ir.Value) -> int | None:
         """How often the work-item's x is in a sum of it and of uniform values."""
+        if value not in self._terms:
+            self._terms[value] = self._counted_x_terms(value)
+        return self._terms[value]
+
+    def _counted_x_terms(self, value: ir.Value) -> int | None:
         if self.uniform(value):
             return 0
         if isinstance(value.owner, ir.Block):
@@ -144,6 +175,11 @@ class Exchange:
 
     def _slope(self, value: ir.Value, axis: str = "x") -> int | None:
         """By how much ``value`` grows from a work-item to the next one on ``axis``; ``None``: not known."""
+        if (value, axis) not in self._slopes:
+            self._slopes[value, axis] = self._computed_slope(value, axis)
+        return self._slopes[value, axis]
+
+    def _computed_slope(self, value: ir.Value, axis: str) -> int | None:
         if self.uniform(value):
             return 0
         owner = value.owner
@@ -182,12 +218,22 @@ def may_jump(value: ir.Value) -> bool:
 
     It does where a narrower integer on the way overflows.
     """
-    if isinstance(value.owner, ir.Block):
-        return False
-    op = value.owner.operation
-    if op.name in CASTS and _bits(op.operands[0].type) < _bits(value.type):
-        return True
-    return (op.name in CASTS or op.name in _SUMS) and any(map(may_jump, op.operands))
+    return any(
+        op.name in CASTS and _bits(op.operands[0].type) < _bits(op.results[0].type)
+        for op in _sources(value, CASTS | _SUMS.keys())
+    )
+
+
+def _sources(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
+    """The ops named in ``through`` that ``value`` is computed by, each once."""
+    pending, seen = [value], set()
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, ir.Block) or owner.operation in seen or owner.operation.name not in through:
+            continue
+        seen.add(owner.operation)
+        yield owner.operation
+        pending.extend(owner.operation.operands)
 
 
 def _bits(kind: ir.Type) -> int:
@@ -205,12 +251,8 @@ def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:
 
 def _follows(value: ir.Value, counter: ir.Value) -> bool:
     """Whether ``value`` is ``counter`` plus something."""
-    if value == counter:
-        return True
-    if isinstance(value.owner, ir.Block):
-        return False
-    op = value.owner.operation
-    return op.name in {"arith.addi", *CASTS} and any(_follows(operand, counter) for operand in op.operands)
+    sums = _sources(value, CASTS | {"arith.addi"})
+    return value == counter or any(operand == counter for op in sums for operand in op.operands)
 
 
 def _is_short(op: ir.Operation) -> bool:

@@ -186,8 +186,7 @@ class _Fission:
         self.lane_slots: dict[ir.Value, ir.Value] = {}
         self.mask: Mask | None = None  # of the code that is being built
         if not exchange:
-            self.exchange.loops.clear()
-            self.exchange.guards.clear()
+            self.exchange.switch_off()
             self.bounds.switch_off()
 
     @cached_property

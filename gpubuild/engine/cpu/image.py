@@ -247,7 +247,7 @@ def _run_entry(
     narrow = ""
     for i, axis in enumerate(_AXES):
         required = apart.block[i] if apart and apart.block else kernel.facts.required_block[i]
-        if required:
+        if required and not (kernel.joined and axis == "x"):
             # The runtime refuses any other size, and constants let LLVM unroll and strength-reduce.
             extents[axis] = str(required)
         else:

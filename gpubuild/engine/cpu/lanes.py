@@ -135,16 +135,24 @@ class Lanes:
         self._fill(rest, Emitter(every), guards, None, ())
         self._fill([op], Emitter(some), guards, None, ())
 
-    def _all_within(self, value: ir.Value, emit: Emitter) -> ir.Value:
+    def _all_within(
+        self, value: ir.Value, emit: Emitter, made: dict[ir.Value, ir.Value] | None = None
+    ) -> ir.Value:
         """Whether a condition of engine.cpu.exchange's kind holds for all work-items of the chunk.
 
         What it compares grows from a work-item to the next, unless it overflows: the last one's decides.
         """
+        made = {} if made is None else made
+        if value not in made:
+            made[value] = self._each_within(value, emit, made)
+        return made[value]
+
+    def _each_within(self, value: ir.Value, emit: Emitter, made: dict[ir.Value, ir.Value]) -> ir.Value:
         if value not in self.work.old or value in self.work.once:
             return self._same(value, emit)
         op = value.owner.operation
         if op.name == "arith.andi":
-            return emit.binary("arith.andi", *(self._all_within(operand, emit) for operand in op.operands))
+            return emit.binary("arith.andi", *(self._all_within(o, emit, made) for o in op.operands))
         if op.name != "arith.cmpi":
             return self._same(value, emit)
         low, high = op.operands
@@ -300,11 +308,26 @@ class Lanes:
     def _leaves(self, value: ir.Value) -> bool:
         return any(use.owner.operation not in self.inside for use in value.uses)
 
-    def _same(self, value: ir.Value, emit: Emitter, *, last: bool = False) -> ir.Value:
+    def _same(
+        self,
+        value: ir.Value,
+        emit: Emitter,
+        *,
+        last: bool = False,
+        made: dict[ir.Value, ir.Value] | None = None,
+    ) -> ir.Value:
         """A value that is computed from ids and from what is the same for all: that of the first one.
 
-        With ``last`` it is that of the chunk's last work-item.
+        With ``last`` it is that of the chunk's last work-item. ``made`` is what has been made for it.
         """
+        made = {} if made is None else made
+        if value not in made:
+            made[value] = self._made(value, emit, last=last, made=made)
+        return made[value]
+
+    def _made(
+        self, value: ir.Value, emit: Emitter, *, last: bool, made: dict[ir.Value, ir.Value]
+    ) -> ir.Value:
         if value not in self.work.old:
             return value
         if value in self.work.once:
@@ -316,7 +339,7 @@ class Lanes:
             return self._id(op, emit, last=last)
         if op is None or not is_pure(op):
             raise CannotFissionError("a loop with bounds that are not known before it")
-        operands = [self._same(operand, emit, last=last) for operand in op.operands]
+        operands = [self._same(operand, emit, last=last, made=made) for operand in op.operands]
         new = emit.copy(op)
         for index, operand in enumerate(operands):
             new.operands[index] = operand
