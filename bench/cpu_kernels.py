@@ -26,6 +26,7 @@ from typing import Any
 from cpu_goals import goal_lines
 from cpu_launch import launch_lines
 from cpu_problems import PROBLEMS, Problem
+from cpu_threads import Turn, take_turn, thread_lines
 from scaling import scaling_lines
 from timing import ROOT, machine
 
@@ -44,10 +45,14 @@ class Contender:
     process: subprocess.Popen[str]
 
     @classmethod
-    def start(cls, folder: Path, packages: Path | str, label: str, threads: int) -> Contender | None:
+    def start(
+        cls, folder: Path, packages: Path | str, label: str, threads: int, *, only_ours: bool = False
+    ) -> Contender | None:
+        """``packages`` is where PoCL is, if it is there; ``only_ours`` leaves C out, too."""
         names = ("GPUBUILD_CPU_THREADS", "POCL_MAX_PTHREAD_COUNT")
         process = subprocess.Popen(
-            [sys.executable, HERE / "cpu_worker.py", folder, *([packages] if packages else [])],
+            [sys.executable, HERE / "cpu_worker.py", *(["--only-ours"] if only_ours else []), folder]
+            + ([packages] if packages else []),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -58,9 +63,17 @@ class Contender:
 
     def ask(self, command: str) -> Any:
         """Ends the benchmark when the contender does, with its message."""
+        self.tell(command)
+        return self.answer(command)
+
+    def tell(self, command: str) -> None:
+        """Like :meth:`ask`, without waiting for the answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
+
+    def answer(self, command: str) -> Any:
+        """The answer to ``command``, which was told."""
         answer = self._answer()
         if self.process.poll() is not None:
             sys.exit(f"{self.label}: `{command}` ended with exit code {self.process.returncode}")
@@ -107,18 +120,21 @@ def contenders(folder: Path, peers: Path) -> list[Contender]:
 
 
 def measure(
-    problem: Problem, fleet: Sequence[Contender], rounds: int, only: str = ""
-) -> dict[str, list[float]]:
-    """Seconds of each contender's variants, which take turns in each round."""
+    problem: Problem, fleet: Sequence[Contender], twin: Contender, rounds: int
+) -> tuple[dict[str, list[float]], list[Turn]]:
+    """Seconds of each contender's variants, which take turns in each round; and what two threads did."""
     number = PROBLEMS.index(problem)
     variants = [(c, v) for c in fleet for v in c.ask(f"open {number}")]
     found: dict[str, list[float]] = {c.name(v): [] for c, v in variants}
+    twin.ask(f"open {number}")
+    turns = []
     for _ in range(rounds):
         for contender, variant in variants:
             found[contender.name(variant)].append(contender.ask(f"run {variant}"))
-    for contender in fleet:
+        turns.append(take_turn(fleet[0], twin, fleet[1], statistics.median(found["ours"])))
+    for contender in (*fleet, twin):
         contender.ask("close")
-    return found
+    return found, turns
 
 
 def table(found: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
@@ -149,12 +165,15 @@ def main() -> None:
         tiers = {k["name"]: k["tier"] for k in json.loads((folder / "k/out/info").read_text())["kernels"]}
         compilers = compile_c(folder)
         fleet = contenders(folder, chosen.peers)
+        twin = Contender.start(folder, "", "", 1, only_ours=True)
+        assert twin is not None
         found: dict[str, dict[str, list[float]]] = {}
+        turns: dict[str, list[Turn]] = {}
         for problem in PROBLEMS:
             if chosen.only in problem.title:
-                found[problem.title] = measure(problem, fleet, rounds)
+                found[problem.title], turns[problem.title] = measure(problem, fleet, twin, rounds)
                 print(table({problem.title: found[problem.title]})[-1], flush=True)
-        for contender in fleet:
+        for contender in (*fleet, twin):
             contender.process.terminate()
         launches = launch_lines(folder, rounds)
         scaling = scaling_lines(folder, rounds)
@@ -172,7 +191,9 @@ def main() -> None:
             "",
             "Tiers: " + ", ".join(f"{k} {t}" for k, t in tiers.items()) + ".",
             "",
-            *goal_lines(found),
+            *goal_lines(found, turns),
+            "",
+            *thread_lines(turns),
             "",
             *scaling,
             "",

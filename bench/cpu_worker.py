@@ -1,11 +1,12 @@
 """All contenders of bench/cpu_kernels.py with one number of threads, in one process and on the same arrays.
 
-    python cpu_worker.py FOLDER [SITE_PACKAGES]
+    python cpu_worker.py [--only-ours] FOLDER [SITE_PACKAGES]
 
 Where the pages of an array lie decides up to a third of the time of kernels that only wait for memory, and
 is another matter in each process. Reads one command per line and answers each with one line of JSON:
 ``open NUMBER`` makes the data of that problem, runs each variant once and compares its result;
-``run VARIANT`` times one run, in seconds; ``close`` frees the data. Threads come from the environment
+``run VARIANT`` times one run, in seconds; ``loop VARIANT COUNT START`` one of COUNT in a row, from the moment
+START on, which is the same for all processes; ``close`` frees the data. Threads come from the environment
 (GPUBUILD_CPU_THREADS, POCL_MAX_PTHREAD_COUNT); C has one, or the halves of what can be cut in two.
 """
 
@@ -109,11 +110,22 @@ def timed(run: Run) -> float:
     return time.perf_counter() - start
 
 
+def looped(run: Run, count: int, start: float) -> float:
+    """Seconds of one of ``count`` runs; the first begins when ``time.perf_counter()`` is ``start``."""
+    while time.perf_counter() < start:
+        pass
+    begin = time.perf_counter()
+    for _ in range(count):
+        run()
+    return (time.perf_counter() - begin) / count
+
+
 def main() -> None:
-    folder = Path(sys.argv[1])
-    prepares = [ours(folder), c(folder)]
-    if len(sys.argv) > 2:
-        sys.path.append(sys.argv[2])  # behind our own: NumPy is ours
+    only_ours, *arguments = sys.argv[1:] if sys.argv[1] == "--only-ours" else ["", *sys.argv[1:]]
+    folder = Path(arguments[0])
+    prepares = [ours(folder), *([] if only_ours else [c(folder)])]
+    if len(arguments) > 1:
+        sys.path.append(arguments[1])  # behind our own: NumPy is ours
         with contextlib.suppress(ImportError):
             prepares.append(pocl())
     runs: dict[str, Run] = {}
@@ -135,6 +147,9 @@ def main() -> None:
             answer = timed(runs[argument])
             if answer < SHORT_SECONDS:
                 answer = timed(runs[argument])
+        elif command == "loop":
+            variant, count, start = argument.split()
+            answer = looped(runs[variant], int(count), float(start))
         elif command == "close":
             runs, arrays = {}, []
         print(json.dumps(answer), flush=True)

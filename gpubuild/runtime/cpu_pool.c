@@ -1,6 +1,7 @@
 /* cpu_pool.c: the threads of the CPU device, and who of them may be at work.
  *
- * Tasks are handed out in chunks, to whoever asks next. A thread that has had its seat for QUANTUM_NS passes it on
+ * Tasks are handed out in chunks, to whoever asks next: a part of what is left, so that there are few, and none at the end
+ * is large. A thread that has had its seat for QUANTUM_NS passes it on
  * between two chunks if others wait: launches take turns, in the order they came.
  *
  * A workgroup cannot be interrupted, and kernels of two streams may wait for each other, as on a GPU. So when no seat has
@@ -14,7 +15,9 @@
 #include <time.h>
 
 enum {
-    CHUNKS_PER_THREAD = 8, /* so that a thread with slow workgroups holds nobody up for long */
+    CHUNKS_PER_THREAD = 4,  /* that what is left would make */
+    CHUNKS_AT_THE_END = 32, /* the same, of all tasks: so that a slow thread holds nobody up for long */
+    WHOLE = 32,             /* larger chunks are a multiple of it, so that neighbours stay together */
     STACK_BYTES = 8 << 20  /* for private memory of work-items; some C libraries give much less */
 };
 
@@ -122,15 +125,30 @@ static void give_seat(void) {
 
 /* ---- jobs ---- */
 
+/* The tasks [first, last) for who asks; none when they are equal. */
+static uint64_t next_chunk(struct gb_cpu_job *job, uint64_t *last) {
+    uint_fast64_t first = atomic_load(&job->next);
+    do {
+        uint64_t left = first < job->tasks ? job->tasks - first : 0;
+        uint64_t chunk = left / ((uint64_t)job->max_threads * CHUNKS_PER_THREAD);
+        if (chunk > WHOLE) {
+            chunk -= chunk % WHOLE;
+        }
+        chunk = chunk > job->least_chunk ? chunk : job->least_chunk;
+        *last = first + (chunk < left ? chunk : left);
+    } while (*last != first && !atomic_compare_exchange_weak(&job->next, &first, *last));
+    return first;
+}
+
 /* Returns when there is nothing left of the job, or others want the seat; whether it was the latter. */
 static bool take_part(struct gb_cpu_job *job) {
     uint64_t start = 0;
     for (;;) {
-        uint64_t first = atomic_fetch_add(&job->next, job->chunk);
-        if (first >= job->tasks) {
+        uint64_t last;
+        uint64_t first = next_chunk(job, &last);
+        if (first == last) {
             return false;
         }
-        uint64_t last = job->tasks - first < job->chunk ? job->tasks : first + job->chunk;
         job->run(job, first, last);
         if (atomic_load_explicit(&pool.waiting, memory_order_relaxed) > 0) {
             uint64_t now = now_ns();
@@ -252,9 +270,9 @@ void gb_cpu_pool_run(struct gb_cpu_job *job) {
     if (job->max_threads > pool.seats) {
         job->max_threads = pool.seats;
     }
-    job->chunk = job->tasks / ((uint64_t)job->max_threads * CHUNKS_PER_THREAD);
-    if (job->chunk == 0) {
-        job->chunk = 1;
+    job->least_chunk = job->tasks / ((uint64_t)job->max_threads * CHUNKS_AT_THE_END);
+    if (job->least_chunk == 0) {
+        job->least_chunk = 1;
     }
     take_seat();
     bool shared = job->max_threads > 1 && job->tasks > 1;

@@ -17,7 +17,7 @@ struct gb_cpu_job {
     unsigned max_threads; /* 1: only the thread that it comes from */
 
     /* the pool's own */
-    uint64_t chunk;
+    uint64_t least_chunk;
     atomic_uint_fast64_t next;
     unsigned joined; /* pool threads at work on it */
     unsigned ever_joined;

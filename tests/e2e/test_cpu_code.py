@@ -91,7 +91,10 @@ def test_workgroups_of_a_known_width_are_vectors(tmp_path: Path, width: int) -> 
         %i = gpu.global_id x
         %j = gpu.global_id y
         %x = memref.load %a[%j, %i] : memref<512x640xf32>
-        %z = arith.addf %x, %x : f32
+        %n = gpu.grid_dim x
+        %m = arith.index_cast %n : index to i32
+        %y = arith.sitofp %m : i32 to f32
+        %z = arith.addf %x, %y : f32
         memref.store %z, %out[%j, %i] : memref<512x640xf32>
         gpu.return
       }}
