@@ -103,3 +103,75 @@ def test_workgroups_of_a_known_width_are_vectors(tmp_path: Path, width: int) -> 
     [entry] = re.findall(r"^define [^\n]*@gpubuild\.run\.0\.apart\(.*?^}$", code, re.MULTILINE | re.DOTALL)
     assert "store <8 x float>" in entry
     assert "store float" not in entry
+
+
+def test_reductions_stay_in_registers_and_prefetch(tmp_path: Path) -> None:
+    """Sums of what memory holds ask for what comes next, and keep nothing in memory meanwhile."""
+    text = """gpu.module @k {
+      gpu.func @sums(%a: memref<?xf32>, %out: memref<?xf32>) kernel {
+        %c0 = arith.constant 0 : index
+        %t = gpu.thread_id x
+        %g = gpu.global_id x
+        %v = memref.load %a[%g] : memref<?xf32>
+        %sum = gpu.all_reduce add %v uniform {} : (f32) -> (f32)
+        %first = arith.cmpi eq, %t, %c0 : index
+        scf.if %first {
+          %b = gpu.block_id x
+          memref.store %sum, %out[%b] : memref<?xf32>
+        }
+        gpu.return
+      }
+      gpu.func @tree(%a: memref<?xf32>, %out: memref<?xf32>)
+          workgroup(%s: memref<256xf32, #gpu.address_space<workgroup>>) kernel {
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c8 = arith.constant 8 : index
+        %half = arith.constant 128 : index
+        %t = gpu.thread_id x
+        %g = gpu.global_id x
+        %v = memref.load %a[%g] : memref<?xf32>
+        memref.store %v, %s[%t] : memref<256xf32, #gpu.address_space<workgroup>>
+        gpu.barrier
+        %end = scf.for %i = %c0 to %c8 step %c1 iter_args(%n = %half) -> index {
+          %in = arith.cmpi ult, %t, %n : index
+          scf.if %in {
+            %o = arith.addi %t, %n : index
+            %x = memref.load %s[%t] : memref<256xf32, #gpu.address_space<workgroup>>
+            %y = memref.load %s[%o] : memref<256xf32, #gpu.address_space<workgroup>>
+            %z = arith.addf %x, %y : f32
+            memref.store %z, %s[%t] : memref<256xf32, #gpu.address_space<workgroup>>
+          }
+          gpu.barrier
+          %next = arith.shrui %n, %c1 : index
+          scf.yield %next : index
+        }
+        %first = arith.cmpi eq, %t, %c0 : index
+        scf.if %first {
+          %b = gpu.block_id x
+          %sum = memref.load %s[%c0] : memref<256xf32, #gpu.address_space<workgroup>>
+          memref.store %sum, %out[%b] : memref<?xf32>
+        }
+        gpu.return
+      }
+      gpu.func @copy(%a: memref<?xf32>, %out: memref<?xf32>) kernel {
+        %g = gpu.global_id x
+        %v = memref.load %a[%g] : memref<?xf32>
+        memref.store %v, %out[%g] : memref<?xf32>
+        gpu.return
+      }
+    }"""
+    code = (compile_module(text, tmp_path) / "llvm").read_text()
+    entries = dict(
+        (found[1], found[0])
+        for found in re.finditer(r"^define [^\n]*@gpubuild\.run\.(\d\.\w+)\(.*?^}$", code, re.M | re.DOTALL)
+    )
+    lines = {name: text.count("@llvm.prefetch") for name, text in entries.items()}
+    assert lines["0.any"] > 0
+    assert lines["1.apart"] == 256 * 4 // 64  # each line of a workgroup once
+    assert lines["2.apart"] == 0
+    assert "getelementptr i8, ptr %" in entries["1.apart"] and "i64 8192" in entries["1.apart"]
+    # The loop over chunks of 64 adds to registers: between its loads nothing is stored.
+    [loop] = [b for b in re.split(r"\n\n", entries["0.any"]) if b.count("load <8 x float>, ptr %") >= 16]
+    assert "store <8 x float>" not in loop
+    # A workgroup of 256 goes through all rounds without a loop.
+    assert entries["1.apart"].count("phi i64") == 1
