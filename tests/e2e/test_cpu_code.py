@@ -161,10 +161,10 @@ def test_reductions_stay_in_registers_and_prefetch(tmp_path: Path) -> None:
       }
     }"""
     code = (compile_module(text, tmp_path) / "llvm").read_text()
-    entries = dict(
-        (found[1], found[0])
+    entries = {
+        found[1]: found[0]
         for found in re.finditer(r"^define [^\n]*@gpubuild\.run\.(\d\.\w+)\(.*?^}$", code, re.M | re.DOTALL)
-    )
+    }
     lines = {name: text.count("@llvm.prefetch") for name, text in entries.items()}
     assert lines["0.any"] > 0
     assert lines["1.apart"] == 256 * 4 // 64  # each line of a workgroup once
