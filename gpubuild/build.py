@@ -176,21 +176,7 @@ class Builder:
             raise InterruptedBuildError("interrupted") from None
         finally:
             self._save_state()
-        in_plan = [self._reports[step_id] for step_id in plan.steps if step_id in self._reports]
-        others = [report for report in self._reports.values() if report.id not in plan.steps]
-        report = BuildReport(
-            steps=(*in_plan, *others),
-            executables={
-                p.name: self._layout.executable(p.name)
-                for p in programs
-                if f"{p.name}/link" in self._reports
-                and self._reports[f"{p.name}/link"].status not in (Status.FAILED, Status.SKIPPED)
-            },
-            seconds=time.monotonic() - started,
-            warnings=self._store.warnings,
-            cache=self._note_use(plan),
-            links=self._links(programs, plan),
-        )
+        report = self._summed_up(programs, plan, started)
         self._told = report.warnings
         if not self._options.dry_run:
             self._log.append(plan, report, self.state.record, self._executor.workers)
@@ -235,6 +221,48 @@ class Builder:
             if report.error is not None:
                 raise report.error
         return self._full_plan(programs, plan)
+
+    def look(self) -> tuple[BuildReport | None, str]:
+        """What :meth:`build` would report if all was up to date; else which step is not, and why.
+
+        Runs and writes nothing.
+        """
+        started = time.monotonic()
+        programs = self._planner.choose_programs(self._options.programs)
+        plan = self._planner.scan_plan(programs)
+        try:
+            trouble = self._first_outdated(plan)
+            if not trouble:
+                plan = self._full_plan(programs, plan)
+                trouble = self._first_outdated(plan)
+        except GpubuildError as error:
+            trouble = error.message
+        return (None, trouble) if trouble else (self._summed_up(programs, plan, started), "")
+
+    def _first_outdated(self, plan: Plan) -> str:
+        for step_id in plan.order():
+            report = self._runner.would_run(self._runner.prepare(plan.steps[step_id]))
+            if report.status is not Status.UP_TO_DATE:
+                return f"{step_id} ({report.reason})"
+            self._reports[step_id] = report
+        return ""
+
+    def _summed_up(self, programs: tuple[Program, ...], plan: Plan, started: float) -> BuildReport:
+        in_plan = [self._reports[step_id] for step_id in plan.steps if step_id in self._reports]
+        others = [report for report in self._reports.values() if report.id not in plan.steps]
+        return BuildReport(
+            steps=(*in_plan, *others),
+            executables={
+                p.name: self._layout.executable(p.name)
+                for p in programs
+                if f"{p.name}/link" in self._reports
+                and self._reports[f"{p.name}/link"].status not in (Status.FAILED, Status.SKIPPED)
+            },
+            seconds=time.monotonic() - started,
+            warnings=self._store.warnings,
+            cache=self._note_use(plan),
+            links=self._links(programs, plan),
+        )
 
     def run_step(self, step: Step) -> StepReport:
         """Bring one step up to date, given that its inputs are. Thread-safe: for SCons.

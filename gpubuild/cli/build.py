@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,14 @@ from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.cli.project import build_folder, shown
 from gpubuild.cli.trace import Tracer
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.graph.layout import Layout
 from gpubuild.model.goal import Goal
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpubuild.options import BuildOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,9 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         goal=goal,
         dump_ir=options.dump_ir.absolute() if options.dump_ir else None,
     )
+    if not request.dry_run and (report := _as_is(project, options, request)):
+        programs = tuple(options.programs or project.programs)
+        return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
     explain = getattr(options, "explain", False)
     console = _progress_console(options, explain=explain)
     with make_view(console, to_err=to_err, explain=explain) as view:
@@ -105,6 +114,21 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         console.warning(warning)
     programs = tuple(options.programs or project.programs)
     return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
+
+
+def _as_is(project: Project, options: argparse.Namespace, request: BuildOptions) -> BuildReport | None:
+    """The report of a build where nothing can be written, and nothing needs to be; ``None`` elsewhere."""
+    layout = Layout(root=project.root, build_dir=request.build_dir)
+    if os.access(layout.private, os.W_OK) and os.access(layout.lock_file, os.W_OK):
+        return None
+    from gpubuild.cli.as_is import is_out_of_reach, look
+
+    if not is_out_of_reach(layout):
+        return None
+    report = look(project, options.settings, request)
+    for warning in dict.fromkeys(w for step in report.steps for w in step.warnings):
+        options.console.warning(warning)
+    return report
 
 
 def exit_code(report: BuildReport) -> int:
