@@ -20,9 +20,12 @@ SECONDS = {
     "fault/test_whole_builds.py": 60,
     "e2e/test_random_kernels.py": 60,
     "e2e/test_cpu_fission.py": 50,
+    "device_ir/test_programs.py": 45,  # after those that compile the same modules
     "e2e/test_docs.py": 40,
     "integration/test_integration.py": 40,
+    "device_ir/test_amd.py": 30,
     "e2e/test_checked.py": 24,
+    "device_ir/test_random.py": 20,
     "e2e/test_ci_recipe.py": 20,
     "e2e/test_bad_input.py": 20,
     "e2e/test_incremental.py": 20,
@@ -49,7 +52,8 @@ SECONDS = {
     "unit/engine/cpu/test_compile.py": 7,
 }
 BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_whole_builds.py")
-BY_CASE = ("fuzz/test_mutated_sources.py", "e2e/test_random_kernels.py", "e2e/test_docs.py")
+BY_CASE = ("fuzz/test_mutated_sources.py", "e2e/test_random_kernels.py", "e2e/test_docs.py",
+           "device_ir/test_programs.py")  # fmt: skip
 
 
 @cache

@@ -8,6 +8,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from device_ir.rows import form_for
 from devices import record
 from op_coverage import (
     amd_ops,
@@ -46,10 +47,13 @@ _INTRODUCTION = """# What compiles and runs where
 
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
 Each row is one kernel; [operations](operations.md) has whole programs. **yes** under a GPU: compiled and
-assembled for that chip, or for the one in brackets. **right** under the CPU: run there in its own tier and
-with fibers, compared with NumPy (± the error allowed, in units in the last place). The last column tells of
-[runs on GPUs](gpu-tests.md). A number refers to the reason below the table; the error message says the
-same, and a test compares the two.
+assembled for that chip, or for the one in brackets. **IR right**: moreover the LLVM IR that the chip's code
+generator gets was run on the machine that tests, work-item by work-item, in subgroups as large as the
+chip's, and compared with NumPy; it shows that lowering, libraries and optimiser are right, and nothing of
+the code generator, the assembler and the chip ([how](design/2026-11-21-device-ir-on-the-host.md)).
+**right** under the CPU: run there in its own tier and with fibers, compared with NumPy. ± is the error
+allowed, in units in the last place. The last column tells of [runs on GPUs](gpu-tests.md). A number refers
+to the reason below the table; the error message says the same, and a test compares the two.
 """
 
 
@@ -78,9 +82,13 @@ def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
         return f"no ({reasons.setdefault(program.refused[target], len(reasons) + 1)})"
     if target != CPU:
         chip = program.chips.get(target)
-        return f"yes ({chip})" if chip else "yes"
-    if not program.runs:
-        return "compiles"
+        run = form_for(program, target)
+        answer = f"IR {_right(run)}" if run is not None else "yes"
+        return f"{answer} ({chip})" if chip else answer
+    return _right(program) if program.runs else "compiles"
+
+
+def _right(program: Program) -> str:
     return f"right ± {program.tolerance_ulp:g}" if program.tolerance_ulp else "right"
 
 
