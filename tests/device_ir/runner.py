@@ -8,6 +8,7 @@ of the IR is not shown.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import functools
 import mmap
 import os
@@ -271,6 +272,7 @@ def each_in_child(
         child = os.fork()
         if child == 0:
             try:
+                faulthandler.disable()  # the parent says which item it was
                 resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 with os.fdopen(writer, "wb") as stream:
