@@ -21,7 +21,7 @@ _TEXT = re.compile(r":?\b(?:source\.i|host\.ll):(?=\(\.)")
 def blame(error: StepError, step: Step, root: Path) -> None:
     """Complete ``error``, which the engine raised for ``step``; paths are told relative to ``root``."""
     error.step_id = step.id
-    error.program = step.program
+    error.program = step.program or ", ".join(step.users)
     error.module = step.module
     error.target = step.target
     error.reproduce = error.reproduce or reproducer(step)

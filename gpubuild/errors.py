@@ -136,6 +136,7 @@ class StepError(GpubuildError):
         self.step_id = ""
         self.program = ""
         self.module = ""
+        self.kernel = ""  # or another function of the module, which the first diagnostic is in
         self.target = ""
         self.other_targets: tuple[str, ...] = ()  # for which the same is wrong, when shown together
         self.reproduce = ""  # a command that shows the failure again
@@ -145,8 +146,9 @@ class StepError(GpubuildError):
         where = ", ".join(
             f"{label} {value}"
             for label, value in (
-                ("program", self.program),
+                ("programs" if ", " in self.program else "program", self.program),
                 ("module", f"@{self.module}" if self.module else ""),
+                ("kernel", f"@{self.kernel}" if self.kernel else ""),
                 (
                     "targets" if self.other_targets else "target",
                     ", ".join((self.target, *self.other_targets)),

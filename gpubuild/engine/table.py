@@ -35,8 +35,21 @@ def run_job(job: Job) -> JobResult:
         raise StepError("the step fails", diagnostics=failure_site.find(job, run_job))
     io = StepIO(job)
     with dumping(job.dump_ir), pipeline_reads.recorded(getattr(job.params, "passes", ""), io):
-        _run(job, io)
+        try:
+            _run(job, io)
+        except StepError as error:
+            _name_kernel(error, job, io)
+            raise
     return io.finish()
+
+
+def _name_kernel(error: StepError, job: Job, io: StepIO) -> None:
+    """Tell which function of the module an error of a compile step is in, if it has a place in one."""
+    place = next((d.location for d in error.diagnostics if d.location is not None), None)
+    if isinstance(job.params, CompileParams) and place is not None and io.has("located"):
+        from gpubuild.engine import enclosing
+
+        error.kernel = enclosing.function_at(io.text("located"), place)
 
 
 def _run(job: Job, io: StepIO) -> None:

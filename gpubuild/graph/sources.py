@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpubuild.graph.layout import Layout
@@ -38,6 +38,7 @@ class SourcePlanner:
     def scan_steps(self, programs: tuple[Program, ...]) -> dict[str, Step]:
         """``outline`` for every MLIR source, ``preprocess`` for every C and C++ source, by id."""
         steps: dict[str, Step] = {}
+        users: dict[str, list[str]] = {}
         for program in programs:
             for source in program.sources:
                 if source.suffix in MLIR_SUFFIXES:
@@ -47,7 +48,8 @@ class SourcePlanner:
                 else:
                     continue
                 steps.setdefault(step.id, step)
-        return steps
+                users.setdefault(step.id, []).append(program.name)
+        return {i: replace(step, users=tuple(dict.fromkeys(users[i]))) for i, step in steps.items()}
 
     def outline(self, program: Program, source: Path) -> Step:
         """Split one MLIR source."""

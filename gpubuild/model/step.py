@@ -58,6 +58,7 @@ class Step:
     ``tools`` must be present; ``optional_tools`` count as "absent" in the key when they are not
     (ROCm's device libraries, say). A step whose outputs are known only after it ran has
     ``dynamic_dir`` instead of ``outputs``; its output names are plain file names in that folder.
+    ``users`` are the programs that a step of a source is for, which has no ``program`` of its own.
     """
 
     id: str  # unique in a plan, stable across builds, e.g. "saxpy/compile/saxpy_kernels/sm_60"
@@ -71,6 +72,7 @@ class Step:
     program: str = ""
     module: str = ""
     target: str = ""
+    users: tuple[str, ...] = ()
 
     def output_path(self, name: str) -> Path:
         """Where output ``name`` belongs. Raises ``KeyError`` for a name the step does not have."""
