@@ -207,8 +207,10 @@ def _own_parameters(kernel: Kernel, separate: Collection[int] = ()) -> list[str]
 def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
     """Runs the entry for arguments that do not overlap, or else the one for any.
 
-    All get the kernel's own parameters: what is known of a function's parameters holds all through its
-    loops, and LLVM does not ask whether one could point into memory of the workgroup.
+    The first gets the kernel's own parameters, as what is known of a function's parameters holds all
+    through its loops. So does the other one where memory is all that counts: LLVM does not ask then whether
+    an argument could point into memory of the workgroup, and keeps that in registers. (Matrix products with
+    rows of a multiple of 4 KiB were slower by that: more loads at a time fight for the same set of a cache.)
     """
     scope, place = text.scope(f"gpubuild choice {kernel.facts.name}")
     loads, _ = _parameters(kernel, "%params")
@@ -226,7 +228,10 @@ def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
     else:
         test = disjoint.test_of(memrefs, yes="apart", no="any")
     known = ", ".join([_RUN_PARAMETERS, *_own_parameters(kernel)])
-    calls = "".join(f"{way}:\n  call void {name}.{way}({known}){place}\n  ret void\n" for way in ways)
+    arguments = {} if kernel.facts.streams else {"any": _RUN_PARAMETERS}
+    calls = "".join(
+        f"{way}:\n  call void {name}.{way}({arguments.get(way, known)}){place}\n  ret void\n" for way in ways
+    )
     return f"define internal void {name}({_RUN_PARAMETERS}){scope} {{\n{params}{loads}{test}{calls}}}"
 
 
@@ -239,9 +244,12 @@ def _run_entry(
     that are filled start at a piece, as all their rows and those of a workgroup do.
     """
     scope, place = text.scope(f"gpubuild run {kernel.facts.name}")
-    _, arguments = _parameters(kernel, "%params")
-    separate = {memref.first + 1 for memref in apart.memrefs} if apart else set()
-    parameters = [_RUN_FACTS, *_own_parameters(kernel, separate)]
+    loads, arguments = _parameters(kernel, "%params")
+    parameters = [_RUN_FACTS]
+    if apart or kernel.facts.streams:
+        loads = ""
+        separate = {memref.first + 1 for memref in apart.memrefs} if apart else set()
+        parameters += _own_parameters(kernel, separate)
     head = f"  %item = alloca [{layout.ITEM_BYTES} x i8], align 16\n"
     extents = {}
     narrow = ""
@@ -262,7 +270,7 @@ def _run_entry(
         head += _store("i32", f"%g{axis}", layout.ITEM_GRID_DIM + 4 * i, f"g{axis}")
         head += _store("i32", f"%c{axis}", layout.ITEM_CLUSTER_DIM + 4 * i, f"c{axis}")
     head += _load("i32", layout.LAUNCH_DYNAMIC_BYTES, "bytes")
-    head += _load("ptr", layout.LAUNCH_KERNEL, "kernel")
+    head += _load("ptr", layout.LAUNCH_PARAMS, "params") + _load("ptr", layout.LAUNCH_KERNEL, "kernel")
     head += _store("i32", "%bytes", layout.ITEM_DYNAMIC_BYTES, "bytes")
     head += _store("ptr", "%kernel", layout.ITEM_KERNEL, "kernel")
     head += _store("ptr", "%shared", layout.ITEM_SHARED, "shared")
@@ -278,7 +286,7 @@ def _run_entry(
     work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
     return f"""define internal void {name}({", ".join(parameters)}) noinline{width}{scope} {{
 entry:
-{head}{facts}  %gx64 = zext i32 %gx to i64
+{head}{loads}{facts}  %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64
   %any = icmp ult i64 %first, %last
   br i1 %any, label %block, label %exit
