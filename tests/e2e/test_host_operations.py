@@ -12,8 +12,13 @@ SHARED, PRIVATE = "#gpu.address_space<workgroup>", "#gpu.address_space<private>"
 ODD = "memref<?xf32, strided<[2], offset: 1>>"
 SCALARS = {  # name, type: value
     ("s8", "i8"): -7, ("s16", "i16"): -300, ("h", "f16"): 0.5, ("bf", "bf16"): 0.25, ("d", "f64"): 0.125,
-    ("n", "index"): 10000, ("fl", "f32"): 0.0625,
+    ("n", "index"): 10000, ("fl", "f32"): 0.0625, ("wide", "i128"): 5, ("vec", "vector<3xf32>"): 7,
+    ("cx", "complex<f64>"): 3.5,
 }  # fmt: skip
+CONSTANTS = {
+    "vec": "arith.constant dense<[1.0, 2.0, 4.0]> : vector<3xf32>",
+    "cx": "complex.constant [0.5 : f64, 3.0 : f64] : complex<f64>",
+}
 TO_F32 = {
     "i8": "%f_{0} = arith.sitofp %{0} : i8 to f32",
     "i16": "%f_{0} = arith.sitofp %{0} : i16 to f32",
@@ -21,6 +26,12 @@ TO_F32 = {
     "bf16": "%f_{0} = arith.extf %{0} : bf16 to f32",
     "f64": "%f_{0} = arith.truncf %{0} : f64 to f32",
     "f32": "%f_{0} = arith.addf %{0}, %zero : f32",
+    "i128": "%i_{0} = arith.trunci %{0} : i128 to i64\n      %f_{0} = arith.sitofp %i_{0} : i64 to f32",
+    "vector<3xf32>": "%f_{0} = vector.reduction <add>, %{0} : vector<3xf32> into f32",
+    "complex<f64>": """%re_{0} = complex.re %{0} : complex<f64>
+      %im_{0} = complex.im %{0} : complex<f64>
+      %d_{0} = arith.addf %re_{0}, %im_{0} : f64
+      %f_{0} = arith.truncf %d_{0} : f64 to f32""",
     "index": "%i_{0} = arith.index_cast %{0} : index to i64\n      %f_{0} = arith.sitofp %i_{0} : i64 to f32",
 }
 
@@ -29,7 +40,8 @@ def program() -> str:
     """Work-item t reads its neighbour 7 - t through dynamic and static workgroup memory."""
     parameters = "".join(f", %{name}: {kind}" for name, kind in SCALARS)
     constants = "\n".join(
-        f"    %{name} = arith.constant {value} : {kind}" for (name, kind), value in SCALARS.items()
+        f"    %{name} = {CONSTANTS.get(name, f'arith.constant {value} : {kind}')}"
+        for (name, kind), value in SCALARS.items()
     )
     sums, last = [], "%s"
     for name, kind in SCALARS:

@@ -12,7 +12,20 @@ from gpubuild.engine.cpu.streaming import FUNCTION_ATTRIBUTES
 from gpubuild.engine.cpu.tiers import Tier
 
 _AXES = "xyz"
-_SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4}
+# Bytes; vectors, complex numbers and integers of other widths are as large as LLVM makes them.
+_SIZES = {
+    "i1": 1,
+    "i8": 1,
+    "i16": 2,
+    "half": 2,
+    "bfloat": 2,
+    "i32": 4,
+    "float": 4,
+    "i64": 8,
+    "double": 8,
+    "ptr": 8,
+}
+_SIZE_IN_MEMORY = "ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +391,7 @@ def _record(number: int, kernel: Kernel, text: _Text, flags: int) -> str:
     flags |= layout.KERNEL_CLUSTER_BARRIER if facts.tier.cluster_barrier else 0
     flags |= layout.KERNEL_COUNTED_FLOPS if facts.work.flops is not None else 0
     flags |= layout.KERNEL_COUNTED_BYTES if facts.work.bytes is not None else 0
-    sizes = ", ".join(f"i64 {_SIZES.get(kind, 8)}" for kind in kernel.parameters)
+    sizes = ", ".join(f"i64 {_SIZES.get(k) or _SIZE_IN_MEMORY.format(kind=k)}" for k in kernel.parameters)
     name = f"@gpubuild.sizes.{number}"
     text.add(f"{name} = internal constant [{len(kernel.parameters)} x i64] [{sizes}]")
     block = ", ".join(f"i32 {extent}" for extent in facts.required_block)
