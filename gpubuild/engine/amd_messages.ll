@@ -68,8 +68,13 @@ end:
   ret void
 }
 
+; Where a failed assertion tells the runtime which it was, before its trap ends the process: null unless
+; the runtime put an address of host memory there (runtime/device_hip_assert.c has the layout).
+@gpubuild_assertion_record = external addrspace(1) global ptr addrspace(1)
+
 ; What a failed assertion says, to stderr. The text of %format has six %u for the workgroup and the work-item.
 define linkonce_odr hidden void @gpubuild_assertion_failed(i64 %format) noinline nounwind {
+entry:
   %bx = call i32 @llvm.amdgcn.workgroup.id.x()
   %by = call i32 @llvm.amdgcn.workgroup.id.y()
   %bz = call i32 @llvm.amdgcn.workgroup.id.z()
@@ -90,5 +95,33 @@ define linkonce_odr hidden void @gpubuild_assertion_failed(i64 %format) noinline
   call void @gpubuild_message_value(ptr addrspace(1) %values, i32 3, i64 %wtx)
   call void @gpubuild_message_value(ptr addrspace(1) %values, i32 4, i64 %wty)
   call void @gpubuild_message_value(ptr addrspace(1) %values, i32 5, i64 %wtz)
+  %record = load ptr addrspace(1), ptr addrspace(1) @gpubuild_assertion_record, align 8
+  %nobody = icmp eq ptr addrspace(1) %record, null
+  br i1 %nobody, label %end, label %try
+
+try:
+  %exchange = cmpxchg ptr addrspace(1) %record, i32 0, i32 1 monotonic monotonic, align 8
+  %first = extractvalue { i32, i1 } %exchange, 1
+  br i1 %first, label %tell, label %end
+
+tell:
+  %name = getelementptr i8, ptr addrspace(1) %record, i64 8
+  store i64 %format, ptr addrspace(1) %name, align 8
+  %ids = getelementptr i8, ptr addrspace(1) %record, i64 16
+  store i32 %bx, ptr addrspace(1) %ids, align 4
+  %ids.1 = getelementptr i8, ptr addrspace(1) %record, i64 20
+  store i32 %by, ptr addrspace(1) %ids.1, align 4
+  %ids.2 = getelementptr i8, ptr addrspace(1) %record, i64 24
+  store i32 %bz, ptr addrspace(1) %ids.2, align 4
+  %ids.3 = getelementptr i8, ptr addrspace(1) %record, i64 28
+  store i32 %tx, ptr addrspace(1) %ids.3, align 4
+  %ids.4 = getelementptr i8, ptr addrspace(1) %record, i64 32
+  store i32 %ty, ptr addrspace(1) %ids.4, align 4
+  %ids.5 = getelementptr i8, ptr addrspace(1) %record, i64 36
+  store i32 %tz, ptr addrspace(1) %ids.5, align 4
+  store atomic i32 2, ptr addrspace(1) %record release, align 8
+  br label %end
+
+end:
   ret void
 }

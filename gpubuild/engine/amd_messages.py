@@ -22,6 +22,7 @@ _FORMATS = "gpubuild.formats"  # on the gpu.module: what its kernels may say
 _RESERVE = "gpubuild_message"
 _STORE = "gpubuild_message_value"
 _ASSERTION_FAILED = "gpubuild_assertion_failed"
+_RECORD = "gpubuild_assertion_record"
 _SIGNATURES = {
     _RESERVE: "ptr<1> (i32, i64)",
     _STORE: "void (ptr<1>, i32, i64)",
@@ -75,6 +76,13 @@ def _expand_assert(op: ir.Operation) -> None:
     inside.op("llvm.intr.trap", [], [])
     inside.op("scf.yield", [], [])
     op.erase()
+
+
+def assertion_record(undefined: Sequence[str]) -> str:
+    """LLVM IR of the variable that the runtime looks for in modules with assertions; empty for others."""
+    if _ASSERTION_FAILED not in undefined:
+        return ""
+    return f"@{_RECORD} = addrspace(1) externally_initialized global ptr addrspace(1) null, align 8\n"
 
 
 def take_formats(module: ir.Operation) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ def link_libraries(build: DeviceBuild) -> None:
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
     if build.lowered and build.lowered.formats:
         llvm.link_text(build.module, amd_messages.metadata(build.lowered.formats), "formats of messages")
+    if record := amd_messages.assertion_record(llvm.undefined_symbols(build.module)):
+        llvm.link_text(build.module, record, "record of assertions")
     fast = [_FAST_LIBRARY] if build.params.fast_math else []
     own = [*fast, *_OWN_LIBRARIES]
     libraries = [*user_libraries(build.io), *(own_library(name) for name in own)]

@@ -14,8 +14,8 @@ _ARCHIVE = "libgpubuild_rt.a"
 _NEVER_HOT = frozenset(
     {
         "choose.c", "cpu_check_report.c", "cpu_check_text.c", "cpu_chip.c", "cpu_module.c", "cuda_open.c",
-        "decide.c", "device_cuda.c", "device_hip.c", "env.c", "image.c", "library.c", "message.c", "print.c",
-        "print_memref.c", "profile.c", "tensor_map.c",
+        "decide.c", "device_cuda.c", "device_hip.c", "device_hip_assert.c", "env.c", "image.c", "library.c",
+        "message.c", "print.c", "print_memref.c", "profile.c", "tensor_map.c",
     }
 )  # fmt: skip
 

@@ -4,6 +4,7 @@
  * thread's own back.
  */
 #include "device.h"
+#include "device_hip_assert.h"
 #include "hip_api.h"
 #include "library.h"
 
@@ -18,6 +19,7 @@ struct hip_device {
 };
 
 static struct gb_hip_api hip;
+static void *record; /* of failed assertions; this too: modules are loaded under module.c's lock */
 static bool ready; /* this and devices: only gb_hip_open, under module.c's lock, uses them */
 static struct hip_device *devices[MAX_DEVICES];
 static const struct gb_device_calls calls;
@@ -65,11 +67,32 @@ static struct gb_fit hip_fit(struct gb_device *device, const struct gb_image *im
     return gb_fit_hip(image, ((const struct hip_device *)device)->target_id);
 }
 
+/* Tell the module where its assertions leave which of them failed. */
+static void watch_assertions(void *module, const struct gb_where *where) {
+    void *variable = NULL, *place = NULL;
+    size_t bytes = 0;
+    if (hip.module_global(&variable, &bytes, module, GB_HIP_RECORD_NAME) != HIP_SUCCESS) {
+        return; /* linked by others, which keep such names to themselves */
+    }
+    if (record == NULL) {
+        check(hip.allocate_host(&record, GB_HIP_RECORD_BYTES, HIP_HOST_MALLOC_FLAGS), "hipHostMalloc", where);
+        gb_hip_watch(record);
+    }
+    check(hip.host_pointer(&place, record, 0), "hipHostGetDevicePointer", where);
+    check(hip.copy(variable, &place, sizeof place, HIP_COPY_BY_ADDRESS, NULL), "hipMemcpyAsync", where);
+    check(hip.stream_synchronize(NULL), "hipStreamSynchronize", where);
+}
+
 static void *hip_module_load(struct gb_device *device, const struct gb_image *image, int opt_level,
                              const struct gb_where *where) {
     (void)opt_level; /* there is nothing to compile in an AMD image */
     void *module = NULL;
-    ON_DEVICE(device, where, "hipModuleLoadData", hip.module_load(&module, image->data));
+    int before = enter(device, where);
+    check(hip.module_load(&module, image->data), "hipModuleLoadData", where);
+    if (gb_hip_keep_assertions(image->data, image->size)) {
+        watch_assertions(module, where);
+    }
+    leave(device, before, where);
     return module;
 }
 

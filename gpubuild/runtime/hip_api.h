@@ -15,6 +15,7 @@ enum {
     HIP_EVENT_WITHOUT_TIMING = 2,
     HIP_MEM_ATTACH_ALL = 1,
     HIP_COPY_BY_ADDRESS = 4,    /* hipMemcpyDefault */
+    HIP_HOST_MALLOC_FLAGS = 0x40000003, /* hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent */
     HIP_HOST_REGISTER_FLAGS = 3 /* hipHostRegisterPortable | hipHostRegisterMapped */
 };
 
@@ -31,6 +32,7 @@ enum { HIP_PROPERTIES_BYTES = 8192, HIP_PROPERTIES_CHIP_AT = 1160, HIP_PROPERTIE
     X(module_load, hipModuleLoadData, (void **, const void *))                                                \
     X(module_unload, hipModuleUnload, (void *))                                                               \
     X(module_function, hipModuleGetFunction, (void **, void *module, const char *))                           \
+    X(module_global, hipModuleGetGlobal, (void **, size_t *, void *module, const char *))                     \
     X(launch, hipModuleLaunchKernel,                                                                          \
       (void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared_bytes,     \
        void *stream, void **params, void **extra))                                                            \
@@ -45,6 +47,7 @@ enum { HIP_PROPERTIES_BYTES = 8192, HIP_PROPERTIES_CHIP_AT = 1160, HIP_PROPERTIE
     X(event_elapsed, hipEventElapsedTime, (float *milliseconds, void *first, void *last))                     \
     X(allocate, hipMalloc, (void **, size_t))                                                                 \
     X(allocate_managed, hipMallocManaged, (void **, size_t, unsigned flags))                                  \
+    X(allocate_host, hipHostMalloc, (void **, size_t, unsigned flags))                                        \
     X(release, hipFree, (void *))                                                                             \
     X(copy, hipMemcpyAsync, (void *to, const void *from, size_t, int kind, void *stream))                     \
     X(set_32, hipMemsetD32Async, (void *, int, size_t count, void *stream))                                   \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Iterator, Sequence
 
@@ -180,14 +181,40 @@ def test_messages_beyond_the_buffer_are_lost_and_nothing_else() -> None:
     assert len(said.split()) == amd.MESSAGE_ROOM // 20 and end == ""
 
 
+ASSERTION = """%t = gpu.thread_id x
+%ti = arith.index_cast %t : index to i32
+%seven = arith.constant 7 : i32
+%ok = arith.cmpi slt, %ti, %seven : i32
+cf.assert %ok, "100% even"
+"""
+FAILED = "k: f: assertion failed: 100% even, in workgroup (0, 0, 0), work-item (7, 0, 0)\n"
+
+
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx1100"])
 def test_a_failed_assertion_leaves_its_text_and_stops(chip: str) -> None:
-    body = """%t = gpu.thread_id x
-    %ti = arith.index_cast %t : index to i32
-    %seven = arith.constant 7 : i32
-    %ok = arith.cmpi ne, %ti, %seven : i32
-    cf.assert %ok, "100% even"
-    """
-    said, end = printed(body, chip)
-    assert said == "k: f: assertion failed: 100% even, in workgroup (0, 0, 0), work-item (7, 0, 0)\n"
+    said, end = printed(ASSERTION, chip, block=8)
+    assert said == FAILED
     assert end.endswith("work-item (7, 0, 0): trap")
+
+
+def recorded() -> tuple[list[int], int, dict[int, str]]:
+    """What runtime/device_hip_assert.c gets: state and numbers of the first failure, and its format."""
+    module = load("gfx90a", kernel(ASSERTION), opt_level=3)
+    record = np.zeros(64, np.uint8)
+    variable = module.engine.get_global_value_address("gpubuild_assertion_record")
+    ctypes.c_uint64.from_address(variable).value = record.ctypes.data
+    values = np.zeros(8, np.float32), np.zeros((16, 16), np.float32), np.int64(0), np.float32(0), np.int32(0)
+    for grid in (1, 3):  # nobody writes over the first
+        with pytest.raises(WrongUseError):
+            module.launch("f", grid, 16, *values, backwards=grid == 3)
+    return (
+        [*record[:4].view(np.int32), *record[16:40].view(np.int32)],
+        int(record[8:16].view(np.uint64)[0]),
+        dict(module.formats),
+    )
+
+
+def test_the_first_failure_is_recorded_for_the_runtime() -> None:
+    numbers, name, formats = in_child(recorded)
+    assert numbers == [2, 0, 0, 0, 7, 0, 0]
+    assert formats[name] % (0, 0, 0, 7, 0, 0) == FAILED

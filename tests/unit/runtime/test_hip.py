@@ -4,9 +4,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
-from unit.runtime.programs import Runtime, container, hsaco
+from elftools.elf.elffile import ELFFile
+from unit.engine.device_steps import compile_module, kernel
+from unit.runtime.programs import Runtime, container, elf, hsaco
 from unit.runtime.test_cuda import EVERYTHING
+
+from gpubuild.engine import amd_messages
 
 MODULE = container(("gfx90a", hsaco()), module="m")
 
@@ -83,3 +89,62 @@ def test_unloading_after_hip_has_ended_is_no_failure(runtime: Runtime) -> None:
 def test_a_device_that_does_not_tell_its_chip(runtime: Runtime) -> None:
     done = runtime.run("mgpuStreamCreate()", device="hip", hip="?")
     assert (done.code, "HIP does not tell the chip of hip:0" in done.err) == (1, True)
+
+
+# ---- assertions ----
+
+SAID = "a.mlir:3:5: k: f: assertion failed: 100%% even, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
+LONG = SAID.replace("even", "even " + 300 * "-")
+LAUNCH = "launch(mgpuModuleGetFunction(load(0), b'k'), (1, 1, 1), (64, 1, 1), 0, None, [])"
+
+
+def asserting(*formats: tuple[int, str]) -> bytes:
+    """An image whose metadata has formats by name, as MessagePack writes strings."""
+    texts = [f"0:0:{name:016x},{text}".encode() for name, text in formats]
+    tail = b"".join(
+        (b"\xd9" + bytes([len(t)]) if len(t) < 256 else b"\xda" + len(t).to_bytes(2, "big")) + t
+        for t in texts
+    )
+    return container(("gfx90a", elf(224, tail=b"\x92" + tail + bytes(3))), module="m")
+
+
+@pytest.mark.parametrize(("name", "text"), [(0xFEDC_BA98_7654_3210, SAID), (7, LONG)])
+def test_a_failed_assertion_is_told_before_hip_ends_the_process(
+    runtime: Runtime, name: int, text: str
+) -> None:
+    image = asserting((5, "0:0:%d, printed\n"), (0xFEDC_BA98_7654_3210, SAID), (7, LONG))
+    done = runtime.run(LAUNCH, image, device="hip", hip="gfx90a", FAKE_ASSERTION=f"{name:x}")
+    assert done.code == -6
+    assert text % (1, 20, 0, 4294967295, 5, 6) in done.err
+    assert done.called("hipHostMalloc") == ["hipHostMalloc dev=0 64 flags=0x40000003"]
+    assert done.called("hipModuleGetGlobal")[0].endswith(" gpubuild_assertion_record")
+
+
+def test_modules_without_assertions_are_not_watched(runtime: Runtime) -> None:
+    done = runtime.run(
+        LAUNCH, asserting((5, "%d, printed\n")), device="hip", hip="gfx90a", FAKE_ASSERTION="5"
+    )
+    assert (done.code, done.err) == (-6, "")
+    assert done.called("hipHostMalloc", "hipModuleGetGlobal") == []
+
+
+def test_a_module_that_keeps_its_record_to_itself_runs(runtime: Runtime) -> None:
+    done = runtime.run(
+        LAUNCH, asserting((5, SAID)), device="hip", hip="gfx90a", FAKE_FAIL="hipModuleGetGlobal=500"
+    )
+    assert done.ok().called("hipHostMalloc") == []
+
+
+def exported(code_object: bytes) -> set[str]:
+    table = ELFFile(io.BytesIO(code_object)).get_section_by_name(".dynsym")
+    return {symbol.name for symbol in table.iter_symbols() if symbol["st_info"]["type"] == "STT_OBJECT"}
+
+
+def test_what_is_told_is_in_real_code_objects(runtime: Runtime) -> None:
+    built = compile_module(kernel('%ok = arith.cmpi slt, %n, %n : i32\ncf.assert %ok, "100% even"'), "gfx90a")
+    said = "k: f: assertion failed: 100%% even, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
+    assert "gpubuild_assertion_record" in exported(built.object)
+    image = container(("gfx90a", built.object), module="m")
+    name = f"{amd_messages.format_name(said):x}"
+    done = runtime.run(LAUNCH, image, device="hip", hip="gfx90a", FAKE_ASSERTION=name)
+    assert done.err.endswith(said % (1, 20, 0, 4294967295, 5, 6))

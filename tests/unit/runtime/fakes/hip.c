@@ -1,6 +1,7 @@
 /* HIP without a GPU: device memory is host memory, kernels do nothing but are recorded. */
 #include "fake.h"
 
+enum { HOST_OFFSET = 4096 }; /* from where the host finds its memory to where devices do */
 static _Thread_local int current;
 static int handles;
 
@@ -49,6 +50,32 @@ int hipModuleLoadData(void **module, const void *image) {
     *module = new_handle();
     return 0;
 }
+static void *variable; /* of all modules */
+int hipModuleGetGlobal(void **address, size_t *bytes, void *module, const char *name) {
+    record("hipModuleGetGlobal dev=%d %p %s", current, module, name);
+    FAIL_IF_ORDERED("hipModuleGetGlobal");
+    *address = &variable;
+    *bytes = sizeof variable;
+    return 0;
+}
+int hipHostMalloc(void **address, size_t bytes, unsigned flags) {
+    record("hipHostMalloc dev=%d %zu flags=%#x", current, bytes, flags);
+    FAIL_IF_ORDERED("hipHostMalloc");
+    *address = malloc(bytes);
+    return 0;
+}
+/* A kernel whose assertion, of that name, fails, and what HIP does then. */
+static void fail_assertion(const char *name) {
+    uint64_t format = strtoull(name, NULL, 16);
+    uint32_t numbers[] = {1, 20, 0, 4294967295u, 5, 6}, state = 2;
+    if (variable != NULL) {
+        char *memory = (char *)variable - HOST_OFFSET;
+        memcpy(memory + 8, &format, sizeof format);
+        memcpy(memory + 16, numbers, sizeof numbers);
+        memcpy(memory, &state, sizeof state);
+    }
+    abort();
+}
 int hipModuleUnload(void *module) {
     record("hipModuleUnload dev=%d %p", current, module);
     FAIL_IF_ORDERED("hipModuleUnload");
@@ -65,6 +92,9 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     record("hipModuleLaunchKernel dev=%d %p grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p extra=%p", current, function,
            gx, gy, gz, bx, by, bz, shared, stream, (void *)extra);
     FAIL_IF_ORDERED("hipModuleLaunchKernel");
+    if (getenv("FAKE_ASSERTION") != NULL) {
+        fail_assertion(getenv("FAKE_ASSERTION"));
+    }
     record_params(params);
     return 0;
 }
@@ -185,6 +215,6 @@ int hipHostUnregister(void *address) {
 int hipHostGetDevicePointer(void **found, void *address, unsigned flags) {
     record("hipHostGetDevicePointer dev=%d flags=%u", current, flags);
     FAIL_IF_ORDERED("hipHostGetDevicePointer");
-    *found = (char *)address + 4096;
+    *found = (char *)address + HOST_OFFSET;
     return 0;
 }
