@@ -39,6 +39,12 @@ void gb_cpu_memory_add(void *address, size_t bytes) {
     struct span *made = gb_allocate(sizeof *made);
     *made = (struct span){.first = (uintptr_t)address, .bytes = bytes};
     pthread_mutex_lock(&lock);
+    /* What was there before was given back to the C library behind our back, by memref.dealloc say. */
+    for (struct span **gone; (gone = tfind(made, &spans, order)) != NULL;) {
+        struct span *old = *gone;
+        tdelete(old, &spans, order);
+        free(old);
+    }
     struct span **kept = tsearch(made, &spans, order);
     pthread_mutex_unlock(&lock);
     if (kept == NULL) {

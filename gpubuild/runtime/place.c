@@ -4,7 +4,7 @@
  * Code is compiled from text without lines, so that a comment compiles nothing anew: it knows an operation by an
  * address in that text. Which line of the user's file that is stands in a file of the build, which is looked for
  * only when the program fails: in `PROGRAM.places.txt`, or in the build folder that the program lies in. */
-#define _POSIX_C_SOURCE 200809L /* getline, readlink, strnlen */
+#define _POSIX_C_SOURCE 200809L /* getline, readlink */
 #include "gpubuild_rt.h"
 
 #include <dirent.h>

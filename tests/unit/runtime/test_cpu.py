@@ -224,3 +224,23 @@ def test_what_llvm_says_of_this_machine_is_known_to_the_runtime(runtime: Runtime
     assert {name for name in names if f'{{"{name}", ' not in table} == set()
     script = f"print(rt.gb_cpu_supports(b'of-next-year', {features.encode()!r}), flush=True)"
     assert runtime.run(script).ok().out == b"1\n"
+
+
+def test_memory_that_the_c_library_was_given_back(runtime: Runtime) -> None:
+    """``memref.dealloc`` of what ``gpu.alloc`` made goes unnoticed; the same address may then come again."""
+    script = """
+        libc = CDLL(None)
+        libc.free.argtypes = [P]
+        seen = set()
+        for size in [4096, 64] * 50:
+            data = mgpuMemAlloc(size, None, 0)
+            mgpuMemcpy(data, data, size, None)
+            if data in seen:
+                print('again', flush=True)
+            seen.add(data)
+            libc.free(data)
+        last = mgpuMemAlloc(8192, None, 0)
+        mgpuMemset32(last, 7, 2048, None)
+        mgpuMemFree(last, None)
+    """
+    assert b"again" in runtime.run(script, device="cpu").ok().out
