@@ -345,7 +345,7 @@ class Builder:
 
     def _scans(self, scanned: Plan) -> dict[str, ScannedSource]:
         return {
-            step.id: parse_index(step.output_path("index.json").read_text())
+            step.id: parse_index(step.output_path("index.json").read_text(encoding="utf-8"))
             for step in scanned.steps.values()
             if step.kind is StepKind.OUTLINE
         }

@@ -178,7 +178,7 @@ def _step_line(
         line["sizes"] = {blob.name: blob.size_bytes for blob in record.result.blobs}
     if step is not None and step.kind is StepKind.COMPILE and report.outputs:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            line["kernels"] = json.loads(step.output_path("info").read_text())["kernels"]
+            line["kernels"] = json.loads(step.output_path("info").read_text(encoding="utf-8"))["kernels"]
     return line
 
 

@@ -169,7 +169,7 @@ class BuildState:
         """Remember a summary of the module text in ``path``; one that cannot be read has none."""
         if digest not in self._summaries:
             with suppress(OSError, UnicodeDecodeError):
-                self._summaries[digest] = summarize(path.read_text())
+                self._summaries[digest] = summarize(path.read_text(encoding="utf-8"))
 
     def save(self) -> None:
         """Write the file atomically, if there is anything new in it. Raises ``OSError``."""

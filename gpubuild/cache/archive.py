@@ -180,7 +180,7 @@ def _encode_manifest(cache: Path, records: dict[Digest, ActionResult]) -> bytes:
     histories = {}
     for project in list_projects(cache):
         with suppress(OSError):
-            histories[project] = (cache / "history" / f"{project}.json").read_text()
+            histories[project] = (cache / "history" / f"{project}.json").read_text(encoding="utf-8")
     document = {
         "schema": SCHEMA,
         "records": {key: encode_record(key, result).decode() for key, result in records.items()},

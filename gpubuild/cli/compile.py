@@ -141,7 +141,7 @@ def compile_kernels(
     scans: dict[str, ScannedSource] = {}
     outline = next(iter(planner.scan_plan((program,)).steps.values()))
     _run(builder, outline)
-    scans[outline.id] = parse_index(outline.output_path("index.json").read_text())
+    scans[outline.id] = parse_index(outline.output_path("index.json").read_text(encoding="utf-8"))
     modules = {m.name: m.index for m in scans[outline.id].modules}
     chosen = _choose(modules, module, program.sources[0])
     if emit == "mlir":

@@ -61,7 +61,7 @@ class Console:
     def save(self, path: Path, text: str) -> None:
         """A result that goes into a file, and a line that says so. Raises ``UsageError``."""
         try:
-            path.write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")  # bytes of paths as they are
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
         if not self.quiet:

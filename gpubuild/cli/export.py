@@ -61,7 +61,7 @@ def _places(name: str, outcome: Outcome) -> str:
     layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
     sources = [source for source in program.sources if source.suffix in MLIR_SUFFIXES]
     files = [layout.places_file(source, program.passes.source) for source in sources]
-    return "".join(file.read_text() for file in files if file.is_file())
+    return "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 
 def _write(name: str, step: Step, folder: Path, places: str) -> Path:
@@ -73,7 +73,9 @@ def _write(name: str, step: Step, folder: Path, places: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as fresh:
         _fill(name, step, Path(fresh))
-        (Path(fresh) / f"{step.output_path('executable').name}.places.txt").write_text(places)
+        (Path(fresh) / f"{step.output_path('executable').name}.places.txt").write_text(
+            places, encoding="utf-8"
+        )
         _take_over(Path(fresh), folder)
     return folder / RECIPE
 
@@ -109,7 +111,7 @@ def _fill(name: str, step: Step, folder: Path) -> None:
         if item.producer and text.is_file():
             shutil.copyfile(text, file.with_suffix(".ll"))
     recipe = folder / RECIPE
-    recipe.write_text(_recipe(name, step, objects, archives))
+    recipe.write_text(_recipe(name, step, objects, archives), encoding="utf-8", errors="surrogateescape")
     recipe.chmod(0o755)
 
 

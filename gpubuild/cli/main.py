@@ -5,6 +5,7 @@ What is imported here costs every command its time, `build` with nothing to do m
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _ISSUES = "the project's issue tracker"
 _INTERRUPTED = 130  # errors.EXIT_INTERRUPTED, which costs an import
+_PLAIN = {"→": "->", "…": "...", "·": "*", "µ": "u"}  # of what we write ourselves
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
@@ -163,9 +165,21 @@ def _settle_streams() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
     if sys.stderr is None:
         sys.stderr = sys.stdout
+    codecs.register_error("gpubuild", _spelt_out)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="gpubuild")
+
+
+def _spelt_out(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What to write for characters that an encoding lacks, and for bytes of paths that were no text."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    plain = _PLAIN.get(character) or character.encode("ascii", "backslashreplace").decode()
+    return plain, error.start + 1
 
 
 def _end_on_sigterm() -> signal._HANDLER:

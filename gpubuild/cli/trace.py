@@ -58,7 +58,7 @@ class Tracer:
     def write(self, path: Path) -> None:
         """Write the trace. Raises ``UsageError`` when the file cannot be written."""
         try:
-            path.write_text(json.dumps(self.document()) + "\n")
+            path.write_text(json.dumps(self.document()) + "\n", encoding="utf-8")
         except OSError as error:
             raise UsageError(f"cannot write the trace {path}: {error.strerror}") from error
 

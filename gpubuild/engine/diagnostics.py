@@ -42,7 +42,7 @@ class SourceText:
         """Line ``number`` (from 1) of ``file``, or an empty string."""
         if file not in self._lines:
             try:
-                self._lines[file] = _split(Path(file).read_text(errors="replace"))
+                self._lines[file] = _split(Path(file).read_text(encoding="utf-8", errors="replace"))
             except (OSError, ValueError):
                 self._lines[file] = ()
         lines = self._lines[file]

@@ -50,7 +50,7 @@ class _Search:
     def __init__(self, job: Job, run: Run) -> None:
         self._job = job
         self._run = run
-        self._text = next(i for i in job.inputs if i.name == _LOCATED).path.read_text()
+        self._text = next(i for i in job.inputs if i.name == _LOCATED).path.read_text(encoding="utf-8")
         self._end = time.monotonic() + _SEARCH_SECONDS
         self._tries = 0
         self._failure = ""
@@ -103,7 +103,7 @@ class _Search:
 
         status, answer = _in_child(compile_rest, log)
         if status:
-            lines = log.read_text(errors="replace").splitlines()
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
             causes = [_VARIABLE.sub("", line) for line in lines if _CAUSE.search(line)]
             return f"{status} {causes[:1]}"
         return str(answer)

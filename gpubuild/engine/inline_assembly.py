@@ -44,4 +44,4 @@ def emit_assembly(
             f"{what}: ld.lld wrote no assembly",
             hint="inline assembly for AMD GPUs needs an ld.lld with LLVM's AMDGPU target, such as ziglang's",
         )
-    return written[0].read_text(), arguments
+    return written[0].read_text(encoding="utf-8"), arguments

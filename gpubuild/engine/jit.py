@@ -64,6 +64,15 @@ def _call_main(address: int, arguments: list[str]) -> NoReturn:
     raise AssertionError
 
 
+def _as_text(path: str) -> str:
+    """A name for a file that is text, as LLVM's bindings want: names of files need not be."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return f"/proc/self/fd/{os.open(path, os.O_RDONLY | os.O_CLOEXEC)}"  # open for good
+    return path
+
+
 class _Loader:
     """Loads one program."""
 
@@ -82,7 +91,7 @@ class _Loader:
         engine = self._engine()
         sys.modules[__name__].__dict__["_kept"] = engine
         for path in self._files:
-            engine.add_object_file(path)
+            engine.add_object_file(_as_text(path))
         engine.finalize_object()
         exit_function = ctypes.CDLL(None)["__cxa_atexit"]
         for address in self._addresses(engine, "destructors"):
@@ -110,7 +119,7 @@ class _Loader:
         for path in paths:
             try:
                 ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-                llvm.load_library_permanently(path)
+                llvm.load_library_permanently(_as_text(path))
             except (OSError, RuntimeError) as error:
                 raise StepError(f"cannot load {path}: {error}", hint=_HINT) from error
         # Messages of the runtime look for places of the source in the build folder of the program.

@@ -79,7 +79,7 @@ def emit_ptx(build: DeviceBuild) -> None:
 
 def assemble(build: DeviceBuild) -> None:
     """Stage: ptxas."""
-    (build.io.scratch / _PTX_FILE).write_text(build.assembly)
+    (build.io.scratch / _PTX_FILE).write_text(build.assembly, encoding="utf-8")
     output = _run_ptxas(build, "-v", role="object")
     build.kernels = parse_ptxas(output, build.kernel_names)
     for line in output.splitlines():

@@ -173,7 +173,7 @@ def _portable_markers(text: bytes, root: Path, compiler: str) -> bytes:
 def line_of(path: Path, line: int) -> str:
     """Line ``line`` (from 1) of a file, or an empty string when there is none to be had."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     return lines[line - 1] if 0 < line <= len(lines) else ""

@@ -80,7 +80,7 @@ def _signal_name(number: int) -> str:
 
 def _stage(workdir: Path) -> str:
     try:
-        return (workdir / STAGE_FILE).read_text(errors="replace").partition("\n")[0][:100]
+        return (workdir / STAGE_FILE).read_text(encoding="utf-8", errors="replace").partition("\n")[0][:100]
     except OSError:
         return ""
 

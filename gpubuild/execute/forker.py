@@ -258,6 +258,9 @@ def _reap(which: int) -> None:
 
 def _children() -> list[int]:
     try:
-        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+        return [
+            int(pid)
+            for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8").split()
+        ]
     except (OSError, ValueError):
         return []

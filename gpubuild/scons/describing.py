@@ -80,7 +80,7 @@ def _headers(step: Step) -> list[str]:
     if step.kind is not StepKind.PREPROCESS:
         return []
     try:
-        found = json.loads(step.output_path("deps").read_text())
+        found = json.loads(step.output_path("deps").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
     return [str(path) for path in found if isinstance(path, str) and Path(path).is_absolute()]

@@ -56,7 +56,11 @@ def library_files(folder: Path) -> list[Path]:
 
 def _version(rocm: Path, folder: Path) -> str:
     try:
-        text = (rocm / ".info/version").read_text().strip() if folder.is_relative_to(rocm) else ""
+        text = (
+            (rocm / ".info/version").read_text(encoding="utf-8").strip()
+            if folder.is_relative_to(rocm)
+            else ""
+        )
     except (OSError, UnicodeDecodeError):
         return ""
     return text.splitlines()[0] if text else ""

@@ -197,7 +197,7 @@ def _kill_tree(pid: int) -> None:
     pids = [pid]
     for parent in pids:
         try:
-            children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8")
         except OSError:
             continue
         pids.extend(int(child) for child in children.split())

@@ -19,5 +19,5 @@ _FILE = "half.ll"
 def link_helpers(module: binding.ModuleRef, triple: str) -> None:
     """Link the conversions into ``module`` when it uses 16-bit floats. AArch64 has instructions."""
     if triple.startswith("x86_64") and needs_half_helpers(str(module)):
-        text = (resources.files("gpubuild.engine.cpu") / _FILE).read_text()
+        text = (resources.files("gpubuild.engine.cpu") / _FILE).read_text(encoding="utf-8")
         llvm.link_text(module, text, _FILE)

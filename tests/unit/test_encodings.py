@@ -1,0 +1,48 @@
+"""Text of files is UTF-8 whatever the locale says, and what a terminal lacks is spelt out."""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+
+import pytest
+
+from gpubuild.cli.main import _settle_streams
+from gpubuild.engine.jit import _as_text
+
+PACKAGE = Path(__file__).parents[2] / "gpubuild"
+# Pure ASCII, both ways.
+PLAIN = {"cache/tag.py", "cache/size_note.py", "cache/archive.py", "buildlog.py", "state.py"}
+# File names, which are bytes: read as the locale has them.
+NAMES = {"engine/link_reads.py", "engine/preprocess.py"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.relative_to(PACKAGE).as_posix()
+)
+def test_texts_have_an_encoding(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr not in ("read_text", "write_text"):
+            continue
+        given = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
+        name = path.relative_to(PACKAGE).as_posix()
+        if name in NAMES and given.get("errors") == "surrogateescape":
+            continue
+        assert "encoding" in given or name in PLAIN, f"{path}:{node.lineno}"
+
+
+def test_what_an_encoding_lacks() -> None:
+    _settle_streams()
+    text = "1 → 2 … 3 µs\udcff 中"
+    assert text.encode("ascii", "gpubuild") == b"1 -> 2 ... 3 us\xff \\u4e2d"
+    assert text.encode("utf-8", "gpubuild") == "1 → 2 … 3 µs".encode() + b"\xff " + "中".encode()
+
+
+def test_libraries_in_folders_whose_names_are_no_text(tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    Path(path).write_bytes(b"found")
+    assert Path(_as_text(path)).read_bytes() == b"found"
+    assert _as_text(str(tmp_path)) == str(tmp_path)
