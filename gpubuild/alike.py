@@ -29,7 +29,7 @@ def _together(group: list[GpubuildError]) -> GpubuildError:
     everyone = ", ".join((first.target, *others))
     shown.message = _naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {everyone}", first.message)
     alike = [error for error in group if isinstance(error, StepError)]
-    shown.stage = ", ".join(dict.fromkeys(error.stage for error in alike))
+    shown.stage = ", ".join(dict.fromkeys(error.stage for error in alike if error.stage))
     hints = (_naming(error.target).sub(r"\1", error.hint) for error in alike)
     shown.hint = "\n  hint: ".join(filter(None, dict.fromkeys(hints)))
     return shown

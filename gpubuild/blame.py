@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpubuild.errors import StepError
+from gpubuild.errors import NoRoomError, StepError
 from gpubuild.model.step import Step, StepKind
 from gpubuild.reproducer import reproducer
 
@@ -24,7 +24,8 @@ def blame(error: StepError, step: Step, root: Path) -> None:
     error.program = step.program or ", ".join(step.users)
     error.module = step.module
     error.target = step.target
-    error.reproduce = error.reproduce or reproducer(step)
+    if not isinstance(error, NoRoomError):
+        error.reproduce = error.reproduce or reproducer(step)
     if step.kind is StepKind.LINK:
         error.output = _in_users_files(error.output, step, root)
 

@@ -172,6 +172,10 @@ class StepCrashedError(StepError):
     """The worker died: segmentation fault, LLVM abort, out of memory, time-out."""
 
 
+class NoRoomError(StepError):
+    """The disk is full or a quota is reached: no fault of the step's, and nothing to reproduce."""
+
+
 class InputChangedError(StepError):
     """A file changed between planning the step and running it; nothing was stored."""
 

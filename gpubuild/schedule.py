@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpubuild.cache.protocol import Store
-from gpubuild.errors import GpubuildError, StepError
+from gpubuild.errors import GpubuildError, NoRoomError
 from gpubuild.events import Listener, PlanGrew, StepStarted, Waiting
 from gpubuild.execute.protocol import Executor
 from gpubuild.graph.plan import Plan
@@ -217,7 +217,7 @@ def collect(
     except GpubuildError as error:
         return runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
     except OSError as error:
-        failure = StepError(
+        failure = NoRoomError(
             f"cannot write to the build folder: {error.strerror}: {error.filename}",
             stage="store outputs",
             hint="free some space or choose another folder with --build-dir",

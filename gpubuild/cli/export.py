@@ -48,7 +48,9 @@ def execute(options: argparse.Namespace) -> int:
     try:
         recipe = _write(name, step, folder, _places(name, outcome))
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot write {error.filename2 or error.filename or folder}: {error.strerror}"
+        ) from error
     console: Console = options.console
     if not console.quiet:
         console.print(f"wrote {shown(folder.absolute())}; where it is to run: sh {shown(recipe.absolute())}")

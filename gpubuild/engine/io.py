@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpubuild.engine.ir_dump import enter_stage
-from gpubuild.errors import GpubuildError, InputChangedError, StepError, ToolNotFoundError
+from gpubuild.errors import GpubuildError, InputChangedError, NoRoomError, StepError, ToolNotFoundError
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
@@ -193,7 +193,7 @@ def no_room(error: BaseException) -> StepError | None:
     """The error to show when ``error`` says that the disk takes no more, else ``None``."""
     if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
         return None
-    return StepError(
+    return NoRoomError(
         f"cannot write to the build folder: {error.strerror}",
         hint="free some space or choose another folder with --build-dir",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shlex
 import signal
@@ -13,12 +14,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpubuild.errors import StepError, ToolNotFoundError
+from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError
 from gpubuild.settings import closed_environment
 from gpubuild.toolchain.supervision import die_with_parent, group_dies_with_parent, is_supervised
 from gpubuild.toolchain.zig import zig_environment
 
 MAX_OUTPUT_BYTES = 64 << 20  # of stdout or stderr; a tool that prints more is stuck in a loop
+_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded")  # tools run in the C locale
+_MAX_TOLD = 5
 _WATCH_SECONDS = 0.25  # how often a running tool's output and deadline are looked at
 
 
@@ -88,16 +91,29 @@ def run_tool(
                 process.wait()
                 raise
         seconds = time.monotonic() - start
-        return ToolRun(
+        run = ToolRun(
             command=argv,
             returncode=process.returncode,
             stdout=_read_all(files[1]),
             stderr=_read_all(files[2]),
             seconds=seconds,
         )
+        _refuse_no_room(run)
+        return run
     finally:
         for descriptor in files:
             os.close(descriptor)
+
+
+def _refuse_no_room(run: ToolRun) -> None:
+    """Raise where a tool failed over a full disk, which its caller would take for a fault of its input."""
+    told = [line for line in run.output.splitlines() if _NO_ROOM.search(line)] if run.returncode else []
+    if told:
+        raise NoRoomError(
+            f"{Path(run.command[0]).name} could not write: there is no room",
+            output="\n".join(told[:_MAX_TOLD]),
+            hint="free some space, in the build folder or in /tmp, or choose another folder with --build-dir",
+        )
 
 
 def _start(

@@ -86,7 +86,9 @@ def test_errors_that_differ_in_more_than_the_target_stay_apart() -> None:
 def test_stages_and_hints_of_like_errors_are_all_there() -> None:
     emit, libraries = failure("sm_60", "undefined: f", hint="name a library"), failure("cpu", "undefined: f")
     libraries.stage, libraries.hint = "libraries", "name one for CPUs"
-    (shown,) = grouped([emit, libraries, failure("sm_90", "undefined: f", hint="name a library")])
+    early = failure("sm_90", "undefined: f", hint="name a library")
+    early.stage = ""  # before any
+    (shown,) = grouped([emit, libraries, early])
     assert shown.render().startswith(
         "undefined: f (program app, module @k, targets sm_60, cpu, sm_90, stage lower, libraries)\n"
     )

@@ -10,7 +10,7 @@ import pytest
 from unit.execute.jobs import make_job, nothing, run
 
 from gpubuild import errors
-from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
+from gpubuild.errors import GpubuildError, InterruptedBuildError, NoRoomError, StepCrashedError, StepError
 from gpubuild.execute.local import LocalExecutor
 from gpubuild.model.job import Job, JobResult
 
@@ -172,6 +172,7 @@ def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
 def test_a_full_disk_is_no_internal_error(executor: LocalExecutor, tmp_path: Path) -> None:
     error = error_of(executor, make_job(tmp_path / "w", "fill the disk"))
     assert error.message == "cannot write to the build folder: No space left on device"
+    assert isinstance(error, NoRoomError)
     assert "--build-dir" in error.hint and not error.output
 
 

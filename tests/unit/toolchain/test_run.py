@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.errors import StepError, ToolNotFoundError
+from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError
 from gpubuild.toolchain import run as run_module
 from gpubuild.toolchain.run import run_tool
 
@@ -73,6 +73,15 @@ def test_check_shows_stdout_when_stderr_is_silent(tmp_path: Path) -> None:
 def test_check_names_the_signal(tmp_path: Path) -> None:
     with pytest.raises(StepError, match=r"killed by SIGSEGV \(Segmentation fault\)"):
         run_tool(script("kill -SEGV $$"), cwd=tmp_path).check("x")
+
+
+def test_a_tool_on_a_full_disk(tmp_path: Path) -> None:
+    told = "echo 'as: note' >&2; echo 'as: a.o: No space left on device' >&2; exit {}"
+    with pytest.raises(NoRoomError, match="could not write: there is no room") as caught:
+        run_tool(script(told.format(1)), cwd=tmp_path)
+    assert caught.value.output == "as: a.o: No space left on device"
+    assert "/tmp" in caught.value.hint
+    assert run_tool(script(told.format(0)), cwd=tmp_path).returncode == 0
 
 
 def test_check_passes_success(tmp_path: Path) -> None:
