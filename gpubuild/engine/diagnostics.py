@@ -77,7 +77,7 @@ def _explained(message: str, notes: Sequence[str]) -> str:
         return message
     dump = next((note for note in notes if note.startswith(_OP_DUMP)), "")
     # A function's dump ends with its own type, which is none; what it takes is an attribute.
-    types = re.search(r"function_type = (.+?)[,}]", dump) or re.search(
+    types = re.search(r"function_type = (.+?)(?:, \w+ = |}>)", dump) or re.search(
         r" : (\([^{}]*\) -> .+)$", dump.strip()
     )
     of = f" of type {types[1]}" if types else ""
