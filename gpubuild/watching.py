@@ -7,33 +7,53 @@ the kernel do not arrive; the files include headers all over the system, which l
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from stat import S_ISDIR
+from zlib import crc32
 
 from gpubuild.errors import GpubuildError
 from gpubuild.graph.layout import Layout
 from gpubuild.model.project import Project
-from gpubuild.receipt import stat_of
 from gpubuild.state import BuildState
 
 Stat = tuple[int, int, int, int]
 Seen = Mapping[Path, Stat | None]  # None: there is no such file
 
+_MOST_FOLDERS = 2_000
 LOOK_SECONDS = 0.2
 _QUIET_SECONDS = 0.1  # an editor or `git switch` is done when nothing changed for so long
 _PATIENCE_SECONDS = 2.0  # but a file that never rests is built as it is
 
 
 def look(paths: Iterable[Path]) -> dict[Path, Stat | None]:
-    """What the files are like now."""
+    """What the files are like now; of folders, which names they hold."""
     found: dict[Path, Stat | None] = {}
     for path in paths:
         try:
-            found[path] = stat_of(path)
+            found[path] = _stat(path)
         except OSError:
             found[path] = None
     return found
+
+
+def _stat(path: Path) -> Stat:
+    found = path.stat()
+    if S_ISDIR(found.st_mode):
+        return _names_in(path)
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def _names_in(folder: Path) -> Stat:
+    """Stands for a folder's files, but for those that editors make beside one that is open."""
+    names = sorted(
+        name
+        for name in os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
+        if not name.startswith((".", "#")) and not name.endswith("~") and not name.isdigit()
+    )
+    return (len(names), crc32("\0".join(names).encode(errors="surrogateescape")), 0, 0)
 
 
 def changes(before: Seen) -> list[Path]:
@@ -56,6 +76,24 @@ def named_files(file: Path, load: Callable[[Path], Project]) -> list[Path]:
         found += [path for libraries in program.device_libs.values() for path in libraries]
         found += [path for override in program.modules.values() for path in override.device_libs]
     return list(dict.fromkeys(found))
+
+
+def folders_in(root: Path, leave_out: Path) -> list[Path]:
+    """Folders of a project, to be watched after a failure: what was missing may come in any of them.
+
+    Not ``leave_out``, the build folder, nor caches and hidden folders; and not more than take no time.
+    """
+    found: list[Path] = []
+    for folder, inner, files in os.walk(root):
+        path = Path(folder)
+        if path == leave_out or "CACHEDIR.TAG" in files:
+            inner.clear()
+            continue
+        found.append(path)
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        if len(found) >= _MOST_FOLDERS:
+            break
+    return found
 
 
 def read_by_build(layout: Layout) -> dict[Path, Stat]:

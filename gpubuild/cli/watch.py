@@ -19,6 +19,7 @@ from gpubuild.watching import (
     Seen,
     baseline,
     changes,
+    folders_in,
     look,
     named_files,
     read_by_build,
@@ -44,10 +45,12 @@ def execute(options: argparse.Namespace) -> int:
     try:
         while True:
             before = look([*named_files(options.file, load_project), *read_by_build(layout)])
-            executable = _build(options)
+            ok, executable = _build(options)
             # What the file names now: it may have been changed, too.
             named = named_files(options.file, load_project)
             seen = baseline(before, named, read_by_build(layout))
+            if not ok:
+                seen |= look(folders_in(root, layout.build_dir))
             if executable is not None:
                 program = Foreground(executable, options.program_arguments, program_environment())
             elif not options.quiet:
@@ -66,8 +69,8 @@ def execute(options: argparse.Namespace) -> int:
             program.stop()
 
 
-def _build(options: argparse.Namespace) -> Path | None:
-    """Build, and show what is wrong with it; the program to run, if there is one to be run."""
+def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
+    """Build, and show what is wrong with it: whether all is well, and the program to run, if any."""
     console: Console = options.console
     try:
         name = _program(options) if options.run else ""
@@ -76,12 +79,12 @@ def _build(options: argparse.Namespace) -> Path | None:
         raise
     except GpubuildError as error:  # to be mended in some file
         console.error(error)
-        return None
+        return False, None
     report = outcome.report
     if not options.quiet:
         for line in outcome.ending():
             console.note(labelled(line, on=console.color_err))
-    return report.executables.get(name) if report.ok else None
+    return report.ok, report.executables.get(name) if report.ok else None
 
 
 def _program(options: argparse.Namespace) -> str:
@@ -112,6 +115,6 @@ def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
 
 
 def _told(changed: list[Path]) -> str:
-    listed = ", ".join(shown(path) for path in changed[:_LISTED])
+    listed = ", ".join(f"{shown(path)}{'/' * path.is_dir()}" for path in changed[:_LISTED])
     more = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
     return f"changed: {listed}{more}" if changed else "changed, and back again"

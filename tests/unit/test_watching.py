@@ -9,7 +9,7 @@ import pytest
 from gpubuild.errors import UsageError
 from gpubuild.graph.layout import Layout
 from gpubuild.state import BuildState
-from gpubuild.watching import baseline, changes, look, named_files, read_by_build, settle
+from gpubuild.watching import baseline, changes, folders_in, look, named_files, read_by_build, settle
 
 
 def test_every_kind_of_change(tmp_path: Path) -> None:
@@ -87,3 +87,21 @@ def test_it_waits_until_nothing_moves_but_not_for_ever(tmp_path: Path, writes: i
 
 def test_changed_and_back_again(tmp_path: Path) -> None:
     assert settle(look([tmp_path / "a"]), lambda _: None) == []
+
+
+def test_after_a_failure_folders_are_watched_for_what_was_missing(tmp_path: Path) -> None:
+    for folder in ("inc/deep", "build/p", "kept", ".git/x"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "kept/CACHEDIR.TAG").touch()
+    folders = folders_in(tmp_path, tmp_path / "build")
+    assert folders == [tmp_path, tmp_path / "inc", tmp_path / "inc/deep"]
+    seen = look(folders)
+    for name in (".main.c.swp", "main.c~", "4913", "#main.c#", "build/p/p"):
+        (tmp_path / name).touch()  # editors' own, and the build's
+    assert changes(seen) == []
+    (tmp_path / "inc/deep/a.h").touch()
+    assert changes(seen) == [tmp_path / "inc/deep"]
+    (tmp_path / "inc/deep/a.h").rename(tmp_path / "inc/deep/b.h")
+    assert changes(look(folders)) == []
+    (tmp_path / "new").mkdir()
+    assert changes(seen) == [tmp_path, tmp_path / "inc/deep"]
