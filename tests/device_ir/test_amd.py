@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,9 +22,10 @@ from unit.engine.device_steps import in_child, kernel
 
 LANES = {"gfx90a": 64, "gfx942": 64, "gfx1100": 32}
 SUBGROUPS = "gpu: subgroups"
+MATRICES = "gpu: matrices"
 # What test_programs.py does not run: subgroups of 64 lanes, and a chip of RDNA, for what could tell it apart.
 ROWS = [("gpu", "gfx1100"), (SUBGROUPS, "gfx90a"), (SUBGROUPS, "gfx942"), (SUBGROUPS, "gfx1100"),
-        ("math", "gfx1100")]  # fmt: skip
+        (MATRICES, "gfx90a"),         ("math", "gfx1100")]  # fmt: skip
 RANDOM = 60
 
 
@@ -32,7 +34,9 @@ def rows(group: str, chip: str) -> list[Program]:
     if group == SUBGROUPS and LANES[chip] == amd_rows.LANES:
         return list(amd_rows.programs())
     target = chip if chip in ("gfx90a", "gfx942") else "gfx90a"
-    return [p for p in table.GROUPS[group] if target not in p.refused and p.runs and target not in p.chips]
+    found = [p for p in table.GROUPS[group] if target not in p.refused and p.runs and target not in p.chips]
+    # Matrices are a whole subgroup's.
+    return [replace(p, block=LANES[chip]) if p.name.startswith("gpu_mma") else p for p in found]
 
 
 @pytest.mark.parametrize(("group", "chip"), ROWS)
