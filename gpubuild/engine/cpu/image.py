@@ -290,7 +290,9 @@ def _run_entry(
     head += _store("ptr", "%dynamic", layout.ITEM_DYNAMIC, "dynamic")
     head += _store("ptr", "%slots", layout.ITEM_SLOTS, "slots")
     facts = disjoint.facts_of_large(apart, narrow or extents["x"]) if apart and fence is not None else ""
-    joined = _joined(narrow) if narrow else "  %bx = trunc i64 %bx64 to i32\n"
+    joined = "  %bx = trunc i64 %bx64 to i32\n"
+    if narrow:
+        joined = joining.groups_text(narrow) + _store("i32", "%wide", layout.ITEM_BLOCK_DIM, "nx")
     blocks = "".join(
         _store("i32", f"%b{a}", layout.ITEM_BLOCK_ID + 4 * i, f"b{a}") for i, a in enumerate(_AXES)
     )
@@ -322,30 +324,6 @@ exit:
 {f"  call void @{fence}(){place}" if fence else ""}
   ret void
 }}"""
-
-
-def _joined(width: str) -> str:
-    """``%groups`` workgroups from ``%b`` on, each ``width`` wide, as one: the ``%bx``th that is ``%wide``.
-
-    They are a power of two that divides the place of the first, so that it has such a number.
-    """
-    return f"""  %group = trunc i64 %bx64 to i32
-  %room = udiv i32 {joining.MOST_ITEMS}, {width}
-  %room64 = zext i32 %room to i64
-  %row.left = sub i64 %gx64, %bx64
-  %left = sub i64 %last, %b
-  %fits.row = call i64 @llvm.umin.i64(i64 %row.left, i64 %left)
-  %fits64 = call i64 @llvm.umin.i64(i64 %fits.row, i64 %room64)
-  %fits = trunc i64 %fits64 to i32
-  %fits.zeros = call i32 @llvm.ctlz.i32(i32 %fits, i1 true)
-  %fits.log = sub i32 31, %fits.zeros
-  %place.log = call i32 @llvm.cttz.i32(i32 %group, i1 false)
-  %log = call i32 @llvm.umin.i32(i32 %fits.log, i32 %place.log)
-  %log64 = zext i32 %log to i64
-  %groups = shl i64 1, %log64
-  %wide = shl i32 {width}, %log
-  %bx = lshr i32 %group, %log
-""" + _store("i32", "%wide", layout.ITEM_BLOCK_DIM, "nx")
 
 
 def _item_nest(call: str, extents: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from gpubuild.engine.cpu.exchange import CASTS, is_id
 from gpubuild.engine.cpu.uniformity import is_pure, nested, operations
 from gpubuild.engine.emit import Emitter
 
-MOST_ITEMS = 8192  # of a row: those of a few memrefs stay in the second cache
+_MOST_ITEMS = 8192  # of a row: those of a few memrefs stay in the second cache
 BLOCK_SIZE = "gpubuild.block_size"  # what was known_block_size: the runtime still asks for it
 _KNOWN = "known_block_size"
 _IDS = frozenset({"gpu.global_id", "gpu.thread_id", "gpu.block_id", "gpu.block_dim", "gpu.grid_dim"})
@@ -53,6 +53,30 @@ def join_workgroups(module: ir.Operation) -> frozenset[str]:
     return frozenset(found)
 
 
+def groups_text(width: str) -> str:
+    """LLVM IR: ``%groups`` workgroups from ``%b`` on, each ``width`` wide, as the ``%bx``th that is ``%wide``.
+
+    They are a power of two that divides the place of the first, so that it has such a number.
+    """
+    return f"""  %group = trunc i64 %bx64 to i32
+  %room = udiv i32 {_MOST_ITEMS}, {width}
+  %room64 = zext i32 %room to i64
+  %row.left = sub i64 %gx64, %bx64
+  %left = sub i64 %last, %b
+  %fits.row = call i64 @llvm.umin.i64(i64 %row.left, i64 %left)
+  %fits64 = call i64 @llvm.umin.i64(i64 %fits.row, i64 %room64)
+  %fits = trunc i64 %fits64 to i32
+  %fits.zeros = call i32 @llvm.ctlz.i32(i32 %fits, i1 true)
+  %fits.log = sub i32 31, %fits.zeros
+  %place.log = call i32 @llvm.cttz.i32(i32 %group, i1 false)
+  %log = call i32 @llvm.umin.i32(i32 %fits.log, i32 %place.log)
+  %log64 = zext i32 %log to i64
+  %groups = shl i64 1, %log64
+  %wide = shl i32 {width}, %log
+  %bx = lshr i32 %group, %log
+"""
+
+
 def _is_plain(kernel: ir.Operation) -> bool:
     """Whether work-items of different workgroups do not differ in what memory they have."""
     entry = kernel.regions[0].blocks[0]
@@ -61,7 +85,7 @@ def _is_plain(kernel: ir.Operation) -> bool:
         return False
     return all(
         op.name in _OTHERS
-        or (op.name in _IDS)
+        or op.name in _IDS
         or (op.name.partition(".")[0] in _DIALECTS and op.name != _GLOBALS)
         for op in nested(kernel)
     )
