@@ -54,7 +54,7 @@ def join_workgroups(module: ir.Operation) -> frozenset[str]:
 
 
 def groups_text(width: str) -> str:
-    """LLVM IR: ``%groups`` workgroups from ``%b`` on, each ``width`` wide, as the ``%bx``th that is ``%wide``.
+    """LLVM IR: ``%groups`` workgroups from ``%b`` on, each ``width`` wide, are the ``%bx``th of ``%wide``.
 
     They are a power of two that divides the place of the first, so that it has such a number.
     """
