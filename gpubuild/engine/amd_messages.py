@@ -86,7 +86,7 @@ def assertion_record(undefined: Sequence[str]) -> str:
 
 
 def take_formats(module: ir.Operation) -> tuple[str, ...]:
-    """The formats of ``module``'s messages, which are taken off it: nothing below knows them."""
+    """The formats of ``module``'s messages, ``<name>,<text>``, taken off it: nothing below knows them."""
     if _FORMATS not in module.attributes:
         return ()
     formats = tuple(text.value for text in module.attributes[_FORMATS])
@@ -97,16 +97,13 @@ def take_formats(module: ir.Operation) -> tuple[str, ...]:
 def metadata(formats: Sequence[str]) -> str:
     """LLVM IR whose metadata ``amdhsa.printf`` of a code object is made of; each format once."""
     references = ", ".join(f"!{number}" for number in range(len(formats)))
-    entries = "".join(
-        f'!{number} = !{{!"0:0:{format_name(text):016x},{_quoted(text)}"}}\n'
-        for number, text in enumerate(formats)
-    )
+    entries = "".join(f'!{number} = !{{!"0:0:{_quoted(text)}"}}\n' for number, text in enumerate(formats))
     return f"!llvm.printf.fmts = !{{{references}}}\n{entries}"
 
 
-def format_name(text: str) -> int:
-    """What a message calls its format: 64 bits, the same for the same text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+def format_name(module: str, text: str) -> int:
+    """What a message calls its format: 64 bits. Modules that are linked with each other share no names."""
+    return int.from_bytes(hashlib.sha256(f"{module}\0{text}".encode()).digest()[:8], "little")
 
 
 def _without_escapes(text: str, values: list[ir.Value], emit: Emitter) -> tuple[str, list[ir.Value]]:
@@ -149,10 +146,10 @@ def _name(op: ir.Operation, text: str) -> int:
     """The name of a format, which the gpu.module around ``op`` then has."""
     module = _gpu_module(op)
     formats = list(module.attributes[_FORMATS]) if _FORMATS in module.attributes else []
-    new = ir.StringAttr.get(text)
+    name = format_name(module.attributes["sym_name"].value, text)
+    new = ir.StringAttr.get(f"{name:016x},{text}")
     if new not in formats:
         module.attributes[_FORMATS] = ir.ArrayAttr.get([*formats, new])
-    name = format_name(text)
     return name - (1 << 64) if name >> 63 else name
 
 

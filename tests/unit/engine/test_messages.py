@@ -36,8 +36,14 @@ def test_amd_messages_need_no_rocm(chip: str, level: int) -> None:
     if level:  # nothing asks the host to listen, which some machines cannot
         assert "hidden_hostcall_buffer" not in built.asm
     (entry,) = formats(built)
-    assert entry == f"0:0:{amd_messages.format_name(WORDS):016x},{WORDS}"
+    assert entry == f"0:0:{amd_messages.format_name('k', WORDS):016x},{WORDS}"
     assert built.kernels[0]["registers"] > 0
+
+
+def test_two_modules_call_the_same_format_by_other_names() -> None:
+    """They may be linked with each other, and HIP prints nothing where a name comes twice."""
+    other = kernel(PRINT).replace("@k ", "@other ")
+    assert formats(compile_module(kernel(PRINT), "gfx90a")) != formats(compile_module(other, "gfx90a"))
 
 
 def test_amd_messages_hold_every_type_in_eight_bytes() -> None:
