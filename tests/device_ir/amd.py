@@ -133,7 +133,10 @@ RULES = (
          body=_plain(_returns("ptr", "call ptr @amd_implicit_arguments()"))),
     Rule(pattern=r"llvm\.amdgcn\.wavefrontsize",
          body=_plain(_returns("i32", "call i32 @emu_subgroup_size()"))),
-    Rule(pattern=r"llvm\.amdgcn\.(?:s\.waitcnt|sched\.barrier|wave\.barrier|s\.wait\..*)", body=_NOTHING),
+    Rule(pattern=r"llvm\.amdgcn\.(?:s\.waitcnt|sched\.barrier|s\.wait\..*)", body=_NOTHING),
+    # Lanes are in step anyway: none is behind this before all have come.
+    Rule(pattern=r"llvm\.amdgcn\.wave\.barrier", together=True,
+         body=_plain(f"  %r = call i64 @amd_ballot(i32 1, {_AT})\n  ret void")),
     Rule(pattern=r"llvm\.amdgcn\.s\.sleep", body=_plain("  call void @emu_yield()\n  ret void")),
     Rule(pattern=r"llvm\.trap", body=_plain("  call void @amd_trap()\n  unreachable")),
     Rule(pattern=r"llvm\.amdgcn\.s\.barrier", together=True,

@@ -240,6 +240,9 @@ RULES = (
          body=_plain("  %l = zext i32 %0 to i64\n  %h = zext i32 %1 to i64\n  %s = shl i64 %h, 32\n"
                      "  %b = or i64 %l, %s\n  %r = bitcast i64 %b to double\n  ret double %r")),
     Rule(pattern=r"llvm\.nvvm\.fabs\.f32", body=_plain(_returns("float", "call float @llvm.fabs.f32(float %0)"))),
+    Rule(pattern=r"llvm\.nvvm\.fabs\.ftz\.f32",
+         body=_plain("  %m = call float @llvm.fabs.f32(float %0)\n  %n = fcmp olt float %m, 0x3810000000000000\n"
+                     "  %r = select i1 %n, float 0.0, float %m\n  ret float %r")),
     Rule(pattern=r"llvm\.nvvm\.fabs\.f64", body=_plain(_returns("double", "call double @llvm.fabs.f64(double %0)"))),
     Rule(pattern=r"llvm\.nvvm\.f(min|max)\.([fd])", body=_extreme),
     Rule(pattern=r"llvm\.nvvm\.(ceil|floor|trunc)\.([fd])", body=_rounded),

@@ -18,6 +18,9 @@ declare void @nv_wmma_multiply(ptr, i32, ptr, i32, i32, i32, i32, i32)
 """
 
 
+_ALL_COME = "  call void @nv_warp_sync(i32 -1, i32 %site, i32 %depth)\n"  # as `.sync` says
+
+
 def _members(kind: str) -> list[str]:
     """The types that a fragment's type holds."""
     return [type_of(k.strip()) for k in kind.strip("{} ").split(",")] if kind.startswith("{") else [kind]
@@ -36,7 +39,7 @@ def _load(match: re.Match[str], function: Declared) -> str:
     rows, columns = _matrix(match)
     count = _bytes(_members(function.result)) // _BYTES[match["kind"]]
     return (
-        f"  %f = alloca {function.result}, align 16\n"
+        f"{_ALL_COME}  %f = alloca {function.result}, align 16\n"
         f"  call void @nv_wmma_load(ptr %f, i32 {count}, ptr %0, i32 %1, "
         f"i32 {_KINDS[match['kind']]}, i32 {rows}, i32 {columns}, i32 {int(match['layout'] == 'col')})\n"
         f"  %r = load {function.result}, ptr %f\n  ret {function.result} %r"
@@ -57,7 +60,7 @@ def _store(match: re.Match[str], function: Declared) -> str:
     rows, columns = _matrix(match)
     kinds = list(function.arguments[1:-1])
     return (
-        f"  %f = alloca [{_ROOM} x i8], align 16\n{_packed(kinds, 1, 0)}"
+        f"{_ALL_COME}  %f = alloca [{_ROOM} x i8], align 16\n{_packed(kinds, 1, 0)}"
         f"  call void @nv_wmma_store(ptr %f, i32 {_bytes(kinds) // _BYTES[match['kind']]}, ptr %0, "
         f"i32 %{len(kinds) + 1}, i32 {_KINDS[match['kind']]}, i32 {rows}, i32 {columns}, "
         f"i32 {int(match['layout'] == 'col')})\n  ret void"
@@ -109,8 +112,8 @@ def _multiply(match: re.Match[str], function: Declared) -> str:
 _SHAPE = r"llvm\.nvvm\.wmma\.m(?P<m>\d+)n(?P<n>\d+)k(?P<k>\d+)\."
 _MEMORY = r"(?P<layout>row|col)\.stride\.(?P<kind>f16|bf16|f32|f64|s8|u8|s32)\.p0"
 RULES = (
-    Rule(pattern=rf"{_SHAPE}load\.(?P<which>[abc])\.{_MEMORY}", body=_load),
-    Rule(pattern=rf"{_SHAPE}store\.(?P<which>d)\.{_MEMORY}", body=_store),
+    Rule(pattern=rf"{_SHAPE}load\.(?P<which>[abc])\.{_MEMORY}", body=_load, together=True),
+    Rule(pattern=rf"{_SHAPE}store\.(?P<which>d)\.{_MEMORY}", body=_store, together=True),
     Rule(
         pattern=rf"{_SHAPE}mma\.(?:row|col)\.(?:row|col)\.(?P<kinds>f(?:16|32)\.f(?:16|32)|s8|u8|bf16|f64)",
         body=_multiply,
