@@ -60,6 +60,8 @@ _PARAMETER_CLASSES = (
 )  # fmt: skip
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE = "#gpu.address_space<private>"
+_AMD_PRIVATE = 5
+_WORKGROUPS = "workgroup_attributions"  # of a gpu.func: how many; private ones come behind
 _WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
 _AMD_SPACES = range(10)
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
@@ -108,6 +110,21 @@ def _function_refusal(op: ir.Operation, kind: Kind) -> str:
             return f"{what}; pass its bits as i8 and use arith.bitcast"
         if reason := _type_refusal(given, kind):
             return f"parameter {number} is of type {given}, {reason}"
+    return _attribution_refusal(op, len(types), kind)
+
+
+def _attribution_refusal(op: ir.Operation, parameters: int, kind: Kind) -> str:
+    """Upstream puts private memory of AMD's kernels into space 5, and that of all others into none."""
+    if _WORKGROUPS not in op.attributes or not len(op.regions[0].blocks):
+        return ""
+    arguments = list(op.regions[0].blocks[0].arguments)
+    for value in arguments[parameters + op.attributes[_WORKGROUPS].value :]:
+        space = ir.MemRefType(value.type).memory_space
+        number = ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
+        if (space is None or number) and number != (_AMD_PRIVATE if kind is Kind.ROCDL else 0):
+            return (
+                f"private memory of type {value.type}: write {_PRIVATE} for its space, as all targets have it"
+            )
     return ""
 
 

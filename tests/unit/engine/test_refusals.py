@@ -122,6 +122,28 @@ def test_says_what_and_why_at_the_place(tmp_path, target: str) -> None:
         assert any(reason in d.message for d in error.diagnostics), reason
 
 
+@pytest.mark.parametrize(
+    ("space", "refusing"),
+    [("", ("gfx90a",)), (", 5", ("sm_90", "cpu")), (", #gpu.address_space<private>", ())],
+)
+def test_private_memory_has_a_space_that_is_right_everywhere(tmp_path, space: str, refusing) -> None:
+    text = f"""gpu.module @k {{
+  gpu.func @f(%a: memref<?xf32>, %i: index) private(%p: memref<2xf32{space}>) kernel {{
+    %x = memref.load %a[%i] : memref<?xf32>
+    memref.store %x, %p[%i] : memref<2xf32{space}>
+    gpu.return
+  }}
+}}"""
+    for target in ALL:
+        if target in refusing:
+            (said,) = refused(text, target, tmp_path).diagnostics
+            assert "write #gpu.address_space<private> for its space" in said.message
+        elif target == "cpu":
+            assert in_child(cpu_harness.compile_module, text, tmp_path)
+        else:
+            assert compile_module(text, target).object
+
+
 def test_what_a_pass_refuses_is_told_with_types_target_and_advice(tmp_path) -> None:
     body = "%r = amdgpu.ext_packed_fp8 %v[0] : vector<4xf8E4M3FNUZ> to f32\n"
     body += "memref.store %r, %a[%i] : memref<?xf32>"
