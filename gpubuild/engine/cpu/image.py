@@ -13,18 +13,8 @@ from gpubuild.engine.cpu.tiers import Tier
 
 _AXES = "xyz"
 # Bytes; vectors, complex numbers and integers of other widths are as large as LLVM makes them.
-_SIZES = {
-    "i1": 1,
-    "i8": 1,
-    "i16": 2,
-    "half": 2,
-    "bfloat": 2,
-    "i32": 4,
-    "float": 4,
-    "i64": 8,
-    "double": 8,
-    "ptr": 8,
-}
+_SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8, "double": 8,
+          "ptr": 8}  # fmt: skip
 _SIZE_IN_MEMORY = "ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)"
 
 
