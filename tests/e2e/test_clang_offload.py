@@ -149,7 +149,7 @@ def test_inspect_knows_modules_and_targets(built: Built) -> None:
     assert program.keys() == host.keys() >= {(m, t) for m in ("fill", "norm") for t in ("gfx90a", "cpu")}
     assert {o["format"] for (_, t), o in host.items() if t == "gfx90a"} == {"offload"}
     amd = program["norm", "gfx90a"]
-    assert [(k["name"], k["shared_bytes"]) for k in amd["kernels"]] == [("sum_of_squares", 128)]
+    assert [(k["name"], k["shared_bytes"]) for k in amd["kernels"]] == [("sum_of_squares", 64)]
     assert amd["format"] == "bin"
     assert amd["kernels"][0]["code_bytes"] > 0
     # One image of both modules for each chip, in parts before.
