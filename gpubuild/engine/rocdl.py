@@ -132,7 +132,8 @@ def emit_code(build: DeviceBuild) -> None:
 def link_code_object(build: DeviceBuild) -> None:
     """Stage: ld.lld makes the loadable code object."""
     io = build.io
-    command = [*io.tool("ld.lld"), "-shared", "--no-undefined", *build.link_arguments]
+    # Other steps run beside this one: to start threads takes a fifth of the linker's time.
+    command = [*io.tool("ld.lld"), "--threads=1", "-shared", "--no-undefined", *build.link_arguments]
     done = run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch)
     try:
         done.check(f"linking @{build.params.module} for {build.params.chip}")

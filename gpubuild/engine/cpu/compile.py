@@ -297,6 +297,7 @@ def link(build: CpuBuild) -> None:
     io = build.io
     command = [
         *io.tool("ld.lld"),
+        "--threads=1",  # other steps run beside this one, and to start threads takes a fifth of its time
         "-shared",
         "--build-id=none",
         "--gc-sections",

@@ -1,5 +1,8 @@
 """MLIR access: messages point into the source, canonical text says nothing but the code."""
 
+import re
+from pathlib import Path
+
 import pytest
 from mlir import ir
 from unit.engine.device_steps import in_child
@@ -163,3 +166,38 @@ def test_context_is_left_when_the_body_raises() -> None:
         assert ir.Context.current is None
 
     in_child(fails)
+
+
+def registered(name: str) -> bool:
+    try:
+        ir.Context(load_on_create_dialects=[name])
+    except IndexError:
+        return False
+    return True
+
+
+def test_every_dialect_that_the_engine_makes_operations_of_is_loaded() -> None:
+    """Others are loaded when a text names them; an operation made by name alone would be unknown."""
+    engine = Path(mlir.__file__).parent
+    texts = [path.read_text() for path in engine.rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r'"([a-z_]+)\.[a-z_][\w.]*"', text)}
+    dialects = set(filter(registered, named))
+    assert {"arith", "gpu", "scf", "vector"} <= dialects
+    assert dialects <= set(mlir.DIALECTS)
+
+
+def test_a_dialect_that_is_not_loaded_is_met_in_a_source_and_in_passes() -> None:
+    assert "tosa" not in mlir.DIALECTS
+    text = """func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = tosa.abs %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+"""
+    with mlir.context():
+        module = mlir.parse(text)
+        mlir.run_passes(module, "builtin.module(func.func(tosa-to-linalg))")
+        assert "linalg.generic" in mlir.canonical_text(module)
+    with mlir.context():
+        module = mlir.parse(SOURCE)
+        mlir.run_passes(module, "builtin.module(convert-arith-to-spirv)")
+        assert "spirv.IAdd" in mlir.canonical_text(module)
