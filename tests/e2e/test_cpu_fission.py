@@ -19,7 +19,7 @@ KERNELS = int(
     os.environ.get("GPUBUILD_TEST_STRUCTURED", "50")
 )  # large ones; test_random_kernels has many small ones
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
-PER_MODULE = 25
+PER_MODULE = 10
 GRID = 3
 RNG = np.random.default_rng(11)
 
@@ -44,7 +44,7 @@ def random_kernels(tmp_path_factory) -> list[tuple[Path, dict[str, StructuredKer
     for first in range(SEED, SEED + KERNELS, PER_MODULE):
         kernels = {f"k{i}": StructuredKernel(i, f"k{i}") for i in range(first, first + PER_MODULE)}
         text = "gpu.module @k {\n" + "".join(k.text for k in kernels.values()) + "}\n"
-        level = 3 if first % 100 == 0 else 1  # the pass is the same; LLVM takes most of the time
+        level = 3 if first % 50 == 0 else 0  # the pass is the same; LLVM takes most of the time
         out = compile_module(text, tmp_path_factory.mktemp(f"random{first}"), opt_level=level)
         modules.append((out, kernels))
     return modules

@@ -47,6 +47,9 @@ _FAMILIES = [
         "memref.load memref.store",
     )
 ]
+_FAMILY_WORD = re.compile(
+    rf"(?<!\w)(?:{'|'.join(re.escape(w) for family in _FAMILIES for w in family)})(?!\w)"
+)
 _TOKEN = re.compile(r"[%@#!]?[A-Za-z0-9_.$]+|\S")
 
 
@@ -86,11 +89,14 @@ def mutate(text: str, chance: random.Random) -> str:
 
 def swap_word(text: str, chance: random.Random) -> str:
     """Put a word of the same family in place of one occurrence of a word, or of all of them."""
-    present = [(w, family) for family in _FAMILIES for w in family if re.search(rf"(?<!\w){w}(?!\w)", text)]
+    found: dict[str, list[re.Match[str]]] = {}
+    for match in _FAMILY_WORD.finditer(text):
+        found.setdefault(match[0], []).append(match)
+    present = [(w, family) for family in _FAMILIES for w in family if w in found]
     if not present:
         return text
     old, family = chance.choice(present)
-    places = list(re.finditer(rf"(?<!\w){old}(?!\w)", text))
+    places = found[old]
     new = chance.choice(family)
     for place in reversed(places if chance.random() < 0.5 else [chance.choice(places)]):
         text = text[: place.start()] + new + text[place.end() :]
