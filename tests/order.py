@@ -17,7 +17,8 @@ import pytest
 SECONDS = {
     "op_coverage/test_coverage.py": 150,
     "fuzz/test_mutated_sources.py": 90,
-    "fault/test_whole_builds.py": 60,
+    "fault/test_damaged_builds.py": 28,
+    "fault/test_whole_builds.py": 28,
     "e2e/test_random_kernels.py": 60,
     "e2e/test_cpu_fission.py": 50,
     "device_ir/test_programs.py": 45,  # after those that compile the same modules
@@ -31,6 +32,7 @@ SECONDS = {
     "e2e/test_incremental.py": 20,
     "e2e/test_programs.py": 20,
     "e2e/test_scons.py": 20,
+    "e2e/test_scons_sketch.py": 8,
     "unit/runtime/test_print.py": 19,
     "e2e/test_cli.py": 18,
     "e2e/test_examples.py": 18,
@@ -51,7 +53,7 @@ SECONDS = {
     "e2e/test_cpu_matrices.py": 7,
     "unit/engine/cpu/test_compile.py": 7,
 }
-BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_whole_builds.py")
+BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_damaged_builds.py", "fault/test_whole_builds.py")
 BY_CASE = ("fuzz/test_mutated_sources.py", "e2e/test_random_kernels.py", "e2e/test_docs.py",
            "device_ir/test_programs.py")  # fmt: skip
 

@@ -57,8 +57,13 @@ def gpubuild(
         and not (cwd / "build").exists()
         and not (cwd / "cache").exists()
     ):
-        shutil.copytree(once("runtime-in-a-cache", _cache_the_runtime) / "cache", cwd / "cache")
+        seed(cwd)
     return _gpubuild(*arguments, cwd=cwd, env=env)
+
+
+def seed(project: Path) -> None:
+    """Give a project a cache that has the compiled runtime."""
+    shutil.copytree(once("runtime-in-a-cache", _cache_the_runtime) / "cache", project / "cache")
 
 
 def _cache_the_runtime(folder: Path) -> None:
@@ -75,9 +80,14 @@ def _cache_the_runtime(folder: Path) -> None:
 
 
 def _gpubuild(*arguments: str | Path, cwd: Path, env: dict[str, str] | None) -> Outcome:
+    return run_module("gpubuild", *arguments, cwd=cwd, env=env)
+
+
+def run_module(module: str, *arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Outcome:
+    """``python -m MODULE``, with none of our variables but those of ``env``."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | (env or {})
     done = subprocess.run(
-        [sys.executable, "-m", "gpubuild", *map(str, arguments)],
+        [sys.executable, "-m", module, *map(str, arguments)],
         cwd=cwd,
         env=environment,
         capture_output=True,

@@ -38,39 +38,21 @@ class ControlFlow:
     def _for_statement(self, scope: Scope) -> None:
         lower, upper, together, lanes = self._bounds(scope)
         by = self._pick(["%c1", "%c2"])
-        out, counter, number = self._name(), self._name(), Value(self._name(), "i32")
-        initial = [*self._carried(scope), self._pick(scope.same)]
-        carried = [Value(self._name(), v.kind, v.lanes) for v in initial]
-        pairs = ", ".join(f"{c.name} = {v.name}" for c, v in zip(carried, initial, strict=True))
-        texts = ", ".join(v.text for v in initial)
-        self._emit(
-            f"{out}:3 = scf.for {counter} = {lower} to {upper} step {by} iter_args({pairs}) -> ({texts}) {{",
-            f"{number.name} = arith.index_cast {counter} : index to i32",
-        )
-        same = [carried[2]] if lower == "%t3" else [number, carried[2]]
-        inner = scope.inner([*carried, number], same, together, lanes)
+        loop = self._loop([*self._carried(scope), self._pick(scope.same)])
+        self._emit(*loop.opening(lower, upper, by))
+        shared = loop.carried[2]
+        same = [shared] if lower == "%t3" else [loop.number, shared]
+        inner = scope.inner([*loop.carried, loop.number], same, together, lanes)
         self._statements(inner, self.random.randint(1, 6 if self.rows and together else 3))
-        follow = self._following(carried[:2], inner)
-        follow.append(self._binary("addi", carried[2], self._pick(inner.same), inner))
-        self._emit(f"scf.yield {', '.join(v.name for v in follow)} : {texts}", "}")
-        results = [Value(f"{out}#{i}", v.kind, v.lanes) for i, v in enumerate(initial)]
-
-        def step(g: Group, mask: np.ndarray) -> None:
-            start, stop, stride = (_bound(g, b) for b in (lower, upper, by))
-            state, at = [g.values[v.name] for v in initial], start
-            while (active := mask & (at < stop)).any():
-                g.values.update({v.name: s for v, s in zip(carried, state, strict=True)})
-                g.values[number.name] = at.astype(np.int32)
-                for inner_step in inner.steps:
-                    inner_step(g, active)
-                state = [where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
-                at = at + stride
-            g.values.update({v.name: s for v, s in zip(results, state, strict=True)})
-
-        scope.steps.append(step)
-        scope.values.extend(results)
+        follow = self._following(loop.carried[:2], inner)
+        follow.append(self._binary("addi", shared, self._pick(inner.same), inner))
+        self._emit(*loop.closing(follow))
+        scope.steps.append(
+            loop.step(inner.steps, follow, lambda g: (_bound(g, lower), _bound(g, upper), _bound(g, by)))
+        )
+        scope.values.extend(loop.results)
         if together:
-            scope.same.append(results[2])
+            scope.same.append(loop.results[2])
 
     def _parallel_statement(self, scope: Scope) -> None:
         """Sums up one value of each iteration."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from e2e.kernel_writer import KernelWriter
 from e2e.random_flow import ControlFlow
+from e2e.random_loops import Loops
 from e2e.random_memory import Memory
 from e2e.random_rows import Rows
 from e2e.random_scope import CELLS, DTYPES, FLOATS, INTS, REAL_CELLS, SUBGROUP, Group, Scope, Value, where
@@ -49,7 +50,7 @@ class Outputs:
         return np.flatnonzero(found != wanted)
 
 
-class RandomKernel(ControlFlow, Rows, Together, Memory, Vectors, KernelWriter):
+class RandomKernel(ControlFlow, Loops, Rows, Together, Memory, Vectors, KernelWriter):
     """Kernel ``@name`` with the parameters of ``ARGUMENTS``. ``seed`` decides what it may hold:
 
     ``subgroups``   work-items of a subgroup exchange values; where ``whole``, workgroups of whole ones only

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from e2e.random_scope import Group, Scope, Value, where
+from e2e.random_loops import Bounds
+from e2e.random_scope import Group, Scope, Value
 
 _CHECKS = {
     "eq": np.equal, "slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal,
@@ -103,44 +104,28 @@ class Rows:
         if strided and self.random.random() < 0.5:
             lower = self._name()
             self._emit(f"{lower} = arith.addi %x, %ub : index")
-        out, counter, number = self._name(), self._name(), Value(self._name(), "i32")
-        initial = self._carried(scope)
-        carried = [Value(self._name(), v.kind, v.lanes) for v in initial]
-        pairs = ", ".join(f"{c.name} = {v.name}" for c, v in zip(carried, initial, strict=True))
-        texts = ", ".join(v.text for v in initial)
-        self._emit(
-            f"{out}:2 = scf.for {counter} = {lower} to {upper} step {by} iter_args({pairs}) -> ({texts}) {{",
-            f"{number.name} = arith.index_cast {counter} : index to i32",
-        )
-        inner = scope.inner([*carried, number], [], False, False)
+        loop = self._loop(self._carried(scope))
+        self._emit(*loop.opening(lower, upper, by))
+        inner = scope.inner([*loop.carried, loop.number], [], False, False)
+        number = loop.number.name
         if strided:
             place = self._name()
-            self._emit(f"{place} = arith.addi %base, {counter} : index")
+            self._emit(f"{place} = arith.addi %base, {loop.counter} : index")
             loaded = self._new(inner, "i32", f"memref.load %A[{place}] : memref<?xi32>",
-                               lambda g: g.a[np.minimum(g.values[number.name], g.items - 1)])  # fmt: skip
+                               lambda g: g.a[np.minimum(g.values[number], g.items - 1)])  # fmt: skip
         else:
             loaded = self._new(inner, "i32", "memref.load %A[%g] : memref<?xi32>", lambda g: g.a)
-        self._binary("addi", carried[0], loaded, inner)
+        self._binary("addi", loop.carried[0], loaded, inner)
         self._statements(inner, self.random.randint(0, 2))
-        follow = self._following(carried, inner)
-        self._emit(f"scf.yield {', '.join(v.name for v in follow)} : {texts}", "}")
-        results = [Value(f"{out}#{i}", v.kind, v.lanes) for i, v in enumerate(initial)]
+        follow = self._following(loop.carried, inner)
+        self._emit(*loop.closing(follow))
 
-        def step(g: Group, mask: np.ndarray) -> None:
+        def bounds(g: Group) -> Bounds:
             t = np.arange(g.items)
             start = (
                 t * 0 + int(lower[2:]) if lower.startswith("%c") else g.x + (lower != "%x") * (g.block + 2)
             )
-            stop, stride = (g.items, g.nx) if strided else (g.block + 2, 1)
-            state, at = [g.values[v.name] for v in initial], start
-            while (active := mask & (at < stop)).any():
-                g.values.update({v.name: s for v, s in zip(carried, state, strict=True)})
-                g.values[number.name] = at.astype(np.int32)
-                for inner_step in inner.steps:
-                    inner_step(g, active)
-                state = [where(active, g.values[v.name], s) for v, s in zip(follow, state, strict=True)]
-                at = at + stride
-            g.values.update({v.name: s for v, s in zip(results, state, strict=True)})
+            return (start, g.items, g.nx) if strided else (start, g.block + 2, 1)
 
-        scope.steps.append(step)
-        scope.values.extend(results)
+        scope.steps.append(loop.step(inner.steps, follow, bounds))
+        scope.values.extend(loop.results)

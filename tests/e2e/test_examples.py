@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from devices import at_hand
+from e2e.built_examples import built_examples
 
 from gpubuild.config.load import load_project
 
@@ -21,14 +21,8 @@ def expected(name: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All examples for all their targets, built once."""
-    folder = tmp_path_factory.mktemp("examples")
-    command = [sys.executable, "-m", "gpubuild", "build", "-f", str(ROOT / "targets.yaml")]
-    command += ["--build-dir", str(folder / "build"), "--cache-dir", str(folder / "cache")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "build"
+def build_dir() -> Path:
+    return built_examples() / "build"
 
 
 def run(

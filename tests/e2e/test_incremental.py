@@ -28,8 +28,8 @@ def project(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "copy", symlinks=True))
 
 
-def build(project: Path, *arguments: str) -> dict[str, str]:
-    outcome = gpubuild("build", "--json", *arguments, cwd=project)
+def build(project: Path, *arguments: str, seeded: bool = False) -> dict[str, str]:
+    outcome = gpubuild("build", "--json", *arguments, cwd=project, seeded=seeded)
     assert outcome.code == 0, outcome.err + outcome.out
     return outcome.statuses()
 
@@ -204,7 +204,7 @@ def test_one_module_of_two(tmp_path: Path) -> None:
     start, end = text.index("  gpu.module"), text.index("  // Called from")
     module = text[start:end]
     source.write_text(text[:start] + module + module.replace("@saxpy", "@other") + text[end:])
-    build(project)
+    build(project, seeded=True)
     source.write_text(source.read_text().replace("arith.mulf", "arith.divf", 1))
     outcome = gpubuild("build", "--json", cwd=project)
     assert which(outcome.statuses(), "ran") == {
@@ -224,7 +224,7 @@ def test_a_target_that_is_not_selected_does_not_reach_the_link(tmp_path: Path) -
         "  saxpy: {sources: [saxpy.mlir, main.c], offload: select_object, select: sm_60}\n"
     )
     project = saxpy_project(tmp_path / "p", yaml)
-    build(project)
+    build(project, seeded=True)
     (project / "targets.yaml").write_text(yaml.replace("sm_90: {}", "sm_90: {opt_level: 0}"))
     ran = which(build(project), "ran")
     assert "saxpy/compile/saxpy_kernels/sm_90" in ran

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Counted
-from fault.test_whole_builds import PROGRAM, build, build_as_is, edit, make_world
+from fault.whole_builds import PROGRAM, build, build_as_is, edit, make_world
 from unit.world import World, fake_engine
 
 from gpubuild.engine.io import StepIO
