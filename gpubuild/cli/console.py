@@ -19,6 +19,8 @@ _MARKS = (
     (re.compile(r"^( +)(hint|reproduce):", re.M), "label"),
     (re.compile(r"^(\s+)(\^)$", re.M), "caret"),
 )
+# `cli.quick` has the same.
+LOCATED = re.compile(r".*?:\d+(:\d+)?: warning: ")
 _SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan", "remark": "cyan"}
 
 
@@ -76,8 +78,11 @@ class Console:
         self._complain(colored(text) if self.color_err else text)
 
     def warning(self, message: str) -> None:
-        """Something that does not stop the command."""
-        self._complain(paint("warning:", "yellow", on=self.color_err) + " " + message)
+        """Something that does not stop the command. With a place it is told as compilers do."""
+        if is_located(message):
+            self._complain(colored(message) if self.color_err else message)
+        else:
+            self._complain(paint("warning:", "yellow", on=self.color_err) + " " + message)
 
     def note(self, message: str) -> None:
         """A remark beside the result."""
@@ -88,6 +93,11 @@ class Console:
         self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
+
+
+def is_located(warning: str) -> bool:
+    """Whether a step's warning begins with its place and says itself what it is."""
+    return bool(LOCATED.match(warning))
 
 
 def labelled(line: str, *, on: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from typing import TextIO
@@ -36,6 +37,7 @@ _VALUES = {
     "--cache-dir": "cache_dir",
 }
 _STATUS = "up-to-date"
+_LOCATED = re.compile(r".*?:\d+(:\d+)?: warning: ")  # as in cli.console
 
 
 class Options:
@@ -66,6 +68,8 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         found = receipt.read(receipt.path_for(request))
         if found is None or not found.proves(request):
             return None
+        if _takes_color(sys.stderr) and any(_LOCATED.match(message) for message in found.warnings):
+            return None  # places have colours of their own
         return _report(options, found, began)
     except Exception:  # anything at all: the whole command knows better
         return None
@@ -116,7 +120,8 @@ def _report(options: Options, found: receipt.Receipt, began: float) -> tuple[str
     flags = options.flags
     out, err = "", ""
     for message in found.warnings:
-        err += _paint("warning:", "33", sys.stderr) + f" {message}\n"
+        located = _LOCATED.match(message)
+        err += (message if located else _paint("warning:", "33", sys.stderr) + f" {message}") + "\n"
     if _lists_steps(flags):
         stream = sys.stderr if "json" in flags else sys.stdout
         mark = _paint(_STATUS, "2", stream)
@@ -188,7 +193,9 @@ def shown(path: str) -> str:
 
 
 def _paint(text: str, code: str, stream: TextIO) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if _takes_color(stream) else text
+
+
+def _takes_color(stream: TextIO) -> bool:
     color = environment.color()
-    if color is None:
-        color = stream.isatty()
-    return f"\x1b[{code}m{text}\x1b[0m" if color else text
+    return stream.isatty() if color is None else color
