@@ -234,7 +234,14 @@ void *nv_malloc(uint64_t bytes) {
 
 /* ---- arithmetic with a rounding of its own ---- */
 
-static int mode_of(uint32_t letter) {
+enum { FLUSH = 256 }; /* beside the letter of a mode: subnormals are 0 */
+
+static float flushed(float value, uint32_t flush) {
+    return flush && fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
+}
+
+static int mode_of(uint32_t mode) {
+    uint32_t letter = mode & 255;
     return letter == 'z' ? FE_TOWARDZERO : letter == 'm' ? FE_DOWNWARD : letter == 'p' ? FE_UPWARD : FE_TONEAREST;
 }
 
@@ -245,9 +252,10 @@ static int mode_of(uint32_t letter) {
     fesetround(before)
 
 float nv_arith_f(uint32_t op, uint32_t mode, float given_a, float given_b, float given_c) {
-    volatile float a = given_a, b = given_b, c = given_c, result;
+    uint32_t flush = mode & FLUSH;
+    volatile float a = flushed(given_a, flush), b = flushed(given_b, flush), c = flushed(given_c, flush), result;
     ROUNDED(op == 'a' ? a + b : op == 'm' ? a * b : op == 'd' ? a / b : op == 's' ? sqrtf(a) : fmaf(a, b, c));
-    return result;
+    return flushed(result, flush);
 }
 
 double nv_arith_d(uint32_t op, uint32_t mode, double given_a, double given_b, double given_c) {
@@ -274,10 +282,6 @@ int64_t nv_to_integer(double value, uint32_t mode, uint32_t bits, uint32_t is_si
 }
 
 /* ---- approximations: as exact as a float holds them, which is within what the ISA allows ---- */
-
-static float flushed(float value, uint32_t flush) {
-    return flush && fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
-}
 
 float nv_approximate(uint32_t op, uint32_t flush, float given) {
     double x = flushed(given, flush);

@@ -152,7 +152,7 @@ def _elect(match: re.Match[str], function: Declared) -> str:
 
 
 def _arithmetic(match: re.Match[str], function: Declared) -> str:
-    op, mode, letter = match[1], match[2][1], match[3]
+    op, mode, letter = match[1], ord(match[2][1]) + (256 if match["flush"] else 0), match["kind"]
     kind = {"f": "float", "d": "double"}[letter]
     values = [f"{kind} %{n}" for n in range(len(function.arguments))]
     if op == "rcp":
@@ -160,7 +160,7 @@ def _arithmetic(match: re.Match[str], function: Declared) -> str:
         op = "div"
     values += [f"{kind} 0.0"] * (3 - len(values))
     return _returns(
-        kind, f"call {kind} @nv_arith_{letter}(i32 {ord(_OPS[op])}, i32 {ord(mode)}, {', '.join(values)})"
+        kind, f"call {kind} @nv_arith_{letter}(i32 {ord(_OPS[op])}, i32 {mode}, {', '.join(values)})"
     )
 
 
@@ -229,10 +229,12 @@ RULES = (
     Rule(pattern=r"llvm\.nvvm\.activemask", together=True,
          body=_plain(_returns("i32", "call i32 @nv_activemask(i32 %site, i32 %depth)"))),
     Rule(pattern=r"llvm\.nvvm\.elect\.sync", together=True, body=_elect),
-    Rule(pattern=r"llvm\.nvvm\.(add|mul|div|fma|rcp|sqrt)\.(r[nzmp])\.([fd])", body=_arithmetic),
+    Rule(pattern=r"llvm\.nvvm\.(add|mul|div|fma|rcp|sqrt)\.(r[nzmp])(?P<flush>\.ftz)?\.(?P<kind>[fd])", body=_arithmetic),
     Rule(pattern=r"llvm\.nvvm\.(ex2|lg2|rcp|rsqrt|sqrt|sin|cos|tanh)\.approx(\.ftz)?\.(f32|f64|f|d)", body=_approximation),
     Rule(pattern=r"llvm\.nvvm\.div\.approx\.f", body=_plain(_returns("float", "fdiv float %0, %1"))),
-    Rule(pattern=r"llvm\.nvvm\.([fd])2(u?(?:i|ll))\.(r[nzmp])", body=_to_integer),
+    Rule(pattern=r"llvm\.nvvm\.div\.approx\.ftz\.f",
+         body=_plain(_returns("float", f"call float @nv_arith_f(i32 {ord('d')}, i32 {ord('n') + 256}, float %0, float %1, float 0.0)"))),
+    Rule(pattern=r"llvm\.nvvm\.([fd])2(u?(?:i|ll))\.(r[nzmp])(?:\.ftz)?", body=_to_integer),
     Rule(pattern=r"llvm\.nvvm\.d2i\.lo", body=_plain(_WORDS.format_map({"shift": "", "from": "%b"}))),
     Rule(pattern=r"llvm\.nvvm\.d2i\.hi",
          body=_plain(_WORDS.format_map({"shift": "  %h = lshr i64 %b, 32\n", "from": "%h"}))),
@@ -248,7 +250,7 @@ RULES = (
     Rule(pattern=r"llvm\.nvvm\.(ceil|floor|trunc)\.([fd])", body=_rounded),
     Rule(pattern=r"llvm\.nvvm\.round\.f", body=_plain(_returns("float", "call float @llvm.roundeven.f32(float %0)"))),
     Rule(pattern=r"llvm\.nvvm\.round\.d", body=_plain(_returns("double", "call double @llvm.roundeven.f64(double %0)"))),
-    Rule(pattern=r"llvm\.nvvm\.saturate\.f",
+    Rule(pattern=r"llvm\.nvvm\.saturate\.(?:ftz\.)?f",
          body=_plain("  %m = call float @llvm.maxnum.f32(float %0, float 0.0)\n"
                      "  %r = call float @llvm.minnum.f32(float %m, float 1.0)\n  ret float %r")),
     Rule(pattern="__assertfail",

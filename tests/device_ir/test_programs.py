@@ -6,6 +6,7 @@ Each kernel runs twice, with the first and with the last work-item of a workgrou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -109,3 +110,13 @@ def test_a_change_of_the_program_is_noticed():
     found = {p.name: said for p, said in each_in_child(each_of(ir, "sm_60"), BROKEN)}
     assert len(found) > 100
     assert [name for name, said in found.items() if said == RIGHT] == []
+
+
+@pytest.mark.parametrize("chip", ["sm_90", "gfx90a"])
+def test_fast_mathematics_is_coarse_and_no_more(chip):
+    """Nothing is promised to the last places; arguments here are small, and approximations exact."""
+    programs = [replace(p, tolerance_ulp=64) for p in programs_of("math", chip) if p.tolerance_ulp]
+    ir = optimised_ir(chip, module_text(programs), opt_level=3, fast_math=True)
+    found = {p.name: said for p, said in each_in_child(each_of(ir, chip), programs)}
+    assert len(found) > 100
+    assert {name: said for name, said in found.items() if said != RIGHT} == {}
