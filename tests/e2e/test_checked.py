@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.checked_kernels import ALL, main_c, marks, source
+from e2e.checked_kernels import ALL, SAMPLE, main_c, marks, source
 from e2e.command import Outcome, gpubuild
 
 FOUND = 66  # the exit code of a program in which something was found
@@ -20,7 +20,7 @@ KINDS = {
     "divergent barrier": "barrier",
     "read of uninitialised workgroup memory": "uninitialized",
 }
-REPORT = re.compile(r"gpubuild: check: (.*) in kernel @\w+ of module @kernels\n  at cases\.mlir:(\d+):\d+: ")
+REPORT = re.compile(r"gpubuild: check: (.*) in kernel @\w+ of module @kernels\n  at \w+\.mlir:(\d+):\d+: ")
 SMALL = """\
 module attributes {gpu.container_module} {
   gpu.module @small {
@@ -48,8 +48,10 @@ version: 1
 targets:
   plain: {chip: x86-64-v2}
   checked: {chip: x86-64-v2, sanitize: [uninitialized, race, bounds, barrier]}
+  simple: {chip: x86-64-v2, opt_level: 0, sanitize: [uninitialized, race, bounds, barrier]}
 programs:
-  cases: {sources: [cases.mlir, main.c], targets: [checked]}
+  cases: {sources: [cases.mlir, main.c], targets: [simple]}  # LLVM would take most of the time
+  sample: {sources: [sample.mlir, sample.c], targets: [checked]}
   small: {sources: [small.mlir, small.c], targets: [plain, checked]}
 """
 
@@ -59,6 +61,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checked")
     (folder / "cases.mlir").write_text(source())
     (folder / "main.c").write_text(main_c())
+    (folder / "sample.mlir").write_text(source(SAMPLE))
+    (folder / "sample.c").write_text(main_c(SAMPLE))
     (folder / "small.mlir").write_text(SMALL)
     (folder / "small.c").write_text("void fill(void);\nint main(void) { fill(); return 3; }\n")
     (folder / "targets.yaml").write_text(TARGETS)
@@ -81,17 +85,19 @@ def run(project: Path, program: str, *cases: str, **environment: str) -> Outcome
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_reports(project: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "name"), [*(("cases", name) for name in ALL), *(("sample", name) for name in SAMPLE)]
+)
+def test_reports(project: Path, program: str, name: str) -> None:
     """Exactly the marked lines are reported, the same for one thread and for several."""
-    alone = run(project, "cases", name, GPUBUILD_CPU_THREADS="1")
+    alone = run(project, program, name, GPUBUILD_CPU_THREADS="1")
     reported = {(KINDS[what], int(line)) for what, line in REPORT.findall(alone.err)}
-    assert reported == marks(name), alone.err
+    assert reported == marks(name, SAMPLE if program == "sample" else ALL), alone.err
     for text in ALL[name].says:
         assert text in alone.err
     assert alone.code == (FOUND if reported else 0)
     assert ("no problems found in 1 launch" in alone.err) is not bool(reported)
-    several = run(project, "cases", name, GPUBUILD_CPU_THREADS="4")
+    several = run(project, program, name, GPUBUILD_CPU_THREADS="4")
     assert _without_addresses(several.err) == _without_addresses(alone.err)
     assert several.code == alone.code
 
@@ -106,7 +112,7 @@ def test_tiers(project: Path) -> None:
     (module,) = document["modules"]
     (item,) = module["objects"]
     assert item["sanitize"] == ["bounds", "race", "barrier", "uninitialized"]
-    image = project / "build" / "cases" / "kernels.checked.so"
+    image = project / "build" / "cases" / "kernels.simple.so"
     alone = gpubuild("inspect", image, "--json", cwd=project).document["modules"][0]["objects"][0]
     assert alone["sanitize"] == item["sanitize"]
     tiers = {kernel["name"]: kernel["tier"] for kernel in item["kernels"]}
@@ -127,7 +133,7 @@ def test_what_a_report_says(project: Path) -> None:
         "            ^\n"
         "  index 8 of dimension 1, which has 8 elements\n"
         "  by work-item (0, 0, 0) of workgroup (0, 0, 0)\n"
-        "  program cases, target checked (x86-64-v2, shared object), launched at "
+        "  program cases, target simple (x86-64-v2, shared object), launched at "
         f"{launched} (gpu.launch_func in @case_second_dimension)\n"
         "gpubuild: check: problems found: bounds: 1 (1 times) in 1 launch "
         "checked for bounds, race, barrier, uninitialized\n"
