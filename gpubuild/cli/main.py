@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from gpubuild import __version__, environment
+from gpubuild import __version__
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 def _command(arguments: list[str]) -> int:
     import gc
 
+    from gpubuild import environment
     from gpubuild.cli.console import Console
     from gpubuild.errors import EXIT_INTERRUPTED, EXIT_STEP_FAILED, EXIT_USAGE, GpubuildError
     from gpubuild.settings import Settings
@@ -137,6 +138,8 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
 
 def _warn_of_misspelt(console: Console) -> None:
     """Variables that nothing reads, and that were meant for us by their names."""
+    from gpubuild import environment
+
     for name in environment.unknown():
         import difflib
 
