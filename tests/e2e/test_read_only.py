@@ -64,5 +64,4 @@ def test_what_is_there_runs_if_it_is_up_to_date(project: Path) -> None:
         "preprocess/main.c (main.c changed)\n"
         "  hint: build into another folder with --build-dir, or run build/p/p as it is\n"
     )
-    assert restricted("run", "p", "--build-dir", str(project.parent / "other"), cwd=project).code == 3
     project.chmod(0o755)  # for pytest to tidy up
