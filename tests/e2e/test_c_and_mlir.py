@@ -87,7 +87,7 @@ def test_both_ways(tmp_path: Path, tools: Tools) -> None:
         StepKind.OUTLINE,
         OutlineParams(source_name="app.mlir"),
         {"source": MLIR},
-        ("index.json", "host.mlir", "host_located.mlir"),
+        ("index.json", "host.mlir", "host_located.mlir", "places.txt"),
     )
     host = run_step(
         tmp_path / "host",
