@@ -1,8 +1,8 @@
 /* cpu_pool.c: the threads of the CPU device, and who of them may be at work.
  *
  * Tasks are handed out in chunks, to whoever asks next: a part of what is left, so that there are few, and none at the end
- * is large. A thread that has had its seat for QUANTUM_NS passes it on
- * between two chunks if others wait: launches take turns, in the order they came.
+ * is large. A thread that has had its seat for QUANTUM_NS passes it on between two chunks if others wait: launches take
+ * turns, in the order they came.
  *
  * A workgroup cannot be interrupted, and kernels of two streams may wait for each other, as on a GPU. So when no seat has
  * changed hands for PATIENCE_NS, the one that waits first goes on without. */
@@ -26,6 +26,9 @@ enum {
 #endif
 #define PATIENCE_NS (GB_CPU_PATIENCE_MS * UINT64_C(1000000))
 #define QUANTUM_NS UINT64_C(2000000)
+/* How long a thread that has just been at work looks out for more before it sleeps. Launches often follow each other
+ * closely, and a processor of a virtual machine that has gone to sleep may take longer to wake than a kernel runs. */
+#define LOOKOUT_NS UINT64_C(50000)
 
 struct waiter {
     pthread_cond_t called;
@@ -39,8 +42,10 @@ static struct {
     pthread_cond_t finished;
     struct gb_cpu_job *jobs;
     unsigned seats;
-    unsigned taken; /* more than `seats` only where somebody lost patience */
-    unsigned idle;  /* threads of the pool that wait for work */
+    unsigned taken;     /* more than `seats` only where somebody lost patience */
+    unsigned idle;      /* threads of the pool that sleep until there is work */
+    unsigned looking;   /* and such as look out for it */
+    atomic_uint called; /* changes when those should come */
     struct waiter *first;
     struct waiter **end;
     atomic_uint waiting; /* how many; read without the lock, too */
@@ -175,23 +180,59 @@ static struct gb_cpu_job *joinable_job(void) {
 
 /* Each thread that is woken wakes two more, so that a launch pays for one and a large pool is awake soon. */
 static void wake(unsigned threads) {
-    for (; threads > 0 && pool.idle > 0 && joinable_job() != NULL; threads--) {
+    if (pool.looking + pool.idle == 0 || joinable_job() == NULL) {
+        return;
+    }
+    if (pool.looking > 0) {
+        atomic_fetch_add(&pool.called, 1);
+        threads -= pool.looking < threads ? pool.looking : threads;
+    }
+    for (unsigned asleep = pool.idle; threads > 0 && asleep > 0; threads--, asleep--) {
         pthread_cond_signal(&pool.work);
     }
+}
+
+static void rest(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Until somebody calls, or for LOOKOUT_NS. The lock is held before and after, and what there is to do may be done. */
+static void look_out(void) {
+    unsigned seen = atomic_load(&pool.called);
+    pool.looking++;
+    pthread_mutex_unlock(&pool.lock);
+    for (uint64_t end = now_ns() + LOOKOUT_NS; atomic_load(&pool.called) == seen && now_ns() < end;) {
+        for (int i = 0; i < 16; i++) {
+            rest();
+        }
+    }
+    pthread_mutex_lock(&pool.lock);
+    pool.looking--;
 }
 
 static void *pool_thread(void *unused) {
     (void)unused;
     gb_cpu_unbind_thread();
     pthread_mutex_lock(&pool.lock);
-    for (;;) {
+    for (bool worked = false;;) {
         struct gb_cpu_job *job = joinable_job();
+        if (job == NULL && worked && pool.taken < pool.seats) {
+            worked = false;
+            look_out();
+            continue;
+        }
         if (job == NULL) {
+            worked = false;
             pool.idle++;
             pthread_cond_wait(&pool.work, &pool.lock);
             pool.idle--;
             continue;
         }
+        worked = true;
         pool.taken++;
         job->joined++;
         job->ever_joined++;
@@ -219,7 +260,7 @@ static void forget_pool(void) {
     pool.first = NULL;
     pool.end = &pool.first;
     atomic_store(&pool.waiting, 0);
-    pool.taken = pool.idle = 0;
+    pool.taken = pool.idle = pool.looking = 0;
     pool.started = false;
 }
 
