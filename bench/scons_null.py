@@ -27,9 +27,9 @@ from pathlib import Path
 
 from timing import ROOT
 
-from gpubuild.build import open_builder
 from gpubuild.config.load import load_project
 from gpubuild.model.step import Step, StepKind
+from gpubuild.opening import open_builder
 from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 

@@ -13,11 +13,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpubuild.build import open_builder
 from gpubuild.config.load import load_project
 from gpubuild.events import BuildWarning, Event, Listener, StepFinished, StepStarted
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport, Status
+from gpubuild.opening import open_builder
 from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 

@@ -6,17 +6,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.buildlog import BuildLog, log_file
-from gpubuild.cache.opening import open_store
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError
-from gpubuild.events import BuildWarning, Listener, Silent, StepFinished
-from gpubuild.execute.lazy import LazyExecutor
+from gpubuild.events import BuildWarning, Listener, StepFinished
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explanation import Explanation, explain_step
@@ -25,82 +20,21 @@ from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner
 from gpubuild.graph.scan import ScannedSource, parse_index
 from gpubuild.leftovers import remove_executable, remove_leftovers
-from gpubuild.lock import build_lock
 from gpubuild.model.goal import Goal
 from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import cpu_triple
-from gpubuild.native import resolve_native
 from gpubuild.options import BuildOptions
 from gpubuild.proof import Witness
 from gpubuild.quote import quote_sources
 from gpubuild.receipt import request_of
 from gpubuild.runner import StepRunner
 from gpubuild.schedule import Schedule, collect
-from gpubuild.settings import Settings
 from gpubuild.state import BuildState
-from gpubuild.toolchain.detach import collect_later
 from gpubuild.toolchain.find import Toolchain
 
 RUNTIME_DIR = Path(__file__).parent / "runtime"
-
-
-def _local_executor(workers: int) -> Executor:
-    from gpubuild.execute.local import LocalExecutor  # not where everything is in the cache
-
-    return LocalExecutor(workers)
-
-
-@contextmanager
-def open_builder(
-    project: Project,
-    settings: Settings,
-    options: BuildOptions,
-    listener: Listener | None = None,
-    *,
-    witness: Witness | None = None,
-    threads: bool = True,
-) -> Iterator[Builder]:
-    """A builder that holds the build folder's lock, and releases everything at the end.
-
-    Raises ``UsageError`` when the build folder cannot be used. Workers are forked here; only a
-    caller that has no ``threads`` by the time of the first step may leave it until then.
-    With a ``witness``, a build that ended well leaves a receipt.
-    """
-    layout = Layout(root=project.root, build_dir=options.build_dir)
-    listener = listener or Silent()
-    with build_lock(layout, listener):
-        directory = options.cache_dir or settings.cache_dir or project.cache.directory
-        config = replace(project.cache, directory=directory) if options.use_cache else None
-        store = open_store(config, settings, on_full=collect_later)
-        workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
-        executor = LazyExecutor(workers, _local_executor)
-        if threads or store.has_remote:
-            executor.start()
-        try:
-            resolved = resolve_native(project)
-            if witness is not None and resolved is not project:
-                witness.note_native()
-            builder = Builder(
-                project=resolved,
-                options=options,
-                layout=layout,
-                listener=listener,
-                toolchain=Toolchain(settings, memo=layout.tools_memo),
-                store=store,
-                executor=executor,
-                witness=witness,
-            )
-            yield builder
-        except BaseException:
-            executor.cancel()
-            store.cancel()
-            raise
-        finally:
-            executor.close()
-            store.close()
-        builder.tell_late_warnings()
 
 
 class Builder:

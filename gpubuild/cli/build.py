@@ -80,7 +80,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
             f"cannot write IR into {options.dump_ir}: it is not a folder",
             hint="choose another folder with --dump-ir",
         )
-    from gpubuild.build import open_builder
+    from gpubuild.opening import open_builder
     from gpubuild.options import BuildOptions
 
     request = BuildOptions(

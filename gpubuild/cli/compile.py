@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpubuild.build import Builder, open_builder
+from gpubuild.build import Builder
 from gpubuild.cli.console import Console
 from gpubuild.cli.project import shown
 from gpubuild.errors import ConfigError, StepError, UsageError
@@ -29,6 +29,7 @@ from gpubuild.model.project import ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
 from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
 from gpubuild.native import resolve_native
+from gpubuild.opening import open_builder
 from gpubuild.options import BuildOptions
 
 PROGRAM = "kernels"  # the made-up program's name; it is in no output

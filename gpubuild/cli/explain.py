@@ -20,7 +20,7 @@ _LISTED = 8  # candidates named when a short form fits several steps
 
 def execute(options: argparse.Namespace) -> int:
     """The command. Compiles nothing; sources that changed are scanned, since that makes the plan."""
-    from gpubuild.build import open_builder
+    from gpubuild.opening import open_builder
     from gpubuild.options import BuildOptions
 
     console: Console = options.console

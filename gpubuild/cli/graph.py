@@ -50,7 +50,7 @@ def _form(asked: str | None, output: Path | None) -> str:
 
 
 def _diagram(options: argparse.Namespace) -> Diagram:
-    from gpubuild.build import open_builder
+    from gpubuild.opening import open_builder
     from gpubuild.options import BuildOptions
 
     project = load(options)

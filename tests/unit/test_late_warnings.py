@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from unit.projects import make_program, make_project
 
-from gpubuild import build
-from gpubuild.build import open_builder
+from gpubuild import opening
 from gpubuild.events import BuildWarning, Event
+from gpubuild.opening import open_builder
 from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 
@@ -39,7 +39,7 @@ def test_only_what_is_in_no_report(
 ) -> None:
     (tmp_path / "main.c").write_text("")
     project = make_project(tmp_path, make_program(tmp_path, "app", "main.c"))
-    monkeypatch.setattr(build, "open_store", lambda *_, **__: Store())
+    monkeypatch.setattr(opening, "open_store", lambda *_, **__: Store())
     told = Told()
     options = BuildOptions(build_dir=tmp_path / "build")
     with open_builder(project, Settings(), options, told, threads=False) as builder:
@@ -53,7 +53,7 @@ def test_a_build_that_fails_says_only_why(tmp_path: Path, monkeypatch: pytest.Mo
     project = make_project(tmp_path, make_program(tmp_path, "app", "main.c"))
     store = Store()
     store.cancel = lambda: None  # type: ignore[attr-defined]
-    monkeypatch.setattr(build, "open_store", lambda *_, **__: store)
+    monkeypatch.setattr(opening, "open_store", lambda *_, **__: store)
     told = Told()
     options = BuildOptions(build_dir=tmp_path / "build")
     with pytest.raises(ZeroDivisionError), open_builder(project, Settings(), options, told, threads=False):

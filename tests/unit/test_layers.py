@@ -51,11 +51,12 @@ LAYER = {
     "reporting": 7,
     "schedule": 7,
     "build": 8,
-    "cli": 9,
-    "scons": 9,
-    "api": 9,
-    "__main__": 10,
-    "__init__": 10,  # SCons finds its tool here
+    "opening": 9,
+    "cli": 10,
+    "scons": 10,
+    "api": 10,
+    "__main__": 11,
+    "__init__": 11,  # SCons finds its tool here
 }
 
 # Each heavy third-party package belongs to one of ours, and is imported inside functions only.
