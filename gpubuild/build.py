@@ -51,10 +51,12 @@ class Builder:
         store: Store,
         executor: Executor,
         witness: Witness | None = None,
+        misnamed: tuple[str, ...] = (),
     ) -> None:
         self._project = project
         self.toolchain = toolchain
         self._witness = witness
+        self.misnamed = misnamed  # what is wrong with variables that name tools
         self._options = options
         self._layout = layout
         self._listener = listener
@@ -133,7 +135,7 @@ class Builder:
     def tell_late_warnings(self) -> None:
         """Tell what the store has to say that no report has: of its last uploads, say."""
         told = {_without_count(warning) for warning in self._told}
-        for warning in self._store.warnings:
+        for warning in self._warnings():
             if _without_count(warning) not in told:
                 self._listener.on_event(BuildWarning(message=warning))
 
@@ -173,6 +175,12 @@ class Builder:
             trouble = error.message
         return (None, trouble) if trouble else (self._summed_up(programs, plan, started), "")
 
+    def _warnings(self) -> tuple[str, ...]:
+        """Of the store, and of variables that no error was about."""
+        errors = [report.error.message for report in self._reports.values() if report.error is not None]
+        unsaid = [w for w in self.misnamed if not any(w.split()[0] in error for error in errors)]
+        return (*self._store.warnings, *unsaid)
+
     def _first_outdated(self, plan: Plan) -> str:
         for step_id in plan.order():
             report = self._runner.would_run(self._runner.prepare(plan.steps[step_id]))
@@ -193,7 +201,7 @@ class Builder:
                 and self._reports[f"{p.name}/link"].status not in (Status.FAILED, Status.SKIPPED)
             },
             seconds=time.monotonic() - started,
-            warnings=self._store.warnings,
+            warnings=self._warnings(),
             cache=self._note_use(plan),
             links=self._links(programs, plan),
         )

@@ -68,6 +68,7 @@ def open_builder(
                 store=store,
                 executor=executor,
                 witness=witness,
+                misnamed=misnamed_in(settings, resolved),
             )
             yield builder
         except BaseException:
@@ -78,3 +79,12 @@ def open_builder(
             executor.close()
             store.close()
         builder.tell_late_warnings()
+
+
+def misnamed_in(settings: Settings, project: Project) -> tuple[str, ...]:
+    """What to warn of that the environment names and that is not there."""
+    if not settings.names_tools:
+        return ()
+    from gpubuild.toolchain.misnamed import misnamed
+
+    return misnamed(settings, {target.kind for target in project.targets.values()})

@@ -20,6 +20,7 @@ class Prepared:
     parts: Mapping[str, str]
     inputs: tuple[JobInput, ...]
     tools: Mapping[str, Tool]
+    missing: Mapping[str, str]  # optional tools that were not found, and why
     why: str  # what differs from the last time it was brought up to date
     versions: Mapping[str, str]  # of tools by fingerprint
     started: float  # time.monotonic()

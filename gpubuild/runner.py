@@ -79,10 +79,13 @@ class StepRunner:
                 raise missing_input(item.path, self._root)
             inputs.append((item, digest))
         tools = {name: self._toolchain.require(name) for name in step.tools}
+        missing = {}
         for name in step.optional_tools:
             tool = self._toolchain.find_optional(name)
             if tool is not None:
                 tools[name] = tool
+            else:
+                missing[name] = self._toolchain.why_missing(name)
         action = Action(
             kind=step.kind,
             params=step.params,
@@ -105,6 +108,7 @@ class StepRunner:
             parts=parts,
             inputs=tuple(JobInput(name=i.name, path=i.path, digest=digest) for i, digest in inputs),
             tools=tools,
+            missing=missing,
             why=why,
             versions=versions,
             started=started,
@@ -209,6 +213,7 @@ class StepRunner:
             inputs=prepared.inputs,
             output_names=tuple(o.name for o in step.outputs),
             tools={name: tool.command for name, tool in prepared.tools.items()},
+            missing_tools=dict(prepared.missing),
             workdir=workdir,
             executable_outputs=tuple(o.name for o in step.outputs if o.executable),
             dump_ir=dump_folder(self._dump_ir, step) if self._dump_ir and self._dumps(step) else None,

@@ -40,10 +40,17 @@ class Settings:
     remote_user: str = ""  # GPUBUILD_REMOTE_USER
     remote_password: str = field(default="", repr=False)  # GPUBUILD_REMOTE_PASSWORD
     netrc: Path | None = None  # NETRC, else ~/.netrc
+    netrc_is_named: bool = False  # by NETRC: somebody believes that it is there
     search_path: tuple[Path, ...] = ()  # PATH, for the system C compiler only
     user_cache: Path = NO_USER_CACHE  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
     color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
     debug: bool = False  # GPUBUILD_DEBUG: tracebacks of internal errors
+
+    @property
+    def names_tools(self) -> bool:
+        """Whether a tool or an installation is named."""
+        programs = (self.cc, self.cxx, self.ptxas, self.libdevice, self.lld, self.clang_linker_wrapper)
+        return any(path is not None for path in (*programs, self.rocm_path, self.cuda_path))
 
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
@@ -87,6 +94,7 @@ class Settings:
             remote_user=env.get("GPUBUILD_REMOTE_USER", ""),
             remote_password=env.get("GPUBUILD_REMOTE_PASSWORD", ""),
             netrc=path("NETRC") or (Path(env["HOME"]) / ".netrc" if env.get("HOME") else None),
+            netrc_is_named=bool(env.get("NETRC")),
             search_path=search_path,
             user_cache=Path(cache_home) / "gpubuild",
             color=color,

@@ -20,6 +20,9 @@ def find_authorization(url: str, settings: Settings) -> tuple[str, str]:
         return _basic(settings.remote_user, settings.remote_password), ""
     file = settings.netrc
     if file is None or not file.is_file():
+        if file is not None and settings.netrc_is_named:
+            problem = f"NETRC names {file}, which is not a file"
+            return "", f"{problem}: the remote cache is asked without credentials"
         return "", ""
     try:
         entry = netrc.netrc(str(file)).authenticators(urlsplit(url).hostname or "")

@@ -19,6 +19,7 @@ from gpubuild.graph.layout import Layout
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.native import resolve_native
+from gpubuild.opening import misnamed_in
 from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
@@ -42,6 +43,7 @@ def look(project: Project, settings: Settings, options: BuildOptions) -> BuildRe
         toolchain=Toolchain(settings, memo=layout.tools_memo),
         store=NullStore(),
         executor=LazyExecutor(1, LocalExecutor),  # starts nothing
+        misnamed=misnamed_in(settings, project),
     )
     report, trouble = builder.look()
     if report is None:

@@ -126,7 +126,8 @@ def _as_is(project: Project, options: argparse.Namespace, request: BuildOptions)
     if not is_out_of_reach(layout):
         return None
     report = look(project, options.settings, request)
-    for warning in dict.fromkeys(w for step in report.steps for w in step.warnings):
+    of_steps = (warning for step in report.steps for warning in step.warnings)
+    for warning in dict.fromkeys((*of_steps, *report.warnings)):
         options.console.warning(warning)
     return report
 

@@ -130,6 +130,10 @@ class StepIO:
         """Whether optional tool ``name`` is there."""
         return name in self._job.tools
 
+    def why_missing(self, name: str) -> str:
+        """Why optional tool ``name`` is not there; empty where nothing is known."""
+        return self._job.missing_tools.get(name, "")
+
     def discover(self, path: Path, digest: Digest) -> None:
         """Record that the step also read ``path``, whose content had ``digest``."""
         self._discovered.append((str(path), digest))

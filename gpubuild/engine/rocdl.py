@@ -78,8 +78,10 @@ def link_libraries(build: DeviceBuild) -> None:
         return
     if not build.io.has_tool(_DEVICE_LIBRARIES):
         names = [n for n in missing if n.startswith(("__ocml_", "__ockl_"))]
+        why = build.io.why_missing(_DEVICE_LIBRARIES)
         raise StepError(
-            f"@{build.params.module} needs ROCm's device libraries for {', '.join(names)}",
+            f"@{build.params.module} needs ROCm's device libraries for {', '.join(names)}"
+            + (f": {why}" if why else ""),
             hint=_INSTALL_HINT,
         )
     folder = Path(build.io.tool(_DEVICE_LIBRARIES)[0])

@@ -37,6 +37,7 @@ class Job:
     timeout_seconds: float = 0.0  # 0: none
     executable_outputs: tuple[str, ...] = ()
     dump_ir: Path | None = None  # a folder for the IR after every stage
+    missing_tools: dict[str, str] = field(default_factory=dict)  # optional ones, and why they were not found
     finds_failure: bool = False  # the step has failed: find the operation that it failed on
 
 

@@ -45,9 +45,8 @@ def wrapper_tool(settings: Settings, memo: Memo, version: _Version) -> tuple[Too
 def cuda_tool(settings: Settings, memo: Memo, version: _Version) -> tuple[Tool | None, str]:
     """The folder of CUDA whose nvlink and fatbinary the wrapper is to start; or ``None`` and why."""
     files = sorted(cuda_files(settings.cuda_path))
-    missing = [str(file) for file in files if not os.access(file, os.X_OK)]
-    if missing:
-        return None, f"there is no {' and no '.join(missing)}"
+    if problem := cuda_problem(settings.cuda_path):
+        return None, problem
     tool = Tool(
         name=CUDA,
         command=(str(files[0].parents[1]),),
@@ -99,6 +98,18 @@ def looked_at(override: Path | None) -> set[Path]:
 def cuda_files(cuda_path: Path | None) -> set[Path]:
     """The two programs of CUDA that the wrapper starts for NVIDIA targets, where they are looked for."""
     return {(cuda_path or _CUDA_PATH) / name for name in _CUDA_PROGRAMS}
+
+
+def cuda_problem(cuda_path: Path | None) -> str:
+    """What is missing there, or an empty string."""
+    files = sorted(cuda_files(cuda_path))
+    missing = [file for file in files if not file.is_file() or not os.access(file, os.X_OK)]
+    if not missing:
+        return ""
+    if cuda_path:
+        names = [str(file.relative_to(cuda_path)) for file in missing]
+        return f"CUDA_PATH is {cuda_path}, which has no {' and no '.join(names)}"
+    return f"there is no {' and no '.join(map(str, missing))}"
 
 
 def wrapper_options(triple: str) -> tuple[str, ...]:

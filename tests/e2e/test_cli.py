@@ -254,6 +254,28 @@ def test_doctor(tmp_path: Path) -> None:
     assert broken.code == 2
 
 
+def test_a_variable_that_names_no_toolkit(project: Path) -> None:
+    """A warning while nothing needs it, also with nothing to do; part of the error where something does."""
+    named = {"ROCM_PATH": str(project)}
+    problem = f"ROCM_PATH is {project}, which has no amdgcn/bitcode with ocml.bc and ockl.bc"
+    for _ in range(2):
+        told = gpubuild("build", "-q", cwd=project, env=named).err
+        assert told == f"warning: {problem}: correct or unset it\n"
+    (project / "j0.mlir").write_text(
+        "gpu.module @k {\n"
+        "  func.func private @__ocml_j0_f32(f32) -> f32\n"
+        "  gpu.func @f(%a: memref<?xf32>, %x: f32) kernel {\n"
+        "    %i = gpu.thread_id x\n"
+        "    %r = func.call @__ocml_j0_f32(%x) : (f32) -> f32\n"
+        "    memref.store %r, %a[%i] : memref<?xf32>\n"
+        "    gpu.return\n  }\n}\n"
+    )
+    failed = gpubuild("compile", "j0.mlir", "-t", "gfx90a", "--emit", "obj", cwd=project, env=named)
+    assert failed.code == 1
+    assert f"@k needs ROCm's device libraries for __ocml_j0_f32: {problem}\n" in failed.err
+    assert "warning" not in failed.err
+
+
 def test_clean_and_cache(project: Path) -> None:
     assert gpubuild("clean", cwd=project).code == 0
     assert not (project / "build").exists()

@@ -35,6 +35,9 @@ class FakeTools:
     def find_optional(self, name: str) -> Tool | None:
         return self.find(name)
 
+    def why_missing(self, name: str) -> str:
+        return "it is absent" if name in self.absent else ""
+
     def find(self, name: str) -> Tool | None:
         if name in self.absent:
             return None

@@ -38,6 +38,12 @@ def test_another_host_gets_nothing(tmp_path: Path) -> None:
     assert find_authorization(URL, Settings(netrc=file)) == ("", "")
 
 
+def test_a_netrc_that_was_named_must_be_there(tmp_path: Path) -> None:
+    named = Settings.from_environ({"NETRC": str(tmp_path / "none")})
+    assert find_authorization(URL, named)[1].startswith(f"NETRC names {tmp_path}/none, which is not a file")
+    assert find_authorization(URL, Settings.from_environ({"HOME": str(tmp_path)})) == ("", "")
+
+
 @pytest.mark.parametrize("text", ["machine cache.example login nina hunter2", "\xff\xfe"])
 def test_a_damaged_netrc_is_told_without_its_secrets(tmp_path: Path, text: str) -> None:
     file = tmp_path / "netrc"

@@ -68,7 +68,7 @@ def test_an_override_is_not_passed_over(tmp_path: Path) -> None:
 def test_cudas_linker_needs_both_programs(tmp_path: Path) -> None:
     settings = Settings(cuda_path=tmp_path)
     executable(tmp_path / "bin/nvlink")
-    with pytest.raises(ToolNotFoundError, match=r"there is no .*/bin/fatbinary$") as caught:
+    with pytest.raises(ToolNotFoundError, match=r"CUDA_PATH is .*, which has no bin/fatbinary$") as caught:
         Toolchain(settings).require("cuda-linker")
     assert "CUDA_PATH" in caught.value.hint
     executable(tmp_path / "bin/fatbinary")
