@@ -24,7 +24,10 @@ _MAX_PARTS = 6
 # What these expand to depends on more than the content of files.
 _VOLATILE = (b"__has_include", b"__has_embed", b"__DATE__", b"__TIME__", b"__TIMESTAMP__")
 _ASKS = re.compile(rb'__has_(?:include|include_next|embed)\s*\(\s*["<]([^">\n]+)[">]')
-_ASKS_BY_MACRO = re.compile(rb"__has_(?:include|include_next|embed)\s*\(\s*[^\s\"<]")
+_ASKS_WHETHER_IT_CAN = re.compile(
+    rb"(?:#\s*(?:el)?ifn?def\s|\bdefined\b)[\s(]*__has_(?:include|include_next|embed)\b"
+)
+_ASKS_BY_MACRO = re.compile(rb"__has_(?:include|include_next|embed)\b")
 # Compilers look here before they look in /usr/include.
 _FIRST_IN_SYSTEM = "/usr/local/include"
 
@@ -39,8 +42,9 @@ def to_store(result: ActionResult, step: Step, root: Path) -> ActionResult | Non
         return None  # `root/../a.h`: which file that is depends on links
     inside = _inside(step, root)
     own = [step.inputs[0].path, *(Path(p) for p, _ in result.discovered if p.startswith(inside))]
+    macros = "\n".join(step.params.define if isinstance(step.params, PreprocessParams) else ()).encode()
     try:
-        if any(word in path.read_bytes() for path in own for word in _VOLATILE):
+        if any(word in text for text in (macros, *(p.read_bytes() for p in own)) for word in _VOLATILE):
             return None
     except OSError:
         return None
@@ -58,13 +62,27 @@ def from_store(
 ) -> ActionResult | None:
     """``stored`` with absolute names, if every header is as it was then; otherwise ``None``."""
     found = tuple((str(root / path), digest) for path, digest in stored.discovered)
+    stored = replace(stored, discovered=found)
+    if not speaks_of(stored, step):
+        return None
     if any(digest_of(Path(path)) != digest for path, digest in found):
         return None
     if step.kind is StepKind.PREPROCESS:
         read = {str(step.inputs[0].path), *(path for path, _ in found)}
         if surroundings(found, step, root).present - read:
             return None  # which may have come since
-    return replace(stored, discovered=found)
+    return stored
+
+
+def speaks_of(result: ActionResult, step: Step) -> bool:
+    """Whether what ``result`` says is about this step's own source.
+
+    The preprocessed text that a C compiler's result is kept under may be that of another file, too.
+    """
+    if step.kind is not StepKind.CC or not (result.warnings and result.discovered):
+        return True
+    sources = {str(item.path) for item in step.inputs if item.name == "source"}
+    return any(path in sources for path, _ in result.discovered)
 
 
 def around(step: Step, result: ActionResult, root: Path) -> str:
@@ -102,6 +120,8 @@ def surroundings(discovered: Iterable[tuple[str, str]], step: Step, root: Path) 
     named = _named(step, root)
     first = {*(path.rpartition("/")[0] for path in own), *named, _FIRST_IN_SYSTEM}
     asked, known = _asked(own)
+    if isinstance(step.params, PreprocessParams):
+        known = known and not any("__has_" in macro for macro in step.params.define)
     wanted: dict[str, dict[str, set[str]]] = {}  # by folder and first part of a name, the names
     # The project's own headers are found beside the file that includes them, before all others, where
     # no folders are named.
@@ -170,7 +190,8 @@ def _asked(own: Iterable[str]) -> tuple[set[str], bool]:
             return names, False
         if b"__has_" in text:
             names.update(os.fsdecode(name) for name in _ASKS.findall(text))
-            known = known and not _ASKS_BY_MACRO.search(text)
+            # Whatever else has the word may be a macro that asks under another name.
+            known = known and not _ASKS_BY_MACRO.search(_ASKS.sub(b"", _ASKS_WHETHER_IT_CAN.sub(b"", text)))
     return names, known
 
 

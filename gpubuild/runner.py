@@ -20,7 +20,7 @@ from gpubuild.errors import GpubuildError, StepError, UsageError
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
-from gpubuild.headers import around, from_store, to_store
+from gpubuild.headers import around, from_store, speaks_of, to_store
 from gpubuild.missing import missing_input
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
@@ -150,7 +150,7 @@ class StepRunner:
         reason = stale or prepared.why
         if key in self._made:
             other, result = self._made[key]
-            if self._copied(other, step, result):
+            if speaks_of(result, step) and self._copied(other, step, result):
                 reason = f"{reason}; same as {other.id}"
                 record = self._state.record(other.id)
                 self._remember(prepared, result, reason, kept_in=record.kept_in if record else "")

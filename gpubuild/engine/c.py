@@ -1,14 +1,17 @@
 """C: compile preprocessed C and C++ text to objects.
 
 Preprocessing and compiling are two steps so that the key of the second covers exactly what the
-compiler sees. Preprocessed text has no line markers (without ``debug``): comments, paths and
-unused parts of headers cannot reach it. What is lost with them is where a mistake lies, so a
-compilation that has something to say is repeated on the user's own file, for its messages only.
+compiler sees. Preprocessed text has no line markers (without ``debug``, and unless it asks what line
+it is on): comments, paths and unused parts of headers cannot reach it. What is lost with them is
+where a mistake lies, so a compilation that has something to say is repeated on the user's own file,
+for its messages only.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpubuild.engine import assembly_reads, preprocess, runtime_library
@@ -16,6 +19,7 @@ from gpubuild.engine.c_messages import parse_messages
 from gpubuild.engine.driver import COMMON_FLAGS, first_lines, run_driver
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.model.digest import digest_bytes, digest_file
 from gpubuild.model.host_options import language_arguments
 from gpubuild.model.params import CcParams, PreprocessParams, RuntimeParams
 from gpubuild.toolchain.run import ToolRun
@@ -63,14 +67,32 @@ def _compile(params: CcParams, io: StepIO) -> None:
                 output="" if errors else first_lines(made.stderr),
                 hint="" if errors else preprocess.flags_hint(params),
             )
-        for message in messages:
-            if message.severity == "warning":
-                io.warn(message.render())
+        warnings = [message for message in messages if message.severity == "warning"]
+        for message in warnings:
+            io.warn(message.render())
+        if warnings:
+            _hold_places(params, io, warnings)
         if assembly_reads.mentions(text.read_bytes()):
             # Names may be put together of several texts; the compiler's own assembly has them whole.
             run_driver(io, tool, ["-S", *COMMON_FLAGS, *flags, "-o", "source.s", text.name])
             assembly_reads.discover((io.scratch / "source.s").read_bytes(), io)
         io.write("object", (io.scratch / "source.o").read_bytes())
+
+
+def _hold_places(params: CcParams, io: StepIO, warnings: Sequence[Diagnostic]) -> None:
+    """Have the result count while the warnings' files are as they are: a comment moves their lines.
+
+    Where flags are about warnings, ``source`` and ``deps`` are in the key.
+    """
+    if not io.has("source") or io.has("deps"):
+        return
+    source = io.path("source")
+    io.discover(source, digest_bytes(io.read("source")))
+    root, _ = preprocess.split_root(source, params.source_name)
+    noted = [note for warning in warnings for note in (warning, *warning.notes)]
+    for file in sorted({root / note.location.file for note in noted if note.location} - {source}):
+        with suppress(OSError):  # a name that a `#line` made up
+            io.discover(file, digest_file(file))
 
 
 def _tolerant(flag: str) -> str:

@@ -20,8 +20,16 @@ from gpubuild.model.params import CcParams, PreprocessParams
 _LINE_MARKER = re.compile(r'^(# \d+ ")((?:[^"\\\n]|\\.)*)(".*)$', re.MULTILINE)
 # What a compiler says of its options: "clang: warning: …", "cc1: warning: …", "warning: …".
 _ABOUT_OPTIONS = re.compile(r"(?:[^\s:]+: )?warning: (?!argument unused)(.*)")
+# What only the compiler answers, by the line markers in the text: std::source_location is made of these.
+_ASKS_WHERE = re.compile(rb"__builtin_(?:LINE|FILE|FILE_NAME|COLUMN|source_location)\b")
+# Sanitizers report places, and so does debug information however it is asked for.
+_FLAGS_OF_PLACES = ("-fsanitize", "-g")
 # With -O `zig cc` would leave assertions out and refuse `__DATE__`, for which there is SOURCE_DATE_EPOCH.
-_AS_ELSEWHERE = ("-UNDEBUG", "-Wno-date-time")
+# `__TIMESTAMP__` is the time of a file, which every checkout sets anew; no variable is about it.
+_AS_ELSEWHERE = (
+    *("-UNDEBUG", "-Wno-date-time", "-Wno-builtin-macro-redefined"),
+    '-D__TIMESTAMP__="Thu Jan  1 00:00:00 1970"',
+)
 _ROUNDS = 4
 
 
@@ -43,13 +51,17 @@ def run(params: PreprocessParams, io: StepIO) -> None:
     with io.stage("preprocess"):
         source = digest_bytes(io.read("source"))
         root, name = split_root(io.path("source"), params.source_name)
-        last = _preprocess(params, io, root, name)
+        markers = params.debug or any(flag.startswith(_FLAGS_OF_PLACES) for flag in params.flags)
+        last = _preprocess(params, io, root, name, markers=markers)
+        if not markers and _ASKS_WHERE.search(last.text):
+            markers = True
+            last = _preprocess(params, io, root, name, markers=True)
         for _ in range(_ROUNDS):
             if last.undisturbed:
                 break
             # A header saved between being read and being digested would be recorded with content
             # that the text does not have. Clocks of file systems differ, so equal rounds decide.
-            before, last = last, _preprocess(params, io, root, name)
+            before, last = last, _preprocess(params, io, root, name, markers=markers)
             if (before.text, before.files) == (last.text, last.files):
                 break
         else:
@@ -79,19 +91,18 @@ def split_root(source: Path, source_name: str) -> tuple[Path, str]:
     return source.parent, source.name
 
 
-def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str) -> _Round:
+def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str, *, markers: bool) -> _Round:
     text_file, depfile = io.scratch / f"text{params.suffix}", io.scratch / "deps.d"
     depfile.write_bytes(b"")
     # The kernel stamps files with the clock of its last tick, which lags behind time.time_ns().
     started = min(depfile.stat().st_ctime_ns, time.time_ns())
     tool = "cxx" if params.language == "c++" else "cc"
-    markers = () if params.debug else ("-P",)
     # `-MT` sets a target without blanks or colons, whatever the output is called.
     made = run_driver(
         io,
         tool,
         [
-            *as_in_a_build(params), "-E", *markers, "-MD", "-MF", depfile, "-MT", "text",
+            *as_in_a_build(params), "-E", *(() if markers else ("-P",)), "-MD", "-MF", depfile, "-MT", "text",
             "-o", text_file, name,
         ],
         cwd=root,
@@ -122,7 +133,7 @@ def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str) -> 
                 hint="build again; nothing was stored",
             ) from error
     text = text_file.read_bytes()
-    if params.debug:
+    if markers:
         text = _portable_markers(text, root, io.tool(tool)[0])
     warnings = (
         *(_about_options(made.stderr) if params.flags else ()),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpubuild.headers import from_store, surroundings, to_store
+from gpubuild.headers import from_store, speaks_of, surroundings, to_store
 from gpubuild.model.digest import Digest, digest_file
-from gpubuild.model.params import PreprocessParams
+from gpubuild.model.params import CcParams, PreprocessParams
 from gpubuild.model.step import ActionResult, Input, Step, StepKind
 
 
@@ -113,9 +114,51 @@ def test_what_has_include_asks_for_is_noticed(project: Path, name: str) -> None:
     )
 
 
-def test_what_only_the_preprocessor_knows(project: Path) -> None:
-    (project / "src/main.c").write_text("#if __has_include(NAME)\n#endif\n")
+@pytest.mark.parametrize(
+    "text",
+    ["#if __has_include(NAME)\n#endif\n", '#define ASKS __has_include\n#if ASKS("a.h")\n#endif\n'],
+)
+def test_what_only_the_preprocessor_knows(project: Path, text: str) -> None:
+    (project / "src/main.c").write_text(text)
     assert around(project) == ""
+
+
+def test_a_macro_of_the_project_file_may_ask(project: Path) -> None:
+    asks = replace(
+        step(project), params=PreprocessParams(language="c", suffix=".i", define=("ASKS=__has_include",))
+    )
+    assert to_store(result(project), asks, project) is None
+    assert not surroundings(result(project).discovered, asks, project).known
+
+
+def test_asking_whether_one_can_ask_asks_nothing(project: Path) -> None:
+    (project / "src/main.c").write_text(
+        "#ifdef __has_include\n#endif\n#if defined(__has_include) && defined __has_embed\n#endif\n"
+    )
+    assert around(project) != ""
+
+
+def test_warnings_are_of_one_file(project: Path) -> None:
+    """Another file of the same text has the compiler say the same, but not about this one."""
+
+    def compiling(name: str) -> Step:
+        inputs = (
+            Input(name="text", path=project / f"{name}.i"),
+            Input(name="source", path=project / "src" / name, in_key=False),
+        )
+        return Step(id=f"cc/{name}", kind=StepKind.CC, params=CcParams(language="c"), inputs=inputs)
+
+    main = project / "src/main.c"
+    (project / "main.c.i").write_text("int main;")
+    told = ActionResult(blobs=(), discovered=((str(main), digest_file(main)),), warnings=("main.c:1: hm",))
+    kept = to_store(told, compiling("main.c"), project)
+    assert kept is not None
+    assert from_store(kept, compiling("main.c"), project, digest_of) == told
+    assert from_store(kept, compiling("same.c"), project, digest_of) is None
+    assert speaks_of(told, compiling("main.c"))
+    assert not speaks_of(told, compiling("same.c"))
+    main.write_text("// a comment\n" + main.read_text())
+    assert from_store(kept, compiling("main.c"), project, digest_of) is None
 
 
 def test_a_header_of_a_folder_above_is_not_stored(project: Path) -> None:

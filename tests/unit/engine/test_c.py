@@ -1,5 +1,6 @@
 """C sources: preprocessing, compiling, messages; with the system's compiler and with zig."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
+from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step, system_tools
 
 import gpubuild
 from gpubuild.engine import preprocess
@@ -160,6 +161,53 @@ def test_warnings_are_kept_with_their_places(tmp_path: Path, tools: Tools) -> No
 def test_the_clock_does_not_reach_objects(tmp_path: Path, tools: Tools) -> None:
     source = project(tmp_path / "p", main="const char *when = __DATE__ __TIME__;\n")
     assert "Jan  1 1970" in preprocessed(tmp_path / "w", source, tools).text("text")
+
+
+def test_the_time_of_the_file_does_not_reach_objects(tmp_path: Path, tools: Tools) -> None:
+    source = project(tmp_path / "p", main="const char *when = __TIMESTAMP__;\n")
+    ran = preprocessed(tmp_path / "w", source, tools)
+    assert ran.text("text").strip() == 'const char *when = "Thu Jan  1 00:00:00 1970";'
+    assert ran.result.result.warnings == ()
+
+
+def test_what_asks_the_compiler_for_its_place_is_told_the_users(tmp_path: Path, tools: Tools) -> None:
+    """``std::source_location`` is made of these; the preprocessor leaves them as they are."""
+    main = "// a comment\n\nint line = __builtin_LINE();\nconst char *file = __builtin_FILE();\n"
+    ran = compiled(tmp_path / "w", project(tmp_path / "p", main=main), tools)
+    assert b"src/main.c\0" in ran.outputs["object"]
+    assert b"source.i" not in ran.outputs["object"]
+    elf = ELFFile(io.BytesIO(ran.outputs["object"]))
+    (line,) = elf.get_section_by_name(".symtab").get_symbol_by_name("line")
+    data = elf.get_section(line["st_shndx"]).data()
+    assert int.from_bytes(data[line["st_value"] :][:4], "little") == 3
+
+
+def test_sanitizers_report_the_users_places(tmp_path: Path) -> None:
+    main = "\n\nint f(int a, int b) { return a / b; }\n"
+    params = replace(C, flags=("-fsanitize=undefined",))
+    source = project(tmp_path / "p", main=main)
+    text = preprocessed(tmp_path / "w", source, system_tools(), params).outputs["text"]
+    ran = run_step(
+        tmp_path / "cc",
+        StepKind.CC,
+        replace(CC, flags=params.flags),
+        {"text": text, "source": source},
+        ("object",),
+        system_tools(),
+    )
+    assert b"src/main.c\0" in ran.outputs["object"]
+
+
+def test_a_warning_holds_while_its_file_is_as_it_was(tmp_path: Path, tools: Tools) -> None:
+    header_text = "static int g(char *p) { return p == 42; }\n"
+    main = '#include "sub/value.h"\nint f(char *p) { return g(p); }\n'
+    source = project(tmp_path / "p", main=main, header=header_text)
+    ran = compiled(tmp_path / "w", source, tools)
+    assert ran.result.result.warnings
+    found = dict(ran.result.result.discovered)
+    assert found.pop(str(source)) == digest_bytes(source.read_bytes())
+    header = source.parent / "sub/value.h"
+    assert found == {str(header): digest_bytes(header.read_bytes())}
 
 
 def test_cxx_is_compiled_as_cxx(tmp_path: Path, tools: Tools) -> None:
