@@ -17,7 +17,7 @@ from gpubuild.config.load import load_project
 from gpubuild.events import BuildWarning, Event, Listener, StepFinished, StepStarted
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport, Status
-from gpubuild.opening import open_builder
+from gpubuild.opening import open_builder, open_reader
 from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 
@@ -66,7 +66,8 @@ class LoadedProject:
         ``InterruptedBuildError`` on Ctrl-C. Environment variables count as on the command line.
         """
         options = self._options(programs, targets, build_dir, cache_dir, use_cache, jobs, keep_going, dry_run)
-        with open_builder(self.model, Settings.from_environ(), options, listener or Logging()) as builder:
+        opened = open_reader if dry_run else open_builder
+        with opened(self.model, Settings.from_environ(), options, listener or Logging()) as builder:
             return builder.build()
 
     def plan(
@@ -81,7 +82,7 @@ class LoadedProject:
         Raises ``StepError`` when a source cannot be read as it is, and what :meth:`build` raises.
         """
         options = self._options(programs, targets, build_dir, cache_dir)
-        with open_builder(self.model, Settings.from_environ(), options, Logging()) as builder:
+        with open_reader(self.model, Settings.from_environ(), options, Logging()) as builder:
             return builder.scan()
 
     def _options(

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.buildlog import BuildLog, log_file
@@ -62,7 +63,7 @@ class Builder:
         self._listener = listener
         self._store = store
         self._executor = executor
-        self._work = WorkArea(layout.private / "work")
+        self._work = WorkArea(layout.work)
         self.state = BuildState(layout.state_file, layout.root)
         self._runner = StepRunner(
             toolchain=toolchain,
@@ -320,6 +321,8 @@ class Builder:
 
     def _note(self, report: StepReport) -> None:
         quote_sources(report.error, self._layout.root)
+        if self._layout.scratch is not None:
+            report = replace(report, outputs=tuple(map(self._layout.settled, report.outputs)))
         self._reports[report.id] = report
         self._log.note(report)
         for warning in report.warnings:
@@ -327,6 +330,8 @@ class Builder:
         self._listener.on_event(StepFinished(report=report))
 
     def _save_state(self) -> None:
+        if self._layout.scratch is not None:
+            return
         try:
             self.state.save()
         except OSError as error:

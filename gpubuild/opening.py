@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from gpubuild.build import Builder
 from gpubuild.cache.opening import open_store
@@ -47,38 +48,91 @@ def open_builder(
     """
     layout = Layout(root=project.root, build_dir=options.build_dir)
     listener = listener or Silent()
-    with build_lock(layout, listener):
-        directory = options.cache_dir or settings.cache_dir or project.cache.directory
-        config = replace(project.cache, directory=directory) if options.use_cache else None
-        store = open_store(config, settings, on_full=collect_later)
-        workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
-        executor = LazyExecutor(workers, _local_executor)
-        if threads or store.has_remote:
-            executor.start()
-        try:
-            resolved = resolve_native(project)
-            if witness is not None and resolved is not project:
-                witness.note_native()
-            builder = Builder(
-                project=resolved,
-                options=options,
-                layout=layout,
-                listener=listener,
-                toolchain=Toolchain(settings, memo=layout.tools_memo),
-                store=store,
-                executor=executor,
-                witness=witness,
-                misnamed=misnamed_in(settings, resolved),
-            )
+    with (
+        build_lock(layout, listener),
+        _builder(project, settings, options, layout, listener, witness=witness, threads=threads) as builder,
+    ):
+        yield builder
+
+
+@contextmanager
+def _builder(
+    project: Project,
+    settings: Settings,
+    options: BuildOptions,
+    layout: Layout,
+    listener: Listener,
+    *,
+    witness: Witness | None = None,
+    threads: bool,
+) -> Iterator[Builder]:
+    directory = options.cache_dir or settings.cache_dir or project.cache.directory
+    config = replace(project.cache, directory=directory) if options.use_cache else None
+    store = open_store(config, settings, on_full=collect_later)
+    workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
+    executor = LazyExecutor(workers, _local_executor)
+    if threads or store.has_remote:
+        executor.start()
+    try:
+        resolved = resolve_native(project)
+        if witness is not None and resolved is not project:
+            witness.note_native()
+        builder = Builder(
+            project=resolved,
+            options=options,
+            layout=layout,
+            listener=listener,
+            toolchain=Toolchain(settings, memo=layout.tools_memo),
+            store=store,
+            executor=executor,
+            witness=witness,
+            misnamed=misnamed_in(settings, resolved),
+        )
+        yield builder
+    except BaseException:
+        executor.cancel()
+        store.cancel()
+        raise
+    finally:
+        executor.close()
+        store.close()
+    builder.tell_late_warnings()
+
+
+@contextmanager
+def open_reader(
+    project: Project,
+    settings: Settings,
+    options: BuildOptions,
+    listener: Listener | None = None,
+    *,
+    threads: bool = True,
+) -> Iterator[Builder]:
+    """A builder for a request that is to change nothing: a dry run, a plan, an explanation.
+
+    Like :func:`open_builder`, but where the build folder cannot be written, what is made of sources
+    lies in a temporary folder, nothing is locked and nothing is kept.
+    """
+    layout = Layout(root=project.root, build_dir=options.build_dir)
+    if can_write(layout):
+        with open_builder(project, settings, options, listener, threads=threads) as builder:
             yield builder
-        except BaseException:
-            executor.cancel()
-            store.cancel()
-            raise
-        finally:
-            executor.close()
-            store.close()
-        builder.tell_late_warnings()
+        return
+    import tempfile
+
+    from gpubuild.aside import lay_out, reading_only
+
+    with tempfile.TemporaryDirectory(prefix="gpubuild-") as folder:
+        settings, layout = reading_only(settings, project), lay_out(layout, Path(folder))
+        with _builder(project, settings, options, layout, listener or Silent(), threads=threads) as builder:
+            yield builder
+
+
+def can_write(layout: Layout) -> bool:
+    """Whether this user can write to the build folder, or make it."""
+    there = next(path for path in (layout.private, *layout.private.parents) if path.exists())
+    lock = layout.lock_file
+    return os.access(there, os.W_OK) and (os.access(lock, os.W_OK) or not lock.exists())
 
 
 def misnamed_in(settings: Settings, project: Project) -> tuple[str, ...]:

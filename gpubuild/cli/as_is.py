@@ -6,8 +6,6 @@ who may write, makes this one see outdated steps at worst, since all files count
 
 from __future__ import annotations
 
-import os
-
 from gpubuild.build import Builder
 from gpubuild.cache.null import NullStore
 from gpubuild.cli.project import shown
@@ -19,7 +17,7 @@ from gpubuild.graph.layout import Layout
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.native import resolve_native
-from gpubuild.opening import misnamed_in
+from gpubuild.opening import can_write, misnamed_in
 from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
@@ -27,9 +25,7 @@ from gpubuild.toolchain.find import Toolchain
 
 def is_out_of_reach(layout: Layout) -> bool:
     """Whether there is a build folder, and this user cannot write to it."""
-    if not layout.state_file.exists():
-        return False
-    return not all(os.access(path, os.W_OK) for path in (layout.private, layout.lock_file) if path.exists())
+    return layout.state_file.exists() and not can_write(layout)
 
 
 def look(project: Project, settings: Settings, options: BuildOptions) -> BuildReport:

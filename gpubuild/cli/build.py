@@ -80,7 +80,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
             f"cannot write IR into {options.dump_ir}: it is not a folder",
             hint="choose another folder with --dump-ir",
         )
-    from gpubuild.opening import open_builder
+    from gpubuild.opening import open_builder, open_reader
     from gpubuild.options import BuildOptions
 
     request = BuildOptions(
@@ -103,9 +103,12 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
     with make_view(console, to_err=to_err, explain=explain) as view:
         tracer = Tracer(view) if options.trace else None
         try:
-            with open_builder(
-                project, options.settings, request, tracer or view, witness=witness, threads=False
-            ) as builder:
+            arguments = (project, options.settings, request, tracer or view)
+            if request.dry_run:
+                opened = open_reader(*arguments, threads=False)
+            else:
+                opened = open_builder(*arguments, witness=witness, threads=False)
+            with opened as builder:
                 report = builder.build()
         finally:
             if tracer is not None:

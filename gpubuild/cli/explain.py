@@ -20,7 +20,7 @@ _LISTED = 8  # candidates named when a short form fits several steps
 
 def execute(options: argparse.Namespace) -> int:
     """The command. Compiles nothing; sources that changed are scanned, since that makes the plan."""
-    from gpubuild.opening import open_builder
+    from gpubuild.opening import open_reader
     from gpubuild.options import BuildOptions
 
     console: Console = options.console
@@ -28,7 +28,7 @@ def execute(options: argparse.Namespace) -> int:
     request = BuildOptions(
         build_dir=build_folder(options, project.root), targets=tuple(dict.fromkeys(options.targets))
     )
-    with open_builder(project, options.settings, request, threads=False) as builder:
+    with open_reader(project, options.settings, request, threads=False) as builder:
         plan = builder.scan()
         found = builder.explain(plan, plan.steps[find_step(options.step, plan.steps)])
     console.print(

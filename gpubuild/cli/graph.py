@@ -50,7 +50,7 @@ def _form(asked: str | None, output: Path | None) -> str:
 
 
 def _diagram(options: argparse.Namespace) -> Diagram:
-    from gpubuild.opening import open_builder
+    from gpubuild.opening import open_reader
     from gpubuild.options import BuildOptions
 
     project = load(options)
@@ -60,7 +60,7 @@ def _diagram(options: argparse.Namespace) -> Diagram:
         targets=tuple(dict.fromkeys(options.targets)),
         dry_run=True,
     )
-    with open_builder(project, options.settings, request, threads=False) as builder:
+    with open_reader(project, options.settings, request, threads=False) as builder:
         plan = builder.scan()
         _check_modules(options.modules, plan)
         reports = {report.id: report for report in builder.build().steps}

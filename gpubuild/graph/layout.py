@@ -17,10 +17,14 @@ _KEPT_OF_LONG_NAME = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Paths under one build folder. ``root`` is the project's folder; both are absolute."""
+    """Paths under one build folder. ``root`` is the project's folder; both are absolute.
+
+    ``scratch`` takes what is made of sources where the build folder cannot be written.
+    """
 
     root: Path
     build_dir: Path
+    scratch: Path | None = None
 
     @property
     def private(self) -> Path:
@@ -41,6 +45,22 @@ class Layout:
     def lock_file(self) -> Path:
         """Held by the one build that may write here."""
         return self.private / "lock"
+
+    @property
+    def work(self) -> Path:
+        """Private folders of steps that run."""
+        return (self.scratch or self.private) / "work"
+
+    @property
+    def sources(self) -> Path:
+        """What is made of single sources."""
+        return (self.scratch or self.private) / "sources"
+
+    def settled(self, path: Path) -> Path:
+        """Where ``path`` would lie without ``scratch``."""
+        if self.scratch is None or not path.is_relative_to(self.scratch):
+            return path
+        return self.private / path.relative_to(self.scratch)
 
     @property
     def runtime_archive(self) -> Path:
@@ -68,7 +88,7 @@ class Layout:
         slug = self.source_slug(source)
         if variant:
             slug += "." + digest_bytes(variant.encode())[:12]
-        return self.private / "sources" / slug
+        return self.sources / slug
 
     def places_file(self, source: Path, variant: str = "") -> Path:
         """Which lines of ``source`` operations are from; the runtime knows this path, too."""

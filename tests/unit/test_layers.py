@@ -52,6 +52,7 @@ LAYER = {
     "schedule": 7,
     "build": 8,
     "opening": 9,
+    "aside": 5,
     "cli": 10,
     "scons": 10,
     "api": 10,

@@ -1,0 +1,58 @@
+"""A look at a build folder without writing to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.projects import make_program, make_project
+
+from gpubuild.aside import lay_out, reading_only
+from gpubuild.graph.layout import Layout
+from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
+from gpubuild.settings import Settings
+
+
+def test_what_is_there_is_seen_and_what_is_made_lies_aside(tmp_path: Path) -> None:
+    layout = Layout(root=tmp_path, build_dir=tmp_path / "build")
+    made = layout.source_dir(tmp_path / "src/a.c")
+    made.mkdir(parents=True)
+    for name in ("text.i", "deps.json"):
+        (made / name).write_text(name)
+    aside = lay_out(layout, tmp_path / "aside")
+    seen = aside.source_dir(tmp_path / "src/a.c")
+    assert seen.is_relative_to(tmp_path / "aside")
+    assert {path.name: path.read_text() for path in seen.iterdir()} == {
+        "text.i": "text.i",
+        "deps.json": "deps.json",
+    }
+    (seen / "new").write_text("2")
+    (seen / "new").replace(seen / "text.i")  # as outputs get into place
+    assert (made / "text.i").read_text() == "text.i"
+    assert aside.settled(seen / "text.i") == made / "text.i"
+    assert aside.settled(aside.state_file) == layout.state_file
+    assert aside.work.is_relative_to(tmp_path / "aside")
+    assert lay_out(Layout(root=tmp_path, build_dir=tmp_path / "none"), tmp_path / "b").state_file
+
+
+@pytest.mark.parametrize(
+    ("cache", "remote", "configured", "expected"),
+    [
+        ("", "", None, ("read-only", "read-only")),
+        ("read-write", "", RemoteMode.READ_WRITE, ("read-only", "read-only")),
+        ("off", "off", RemoteMode.READ_WRITE, ("off", "off")),
+        ("write-only", "", RemoteMode.WRITE_ONLY, ("off", "off")),
+        ("read-only", "read-only", RemoteMode.WRITE_ONLY, ("read-only", "read-only")),
+    ],
+)
+def test_caches_are_only_asked(
+    tmp_path: Path, cache: str, remote: str, configured: RemoteMode | None, expected: tuple[str, str]
+) -> None:
+    (tmp_path / "main.c").write_text("")
+    project = make_project(tmp_path, make_program(tmp_path, "app", "main.c"))
+    if configured:
+        there = RemoteCache(url="http://h", mode=configured)
+        project = replace(project, cache=CacheConfig(directory=tmp_path / "cache", remote=there))
+    found = reading_only(Settings(cache_mode=cache, remote_mode=remote), project)
+    assert (found.cache_mode, found.remote_mode) == expected
