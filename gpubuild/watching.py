@@ -16,7 +16,12 @@ from zlib import crc32
 
 from gpubuild.errors import GpubuildError
 from gpubuild.graph.layout import Layout
+from gpubuild.graph.libraries import places
+from gpubuild.graph.sources import SourcePlanner
+from gpubuild.graph.variants import find_variants
+from gpubuild.headers import surroundings
 from gpubuild.model.project import Project
+from gpubuild.model.step import StepKind
 from gpubuild.state import BuildState
 
 Stat = tuple[int, int, int, int]
@@ -105,6 +110,32 @@ def read_by_build(layout: Layout) -> dict[Path, Stat]:
         if not path.is_relative_to(layout.build_dir):
             size, mtime, ctime, inode = stat
             found[path] = (size, mtime, ctime, inode)
+    return found
+
+
+def around_build(layout: Layout, project: Project, *, ok: bool) -> dict[Path, Stat | None]:
+    """Where a file that comes or goes changes which headers and libraries are found, as it was.
+
+    What has come since the last build looked counts as not there, if that build was ``ok``: one that
+    was not may never have looked.
+    """
+    found: dict[Path, Stat | None] = {}
+    for program in project.programs.values():
+        candidates = [Path(path) for path in places(program.link_libraries, program.link_flags)]
+        found |= look(candidates)
+    state = BuildState(layout.state_file, layout.root)
+    sources = SourcePlanner(project=project, layout=layout, triple="", variants=find_variants(project))
+    for step in sources.scan_steps(tuple(project.programs.values())).values():
+        record = state.record(step.id)
+        if step.kind is not StepKind.PREPROCESS or record is None:
+            continue
+        surroundings_now = surroundings(record.result.discovered, step, layout.root)
+        now = surroundings_now.digest(layout.root)
+        read = {path for path, _ in record.result.discovered}
+        others = [Path(path) for path in surroundings_now.present - read]
+        outdated = ok and now and record.around and now != record.around
+        found |= dict.fromkeys(others) if outdated else look(others)
+        found |= dict.fromkeys(map(Path, surroundings_now.absent))
     return found
 
 

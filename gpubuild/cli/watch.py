@@ -17,6 +17,8 @@ from gpubuild.toolchain.foreground import Foreground
 from gpubuild.watching import (
     LOOK_SECONDS,
     Seen,
+    Stat,
+    around_build,
     baseline,
     changes,
     folders_in,
@@ -49,6 +51,7 @@ def execute(options: argparse.Namespace) -> int:
             # What the file names now: it may have been changed, too.
             named = named_files(options.file, load_project)
             seen = baseline(before, named, read_by_build(layout))
+            seen = _around(options.file, layout, ok=ok) | seen
             if not ok:
                 seen |= look(folders_in(root, layout.build_dir))
             if executable is not None:
@@ -67,6 +70,13 @@ def execute(options: argparse.Namespace) -> int:
     finally:
         if program is not None:
             program.stop()
+
+
+def _around(file: Path, layout: Layout, *, ok: bool) -> dict[Path, Stat | None]:
+    try:
+        return around_build(layout, load_project(file), ok=ok)
+    except GpubuildError:  # the build has told
+        return {}
 
 
 def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from unit.projects import make_program, make_project
 
 from gpubuild.errors import UsageError
 from gpubuild.graph.layout import Layout
-from gpubuild.state import BuildState
-from gpubuild.watching import baseline, changes, folders_in, look, named_files, read_by_build, settle
+from gpubuild.graph.sources import SourcePlanner
+from gpubuild.headers import around
+from gpubuild.model.digest import digest_bytes, digest_file
+from gpubuild.model.host_options import HostOptions
+from gpubuild.model.project import Project
+from gpubuild.model.step import ActionResult
+from gpubuild.state import BuildState, StepRecord
+from gpubuild.watching import (
+    Stat,
+    around_build,
+    baseline,
+    changes,
+    folders_in,
+    look,
+    named_files,
+    read_by_build,
+    settle,
+)
 
 
 def test_every_kind_of_change(tmp_path: Path) -> None:
@@ -105,3 +123,61 @@ def test_after_a_failure_folders_are_watched_for_what_was_missing(tmp_path: Path
     assert changes(look(folders)) == []
     (tmp_path / "new").mkdir()
     assert changes(seen) == [tmp_path, tmp_path / "inc/deep"]
+
+
+class Built:
+    """A C source in ``src`` that includes ``inc/a.h`` by a folder of ``host: include:``, built."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for folder in ("src", "first", "inc"):
+            (root / folder).mkdir()
+        (root / "src/main.c").write_text('#include "a.h"\n')
+        (root / "inc/a.h").write_text("1")
+        host = HostOptions(include=("first", "inc"))
+        program = replace(make_program(root, "app", "src/main.c"), host=host, link_flags=("-L/none", "-lfoo"))
+        self.project: Project = make_project(root, program)
+        self.layout = Layout(root=root, build_dir=root / "build")
+        self.build()
+
+    def build(self) -> None:
+        planner = SourcePlanner(project=self.project, layout=self.layout, triple="")
+        (step,) = planner.scan_steps(tuple(self.project.programs.values())).values()
+        header = self.root / "inc/a.h"
+        result = ActionResult(blobs=(), discovered=((str(header), digest_file(header)),))
+        self.state = BuildState(self.layout.state_file, self.root)
+        found = around(step, result, self.root)
+        record = StepRecord(key=digest_bytes(b"key"), parts={}, result=result, around=found)
+        self.state.remember(step.id, record)
+        self.state.save()
+
+    def look(self, *, ok: bool = True) -> dict[Path, Stat | None]:
+        return around_build(self.layout, self.project, ok=ok)
+
+
+def test_a_header_that_would_hide_another_one(tmp_path: Path) -> None:
+    built = Built(tmp_path)
+    seen = built.look()
+    assert changes(seen) == []
+    for folder in ("src", "first"):
+        hiding = tmp_path / folder / "a.h"
+        hiding.write_text("2")
+        assert changes(seen) == [hiding]
+        hiding.unlink()
+    (tmp_path / "first/b.h").write_text("nothing asks for it")
+    assert changes(seen) == []
+
+
+def test_one_that_came_while_a_build_ran(tmp_path: Path) -> None:
+    """It is built once more; after a build that failed, which may fail again, it waits."""
+    built = Built(tmp_path)
+    hiding = tmp_path / "first/a.h"
+    hiding.write_text("2")
+    assert changes(built.look()) == [hiding]
+    assert changes(built.look(ok=False)) == []
+    built.build()
+    assert changes(built.look()) == []
+
+
+def test_a_library_that_would_be_found_first(tmp_path: Path) -> None:
+    assert Path("/none/libfoo.so") in Built(tmp_path).look()
