@@ -202,7 +202,11 @@ def test_places_outside_of_launches(runtime: Runtime, cpu_image: bytes, tmp_path
     )
     (sources.parent / "not-a-folder").write_text("")
     place = "gpu.alloc in @at at@main#0123456789abcdef:2:3"
-    script = f"rt.gpubuildProgram({str(tmp_path / 'build/app/app')!r}.encode())\nrt.gpubuildPlace({place!r}.encode())\n"
+    script = f"""
+program, place = {str(tmp_path / "build/app/app")!r}.encode(), {place!r}.encode()  # kept: the runtime keeps addresses
+rt.gpubuildProgram(program)
+rt.gpubuildPlace(place)
+"""
     said = runtime.run(script + "mgpuMemFree(4, None)", device="cpu").err
     assert "  location: src/a b.mlir:7:1 (gpu.alloc in @at at@main)\n" in said
     unknown = script.replace("2:3", "9:9") + "mgpuMemFree(4, None)"
