@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 
 from gpubuild.model.action import Action
-from gpubuild.model.params import BundleParams, HostParams
+from gpubuild.model.params import BundleParams, HostParams, ObjectParams
 from gpubuild.model.step import Step, StepKind
 from gpubuild.textdiff import Summary, describe_difference
 
@@ -42,16 +42,26 @@ def key_parts(action: Action) -> dict[str, str]:
     parts.update({f"input {role}": digest for role, digest in action.inputs})
     parts.update({f"tool {name}": fingerprint for name, fingerprint in action.tools})
     for field in fields(action.params):
-        if field.compare:
-            parts[f"option {field.name}"] = repr(_plain(getattr(action.params, field.name)))
+        if field.name == "objects" and isinstance(action.params, BundleParams):
+            for item in action.params.objects:
+                parts[f"option object {item.target}"] = _object(item)
+        elif field.compare:
+            parts[f"option {field.name}"] = _shown(getattr(action.params, field.name))
     return parts
 
 
-def _plain(value: object) -> object:
+def _shown(value: object) -> str:
     """A value as targets.yaml has it: what stands for a word is that word."""
     if isinstance(value, Enum):
-        return value.value
-    return tuple(_plain(item) for item in value) if isinstance(value, tuple) else value
+        return repr(value.value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _object(params: ObjectParams) -> str:
+    given = {f.name: getattr(params, f.name) for f in fields(params) if f.name != "target"}
+    return ", ".join(f"{name} {_shown(value)}" for name, value in given.items())
 
 
 def why_changed(
@@ -61,21 +71,74 @@ def why_changed(
     if before is None:
         return "first build"
     changes: dict[str, None] = {}  # in order, each once: an object comes with its info
+    unsure: set[str] = set()
+    before = _as_now_numbered(before, now, changes, unsure)
     for name in (*now, *(n for n in before if n not in now)):
         old, new = before.get(name, ""), now.get(name, "")
         if old != new:
             kind, _, rest = name.partition(" ")
             if name == "option present":
                 changes["libraries may be found elsewhere now"] = None
+            elif kind == "option" and rest.startswith("object "):
+                changes[_object_changed(rest.removeprefix("object "), old, new)] = None
             elif kind == "option":
                 changes[f"{name} changed: {_difference(old, new)}"] = None
             elif kind == "tool":
                 changes[_tool(rest, old, new, words)] = None
+            elif kind == "input" and not (old and new) and _is_told_by_an_option(step, rest, new):
+                continue
+            elif name in unsure:
+                changes[f"{_subject(step, rest)} is new or changed"] = None
             elif kind == "input":
                 changes[_input(step, rest, old, new, words)] = None
             else:
                 changes["gpubuild makes keys in another way now"] = None
     return "; ".join(changes) or "unchanged"
+
+
+def _as_now_numbered(
+    before: Mapping[str, str], now: Mapping[str, str], changes: dict[str, None], unsure: set[str]
+) -> Mapping[str, str]:
+    """``before``, with inputs that are still there under the numbers they have now.
+
+    An input that comes or goes moves those behind it, which did not change. Where no other
+    difference is left, their order is it. ``unsure`` gets those of which nobody can tell whether
+    they are new or one of the earlier ones, changed.
+    """
+    found = dict(before)
+    groups = {name.rpartition(".")[0] for name in (*before, *now) if _is_numbered(name)}
+    for group in sorted(groups):
+        old = {n: d for n, d in before.items() if _is_numbered(n) and n.rpartition(".")[0] == group}
+        new = {n: d for n, d in now.items() if _is_numbered(n) and n.rpartition(".")[0] == group}
+        if old == new:
+            continue
+        placed = {name: digest for name, digest in new.items() if old.get(name) == digest}
+        left = {name: digest for name, digest in old.items() if name not in placed}
+        for name, digest in new.items():
+            if name not in placed and (was := _first_with(digest, left)) is not None:
+                placed[name] = left.pop(was)
+        if not left and len(placed) == len(new):
+            changes["the order of what it is made of changed"] = None
+        others = [name for name in new if name not in placed]
+        if left and len(left) != len(others):
+            unsure.update(others)
+        elif left:
+            placed |= dict(zip(others, left.values(), strict=True))
+            left = {}
+        for name in old:
+            del found[name]
+        found |= placed
+        if len(left) > len(others):
+            found |= {f"{group}.gone": next(iter(left.values()))}
+    return found
+
+
+def _is_numbered(name: str) -> bool:
+    return name.startswith("input ") and name.rpartition(".")[2].isdecimal()
+
+
+def _first_with(digest: str, inputs: Mapping[str, str]) -> str | None:
+    return next((name for name, value in inputs.items() if value == digest), None)
 
 
 def rows(
@@ -91,6 +154,23 @@ def rows(
     old = before or {}
     names = (*now, *(n for n in old if n not in now))
     return tuple(Row(name=n, before=text(n, old.get(n, "")), now=text(n, now.get(n, ""))) for n in names)
+
+
+def _object_changed(target: str, old: str, new: str) -> str:
+    if not old:
+        return f"the object for {target} is new"
+    return (
+        f"options of the object for {target} changed: {_difference(old, new)}"
+        if new
+        else (f"the object for {target} is gone")
+    )
+
+
+def _is_told_by_an_option(step: Step, role: str, new: str) -> bool:
+    """Whether that an input came or went follows from an option, which changed with it."""
+    if step.kind is StepKind.CC:
+        return role in ("source", "deps")  # they count where flags are about warnings
+    return step.kind is StepKind.BUNDLE and not new  # a target's name is in an option
 
 
 def _tool(name: str, old: str, new: str, words: Vocabulary) -> str:

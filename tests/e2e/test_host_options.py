@@ -71,7 +71,7 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
     assert ran(steps) == {
         "preprocess/src/main.c#two", "preprocess/src/same.c#two", "cc/src/main.c#two", "two/link"
     }  # fmt: skip
-    changed = "('LEVEL=2', 'NAME=\"two\"') → ('LEVEL=22', 'NAME=\"two\"')"
+    changed = "['LEVEL=2', 'NAME=\"two\"'] → ['LEVEL=22', 'NAME=\"two\"']"
     assert steps["preprocess/src/main.c#two"]["reason"] == f"option define changed: {changed}"
     assert said(project, "two") == "two 22 3 7 src/main.c\n"
 

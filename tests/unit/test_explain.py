@@ -14,6 +14,7 @@ from gpubuild.cli.explain import find_step, render, to_json
 from gpubuild.errors import UsageError
 from gpubuild.explain import Row, Vocabulary, key_parts, why_changed
 from gpubuild.model.action import Action
+from gpubuild.model.host_options import HostOptions
 from gpubuild.model.params import CompileParams
 from gpubuild.model.result import Status
 from gpubuild.model.sanitize import Sanitize
@@ -55,9 +56,45 @@ def test_a_new_target_and_a_dropped_one(world: World) -> None:
     world.programs(replace(few, targets=("sm_60", "sm_90", "cpu")))
     found = reasons(world)
     assert found["app/compile/k/cpu"] == "first build"
-    assert found["app/bundle/k"].startswith("the object for cpu is new; option objects changed: ")
+    assert found["app/bundle/k"] == "the object for cpu is new"
     world.programs(few)
-    assert reasons(world)["app/bundle/k"].startswith("option objects changed")
+    assert reasons(world)["app/bundle/k"] == "the object for cpu is gone"
+
+
+def test_targets_and_sources_in_another_order(world: World) -> None:
+    few = make_program(world.root, "app", "app.mlir", "main.c", "more.c", targets=("sm_60", "sm_90"))
+    (world.root / "more.c").write_text("int more;")
+    world.programs(few)
+    world.build()
+    world.programs(replace(few, targets=("sm_90", "sm_60")))
+    assert reasons(world)["app/bundle/k"] == "the order of what it is made of changed"
+    world.programs(replace(few, targets=("sm_90", "sm_60"), sources=(*few.sources[1:], few.sources[0])))
+    assert reasons(world) == {"app/link": "the order of what it is made of changed"}
+
+
+def test_what_stands_behind_a_source_that_is_gone_did_not_change(world: World) -> None:
+    (world.root / "more.c").write_text("int more;")
+    program = make_program(world.root, "app", "more.c", "app.mlir", "main.c")
+    world.programs(program)
+    world.build()
+    world.programs(replace(program, sources=program.sources[1:]))
+    assert reasons(world) == {"app/link": "an object is gone"}
+    world.programs(program)
+    (world.root / "main.c").write_text("int main = 1;")
+    assert reasons(world)["app/link"] == (
+        "the object of cc/more.c is new or changed; the object of cc/main.c is new or changed"
+    )
+
+
+def test_flags_about_warnings(world: World) -> None:
+    """The source then is part of the key, which is no news of the source."""
+    world.build()
+    program = world.project.programs["app"]
+    world.programs(replace(program, host=HostOptions(c_flags=("-Wall", "-O1"))))
+    text = "what the preprocessor makes of main.c changed"
+    assert reasons(world)["cc/main.c"] == f"{text}; option flags changed: [] → ['-Wall', '-O1']"
+    world.programs(program)
+    assert reasons(world)["cc/main.c"] == f"{text}; option flags changed: ['-Wall', '-O1'] → []"
 
 
 def test_a_new_version_of_a_tool(world: World) -> None:
@@ -196,7 +233,7 @@ def test_options_are_shown_as_they_are_written() -> None:
     )
     parts = key_parts(Action(kind=StepKind.COMPILE, params=params, inputs=(), tools=()))
     assert parts["option kind"] == "'cpu'"
-    assert parts["option sanitize"] == "('bounds', 'race')"
+    assert parts["option sanitize"] == "['bounds', 'race']"
     assert parts["option opt_level"] == "3"
 
 
