@@ -33,7 +33,7 @@ def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
     """
     # A source that programs compile in several ways has an entry for each.
     ways = dict.fromkeys(
-        (source, program.host.of(cxx=source.suffix in CXX_SUFFIXES))
+        (source, program.host_of(source, cxx=source.suffix in CXX_SUFFIXES))
         for program in project.programs.values()
         for source in program.sources
         if source.suffix in C_SUFFIXES | CXX_SUFFIXES

@@ -1,21 +1,45 @@
-"""Host: entries of ``host:``, how C and C++ sources are compiled."""
+"""Host: entries of ``host:``, how C and C++ sources are compiled, all and single ones."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpubuild.config.files import existing_folder
+from gpubuild.config.files import existing_folder, resolve
 from gpubuild.config.host_flags import refusal
-from gpubuild.config.problems import Place, Problems
+from gpubuild.config.host_keys import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.config.problems import Place, Problems, did_you_mean
 from gpubuild.config.tree import Member, Node, Shape
-from gpubuild.model.host_options import HostOptions
+from gpubuild.model.host_options import NO_OPTIONS, HostOptions
 
 
-def read_host(root: Path, node: Node | None, problems: Problems) -> HostOptions:
-    """The options, paths relative to ``root``, the project's folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSection:
+    """One ``host:``: options of all sources, and further ones of single sources by their absolute paths."""
+
+    options: HostOptions = NO_OPTIONS
+    sources: Mapping[Path, HostOptions] = field(default_factory=dict)
+
+
+def read_host(
+    root: Path, node: Node | None, problems: Problems, *, sources: Collection[str] | None, owner: str
+) -> HostSection:
+    """The options, paths relative to ``root``, the project's folder.
+
+    ``sources`` are the names of those that ``owner`` has (``None``: not known), for which there can be some.
+    """
     if node is None:
-        return HostOptions()
+        return HostSection()
+    single = node.members.get("sources")
+    return HostSection(
+        options=_options(root, node, problems),
+        sources=_single(root, single.node, problems, sources, owner) if single else {},
+    )
+
+
+def _options(root: Path, node: Node, problems: Problems) -> HostOptions:
     members = node.members
     c_std, cxx_std = _standards(members.get("std"), problems)
     c_flags, cxx_flags = _flags(members.get("flags"), problems)
@@ -27,6 +51,33 @@ def read_host(root: Path, node: Node | None, problems: Problems) -> HostOptions:
         c_flags=c_flags,
         cxx_flags=cxx_flags,
     )
+
+
+def _single(
+    root: Path, node: Node, problems: Problems, sources: Collection[str] | None, owner: str
+) -> dict[Path, HostOptions]:
+    known = None if sources is None else {os.path.normpath(root / name): name for name in sources}
+    found: dict[Path, HostOptions] = {}
+    first: dict[Path, Place] = {}
+    for name, member in node.members.items():
+        named = Node(shape=Shape.TEXT, place=member.place, scalar=name, raw=name)
+        if (path := resolve(root, named, problems)) is None:
+            continue
+        if path in first:
+            problems.add(member.place, f"'{name}' is given twice", first=first[path])
+        elif known is not None and str(path) not in known:
+            possible = [n for n in known.values() if n.endswith((*C_SUFFIXES, *CXX_SUFFIXES))]
+            hint = did_you_mean(name, possible, what="sources")
+            problems.add(member.place, f"'{name}' is no source of {owner}{hint}")
+        first.setdefault(path, member.place)
+        options = _options(root, member.node, problems)
+        cxx = name.endswith(CXX_SUFFIXES)
+        if std := options.c_std if cxx else options.cxx_std:
+            language, other = ("C", "C++") if cxx else ("C++", "C")
+            place = member.node.members["std"].place
+            problems.add(place, f"'{std}' is for {language}; this source is {other}")
+        found[path] = options
+    return found
 
 
 def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str, ...]:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from gpubuild.config.host_keys import C_SUFFIXES, CXX_SUFFIXES, HOST, HOST_WORDS
 from gpubuild.config.spec import (
     Choice,
     Either,
     Flag,
     Key,
     ListOf,
-    Nothing,
-    Number,
     Record,
     Table,
     Text,
     Whole,
+    path_with,
 )
 from gpubuild.model.project import Offload, RemoteMode
 from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import Kind
 
 VERSION = 1
-C_SUFFIXES = (".c",)
-CXX_SUFFIXES = (".cpp", ".cc", ".cxx")
 SOURCE_SUFFIXES = (".mlir", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
 LIBRARY_SUFFIXES = (".bc", ".ll")
-
-
-def _path_with(suffixes: tuple[str, ...], what: str) -> Text:
-    endings = "|".join(suffix[1:] for suffix in suffixes)
-    return Text(what=f"{what} ({' '.join(suffixes)})", pattern=rf".*[^/]\.({endings})")
 
 
 # Programs and targets name files and folders, so their names must be safe ones.
@@ -51,7 +44,7 @@ _FEATURES = Either(
         ListOf(item=Text(what="a feature", pattern=_FEATURE, advice=_FEATURE_ADVICE), unique=True),
     )
 )
-_LIBRARIES = ListOf(item=_path_with(LIBRARY_SUFFIXES, "a device library"), unique=True)
+_LIBRARIES = ListOf(item=path_with(LIBRARY_SUFFIXES, "a device library"), unique=True)
 _TARGET_NAMES = ListOf(item=Text(what="a target's name"), min_items=1, unique=True)
 _OPT_LEVEL = Whole(minimum=0, maximum=3)
 
@@ -75,75 +68,6 @@ _OPTIONS = {
         aka=("debug_info", "g"),
     ),
 }
-
-_STD = Text(
-    what="a C or C++ standard",
-    pattern=r"(c|gnu)(89|90|99|11|17|18|23|2x|\+\+(98|03|11|14|17|20|23|26|2a|2b|2c))",
-    advice="write c11, gnu17, c++17 and the like",
-)
-_C_FLAGS = ListOf(
-    item=Text(
-        what="a compiler option",
-        pattern=r"-[^\0\r\n]+",
-        advice="each item is one option, beginning with '-', and joined to its value",
-    )
-)
-_HOST = Record(
-    what="host",
-    keys={
-        "include": Key(
-            spec=ListOf(item=Text(what="a folder"), unique=True),
-            help="Folders that #include looks in, in this order, relative to this file.",
-            aka=("includes", "include_dirs", "include_directories", "includedirs", "inc", "i"),
-        ),
-        "define": Key(
-            spec=Table(
-                what="define",
-                name=Text(
-                    what="a macro's name: letters, digits and '_', not a digit first",
-                    pattern=r"[A-Za-z_][A-Za-z0-9_]*",
-                ),
-                value=Either(
-                    options=(
-                        Nothing(),
-                        Number(),
-                        Text(what="a macro's value, on one line", pattern=r"[^\0\r\n]*"),
-                    )
-                ),
-                empty=True,
-            ),
-            help="Macros: NAME: value, or NAME: with nothing behind it for 1.",
-            aka=("defines", "definitions", "compile_definitions", "local_defines", "macros", "d"),
-        ),
-        "std": Key(
-            spec=Either(options=(_STD, ListOf(item=_STD, min_items=1, unique=True))),
-            help="The language's standard, such as c11 or c++17; a list for both languages.",
-            aka=("standard", "c_std", "cpp_std", "cxx_std", "c_standard", "cxx_standard"),
-        ),
-        "flags": Key(
-            spec=Either(
-                options=(
-                    _C_FLAGS,
-                    Record(
-                        what="flags",
-                        keys={
-                            "c": Key(spec=_C_FLAGS, help="For C sources."),
-                            "c++": Key(spec=_C_FLAGS, help="For C++ sources.", aka=("cpp", "cxx")),
-                        },
-                    ),
-                )
-            ),
-            help="Further options of the compiler (-W…, -f…, -m…, -O…): a list, or lists by language.",
-            aka=("cflags", "cxxflags", "copts", "compile_options", "options", "c_args", "cpp_args"),
-        ),
-    },
-)
-
-# What other build tools call it, where they have it.
-_HOST_WORDS = (
-    *("c", "cflags", "cxxflags", "copts", "compile", "compile_definitions", "compile_options", "define"),
-    *("defines", "flags", "include", "include_dirs", "include_directories", "includes", "std"),
-)
 
 _CACHE = Record(
     what="cache",
@@ -246,7 +170,7 @@ _PROGRAM = Record(
     empty=False,
     keys={
         "sources": Key(
-            spec=ListOf(item=_path_with(SOURCE_SUFFIXES, "a source file"), min_items=1, unique=True),
+            spec=ListOf(item=path_with(SOURCE_SUFFIXES, "a source file"), min_items=1, unique=True),
             help="Files it is made of, relative to this file: " + " ".join(SOURCE_SUFFIXES),
             required=True,
             aka=("files", "srcs", "src"),
@@ -305,10 +229,10 @@ _PROGRAM = Record(
             aka=("pipelines", "pipeline"),
         ),
         "host": Key(
-            spec=_HOST,
+            spec=HOST,
             help="How C and C++ sources are compiled, beside what the project's `host` says: its folders are "
             "searched first, its macros and standards replace, its flags come last.",
-            aka=_HOST_WORDS,
+            aka=HOST_WORDS,
         ),
         "link": Key(
             spec=Record(
@@ -349,7 +273,7 @@ DOCUMENT = Record(
             spec=Record(what="defaults", keys=_OPTIONS),
             help="Options of every target that does not say otherwise.",
         ),
-        "host": Key(spec=_HOST, help="How C and C++ sources of all programs are compiled.", aka=_HOST_WORDS),
+        "host": Key(spec=HOST, help="How C and C++ sources of all programs are compiled.", aka=HOST_WORDS),
         "targets": Key(
             spec=Table(what="targets", name=_NAME, value=_TARGET, min_items=1),
             help="What kernels are compiled for: names of your choice, or well-known ones such as "

@@ -11,7 +11,7 @@ from gpubuild.config.files import resolve
 from gpubuild.config.host import read_host
 from gpubuild.config.keys import DOCUMENT, VERSION
 from gpubuild.config.problems import Problems
-from gpubuild.config.programs import read_programs
+from gpubuild.config.programs import all_sources, read_programs
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.tree import Node, Shape, decode, parse
 from gpubuild.errors import ConfigError, Diagnostic, Location
@@ -108,7 +108,9 @@ def _project(document: Node, path: Path, problems: Problems, machine: str) -> Pr
     defaults = read_options(members["defaults"].node if "defaults" in members else None, Options())
     target_members = members["targets"].node.members if "targets" in members else {}
     program_members = members["programs"].node.members if "programs" in members else {}
-    host = read_host(root, members["host"].node if "host" in members else None, problems)
+    host_node = members["host"].node if "host" in members else None
+    sources = all_sources(program_members)
+    host = read_host(root, host_node, problems, sources=sources, owner="any program")
     return Project(
         root=root,
         file=file,

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpubuild.config.files import existing_file
-from gpubuild.config.host import read_host
-from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.config.host import HostSection, read_host
+from gpubuild.config.host_keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.problems import Place, Problems, did_you_mean
 from gpubuild.config.targets import read_libraries, scalar
 from gpubuild.config.tree import Member, Node, Shape
-from gpubuild.model.host_options import HostOptions
+from gpubuild.model.host_options import NO_OPTIONS, HostOptions
 from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
 from gpubuild.model.target import Kind
 
@@ -20,7 +20,7 @@ def read_programs(
     root: Path,
     members: Mapping[str, Member],
     declared: tuple[str, ...],
-    host: HostOptions,
+    host: HostSection,
     problems: Problems,
 ) -> dict[str, Program]:
     """All programs, in file order.
@@ -32,7 +32,7 @@ def read_programs(
 
 
 class _Reader:
-    def __init__(self, root: Path, declared: tuple[str, ...], host: HostOptions, problems: Problems) -> None:
+    def __init__(self, root: Path, declared: tuple[str, ...], host: HostSection, problems: Problems) -> None:
         self._root = root
         self._declared = declared
         self._host = host
@@ -44,16 +44,24 @@ class _Reader:
         modules_node = _child(node, "modules")
         modules = {n: self._module(m.node) for n, m in (modules_node.members if modules_node else {}).items()}
         link = _child(node, "link")
+        sources = self._sources(_child(node, "sources"))
+        host = self._host_section(node)
+        options = host.options.over(self._host.options)
         return Program(
             name=name,
-            sources=self._sources(_child(node, "sources")),
+            sources=sources,
             targets=targets,
             offload=offload,
             select=self._select(node, offload, targets, modules),
             modules=modules,
             device_libs=self._device_libs(_child(node, "device_libs")),
             passes=_passes(_child(node, "passes")),
-            host=self._host_options(node),
+            host=options,
+            source_hosts={
+                source: own
+                for source in sources
+                if (own := _own(source, host, self._host).over(options)) != options
+            },
             link_libraries=_texts(_child(link, "libraries")),
             link_flags=_texts(_child(link, "flags")),
         )
@@ -68,15 +76,15 @@ class _Reader:
                 found[path] = item.place
         return tuple(found)
 
-    def _host_options(self, node: Node) -> HostOptions:
+    def _host_section(self, node: Node) -> HostSection:
         member = node.members.get("host")
         if member is None:
-            return self._host
-        options = read_host(self._root, member.node, self._problems)
-        sources = _child(node, "sources")
-        if sources is not None and not node.flawed:
-            self._refuse_idle(member, options, _texts(sources))
-        return options.over(self._host)
+            return HostSection()
+        sources = named_sources(node)
+        section = read_host(self._root, member.node, self._problems, sources=sources, owner="this program")
+        if sources is not None:
+            self._refuse_idle(member, section.options, sources)
+        return section
 
     def _refuse_idle(self, member: Member, options: HostOptions, sources: tuple[str, ...]) -> None:
         """Note what no source of the program has any use for."""
@@ -146,6 +154,23 @@ class _Reader:
             Kind(kind): read_libraries(self._root, member.node, self._problems)
             for kind, member in node.members.items()
         }
+
+
+def all_sources(programs: Mapping[str, Member]) -> tuple[str, ...] | None:
+    """The sources of all programs, as :func:`named_sources`."""
+    named = [named_sources(member.node) for member in programs.values()]
+    return None if None in named else tuple(dict.fromkeys(name for names in named for name in names or ()))
+
+
+def named_sources(program: Node) -> tuple[str, ...] | None:
+    """As they are written; ``None`` where a part of them may be missing because of a mistake."""
+    sources = _child(program, "sources")
+    return _texts(sources) if sources is not None and not program.flawed else None
+
+
+def _own(source: Path, program: HostSection, project: HostSection) -> HostOptions:
+    """What is said for one source alone."""
+    return program.sources.get(source, NO_OPTIONS).over(project.sources.get(source, NO_OPTIONS))
 
 
 def _cannot_select(value: int | str, targets: tuple[str, ...]) -> str:

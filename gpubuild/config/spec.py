@@ -130,3 +130,9 @@ def shapes(spec: Spec) -> frozenset[Shape]:
 def fits(text: str, spec: Text) -> bool:
     """Whether ``text`` matches the whole of the pattern of ``spec``."""
     return re.fullmatch(spec.pattern, text) is not None
+
+
+def path_with(suffixes: tuple[str, ...], what: str) -> Text:
+    """A file's name that ends with one of ``suffixes``."""
+    endings = "|".join(suffix[1:] for suffix in suffixes)
+    return Text(what=f"{what} ({' '.join(suffixes)})", pattern=rf".*[^/]\.({endings})")

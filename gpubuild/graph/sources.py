@@ -69,7 +69,7 @@ class SourcePlanner:
         """Run the C preprocessor, whose output is what the compile step's key covers."""
         shown = self.layout.shown(source)
         cxx = source.suffix in CXX_SUFFIXES
-        options = program.host.of(cxx=cxx)
+        options = program.host_of(source, cxx=cxx)
         variant = self.variants.get((program.name, source), "")
         directory = self.layout.source_dir(source, variant)
         return Step(
@@ -120,7 +120,7 @@ class SourcePlanner:
         else:
             pre = self.preprocess(program, source)
             cxx = source.suffix in CXX_SUFFIXES
-            options = program.host.of(cxx=cxx)
+            options = program.host_of(source, cxx=cxx)
             # Comments, and where macros come from, have a part in warnings, which may be errors.
             warns = about_warnings(options.flags)
             deps = Input(name="deps", path=pre.output_path("deps"), producer=pre.id)

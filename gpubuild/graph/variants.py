@@ -16,7 +16,7 @@ def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
     It is the name of the first program with these options, and nothing where there is one way only. All
     programs count, also those that are not built now: a step has the same name in every build.
     """
-    if all(program.host == NO_OPTIONS for program in project.programs.values()):
+    if all(p.host == NO_OPTIONS and not p.source_hosts for p in project.programs.values()):
         return {}
     ways: dict[Path, dict[CompilerOptions, str]] = {}
     found: dict[tuple[str, Path], str] = {}
@@ -25,7 +25,7 @@ def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
             if source.suffix not in C_SUFFIXES | CXX_SUFFIXES:
                 continue
             known = ways.setdefault(source, {})
-            options = program.host.of(cxx=source.suffix in CXX_SUFFIXES)
+            options = program.host_of(source, cxx=source.suffix in CXX_SUFFIXES)
             if name := known.setdefault(options, program.name if known else ""):
                 found[program.name, source] = name
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from gpubuild.model.host_options import NO_OPTIONS, HostOptions
+from gpubuild.model.host_options import NO_OPTIONS, CompilerOptions, HostOptions
 from gpubuild.model.target import Kind, Target
 
 
@@ -75,7 +75,7 @@ class Program:
 
     ``select`` is a target's name or an index, for ``offload: select_object``; ``None`` selects
     the first. ``device_libs`` maps a kind to extra libraries of every module compiled for it.
-    ``host`` has the project's options in it, too.
+    ``host`` has the project's options in it, too; ``source_hosts`` those of sources that have further ones.
     """
 
     name: str
@@ -87,8 +87,13 @@ class Program:
     device_libs: Mapping[Kind, tuple[Path, ...]] = field(default_factory=dict)
     passes: Passes = Passes()
     host: HostOptions = NO_OPTIONS
+    source_hosts: Mapping[Path, HostOptions] = field(default_factory=dict)
     link_libraries: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+
+    def host_of(self, source: Path, *, cxx: bool) -> CompilerOptions:
+        """How a C or C++ source is compiled."""
+        return self.source_hosts.get(source, self.host).of(cxx=cxx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,11 @@ from e2e.command import gpubuild
 YAML = """\
 version: 1
 targets: {cpu: {}}
-host: {include: [inc, "more inc"], std: c11, flags: [-Wall]}
+host:
+  include: [inc, "more inc"]
+  std: c11
+  flags: [-Wall]
+  sources: {src/same.c: {define: {SAME: 7}}}
 programs:
   one: {sources: [src/main.c, src/same.c], host: {define: {LEVEL: 1, NAME: '"one"'}}}
   two: {sources: [src/main.c, src/same.c], host: {define: {LEVEL: 2, NAME: '"two"'}}}
@@ -36,7 +40,7 @@ def project(tmp_path: Path) -> Path:
         (root / folder).mkdir(parents=True)
     (root / "targets.yaml").write_text(YAML)
     (root / "src/main.c").write_text(MAIN)
-    (root / "src/same.c").write_text("int same(void) { return 7; }\n")
+    (root / "src/same.c").write_text("int same(void) { return SAME; }\n")
     (root / "more inc/value.h").write_text("#define VALUE 3\n")
     return root
 
@@ -65,7 +69,7 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
     assert said(project, "one") == "one 1 3 7 src/main.c\n"
     assert said(project, "two") == "two 2 3 7 src/main.c\n"
 
-    # One program's macro: one source's object, whose text has it.
+    # One program's macro: one source's object, whose text has it. A source's own is nothing to others.
     (project / "targets.yaml").write_text(YAML.replace("LEVEL: 2", "LEVEL: 22"))
     steps = build(project)
     assert ran(steps) == {
@@ -80,11 +84,18 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
     shutil.copytree(project, other, ignore=shutil.ignore_patterns("build"))
     assert not ran(build(other))
 
+    # One source's macro.
+    (project / "targets.yaml").write_text(YAML.replace("SAME: 7", "SAME: 8"))
+    steps = build(project, "one")
+    assert ran(steps) == {"preprocess/src/same.c", "cc/src/same.c", "one/link"}
+    changed = "('LEVEL=1', 'NAME=\"one\"', 'SAME=7') → ('LEVEL=1', 'NAME=\"one\"', 'SAME=8')"
+    assert steps["preprocess/src/same.c"]["reason"] == f"option define changed: {changed}"
+
     # A header that comes to stand before the one that was found.
     (project / "inc/value.h").write_text("#define VALUE 4\n")
     steps = build(project)
     assert steps["preprocess/src/main.c"]["reason"] == "headers may be found elsewhere now"
-    assert said(project, "one") == "one 1 4 7 src/main.c\n"
+    assert said(project, "one") == "one 1 4 8 src/main.c\n"
 
     # What editors are told is what is compiled.
     assert gpubuild("compdb", cwd=project).code == 0

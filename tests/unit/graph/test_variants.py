@@ -67,3 +67,14 @@ def test_comments_count_where_there_are_flags_about_warnings() -> None:
 
     assert key_inputs("-O1") == ["text"]
     assert key_inputs("-O1", "-Wall") == key_inputs("-pedantic") == ["text", "source", "deps"]
+
+
+def test_a_source_with_options_of_its_own() -> None:
+    own = HostOptions(c_flags=("-O0",))
+    a = replace(program("a", NO_OPTIONS, "x.c", "y.c"), source_hosts={ROOT / "x.c": own})
+    plan = plan_of(a, program("b", NO_OPTIONS, "x.c", "y.c"))
+    assert linked(plan, "a") == ["cc/x.c", "cc/y.c"]
+    assert linked(plan, "b") == ["cc/x.c#b", "cc/y.c"]
+    names = ("cc/x.c", "cc/y.c", "preprocess/x.c", "cc/x.c#b")
+    flags = {name: params(plan.steps[name]).flags for name in names}
+    assert flags == {"cc/x.c": ("-O0",), "cc/y.c": (), "preprocess/x.c": ("-O0",), "cc/x.c#b": ()}
