@@ -62,14 +62,14 @@ def find_system_compiler(name: str, search_path: Sequence[Path], memo: Memo) -> 
 def examine(name: str, path: Path, memo: Memo) -> Compiler:
     """Check that ``path`` is a compiler with headers, crt files and libc; raise why it is not."""
     require_program(path)
-    known = memo.fact(name, path)
+    known = memo.fact(name, path)  # of an older gpubuild's it holds no longer
     memo.seen.add(path)
     if _still_holds(known):
         fact = known
     else:
         fact = _probe(name, path)
         memo.learn(name, path, fact)
-    memo.seen.add(Path(fact["header"]))
+    memo.seen.update(Path(file) for file in (fact["header"], *fact["absent"], *fact["folders"]))
     try:
         parts = tuple((role, memo.digest(Path(file))) for role, file in fact["files"])
     except OSError as error:
@@ -98,22 +98,33 @@ def require_program(path: Path, what: str = "compiler") -> None:
 def _still_holds(fact: object) -> TypeGuard[dict[str, Any]]:
     if not isinstance(fact, dict) or not isinstance(fact.get("version"), str):
         return False
-    files, header = fact.get("files"), fact.get("header")
+    files, header, absent, folders = (fact.get(part) for part in ("files", "header", "absent", "folders"))
     if not isinstance(files, list) or not files or not isinstance(header, str):
+        return False
+    if not isinstance(absent, list) or not isinstance(folders, dict):
         return False
     if not all(isinstance(f, list) and len(f) == 2 and all(isinstance(t, str) for t in f) for f in files):
         return False
-    return Path(header).is_file() and all(Path(file).is_file() for _, file in files)
+    return (
+        Path(header).is_file()
+        and all(Path(file).is_file() for _, file in files)
+        and not any(map(os.path.exists, absent))
+        and all(_names(folder) == names for folder, names in folders.items())
+    )
 
 
 def _probe(name: str, path: Path) -> dict[str, Any]:
     version = _ask(path, "--version").splitlines()[:1]
     folders = _search_dirs(_ask(path, "-print-search-dirs"))
     system = [Path(p) for p in closed_environment()["PATH"].split(os.pathsep)]
+    # Named as they are found, not as what links lead to: `ld` may be another program tomorrow.
+    absent: list[str] = []  # where one of them would be found first
     files = [("driver", path.resolve())]
+    programs = _existing([*folders.get("programs", []), *system])
     for program in _PROGRAMS:
-        files += _first(program, [*folders.get("programs", []), *system])
-    found = dict(pair for library in _LIBRARIES for pair in _first(library, folders["libraries"]))
+        files += _first(program, programs, absent)
+    libraries = _existing(folders["libraries"])
+    found = dict(pair for library in _LIBRARIES for pair in _first(library, libraries, absent))
     for role in ("crt1.o", "crti.o"):
         if role not in found:
             raise UnusableCompilerError(f"has no {role}: the C library's development files are missing")
@@ -128,10 +139,14 @@ def _probe(name: str, path: Path) -> dict[str, Any]:
         files += [
             (file.name, file) for file in sorted(beside.glob(pattern)) if "clang" in path.resolve().name
         ]
+    # A clang takes the newest gcc's files: a folder that comes to stand beside theirs may be that.
+    versions = {str(found[role].parents[1]) for role in ("crtbegin.o", "crtbeginS.o") if role in found}
     return {
         "version": version[0] if version else "",
         "files": [[role, str(file)] for role, file in files],
         "header": _header(name, path),
+        "absent": absent,
+        "folders": {folder: _names(folder) for folder in sorted(versions)},
     }
 
 
@@ -170,8 +185,21 @@ def _search_dirs(text: str) -> dict[str, list[Path]]:
     return folders
 
 
-def _first(file: str, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+def _existing(folders: Sequence[Path]) -> list[Path]:
+    """The folders that are there, each once: compilers name some in several ways."""
+    return list(dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()))
+
+
+def _first(file: str, folders: Sequence[Path], absent: list[str]) -> list[tuple[str, Path]]:
     for folder in folders:
         if (folder / file).is_file():
-            return [(file, (folder / file).resolve())]
+            return [(file, folder / file)]
+        absent.append(str(folder / file))
     return []
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return []

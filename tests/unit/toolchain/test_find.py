@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from gpubuild.errors import ToolNotFoundError
 from gpubuild.settings import Settings
 from gpubuild.toolchain import compiler as compiler_module
 from gpubuild.toolchain import find as find_module
-from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler
+from gpubuild.toolchain.compiler import UnusableCompilerError, _still_holds, examine, find_system_compiler
 from gpubuild.toolchain.find import NAMES, Toolchain
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.run import run_tool
@@ -178,7 +179,7 @@ def test_a_compiler_without_a_c_library_is_refused(
 ) -> None:
     first = compiler_module._first
     monkeypatch.setattr(
-        compiler_module, "_first", lambda file, folders: [] if file in hidden else first(file, folders)
+        compiler_module, "_first", lambda file, *places: [] if file in hidden else first(file, *places)
     )
     with pytest.raises(UnusableCompilerError, match=message):
         examine("cc", SYSTEM_CC.path, Memo(None))
@@ -211,9 +212,60 @@ def test_a_remembered_compiler_is_examined_again_when_a_part_is_gone() -> None:
     memo = Memo(None)
     path = SYSTEM_CC.path
     good = examine("cc", path, memo)
-    for wrong in (None, {}, {"version": 1}, {"version": "1", "files": [["x", "/gone"]], "header": "/bin/sh"}):
+    for wrong in (
+        None,
+        {},
+        {"version": 1},
+        {"version": "1", "files": [["x", "/gone"]], "header": "/bin/sh"},
+        {"version": "1", "files": [["x", "/bin/sh"]], "header": "/bin/sh"},
+    ):
         memo.learn("cc", path, wrong)
         assert examine("cc", path, memo) == good
+
+
+@pytest.fixture
+def own_gcc(tmp_path: Path) -> tuple[Path, Path]:
+    """The system's gcc in a folder of its own, and the folder where it looks for its programs."""
+    driver = shutil.which("gcc", path="/usr/bin")
+    if driver is None:
+        pytest.skip("no gcc in /usr/bin")
+    cc1 = subprocess.run([driver, "-print-prog-name=cc1"], capture_output=True, text=True, check=True)
+    parts = Path(cc1.stdout.strip()).parent
+    own = tmp_path / "lib/gcc" / parts.parent.name / parts.name
+    own.mkdir(parents=True)
+    for part in parts.iterdir():
+        (own / part.name).symlink_to(part)
+    (tmp_path / "bin").mkdir()
+    shutil.copy(Path(driver).resolve(), tmp_path / "bin/gcc")
+    return tmp_path / "bin/gcc", own
+
+
+@pytest.mark.parametrize("before", ["another", "none"])
+def test_a_linker_that_a_link_leads_to_is_swapped(own_gcc: tuple[Path, Path], before: str) -> None:
+    """`/usr/bin/ld` is a link on most systems, and which linker it is somebody's choice."""
+    compiler, folder = own_gcc
+    linkers = [folder.parent / name for name in ("bfd", "gold")]
+    for linker in linkers:
+        linker.write_bytes(b"\x7fELF" + linker.name.encode())
+    if before == "another":
+        (folder / "ld").symlink_to(linkers[0])
+    memo = Memo(None)
+    first = examine("cc", compiler, memo)
+    assert examine("cc", compiler, memo) == first
+    assert folder / "ld" in memo.seen  # a receipt looks at the link, too, and at where one may come
+    (folder / "ld").unlink(missing_ok=True)
+    (folder / "ld").symlink_to(linkers[1])
+    assert examine("cc", compiler, memo).fingerprint != first.fingerprint
+
+
+def test_another_version_beside_a_compilers_files(own_gcc: tuple[Path, Path]) -> None:
+    """Clang takes the newest."""
+    compiler, folder = own_gcc
+    memo = Memo(None)
+    examine("cc", compiler, memo)
+    assert folder.parent in memo.seen
+    (folder.parent / "999").mkdir()
+    assert not _still_holds(memo.fact("cc", compiler))
 
 
 # --- ROCm ---
