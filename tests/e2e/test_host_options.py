@@ -88,7 +88,7 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
     (project / "targets.yaml").write_text(YAML.replace("SAME: 7", "SAME: 8"))
     steps = build(project, "one")
     assert ran(steps) == {"preprocess/src/same.c", "cc/src/same.c", "one/link"}
-    changed = "('LEVEL=1', 'NAME=\"one\"', 'SAME=7') → ('LEVEL=1', 'NAME=\"one\"', 'SAME=8')"
+    changed = "['LEVEL=1', 'NAME=\"one\"', 'SAME=7'] → ['LEVEL=1', 'NAME=\"one\"', 'SAME=8']"
     assert steps["preprocess/src/same.c"]["reason"] == f"option define changed: {changed}"
 
     # A header that comes to stand before the one that was found.
