@@ -11,12 +11,12 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
 
 from gpubuild import __version__
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
 
     from gpubuild.cli.console import Console
