@@ -21,7 +21,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpubuild.errors import EXIT_USAGE, GpubuildError
+from gpubuild.errors import EXIT_USAGE, GpubuildError, UsageError
 from gpubuild.scons.action import SIGNATURE, StepAction
 from gpubuild.scons.front import Front, front_of
 from gpubuild.scons.node import LINK, Node
@@ -69,16 +69,26 @@ def gpu_programs(env: Any, project: Any = PROJECT_FILE, **variables: Any) -> dic
 
 
 def _front(env: Any, project: Any) -> Front:  # noqa: ANN401
-    file = env.File(project)
+    file = env.File(project).srcnode()
     try:
+        _refuse_repository(file)
         return front_of(
-            file.srcnode().abspath,
+            file.abspath,
             env.Dir(env["GPUBUILD_DIR"]).abspath,
             int(env.GetOption("num_jobs")),
             use_cache=bool(env["GPUBUILD_CACHE"]),
         )
     except GpubuildError as error:
         _stop(error)
+
+
+def _refuse_repository(file: Any) -> None:  # noqa: ANN401
+    """A project is the folder that its file is in; SCons would have each source from another place."""
+    if not Path(file.abspath).exists() and (found := file.rfile().abspath) != file.abspath:
+        raise UsageError(
+            f"{file} is in a repository, {found}, and not here: a project is built from the files beside its own",
+            hint=f'name the file itself, env.GpuProgram("NAME", "{found}"), or copy the project',
+        )
 
 
 def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any:  # noqa: ANN401
@@ -107,9 +117,17 @@ def _by_content(env: Any) -> Any:  # noqa: ANN401
     Steps do not touch outputs that are right already, and those from caches may be older than what
     they were made of: times say nothing about them.
     """
-    # A copy of an override would write through to what it overrides; otherwise a clone is not worth its time.
-    own = env.Clone() if "overrides" in vars(env) else copy.copy(env)
-    own.Decider("content")
+    if "overrides" not in vars(env):
+        own = copy.copy(env)  # a clone is not worth its time
+        own.Decider("content")
+        return own
+    # What is set in an override goes to the environment below it, and SCons cannot copy one.
+    from SCons.Environment import Base
+
+    plain = Base(tools=[])
+    plain.Decider("content")
+    own = env.Override({"GPUBUILD_DIR": env["GPUBUILD_DIR"]})  # without anything in it, it would be `env`
+    vars(own).update(decide_source=plain.decide_source, decide_target=plain.decide_target)
     return own
 
 
@@ -121,6 +139,9 @@ def _add_node(env: Any, front: Front, node: Node) -> None:  # noqa: ANN401
     env.Depends(made, [env.File(path) for path in node.headers])
     # SCons must not delete the files first: the step itself knows which of them are still right.
     env.Precious(made)
+    # A CacheDir knows steps by what they are known to read before they ran: not by the library that
+    # a linker will find. gpubuild's own cache does, and checks what it gives.
+    env.NoCache(made)
 
 
 def _stop(error: GpubuildError) -> NoReturn:

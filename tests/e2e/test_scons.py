@@ -174,17 +174,32 @@ def test_beside_ordinary_objects_and_in_a_subfolder(project: Path) -> None:
     )
     (project / "SConstruct").write_text('SConscript("sub/SConscript")\n')
     (sub / "SConscript").write_text(
-        'env = Environment(tools=["default", "gpubuild"], GPUBUILD_DIR="#out", CXXFLAGS="-O1")\n'
-        'program = env.GpuProgram("scale", "targets.yaml", objects=env.Object("extra.cpp"))\n'
+        'env = Environment(tools=["default", "gpubuild"], CXXFLAGS="-O1")\n'
+        'ours = env.Object("extra.cpp")\n'
+        'program = env.GpuProgram("scale", "targets.yaml", objects=ours, GPUBUILD_DIR="#out")\n'
         'assert program[0].path == "out/scale/scale", program[0]\n'
     )
+    with (project / "SConstruct").open("a") as stream:
+        stream.write('CacheDir("scons-cache")\n')
     outcome = scons("out", cwd=project)
     assert outcome.code == 0, outcome.err
     assert run_on_cpu(project / "out/scale/scale").out == OK
+    # SCons would ask its cache before it is known which libraries a link reads.
+    cached = [path.read_bytes() for path in (project / "scons-cache").rglob("*") if path.is_file()]
+    assert (project / "sub/extra.o").read_bytes() in cached
+    assert (project / "out/scale/scale").read_bytes() not in cached
     assert "up to date" in scons("out", cwd=project).out
     edit(sub / "extra.cpp", "(7)", "(8)")
     assert done(scons("out", cwd=project)) == {"link scale"}
     assert run_on_cpu(project / "out/scale/scale").code == 9
+
+
+def test_a_project_in_a_repository_is_refused(project: Path, tmp_path: Path) -> None:
+    """Each of its sources could be here or there: programs are built from the files beside their project file."""
+    shutil.copy(project / "SConstruct", tmp_path)
+    outcome = scons("-Y", str(project), cwd=tmp_path)
+    assert outcome.code == 2
+    assert f"targets.yaml is in a repository, {project}/targets.yaml, and not here" in outcome.err
 
 
 def test_an_interrupt_leaves_nothing_half_made(project: Path) -> None:
