@@ -11,6 +11,9 @@ from gpubuild.engine.emit import Emitter
 _EQ, _SLT, _ULT = 0, 2, 6  # arith.cmpi predicates
 _PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
 _EXPONENT_BITS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}  # mantissa, exponent
+_F32_DIGITS, _WORD_BITS = 24, 64
+# Ten bits below its first one, a number has more digits than bf16 takes. f32 holds 24 from each of these on.
+_STICKY_BITS, _ABOVE_STICKY = (14, 28, 42), 10
 
 
 def expand_clamp(op: ir.Operation) -> None:
@@ -187,3 +190,38 @@ def like(kind: ir.Type, element: ir.Type) -> ir.Type:
         return element
     vector = ir.VectorType(kind)
     return ir.VectorType.get(vector.shape, element)
+
+
+def round_integer_once(op: ir.Operation) -> None:
+    """``arith.sitofp`` and ``arith.uitofp`` to bf16, which back ends round to f32 first, and then again.
+
+    Integers that f32 does not hold lose low bits for one that says whether there were any, which is as good
+    for so short a result. (What goes by way of f64 upstream's patterns turn back.) Wider than 64 bits stay.
+    """
+    value, result = op.operands[0], op.results[0]
+    bits = ir.IntegerType(element_of(value.type)).width
+    if str(element_of(result.type)) != "bf16" or not _F32_DIGITS < bits <= _WORD_BITS:
+        return
+    emit = Emitter(op)
+    signed = op.name == "arith.sitofp"
+    for sticky in _STICKY_BITS:
+        if sticky + _ABOVE_STICKY + signed < bits:
+            value = _with_sticky_bit(value, sticky, emit, signed=signed)
+    op.operands[0] = value
+
+
+def _with_sticky_bit(value: ir.Value, sticky: int, emit: Emitter, *, signed: bool) -> ir.Value:
+    """``value``; large ones with a one at ``sticky`` for any ones below."""
+    kind = value.type
+    low = emit.binary("arith.andi", value, splat(emit, (1 << sticky) - 1, kind))
+    high = emit.binary("arith.xori", value, low)
+    marked = emit.binary("arith.ori", high, splat(emit, 1 << sticky, kind))
+    exact = compare(emit, _EQ, low, splat(emit, 0, kind))
+    short = emit.op("arith.select", [exact, high, marked], [kind]).results[0]
+    magnitude, limit = value, 1 << (sticky + _ABOVE_STICKY)
+    if signed:
+        magnitude, limit = emit.binary("arith.addi", value, splat(emit, limit, kind)), 2 * limit
+    bits = ir.IntegerType(element_of(kind)).width
+    limit -= 1 << bits if limit >> (bits - 1) else 0  # as a number with a sign
+    small = compare(emit, _ULT, magnitude, splat(emit, limit, kind))
+    return emit.op("arith.select", [small, value, short], [kind]).results[0]

@@ -350,6 +350,8 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "vector.contract": lambda op, _: expand.widen_factors(op),
     "linalg.softmax": lambda op, _: softmax.expand_softmax(op),
     "complex.bitcast": lambda op, _: complex_bits.expand_bitcast(op),
+    "arith.sitofp": lambda op, _: expand.round_integer_once(op),
+    "arith.uitofp": lambda op, _: expand.round_integer_once(op),
     "math.clampf": lambda op, _: expand.expand_clamp(op),
     "math.isinf": _is_infinite,
     "math.sincos": _sine_and_cosine,

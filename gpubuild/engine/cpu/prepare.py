@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.cpu import layout
+from gpubuild.engine.cpu.counters import count_in_indices
 from gpubuild.engine.cpu.inline_calls import inline_waiting_calls
 from gpubuild.engine.cpu.lane_exchange import lower_shuffle
 from gpubuild.engine.cpu.lane_rows import LaneRow
@@ -38,6 +39,7 @@ def prepare(
     lift_branches(function)
     inline_waiting_calls(function, module, waiting)
     simplify_structures(function)
+    count_in_indices(function)
     rows: list[LaneRow] = []
     allocate_attributions(function)
     entry = function.regions[0].blocks[0]
