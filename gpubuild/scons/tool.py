@@ -86,7 +86,8 @@ def _refuse_repository(file: Any) -> None:  # noqa: ANN401
     """A project is the folder that its file is in; SCons would have each source from another place."""
     if not Path(file.abspath).exists() and (found := file.rfile().abspath) != file.abspath:
         raise UsageError(
-            f"{file} is in a repository, {found}, and not here: a project is built from the files beside its own",
+            f"{file} is in a repository, {found}, and not here: "
+            "a project is built from the files beside its own",
             hint=f'name the file itself, env.GpuProgram("NAME", "{found}"), or copy the project',
         )
 

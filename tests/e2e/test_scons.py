@@ -195,7 +195,7 @@ def test_beside_ordinary_objects_and_in_a_subfolder(project: Path) -> None:
 
 
 def test_a_project_in_a_repository_is_refused(project: Path, tmp_path: Path) -> None:
-    """Each of its sources could be here or there: programs are built from the files beside their project file."""
+    """Each of its sources could be here or there; programs are built from those beside the project file."""
     shutil.copy(project / "SConstruct", tmp_path)
     outcome = scons("-Y", str(project), cwd=tmp_path)
     assert outcome.code == 2
