@@ -23,6 +23,7 @@ from op_coverage import (
     rare_ops,
     small_float_ops,
     subgroup_ops,
+    vector_linalg_ops,
     vector_ops,
     vector_place_ops,
     vendor_ops,
@@ -40,7 +41,10 @@ GROUPS: dict[str, list[Program]] = {
     "math": math_ops.PROGRAMS,
     "memref": memory_ops.PROGRAMS + vector_place_ops.BOOLS + rare_ops.MEMREF,
     "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS + rare_ops.CONTROL,
-    "vector, linalg": vector_ops.PROGRAMS + vector_place_ops.PROGRAMS + linalg_ops.PROGRAMS,
+    "vector, linalg": vector_ops.PROGRAMS
+    + vector_linalg_ops.PROGRAMS
+    + vector_place_ops.PROGRAMS
+    + linalg_ops.PROGRAMS,
     "nvgpu, nvvm, amdgpu, rocdl": vendor_ops.PROGRAMS + amd_ops.PROGRAMS,
 }
 _INTRODUCTION = """# What compiles and runs where

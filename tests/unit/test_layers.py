@@ -130,6 +130,14 @@ def test_modules_are_short(path: Path) -> None:
     assert path.read_text().count("\n") <= 400
 
 
+def test_modules_of_tests_and_benchmarks_are_short() -> None:
+    root = PACKAGE.parent
+    files = [path for folder in ("tests", "bench") for path in (root / folder).rglob("*.py")]
+    lines = {str(path.relative_to(root)): path.read_text().count("\n") for path in files}
+    assert len(lines) > 100
+    assert not {name: count for name, count in lines.items() if count > 400}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_only_one_module_reads_the_environment(path: Path) -> None:
     if path.name == "environment.py":
