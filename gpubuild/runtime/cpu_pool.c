@@ -31,7 +31,7 @@ enum {
 #define LOOKOUT_NS UINT64_C(50000)
 
 struct waiter {
-    pthread_cond_t called;
+    pthread_cond_t turn; /* signalled when the seat is there */
     bool seated;
     struct waiter *next;
 };
@@ -45,7 +45,7 @@ static struct {
     unsigned taken;     /* more than `seats` only where somebody lost patience */
     unsigned idle;      /* threads of the pool that sleep until there is work */
     unsigned looking;   /* and such as look out for it */
-    atomic_uint called; /* changes when those should come */
+    atomic_uint calls;  /* to those: who looks out has no lock, so that `work` cannot tell it */
     struct waiter *first;
     struct waiter **end;
     atomic_uint waiting; /* how many; read without the lock, too */
@@ -82,7 +82,7 @@ static void wait_for_seat(void) {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&self.called, &attributes);
+    pthread_cond_init(&self.turn, &attributes);
     pthread_condattr_destroy(&attributes);
     *pool.end = &self;
     pool.end = &self.next;
@@ -99,9 +99,9 @@ static void wait_for_seat(void) {
         until = now >= until ? now + PATIENCE_NS : until;
         const struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u),
                                           .tv_nsec = (long)(until % 1000000000u)};
-        pthread_cond_timedwait(&self.called, &pool.lock, &deadline);
+        pthread_cond_timedwait(&self.turn, &pool.lock, &deadline);
     }
-    pthread_cond_destroy(&self.called);
+    pthread_cond_destroy(&self.turn);
 }
 
 static void take_seat(void) {
@@ -125,7 +125,7 @@ static void give_seat(void) {
     }
     leave_line(next);
     next->seated = true;
-    pthread_cond_signal(&next->called);
+    pthread_cond_signal(&next->turn);
 }
 
 /* ---- jobs ---- */
@@ -184,7 +184,7 @@ static void wake(unsigned threads) {
         return;
     }
     if (pool.looking > 0) {
-        atomic_fetch_add(&pool.called, 1);
+        atomic_fetch_add(&pool.calls, 1);
         threads -= pool.looking < threads ? pool.looking : threads;
     }
     for (unsigned asleep = pool.idle; threads > 0 && asleep > 0; threads--, asleep--) {
@@ -202,10 +202,10 @@ static void rest(void) {
 
 /* Until somebody calls, or for LOOKOUT_NS. The lock is held before and after, and what there is to do may be done. */
 static void look_out(void) {
-    unsigned seen = atomic_load(&pool.called);
+    unsigned seen = atomic_load(&pool.calls);
     pool.looking++;
     pthread_mutex_unlock(&pool.lock);
-    for (uint64_t end = now_ns() + LOOKOUT_NS; atomic_load(&pool.called) == seen && now_ns() < end;) {
+    for (uint64_t end = now_ns() + LOOKOUT_NS; atomic_load(&pool.calls) == seen && now_ns() < end;) {
         for (int i = 0; i < 16; i++) {
             rest();
         }
