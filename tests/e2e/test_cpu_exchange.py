@@ -160,6 +160,23 @@ BODIES = {
       memref.store %inner, %out[%place] : memref<?xf32>
     }
     %r = memref.load %out[%place] : memref<?xf32>""",
+    "within_what_all_share": """
+    memref.store %half, %out[%place] : memref<?xf32>
+    %most = arith.constant 90 : index
+    %in = arith.cmpi ult, %gx, %most : index
+    scf.if %in {
+      %odd = arith.addi %n, %c3 : index
+      %some = arith.cmpi ne, %odd, %c3 : index
+      scf.if %some {
+        %inner = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+          %v = memref.load %a[%k, %gx] : memref<?x?xf32>
+          %t = arith.addf %s, %v : f32
+          scf.yield %t : f32
+        }
+        memref.store %inner, %out[%place] : memref<?xf32>
+      }
+    }
+    %r = memref.load %out[%place] : memref<?xf32>""",
     "never": """
     %r = scf.for %k = %n to %c0 step %c1 iter_args(%s = %half) -> f32 {
       %v = memref.load %a[%k, %gx] : memref<?x?xf32>

@@ -148,7 +148,7 @@ class Lanes:
         return made[value]
 
     def _each_within(self, value: ir.Value, emit: Emitter, made: dict[ir.Value, ir.Value]) -> ir.Value:
-        if value not in self.work.old or value in self.work.once:
+        if value not in self.work.old or self.work.exchange.uniform(value):
             return self._same(value, emit)
         op = value.owner.operation
         if op.name == "arith.andi":
