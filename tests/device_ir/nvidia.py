@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from device_ir import nvidia_matrices
+from device_ir import nvidia_matrices, nvidia_ptx
 from device_ir.host_form import Declared, Rule, Vendor
 
 EXTERNALS = """
@@ -311,6 +311,6 @@ ASSEMBLY = {
 
 NVIDIA = Vendor(
     rules=(*RULES, *nvidia_matrices.RULES),
-    externals=EXTERNALS + nvidia_matrices.EXTERNALS + _REDUX,
+    externals=EXTERNALS + nvidia_matrices.EXTERNALS + nvidia_ptx.EXTERNALS + _REDUX,
     assembly=ASSEMBLY,
 )

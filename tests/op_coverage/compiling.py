@@ -22,15 +22,25 @@ def compile_for(target: str, text: str, folder: Path, **options) -> Path | None:
 
 
 def device_ir(chip: str, text: str, **options) -> str:
-    """The LLVM IR that the code generator for ``chip`` got, from a compile up to the object.
+    """The LLVM IR that the code generator for ``chip`` got, from a compile up to the object."""
+    return (_compiled(chip, text, options) / "k.ll").read_text()
 
-    Each module is compiled once in a run, whichever test comes first.
-    """
+
+def ptx_text(chip: str, text: str, **options) -> str:
+    """What that code generator made of it."""
+    return (_compiled(chip, text, options) / "k.s").read_text()
+
+
+def _compiled(chip: str, text: str, options: dict) -> Path:
+    """Each module is compiled once in a run, whichever test comes first."""
     key = digest_bytes("\0".join((chip, text, repr(sorted(options.items())))).encode())[:32]
-    folder = once(
-        f"device-{key}", lambda made: (made / "k.ll").write_text(compile_module(text, chip, **options).llvm)
-    )
-    return (folder / "k.ll").read_text()
+
+    def make(made: Path) -> None:
+        compiled = compile_module(text, chip, **options)
+        (made / "k.ll").write_text(compiled.llvm)
+        (made / "k.s").write_text(compiled.asm)
+
+    return once(f"device-{key}", make)
 
 
 def chip_of(program: Program, target: str) -> str:
