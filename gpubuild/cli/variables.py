@@ -8,10 +8,9 @@ OF_GPUBUILD = {
     "GPUBUILD_JOBS": "steps at once, 1 to 4096, instead of the number of CPUs",
     "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use: a file, or a name in PATH; no arguments",
     "GPUBUILD_PTXAS, GPUBUILD_LIBDEVICE, GPUBUILD_LLD": "files to use instead of those from the wheels",
-    "ROCM_PATH": "a ROCm installation, for its device libraries; a build for AMD tells when it has none",
+    "ROCM_PATH": "a ROCm installation, for its device libraries",
     "GPUBUILD_CLANG_LINKER_WRAPPER": "what finishes programs with offload: clang, instead of the one in PATH",
-    "CUDA_PATH": "a CUDA installation, whose nvlink and fatbinary offload: clang needs for NVIDIA targets; "
-    "a build for NVIDIA tells when it has none",
+    "CUDA_PATH": "a CUDA installation, whose nvlink and fatbinary offload: clang needs for NVIDIA targets",
     "GPUBUILD_REMOTE": "the URL of a shared cache, instead of the project file's",
     "GPUBUILD_REMOTE_MODE": "read-write, read-only, write-only or off",
     "GPUBUILD_REMOTE_TOKEN": "a bearer token for the shared cache",

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from gpubuild.model.target import Kind
 from gpubuild.settings import Settings
-from gpubuild.toolchain import clang, rocm
 
 
 def misnamed(settings: Settings, kinds: Collection[Kind]) -> tuple[str, ...]:
     """What to warn of, a text for each variable, which begins with its name.
 
     Variables that other programs heed as well count where there are targets of ``kinds`` that
-    could use what they name.
+    could use what they name. An installation without what gpubuild might want of it is right for
+    those programs and not told.
     """
     told = [
         f"{variable} names {path}, which is not an executable file"
@@ -34,11 +34,15 @@ def misnamed(settings: Settings, kinds: Collection[Kind]) -> tuple[str, ...]:
     ]
     if settings.libdevice is not None and not settings.libdevice.is_file():
         told.append(f"GPUBUILD_LIBDEVICE names {settings.libdevice}, which is not a file")
-    if settings.rocm_path is not None and Kind.ROCDL in kinds:
-        told.append(rocm.find_device_libraries(settings.rocm_path)[2])
-    if settings.cuda_path is not None and Kind.NVVM in kinds:
-        told.append(clang.cuda_problem(settings.cuda_path))
-    return tuple(f"{problem}: correct or unset it" for problem in told if problem)
+    told += [
+        f"{variable} names {path}, which is not a folder"
+        for variable, path, kind in (
+            ("ROCM_PATH", settings.rocm_path, Kind.ROCDL),
+            ("CUDA_PATH", settings.cuda_path, Kind.NVVM),
+        )
+        if path is not None and kind in kinds and not path.is_dir()
+    ]
+    return tuple(f"{problem}: correct or unset it" for problem in told)
 
 
 def _is_program(path: Path) -> bool:
