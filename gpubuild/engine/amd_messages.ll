@@ -11,7 +11,7 @@ declare i32 @llvm.amdgcn.workitem.id.z()
 
 ; Room for one message, whose first word is %control: 4 times its size in bytes, with bit 1 set (the
 ; format is told by its name), and bit 0 for stderr. Null where there is no room: the message is lost.
-define linkonce_odr hidden ptr addrspace(1) @gpubuild_message(i32 %control, i64 %format) noinline nounwind {
+define linkonce_odr hidden ptr addrspace(1) @gpubuild_message(i32 %control, i64 %format) noinline norecurse nounwind {
 entry:
   %arguments = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
   %place = getelementptr i8, ptr addrspace(4) %arguments, i64 72
@@ -73,7 +73,7 @@ end:
 @gpubuild_assertion_record = external addrspace(1) global ptr addrspace(1)
 
 ; What a failed assertion says, to stderr. The text of %format has six %u for the workgroup and the work-item.
-define linkonce_odr hidden void @gpubuild_assertion_failed(i64 %format) noinline nounwind {
+define linkonce_odr hidden void @gpubuild_assertion_failed(i64 %format) noinline norecurse nounwind {
 entry:
   %bx = call i32 @llvm.amdgcn.workgroup.id.x()
   %by = call i32 @llvm.amdgcn.workgroup.id.y()

@@ -17,7 +17,7 @@ from gpubuild.engine.chips import gfx_version
 _CALL = re.compile(r"\bcall void @llvm\.trap\(\)(?: #\d+)?")
 _FUNCTION = "gpubuild_trap"
 _DEFINITION = f"""
-define internal void @{_FUNCTION}() cold noinline noreturn nounwind {{
+define internal void @{_FUNCTION}() cold noinline norecurse noreturn nounwind {{
   call void @llvm.trap()
   unreachable
 }}

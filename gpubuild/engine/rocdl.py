@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.engine import amd_messages, amd_trap, assembly_reads, inline_assembly, llvm, ocml, relocatable
+from gpubuild.engine import (
+    amd_implicit,
+    amd_messages,
+    amd_trap,
+    assembly_reads,
+    inline_assembly,
+    llvm,
+    ocml,
+    relocatable,
+)
 from gpubuild.engine.asm_places import place_inline
 from gpubuild.engine.chips import check_chip, gfx_version, subgroup_size
 from gpubuild.engine.device import (
@@ -64,9 +73,11 @@ def link_libraries(build: DeviceBuild) -> None:
         llvm.link_text(build.module, amd_messages.metadata(build.lowered.formats), "formats of messages")
     if record := amd_messages.assertion_record(llvm.undefined_symbols(build.module)):
         llvm.link_text(build.module, record, "record of assertions")
+    given = user_libraries(build.io)
+    asks_for_all = build.params.opt_level == 0 and not given and not amd_implicit.reads_its_own(build.module)
     fast = [_FAST_LIBRARY] if build.params.fast_math else []
     own = [*fast, *_OWN_LIBRARIES]
-    libraries = [*user_libraries(build.io), *(own_library(name) for name in own)]
+    libraries = [*given, *(own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
@@ -75,6 +86,8 @@ def link_libraries(build: DeviceBuild) -> None:
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
     if not wanted:
+        if asks_for_all:
+            build.module = amd_implicit.say_unused(build.module)
         return
     if not build.io.has_tool(_DEVICE_LIBRARIES):
         names = [n for n in missing if n.startswith(("__ocml_", "__ockl_"))]

@@ -1,0 +1,47 @@
+"""What kernels ask HIP for before they are launched: nothing that they do not use, at level 0 too."""
+
+import pytest
+from unit.engine.device_steps import compile_module, kernel
+
+from gpubuild.inspection import hsaco
+from gpubuild.inspection.elf import Elf
+
+SPEAKS = """
+%ok = arith.cmpi slt, %n, %n : i32
+%far = math.sin %x : f32
+memref.store %far, %a[%i] : memref<?xf32>
+cf.assert %ok, "never"
+gpu.printf "%d\\0A", %n : i32
+"""
+NOBODY_NEEDS = {"hostcall_buffer", "heap_v1", "multigrid_sync_arg", "default_queue", "completion_action"}
+READS = """gpu.module @k {
+  llvm.func @f(%out: !llvm.ptr<1>) attributes {gpu.kernel, rocdl.kernel} {
+    %all = llvm.call_intrinsic "llvm.amdgcn.implicitarg.ptr"() : () -> !llvm.ptr<4>
+    %place = llvm.getelementptr %all[80] : (!llvm.ptr<4>) -> !llvm.ptr<4>, i8
+    %buffer = llvm.load %place : !llvm.ptr<4> -> i64
+    llvm.store %buffer, %out : i64, !llvm.ptr<1>
+    llvm.return
+  }
+}
+"""
+
+
+def asked(text: str, chip: str, **options) -> tuple[set[str], dict]:
+    (found,) = hsaco.metadata(Elf(compile_module(text, chip, **options).object))["amdhsa.kernels"]
+    kinds = {argument[".value_kind"] for argument in found[".args"]}
+    return {kind.removeprefix("hidden_") for kind in kinds if kind.startswith("hidden_")}, found
+
+
+@pytest.mark.parametrize(("chip", "level"), [("gfx90a", 0), ("gfx1100", 0), ("gfx1100", 3)])
+def test_no_kernel_asks_for_what_it_does_not_use(chip: str, level: int) -> None:
+    """HIP refuses a launch when it has no buffer for calls of the host."""
+    hidden, found = asked(kernel(SPEAKS), chip, opt_level=level)
+    assert hidden & NOBODY_NEEDS == set()
+    assert "printf_buffer" in hidden
+    # Else the size of the stack is a lower bound, and HIP has to guess.
+    assert not found[".uses_dynamic_stack"]
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_a_kernel_that_reads_one_itself_gets_it(level: int) -> None:
+    assert "hostcall_buffer" in asked(READS, "gfx90a", opt_level=level)[0]
