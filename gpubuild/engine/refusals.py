@@ -53,6 +53,7 @@ _INTRINSICS = {
 _INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
 _TENSOR_FLOAT = "tf32"  # the bindings have no class for it, either
 _ATOMIC_BITS = (8, 16, 32, 64)
+_WIDEST_CONVERTED = 128  # LLVM's own code for wider ones makes zero of what the float cannot hold
 _WIDE_FLOATS = frozenset({"f80", "f128"})
 _PARAMETER_CLASSES = (
     ir.ComplexType, ir.FloatType, ir.IndexType, ir.IntegerType, ir.MemRefType, ir.UnrankedMemRefType,
@@ -79,6 +80,8 @@ def refusal(op: ir.Operation, kind: Kind, subgroup_size: int) -> str:
     if name in {"memref.atomic_rmw", "memref.generic_atomic_rmw"} and (reason := _atomic_refusal(op)):
         return reason
     if name == "memref.alloc" and (reason := _allocation_refusal(op)):
+        return reason
+    if name in {"arith.sitofp", "arith.uitofp"} and (reason := _conversion_refusal(op)):
         return reason
     if name == "gpu.all_reduce" and kind is not Kind.ROCDL and (reason := _reduction_refusal(op)):
         return reason
@@ -125,6 +128,13 @@ def _attribution_refusal(op: ir.Operation, parameters: int, kind: Kind) -> str:
             return (
                 f"private memory of type {value.type}: write {_PRIVATE} for its space, as all targets have it"
             )
+    return ""
+
+
+def _conversion_refusal(op: ir.Operation) -> str:
+    integer = getattr(op.operands[0].type, "element_type", op.operands[0].type)
+    if integer.width > _WIDEST_CONVERTED:
+        return f"'{op.name}' of {integer}: integers of at most {_WIDEST_CONVERTED} bits become floats"
     return ""
 
 

@@ -12,7 +12,7 @@ from mlir import ir
 from gpubuild.engine import assembly_reads, libdevice, llvm, mlir, places, relocatable, rewrite
 from gpubuild.engine.assert_places import restore_places
 from gpubuild.engine.chips import NATIVE, check_chip
-from gpubuild.engine.cpu import check, half, layout, mathlib
+from gpubuild.engine.cpu import check, half, layout, mathlib, wide
 from gpubuild.engine.cpu.allocations import hoist_allocations
 from gpubuild.engine.cpu.contextualize import Contextualized, contextualize
 from gpubuild.engine.cpu.disjoint import Parameters, separable_parameters
@@ -248,6 +248,7 @@ def link_libraries(build: CpuBuild) -> None:
     if left and io.has_tool("libdevice"):
         data = Path(io.tool("libdevice")[0]).read_bytes()
         build.module = libdevice.link_libdevice(module, data, fast_math=build.params.fast_math)
+    wide.link_helpers(build.module)
     half.link_helpers(build.module, build.params.triple)
     _refuse_undefined(build)
 

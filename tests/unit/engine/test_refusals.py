@@ -46,6 +46,11 @@ CASES = [
         "LLVM has no intrinsic 'llvm.no.such'",
     ),
     ('%r = llvm.call_intrinsic "llvm.x86.rdtsc"() : () -> i64', GPUS, "is an instruction of x86 CPUs"),
+    (
+        "%w = arith.extui %n : i32 to i129\n%r = arith.sitofp %w : i129 to f32",
+        ALL,
+        "'arith.sitofp' of i129: integers of at most 128 bits become floats",
+    ),
     (I128, ("sm_90", "cpu"), "'gpu.all_reduce' of i128: it is done for at most 64 bits"),
 ]
 PARAMETERS = [
