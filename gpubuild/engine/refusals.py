@@ -7,6 +7,7 @@ answer here says what it is about and why; the place is added by who asks (rewri
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from mlir import ir
 
@@ -77,11 +78,7 @@ def refusal(op: ir.Operation, kind: Kind, subgroup_size: int) -> str:
         return f"'{name}' {reason}"
     if name in _INTRINSIC_NAMES and (reason := _intrinsic_refusal(op, kind)):
         return reason
-    if name in {"memref.atomic_rmw", "memref.generic_atomic_rmw"} and (reason := _atomic_refusal(op)):
-        return reason
-    if name == "memref.alloc" and (reason := _allocation_refusal(op)):
-        return reason
-    if name in {"arith.sitofp", "arith.uitofp"} and (reason := _conversion_refusal(op)):
+    if (own := _BY_NAME.get(name)) and (reason := own(op)):
         return reason
     if name == "gpu.all_reduce" and kind is not Kind.ROCDL and (reason := _reduction_refusal(op)):
         return reason
@@ -219,3 +216,12 @@ def _reduction_refusal(op: ir.Operation) -> str:
             "integers, whose results then go through workgroup memory"
         )
     return ""
+
+
+_BY_NAME: dict[str, Callable[[ir.Operation], str]] = {
+    "arith.sitofp": _conversion_refusal,
+    "arith.uitofp": _conversion_refusal,
+    "memref.alloc": _allocation_refusal,
+    "memref.atomic_rmw": _atomic_refusal,
+    "memref.generic_atomic_rmw": _atomic_refusal,
+}
