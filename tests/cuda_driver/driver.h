@@ -9,7 +9,8 @@
  *   EMU_CUDA_MODULES    folder that keeps what PTX was translated to; by default beside this library
  *   EMU_CUDA_BUILD      folders (`:` between) with PTX beside the cubin that was made of it: such a cubin is run as its PTX
  *
- * One lock is held in every call, so that one operation is done at a time, in an order that the API allows.
+ * One lock is held in every call, so that one operation is done at a time, in an order that the API allows. A kernel that
+ * goes on and on is interrupted for what other streams have to do: it may wait for that.
  */
 #ifndef CUDA_DRIVER_DRIVER_H
 #define CUDA_DRIVER_DRIVER_H
@@ -138,6 +139,7 @@ struct stream {
     bool waits_for_default; /* and it for this: no CU_STREAM_NON_BLOCKING */
     struct operation *first, **last;
     uint64_t issued, done; /* operations */
+    bool busy;             /* its first operation is under way */
     struct stream *next;
 };
 
@@ -159,6 +161,8 @@ struct stream *stream_of(void *given, struct context *context);
 int issue(struct stream *stream, struct operation *operation);
 int complete(struct mark mark);
 int complete_all(struct context *context);
+/* Do something that no stream has begun and nothing keeps from being done; false where there is nothing. */
+bool do_another(int *result);
 
 struct event {
     struct handle handle;

@@ -2,8 +2,7 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
-#include "core.h"
-#include "cpu_fiber.h"
+#include "core_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 void nv_set_chip(uint32_t number);
 
-enum { SHARED_BYTES = 49152, REGISTERS = 65536, UNTOUCHED = 1024, CHECKS_BETWEEN = 1 << 16 };
+enum { SHARED_BYTES = 49152, REGISTERS = 65536, UNTOUCHED = 1024, CHECKS_BETWEEN = 1 << 16, MOST_INSIDE = 16 };
 
 struct launch {
     struct operation operation;
@@ -26,12 +25,11 @@ struct launch {
 
 const struct memory *memory_for(const void *address, uint64_t bytes, const struct context *context, const char **why);
 
-static struct {
+static struct running {
     const struct function *function;
-    const struct emu_launch *launch;
     struct timespec began;
     int error;
-    unsigned checks;
+    unsigned checks, inside; /* how many kernels this one interrupts */
 } running;
 
 static double seconds_since(struct timespec began) {
@@ -46,10 +44,57 @@ static bool is_private(const char *address) {
     return address > here - 4096 && address < here + GB_FIBER_STACK_BYTES;
 }
 
+static char *copy_of_shared(const struct emu_launch *launch, bool back, char *copy) {
+    size_t bytes = launch->dynamic.bytes;
+    for (uint32_t i = 0; i < launch->shared_count; i++) {
+        bytes += launch->shared[i].bytes;
+    }
+    copy = copy != NULL ? copy : malloc(bytes + 1);
+    char *at = copy;
+    for (uint32_t i = 0; i <= launch->shared_count; i++) {
+        const struct emu_memory *memory = i < launch->shared_count ? &launch->shared[i] : &launch->dynamic;
+        if (memory->bytes > 0) {
+            memcpy(back ? memory->address : at, back ? at : memory->address, memory->bytes);
+            at += memory->bytes;
+        }
+    }
+    return copy;
+}
+
+/* Between two instructions of a work-item, so to speak, do what another stream has to do. */
+static void interrupt(void) {
+    const struct running kernel = running;
+    struct emu_state *outer = malloc(sizeof *outer);
+    *outer = emu;
+    char *shared = copy_of_shared(emu.launch, false, NULL);
+    memset(&emu, 0, sizeof emu);
+    running.inside++;
+    int result = SUCCESS;
+    bool done = do_another(&result);
+    free(emu.items);
+    gb_fiber_stacks_free(&emu.stacks);
+    emu = *outer;
+    running = kernel;
+    free(outer);
+    copy_of_shared(emu.launch, true, shared);
+    free(shared);
+    if (done && result != SUCCESS) {
+        running.error = result;
+        emu_fail("ends with what ended another kernel");
+    }
+    nv_set_chip(running.function->module->text->chip);
+    open_memory();
+}
+
 void cuda_check(const void *address, uint64_t bytes) {
-    if (++running.checks % CHECKS_BETWEEN == 0 && seconds_since(running.began) > seconds_of_launch()) {
-        running.error = LAUNCH_TIMEOUT;
-        emu_fail("the kernel runs for more than %u seconds (EMU_CUDA_SECONDS)", seconds_of_launch());
+    if (++running.checks % CHECKS_BETWEEN == 0) {
+        if (seconds_since(running.began) > seconds_of_launch()) {
+            running.error = LAUNCH_TIMEOUT;
+            emu_fail("the kernel runs for more than %u seconds (EMU_CUDA_SECONDS)", seconds_of_launch());
+        }
+        if (running.inside < MOST_INSIDE) {
+            interrupt();
+        }
     }
     const char *why = NULL;
     if (memory_for(address, bytes, running.function->handle.context, &why) != NULL || is_private(address) ||
@@ -71,9 +116,7 @@ static void print_output(void) {
 
 int run_kernel(const struct function *function, const struct emu_launch *launch) {
     struct context *context = function->handle.context;
-    memset(&running, 0, sizeof running);
-    running.function = function;
-    running.launch = launch;
+    running = (struct running){.function = function, .inside = running.inside};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &running.began);
     nv_set_chip(function->module->text->chip);
     open_memory();

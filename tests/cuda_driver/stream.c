@@ -51,7 +51,9 @@ static int do_next(struct stream *stream) {
             return result;
         }
     }
+    stream->busy = true;
     int result = context->error != SUCCESS ? context->error : operation->act(operation);
+    stream->busy = false;
     stream->first = operation->next;
     if (stream->first == NULL) {
         stream->last = &stream->first;
@@ -69,6 +71,16 @@ int complete(struct mark mark) {
         }
     }
     return SUCCESS;
+}
+
+bool do_another(int *result) {
+    for (struct stream *s = streams; s != NULL; s = s->next) {
+        if (!s->busy && s->first != NULL && reached(s->first->after[0]) && reached(s->first->after[1])) {
+            *result = do_next(s);
+            return true;
+        }
+    }
+    return false;
 }
 
 static struct mark now(struct stream *stream) {

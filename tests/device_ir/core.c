@@ -7,8 +7,6 @@
 #include <string.h>
 
 struct emu_state emu;
-static uint32_t items_reserved;
-static struct gb_fiber_stacks stacks;
 
 static uint32_t subgroup_count(void) {
     return (emu.item_count + emu.launch->subgroup_size - 1) / emu.launch->subgroup_size;
@@ -234,7 +232,7 @@ static void run_workgroup(void) {
         item->id[0] = i % emu.launch->block[0];
         item->id[1] = i / emu.launch->block[0] % emu.launch->block[1];
         item->id[2] = i / emu.launch->block[0] / emu.launch->block[1];
-        gb_fiber_start(&item->fiber, &stacks, i, run_item);
+        gb_fiber_start(&item->fiber, &emu.stacks, i, run_item);
     }
     bool ended = false;
     while (!ended && !emu.failed) {
@@ -270,10 +268,10 @@ int emu_run(const struct emu_launch *given) {
     emu.item_count = given->block[0] * given->block[1] * given->block[2];
     emu.failed = false;
     emu.self = NULL;
-    gb_fiber_stacks_reserve(&stacks, emu.item_count);
-    if (emu.item_count > items_reserved) {
+    gb_fiber_stacks_reserve(&emu.stacks, emu.item_count);
+    if (emu.item_count > emu.items_reserved) {
         emu.items = realloc(emu.items, emu.item_count * sizeof *emu.items);
-        items_reserved = emu.item_count;
+        emu.items_reserved = emu.item_count;
         if (emu.items == NULL) {
             abort();
         }

@@ -24,6 +24,8 @@ struct item {
 extern struct emu_state {
     const struct emu_launch *launch;
     struct item *items;
+    struct gb_fiber_stacks stacks;
+    uint32_t items_reserved; /* room in `items` */
     uint32_t item_count, group[3];
     struct gb_fiber scheduler;
     struct item *self; /* NULL while the scheduler runs */

@@ -88,7 +88,7 @@ CHOSEN = program(
     %ten = arith.constant 10 : i64
     %hundred = arith.constant 100 : i64
     %h = memref.alloc() : memref<1000xi64>
-    %g = memref.alloc() : memref<1000xi64>
+    %g = gpu.alloc host_shared () : memref<1000xi64>
     %t0 = gpu.wait async
     %d, %t1 = gpu.alloc async [%t0] () : memref<1000xi64>
     %t2 = gpu.memset async [%t1] %d, %one : memref<1000xi64>, i64
@@ -142,7 +142,7 @@ CHOSEN = program(
     %kf = arith.muli %f, %k : i64
     %s = arith.addi %r, %kf : i64
     gpu.dealloc %d : memref<1000xi64>
-    memref.dealloc %g : memref<1000xi64>
+    gpu.dealloc %g : memref<1000xi64>
     return %s : i64
   }
 """,
