@@ -10,7 +10,7 @@ import re
 
 from device_ir.host_form import split, type_of
 
-DECLARATION = "declare void @cuda_check(ptr, i64)"
+DECLARATION = "declare void @cuda_check(ptr, i64, i32)"
 _ACCESS = re.compile(
     r"^\s*(?:%\S+ = )?(?P<what>load|store|atomicrmw|cmpxchg)\b(?: atomic\b| volatile\b| weak\b)* (?P<rest>.*)"
 )
@@ -46,7 +46,8 @@ def checked(text: str) -> str:
                 number += 1
                 lines.append(f"  %cuda.check.{number} = addrspacecast ptr addrspace({space}) {pointer} to ptr")
                 pointer = f"%cuda.check.{number}"
-            lines.append(f"  call void @cuda_check(ptr {pointer}, i64 {size})")
+            begins = int(line.lstrip().startswith("%"))  # a store may end what a load has begun
+            lines.append(f"  call void @cuda_check(ptr {pointer}, i64 {size}, i32 {begins})")
         lines.append(line)
     return "\n".join([*lines, DECLARATION, ""])
 

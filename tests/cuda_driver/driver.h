@@ -223,7 +223,8 @@ char *ptx_of_cubin(const void *image);
 struct emu_launch;
 int run_kernel(const struct function *function, const struct emu_launch *launch);
 
-/* Called by work-items. */
-void cuda_check(const void *address, uint64_t bytes);
+/* Called by work-items before each access. `begins`: no other access belongs to it, such as the load of an atomic
+ * operation to its store. */
+void cuda_check(const void *address, uint64_t bytes, uint32_t begins);
 
 #endif

@@ -41,7 +41,7 @@ static double seconds_since(struct timespec began) {
 /* A fiber's own memory is near; a module's variables lie in its file. */
 static bool is_private(const char *address) {
     const char *here = __builtin_frame_address(0);
-    return address > here - 4096 && address < here + GB_FIBER_STACK_BYTES;
+    return address > here - 4096 && address < gb_fiber_stack_end(&emu.stacks, emu.self->flat);
 }
 
 static char *copy_of_shared(const struct emu_launch *launch, bool back, char *copy) {
@@ -86,8 +86,8 @@ static void interrupt(void) {
     open_memory();
 }
 
-void cuda_check(const void *address, uint64_t bytes) {
-    if (++running.checks % CHECKS_BETWEEN == 0) {
+void cuda_check(const void *address, uint64_t bytes, uint32_t begins) {
+    if (begins && ++running.checks % CHECKS_BETWEEN == 0) {
         if (seconds_since(running.began) > seconds_of_launch()) {
             running.error = LAUNCH_TIMEOUT;
             emu_fail("the kernel runs for more than %u seconds (EMU_CUDA_SECONDS)", seconds_of_launch());

@@ -17,7 +17,7 @@ CORE = TESTS / "device_ir"
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 LIBRARY = "libcuda.so.1"
 NAME = "PTX on the host's processor, no GPU"  # of a device
-_CORE = ("core.c", "items.c", "nvidia.c", "nvidia_matrices.c")
+_CORE = ("core.c", "items.c", "nvidia*.c")
 _FIBERS = ("cpu_fiber.c", "cpu_fiber_x86_64.S", "cpu_fiber_aarch64.S")
 # Others in the process have functions of these names, too.
 _EXPORTED = "{ global: cu[A-Z]*; cuda_check; emu_*; nv_*; local: *; };\n"
@@ -26,7 +26,7 @@ _EXPORTED = "{ global: cu[A-Z]*; cuda_check; emu_*; nv_*; local: *; };\n"
 def build(folder: Path) -> None:
     """Compile ``libcuda.so.1``."""
     (folder / "exported").write_text(_EXPORTED)
-    sources = [*sorted(HERE.glob("*.c")), *(CORE / name for name in _CORE), *(RUNTIME / n for n in _FIBERS)]
+    sources = [*sorted(HERE.glob("*.c")), *(path for name in _CORE for path in sorted(CORE.glob(name))), *(RUNTIME / n for n in _FIBERS)]
     compiler = shutil.which("cc") or shutil.which("gcc")
     command = [compiler] if compiler else [sys.executable, "-m", "ziglang", "cc"]
     paths = ":".join(str(p) for p in dict.fromkeys([TESTS, RUNTIME.parents[1]]))
