@@ -1,4 +1,4 @@
-"""Checked: device IR in which every access to memory is first told to the driver, which knows what is allocated.
+"""Checked: device IR in which every access to memory is first told to the driver, which knows what is there.
 
 A GPU has an MMU of its own: an address of the host, or one behind an allocation, ends a kernel there. Here
 both are memory of one process.
@@ -44,7 +44,9 @@ def checked(text: str) -> str:
             pointer, space, size = access
             if space:
                 number += 1
-                lines.append(f"  %cuda.check.{number} = addrspacecast ptr addrspace({space}) {pointer} to ptr")
+                lines.append(
+                    f"  %cuda.check.{number} = addrspacecast ptr addrspace({space}) {pointer} to ptr"
+                )
                 pointer = f"%cuda.check.{number}"
             begins = int(line.lstrip().startswith("%"))  # a store may end what a load has begun
             lines.append(f"  call void @cuda_check(ptr {pointer}, i64 {size}, i32 {begins})")

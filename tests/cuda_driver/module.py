@@ -1,24 +1,26 @@
 """Module: PTX as a shared object that the stand-in of the CUDA driver loads.
 
-``python -m cuda_driver.module FILE.ptx OUTPUT.so sm_70 libcuda.so.1`` is what the stand-in runs. It ends with 3, and what
-the assembler says, where the PTX is wrong.
+``python -m cuda_driver.module FILE.ptx OUTPUT.so sm_70 libcuda.so.1`` is what the stand-in runs. It ends with
+3, and what the assembler says, where the PTX is wrong.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuda_driver.checked import DECLARATION, checked
-from device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, split, translate, type_of
+from device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, translate, type_of
 from device_ir.nvidia import NVIDIA
+from device_ir.runner import each_in_child
 from device_ptx.translate import device_ir
 from llvmlite import binding
 
@@ -35,9 +37,7 @@ _CODE_OPT_LEVEL = 1
 _VENDOR = replace(NVIDIA, externals=NVIDIA.externals + DECLARATION + "\n")
 _ENTRY = re.compile(r"\.entry\s+(?P<name>[\w$.]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<directives>[^{;]*)")
 _PARAMETER = re.compile(r"\.param\b.*?\.[bsuf](?P<bits>\d+)\b(?P<more>.*)", re.DOTALL)
-_KERNEL_TYPE = (
-    "{ ptr, ptr, ptr, ptr, i32, i32, [3 x i32], [3 x i32], i32, i32, i32, i32, [3 x i32], i32 }"
-)
+_KERNEL_TYPE = "{ ptr, ptr, ptr, ptr, i32, i32, [3 x i32], [3 x i32], i32, i32, i32, i32, [3 x i32], i32 }"
 
 
 class BadPtxError(Exception):
@@ -115,7 +115,9 @@ def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
     text = form.text.replace(
         f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8]", f"@{DYNAMIC} = global [{MOST_DYNAMIC_BYTES} x i8]"
     )
-    module = llvm.parse_assembly(text + table(form, kernels, chip_of(ptx)), llvm.new_context(), name="host form")
+    module = llvm.parse_assembly(
+        text + table(form, kernels, chip_of(ptx)), llvm.new_context(), name="host form"
+    )
     machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
     llvm.set_target(module, machine)
     half.link_helpers(module, machine.triple)
@@ -141,7 +143,8 @@ def table(form: HostForm, kernels: list[Kernel], chip: int) -> str:
         assert len(taken) == len(kernel.parameters), (kernel, taken)
         shared = [name for name in form.shared[kernel.name] if name in sizes]
         entries = ", ".join(
-            f"{{ ptr, i64 }} {{ ptr {_quoted(n)}, i64 ptrtoint (ptr getelementptr ({sizes[n]}, ptr null, i64 1) to i64) }}"
+            f"{{ ptr, i64 }} {{ ptr {_quoted(n)}, "
+            f"i64 ptrtoint (ptr getelementptr ({sizes[n]}, ptr null, i64 1) to i64) }}"
             for n in shared
         )
         text = kernel.name.encode() + b"\0"
@@ -200,6 +203,28 @@ def make(ptx: Path, output: Path, chip: str, driver: Path) -> None:
     said = assembled(ptx, chip)
     text = ptx.read_text()
     link(object_of(text, kernels_of(text, said)), driver, output)
+
+
+def file_name(text: str, chip: str) -> str:
+    """What the stand-in calls the shared object of this text (translation.c)."""
+    digests = [0xCBF29CE484222325, 0x84222325CBF29CE4]
+    for byte in text.encode():
+        digests = [(digest ^ byte) * 0x100000001B3 % (1 << 64) for digest in digests]
+    return f"{digests[0]:016x}{digests[1]:016x}.{chip}.so"
+
+
+def make_all(files: Iterable[Path], chip: str, folder: Path, driver: Path) -> None:
+    """Fill a folder of the stand-in's: faster than it would by itself. What cannot be made is left to it."""
+    wanted = {file_name(file.read_text(), chip): file for file in files}
+
+    def work(names: Sequence[str]) -> Iterator[None]:
+        for name in names:
+            with contextlib.suppress(Exception):
+                make(wanted[name], folder / name, chip, driver)
+            yield
+
+    for _ in each_in_child(work, [name for name in wanted if not (folder / name).exists()]):
+        pass
 
 
 def main(ptx: str, output: str, chip: str, driver: str) -> int:

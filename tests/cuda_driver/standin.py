@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from cuda_driver.module import make_all
 from once import once
 
 import gpubuild
@@ -26,7 +28,11 @@ _EXPORTED = "{ global: cu[A-Z]*; cuda_check; emu_*; nv_*; local: *; };\n"
 def build(folder: Path) -> None:
     """Compile ``libcuda.so.1``."""
     (folder / "exported").write_text(_EXPORTED)
-    sources = [*sorted(HERE.glob("*.c")), *(path for name in _CORE for path in sorted(CORE.glob(name))), *(RUNTIME / n for n in _FIBERS)]
+    sources = [
+        *sorted(HERE.glob("*.c")),
+        *(path for name in _CORE for path in sorted(CORE.glob(name))),
+        *(RUNTIME / n for n in _FIBERS),
+    ]
     compiler = shutil.which("cc") or shutil.which("gcc")
     command = [compiler] if compiler else [sys.executable, "-m", "ziglang", "cc"]
     paths = ":".join(str(p) for p in dict.fromkeys([TESTS, RUNTIME.parents[1]]))
@@ -57,3 +63,8 @@ def environment(*devices: str, modules: Path, **more: str) -> dict[str, str]:
         "EMU_CUDA_MODULES": str(modules),
         **more,
     }
+
+
+def translate(files: Iterable[Path], device: str, modules: Path) -> None:
+    """Have ``modules`` filled for PTX that programs will load on ``device``."""
+    make_all(files, f"sm_{device.replace('.', '')}", modules, folder() / LIBRARY)

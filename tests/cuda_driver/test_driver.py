@@ -1,5 +1,7 @@
 """The stand-in of the CUDA driver does what the driver's documentation says, as late as that allows."""
 
+# ruff: noqa: E501  (programs inside strings are not broken for width)
+
 from __future__ import annotations
 
 import signal
@@ -9,7 +11,9 @@ import pytest
 from cuda_driver import scripts
 
 PTX = Path(__file__).parent / "kernels.ptx"
-BEGIN = "m = load(sys.argv[1]); add = kernel(m, 'add'); meet = kernel(m, 'meet'); d = alloc(16); h = ints(4, 1)\n"
+BEGIN = (
+    "m = load(sys.argv[1]); add = kernel(m, 'add'); meet = kernel(m, 'meet'); d = alloc(16); h = ints(4, 1)\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +22,9 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(script: str, modules: Path, **more: str) -> scripts.Ended:
-    lines = "\n".join(line.strip() if not line.startswith("        ") else line[8:] for line in script.splitlines())
+    lines = "\n".join(
+        line.strip() if not line.startswith("        ") else line[8:] for line in script.splitlines()
+    )
     return scripts.run(BEGIN + lines, PTX, modules=modules, **more)
 
 
@@ -56,7 +62,9 @@ def test_arguments_are_those_of_the_call(modules: Path) -> None:
 
 
 @pytest.mark.parametrize(("waits", "seen"), [(True, 5), (False, -437918235 + 3)])
-def test_a_stream_waits_for_an_event_of_another_and_for_nothing_else(modules: Path, waits: bool, seen: int) -> None:
+def test_a_stream_waits_for_an_event_of_another_and_for_nothing_else(
+    modules: Path, waits: bool, seen: int
+) -> None:
     """Without the wait the second stream's kernel meets memory that nobody has written."""
     script = f"""
         s, t, e, two = stream(), stream(), event(), ints(4, 2)
@@ -183,7 +191,9 @@ def test_an_address_that_is_not_the_kernels(modules: Path, address: str, text: s
 
 
 def test_the_host_cannot_touch_device_memory(modules: Path) -> None:
-    done = run("copy(d, h, 16); sync(); print('there', flush=True); c_int.from_address(d.value).value", modules)
+    done = run(
+        "copy(d, h, 16); sync(); print('there', flush=True); c_int.from_address(d.value).value", modules
+    )
     assert (done.code, done.out) == (-signal.SIGSEGV, "there\n")
     assert "the host reads or writes device memory" in done.err
 
@@ -286,7 +296,9 @@ def test_images_that_are_not_run(modules: Path) -> None:
 
 
 def test_ptx_for_a_newer_chip(modules: Path) -> None:
-    script = "print(says('cuModuleLoadData', open(sys.argv[1], 'rb').read().replace(b'sm_60', b'sm_80'), gives=P))"
+    script = (
+        "print(says('cuModuleLoadData', open(sys.argv[1], 'rb').read().replace(b'sm_60', b'sm_80'), gives=P))"
+    )
     assert prints(script, modules) == "INVALID_PTX"
 
 

@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from cuda_driver import standin
 from devices import at_hand
 from e2e.command import gpubuild
 from integration import page, refresh
@@ -27,14 +29,16 @@ COMPANIONS = (
     "vector",
 )  # fmt: skip
 NVIDIA, AMD = ("sm_60", "sm_90"), ("gfx90a", "gfx942")
+OLDER, NEWER = NVIDIA
+CLUSTERS = [name for name, program in PROJECT.programs.items() if OLDER not in program.targets]
 CUDA, HIP = at_hand.cuda(), at_hand.hip()
 
 
-def build(folder: Path, *targets: str) -> Path:
+def build(folder: Path, *targets: str, of: Iterable[str] = tuple(PROGRAMS)) -> Path:
     """The executables of all programs that have one of these targets."""
     for file in (FOLDER / "targets.yaml", *FOLDER.glob("*.mlir")):
         shutil.copy(file, folder)
-    wanted = [name for name, program in PROJECT.programs.items() if set(targets) & set(program.targets)]
+    wanted = [name for name in of if set(targets) & set(PROJECT.programs[name].targets)]
     chosen = [word for target in targets for word in ("-t", target)]
     outcome = gpubuild("build", "-q", *chosen, *wanted, cwd=folder, seeded=True)
     assert outcome.code == 0, outcome.err
@@ -63,7 +67,10 @@ def check(build_dir: Path, program: Program, device: str, scratch: Path, **envir
 
 @pytest.fixture(scope="module")
 def for_cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("integration"), "cpu")
+    """With a GPU's code, too, for the stand-in: clusters are for sm_90 only."""
+    folder = tmp_path_factory.mktemp("integration")
+    build(folder, "cpu", OLDER, of=[name for name in PROGRAMS if name not in CLUSTERS])
+    return build(folder, "cpu", NEWER, of=CLUSTERS)
 
 
 def test_every_operation_of_the_gpu_dialect_has_a_program() -> None:
@@ -89,6 +96,25 @@ def test_what_they_print_is_what_numpy_says() -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_on_the_cpu(for_cpu: Path, tmp_path: Path, name: str) -> None:
     check(for_cpu, PROGRAMS[name], "cpu", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def modules(for_cpu: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("modules")
+    for chip, device in ((OLDER, "7.0"), (NEWER, "10.0")):
+        standin.translate(sorted(for_cpu.glob(f"*/*.{chip}.ptx")), device, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_the_stand_in(for_cpu: Path, modules: Path, tmp_path: Path, name: str) -> None:
+    """The CUDA driver's place taken by one that runs PTX on the host's processor (docs/gpu-tests.md)."""
+    environment = standin.environment("10.0" if name in CLUSTERS else "7.0", modules=modules)
+    made = set(modules.iterdir())
+    for more in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
+        device = environment.pop("GPUBUILD_DEVICE", "cuda")
+        check(for_cpu, PROGRAMS[name], device, tmp_path, **environment, **more)
+    assert set(modules.iterdir()) == made  # all PTX of the programs was translated beforehand
 
 
 @pytest.mark.parametrize("options", [(), ("--jit",)], ids=["linked", "jit"])
