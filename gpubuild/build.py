@@ -229,6 +229,8 @@ class Builder:
         with self._lock:
             if report is None:
                 report = collect(self._runner, prepared, future, workdir)
+                while self._runner.unstored:
+                    self._runner.store_next()
             self._note(report)
         return report
 

@@ -8,6 +8,7 @@ under a lock (SCons).
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,7 @@ class StepRunner:
         self._keeps = True  # results of earlier builds that the cache lacks, until it refuses one
         self._spoiled: set[Digest] = set()  # keys whose entry in the cache turned out to be damaged
         self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
+        self._unstored = deque[tuple[Prepared, ActionResult]]()
 
     def prepare(self, step: Step, expected: Mapping[Path, Digest] | None = None) -> Prepared:
         """Digest inputs, or take what is ``expected`` in them, and tools.
@@ -224,7 +226,7 @@ class StepRunner:
         return self._dump_ir is not None and step.kind in KINDS_WITH_IR
 
     def finish(self, prepared: Prepared, done: JobResult, workdir: Path) -> StepReport:
-        """Move outputs into place, store them, remember them. Raises ``OSError``."""
+        """Move outputs into place and remember them, to be stored later. Raises ``OSError``."""
         step, result = prepared.step, done.result
         why = prepared.why
         record = self._state.record(step.id)
@@ -235,9 +237,23 @@ class StepRunner:
             why += "; its entry in the cache was corrupt: set aside"
         self._outputs.place(step, result, workdir / "out")
         self._work.release(workdir)
-        kept = self._store_result(prepared, result, self._store.publish)
-        self._remember(prepared, result, why, kept_in=self._store.place if kept else "")
+        self._remember(prepared, result, why, kept_in="")
+        self._unstored.append((prepared, result))
         return self._report(prepared, Status.RAN, result, why)
+
+    @property
+    def unstored(self) -> int:
+        """How many results are to be given to the cache."""
+        return len(self._unstored)
+
+    def store_next(self) -> None:
+        """Give the cache the oldest of them, durably: this waits for the disk."""
+        prepared, result = self._unstored.popleft()
+        if not self._store_result(prepared, result, self._store.publish):
+            return
+        record = self._state.record(prepared.step.id)
+        if record is not None and record.key == prepared.key:
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
 
     def _keep(self, prepared: Prepared, record: StepRecord) -> None:
         """Store what is up to date, if it was made without this cache or when that did not work."""

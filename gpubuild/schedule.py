@@ -93,6 +93,7 @@ class Schedule:
                     self._start(step)
             if not self._running:
                 continue
+            self._store_meanwhile()
             from concurrent.futures import FIRST_COMPLETED, wait
 
             finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
@@ -101,9 +102,21 @@ class Schedule:
                 for step_id in self._busy.pop(prepared.key, ()):
                     self._push(step_id)
                 self._done(collect(self._runner, prepared, future, workdir))
+        while self._runner.unstored:
+            self._runner.store_next()
         for step_id in self._waiting:
             if step_id not in reports:
                 self._note(skipped(plan.steps[step_id], STOPPED))
+
+    def _store_meanwhile(self) -> None:
+        """Store results while others are made: to wait for the disk first would hold up what can begin.
+
+        No more of them wait than there are workers: what is not stored is lost to a build that is killed.
+        """
+        while unstored := self._runner.unstored:
+            if unstored <= self._executor.workers and any(future.done() for future in self._running):
+                return
+            self._runner.store_next()
 
     def _expect(self, step: Step) -> Waiting:
         record = self._state.record(step.id)
