@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpubuild.settings import Settings
-from gpubuild.toolchain import find
+from gpubuild.toolchain import find, needs
 from gpubuild.toolchain.find import Toolchain
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
@@ -20,8 +20,8 @@ def test_a_plain_installation_has_every_package_that_tools_are_taken_from() -> N
     installed = {re.split(r"[<>=~; ]", text)[0] for text in PROJECT["dependencies"]}
     sources = {row.source for row in Toolchain(Settings()).describe_all() if row.required}
     taken = {source.removeprefix("PyPI package ") for source in sources if source.startswith("PyPI package ")}
-    assert {"llvmlite", find._MLIR, find._NVCC, "ziglang"} <= taken
-    assert taken | {find._LLVM} <= installed
+    assert {"llvmlite", needs.MLIR, needs.NVCC, "ziglang"} <= taken
+    assert taken | {needs.LLVM} <= installed
 
 
 def install(root: Path, name: str, file: str, text: str) -> None:
@@ -34,8 +34,8 @@ def install(root: Path, name: str, file: str, text: str) -> None:
 
 
 def mlir_from(root: Path, monkeypatch: pytest.MonkeyPatch, *, llvm: str, bindings: str = "bindings") -> str:
-    install(root, find._MLIR, "mlir/_mlir_libs/_mlir.so", bindings)
-    install(root, find._LLVM, "llvm/lib/libLLVM.so", llvm)
+    install(root, needs.MLIR, "mlir/_mlir_libs/_mlir.so", bindings)
+    install(root, needs.LLVM, "llvm/lib/libLLVM.so", llvm)
     with monkeypatch.context() as patch:
         patch.syspath_prepend(root)
         tool = Toolchain(Settings()).find("mlir")
@@ -53,9 +53,9 @@ def test_mlir_is_its_bindings_and_the_llvm_that_they_load(
 
 
 def test_bindings_without_their_llvm_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "_LLVM", "no-such-package")
+    monkeypatch.setattr(find, "LLVM", "no-such-package")
     tools = Toolchain(Settings())
     assert tools.find("mlir") is None
     [row] = [row for row in tools.describe_all() if row.name == "mlir"]
     assert row.problem == "the PyPI package no-such-package is not installed"
-    assert find._MLIR in row.fix
+    assert needs.MLIR in row.fix
