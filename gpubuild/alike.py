@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterable
 
@@ -24,6 +23,8 @@ def _together(group: list[GpubuildError]) -> GpubuildError:
     others = tuple(dict.fromkeys(e.target for e in group[1:] if isinstance(e, StepError)))
     if not isinstance(first, StepError) or not others:
         return first
+    import copy  # for failures only
+
     shown = copy.copy(first)
     shown.other_targets = others
     everyone = ", ".join((first.target, *others))
@@ -39,6 +40,8 @@ def _without_target(error: GpubuildError) -> str:
     """What ``error`` says, whichever target it is about."""
     if not isinstance(error, StepError):
         return error.render()
+    import copy  # for failures only
+
     bare = copy.copy(error)
     bare.target = bare.stage = bare.hint = bare.reproduce = ""
     text = bare.render()

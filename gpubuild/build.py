@@ -6,7 +6,6 @@ import os
 import re
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.buildlog import BuildLog, log_file
@@ -16,6 +15,7 @@ from gpubuild.events import BuildWarning, Listener, StepFinished
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explanation import Explanation, explain_step
+from gpubuild.frozen import replace
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.graph.planner import Planner

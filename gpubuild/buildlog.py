@@ -12,11 +12,11 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpubuild.alike import grouped
+from gpubuild.frozen import field, frozen
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.model.result import BuildReport, Status, StepReport
@@ -31,7 +31,7 @@ _LONGEST_ERROR = 4000
 _MEASURED = (StepKind.COMPILE, StepKind.BUNDLE, StepKind.HOST, StepKind.LINK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Measures:
     """What a step made: bytes by output, and the kernels as its ``info`` has them."""
 
@@ -39,7 +39,7 @@ class Measures:
     kernels: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoggedStep:
     """A step that a build had to look at. Times are seconds since the build began.
 
@@ -63,7 +63,7 @@ class LoggedStep:
     measures: Measures
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoggedBuild:
     """One build. ``began`` is in seconds since 1970; ``up_to_date`` counts steps not listed."""
 
@@ -76,7 +76,7 @@ class LoggedBuild:
     errors: tuple[str, ...] = ()  # as they were shown, those of several targets once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class History:
     """Builds, oldest first, and the last that is known of steps before the oldest of them."""
 
@@ -178,7 +178,7 @@ def _step_line(
         line["sizes"] = {blob.name: blob.size_bytes for blob in record.result.blobs}
     if step is not None and step.kind is StepKind.COMPILE and report.outputs:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            line["kernels"] = json.loads(step.output_path("info").read_text(encoding="utf-8"))["kernels"]
+            line["kernels"] = json.loads(step.output_path("info").read_bytes())["kernels"]
     return line
 
 

@@ -7,10 +7,10 @@ the exit code of the command line (README, "Exit codes").
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from gpubuild import columns
+from gpubuild.frozen import frozen
 
 EXIT_STEP_FAILED = 1
 EXIT_USAGE = 2
@@ -18,7 +18,7 @@ EXIT_INTERNAL = 3
 EXIT_INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Location:
     """A place in a user's file: 1-based line and column, in characters; 0 when unknown.
 
@@ -38,7 +38,7 @@ class Location:
         return ":".join(parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Diagnostic:
     """One message about one place, with notes.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from gpubuild.frozen import field, frozen
 from gpubuild.model.result import StepReport
 from gpubuild.model.step import StepKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Waiting:
     """A step still to come, and what it took when it last ran here; ``None`` when it never has.
 
@@ -24,7 +24,7 @@ class Waiting:
     module: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PlanGrew:
     """``total`` steps are known so far: scanning sources comes first and adds compile steps.
 
@@ -36,21 +36,21 @@ class PlanGrew:
     workers: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StepStarted:
     """A worker has begun the step ``id``."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StepFinished:
     """A step ended, in whatever way."""
 
     report: StepReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BuildWarning:
     """Something the user should know that does not stop the build; told once per cause."""
 

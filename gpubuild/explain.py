@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from enum import Enum
 
+from gpubuild.frozen import fields, frozen
 from gpubuild.model.action import Action
 from gpubuild.model.params import BundleParams, HostParams, ObjectParams
 from gpubuild.model.step import Step, StepKind
@@ -14,7 +14,7 @@ from gpubuild.textdiff import Summary, describe_difference
 _SHOWN_CHARACTERS = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Vocabulary:
     """What digests stand for: tool versions by fingerprint, summaries of module texts by digest."""
 
@@ -22,7 +22,7 @@ class Vocabulary:
     summary: Callable[[str], Summary | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Row:
     """One part of a step's key, then and now; empty where it was or is no part."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from gpubuild.explain import Row, rows
+from gpubuild.frozen import frozen, replace
 from gpubuild.graph.plan import Plan
 from gpubuild.model.result import Status
 from gpubuild.model.step import Step
@@ -12,7 +11,7 @@ from gpubuild.runner import StepRunner
 from gpubuild.state import BuildState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Explanation:
     """A step's key, part by part, as it is now and as it was before the last change of it."""
 

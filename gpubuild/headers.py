@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from gpubuild.frozen import frozen, replace
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.params import PreprocessParams
 from gpubuild.model.step import ActionResult, Step, StepKind
@@ -23,11 +23,9 @@ from gpubuild.model.step import ActionResult, Step, StepKind
 _MAX_PARTS = 6
 # What these expand to depends on more than the content of files.
 _VOLATILE = (b"__has_include", b"__has_embed", b"__DATE__", b"__TIME__", b"__TIMESTAMP__")
-_ASKS = re.compile(rb'__has_(?:include|include_next|embed)\s*\(\s*["<]([^">\n]+)[">]')
-_ASKS_WHETHER_IT_CAN = re.compile(
-    rb"(?:#\s*(?:el)?ifn?def\s|\bdefined\b)[\s(]*__has_(?:include|include_next|embed)\b"
-)
-_ASKS_BY_MACRO = re.compile(rb"__has_(?:include|include_next|embed)\b")
+_ASKS = rb'__has_(?:include|include_next|embed)\s*\(\s*["<]([^">\n]+)[">]'
+_ASKS_WHETHER_IT_CAN = rb"(?:#\s*(?:el)?ifn?def\s|\bdefined\b)[\s(]*__has_(?:include|include_next|embed)\b"
+_ASKS_BY_MACRO = rb"__has_(?:include|include_next|embed)\b"
 # Compilers look here before they look in /usr/include.
 _FIRST_IN_SYSTEM = "/usr/local/include"
 
@@ -92,7 +90,7 @@ def around(step: Step, result: ActionResult, root: Path) -> str:
     return surroundings(result.discovered, step, root).digest(root)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Surroundings:
     """Paths that could change what a preprocessor run reads by coming or going.
 
@@ -189,9 +187,11 @@ def _asked(own: Iterable[str]) -> tuple[set[str], bool]:
         except OSError:
             return names, False
         if b"__has_" in text:
-            names.update(os.fsdecode(name) for name in _ASKS.findall(text))
+            names.update(os.fsdecode(name) for name in re.findall(_ASKS, text))
             # Whatever else has the word may be a macro that asks under another name.
-            known = known and not _ASKS_BY_MACRO.search(_ASKS.sub(b"", _ASKS_WHETHER_IT_CAN.sub(b"", text)))
+            known = known and not re.search(
+                _ASKS_BY_MACRO, re.sub(_ASKS, b"", re.sub(_ASKS_WHETHER_IT_CAN, b"", text))
+            )
     return names, known
 
 

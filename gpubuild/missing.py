@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
@@ -22,6 +21,8 @@ def missing_input(path: Path, root: Path) -> StepError:
             stage="inputs",
             hint="make it readable for yourself" if isinstance(error, PermissionError) else "",
         )
+    import difflib  # for mistakes only
+
     hint = "restore the file, or correct its path in targets.yaml"
     try:
         near = difflib.get_close_matches(path.name, {p.name for p in path.parent.iterdir()} - {path.name}, 1)

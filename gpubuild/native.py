@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from gpubuild.frozen import replace
 from gpubuild.model.project import Project
 from gpubuild.model.target import Kind
 

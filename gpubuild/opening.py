@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from gpubuild.build import Builder
@@ -13,6 +12,7 @@ from gpubuild.cache.opening import open_store
 from gpubuild.events import Listener, Silent
 from gpubuild.execute.lazy import LazyExecutor
 from gpubuild.execute.protocol import Executor
+from gpubuild.frozen import replace
 from gpubuild.graph.layout import Layout
 from gpubuild.lock import build_lock
 from gpubuild.model.project import Project

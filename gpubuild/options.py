@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from gpubuild.frozen import frozen
 from gpubuild.model.goal import Goal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BuildOptions:
     """What the user asked for on top of targets.yaml. ``build_dir`` is absolute."""
 

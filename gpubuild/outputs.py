@@ -5,7 +5,6 @@ A file gets there by a rename, so that nobody ever reads half of one, and its di
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,6 +85,8 @@ class StepOutputs:
             if self._state.files.digest(source) != blob.digest:
                 return False
             target.parent.mkdir(parents=True, exist_ok=True)
+            import shutil
+
             shutil.copy(source, scratch / "copy")
             (scratch / "copy").replace(target)
             if self._state.files.digest(target) != blob.digest:
@@ -108,7 +109,9 @@ class StepOutputs:
     @staticmethod
     def _empty(step: Step) -> None:
         """Make room in the folder of a step whose outputs have names of its own choice."""
-        if step.dynamic_dir is not None:
+        if step.dynamic_dir is not None and step.dynamic_dir.exists():
+            import shutil  # loads bz2 and lzma, for nothing in a new checkout
+
             shutil.rmtree(step.dynamic_dir, ignore_errors=True)
 
     def _shown(self, path: Path) -> str:

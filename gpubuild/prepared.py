@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import JobInput
 from gpubuild.model.step import Step
 from gpubuild.toolchain.tool import Tool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Prepared:
     """A step whose inputs exist and whose key is known."""
 

@@ -7,7 +7,6 @@ tools, and those count only when they have not changed since the build began.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -87,7 +86,9 @@ class Witness:
         )
         path = Path(receipt.path_for(request))
         with suppress(OSError):
-            if any(step.status is not Status.UP_TO_DATE for step in report.steps):
+            if any(step.status is not Status.UP_TO_DATE for step in report.steps) and path.parent.is_dir():
+                import shutil  # loads bz2 and lzma
+
                 shutil.rmtree(path.parent, ignore_errors=True)  # those of other requests have aged
             if data is not None:
                 receipt.write(str(path), data)
@@ -151,8 +152,7 @@ class Witness:
             return None
         there, absent = around
         used, looked_for = toolchain.evidence()
-        for seen in {*used, *looked_for, *_named_files(project), *there}:
-            name = str(seen)
+        for name in {*used, *looked_for, *map(str, _named_files(project)), *there}:
             if name in files:
                 continue
             try:
@@ -163,7 +163,7 @@ class Witness:
             if not receipt.is_settled(stat, self._began_ns):
                 return None
             files[name] = (stat, self._began_ns, "")
-        if any(str(path) in absent and self._may_have_vanished(path) for path in used):
+        if any(name in absent and self._may_have_vanished(Path(name)) for name in used):
             return None
         check = {
             "request": request,

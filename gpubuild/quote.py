@@ -7,11 +7,11 @@ project's folder adds the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from gpubuild import columns
 from gpubuild.errors import Diagnostic, GpubuildError, StepError
+from gpubuild.frozen import replace
 
 _MAX_FILE_BYTES = 16 << 20  # more is no source that anyone reads by the line
 

@@ -17,11 +17,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
-from typing import Any
 from zlib import crc32
 
 from gpubuild import environment
+
+TYPE_CHECKING = False  # typing's own costs an import
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, TypeAlias
 
 _FORMAT = "gpubuild.receipt/1"
 _NO_DIGEST = "-" * 64
@@ -33,9 +36,9 @@ RACY_NS = 2_000_000_000
 # Names in a folder of sys.path that can change which of our packages are found.
 _PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_llvm", "xtc_mlir", "ziglang")
 
-Stat = tuple[int, int, int, int]  # size in bytes, mtime and ctime in ns, inode
-Known = tuple[Stat, int, str]  # stat data, when the file was read (ns), digest or ""
-Request = list[Any]
+Stat: TypeAlias = "tuple[int, int, int, int]"  # size in bytes, mtime and ctime in ns, inode
+Known: TypeAlias = "tuple[Stat, int, str]"  # stat data, when the file was read (ns), digest or ""
+Request: TypeAlias = "list[Any]"
 
 
 def stat_of(path: str | os.PathLike[str]) -> Stat:

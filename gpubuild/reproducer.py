@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from gpubuild.model.params import CompileParams
 from gpubuild.model.step import Step
 from gpubuild.settings import python_command
@@ -13,6 +11,8 @@ def reproducer(step: Step) -> str:
     """A command that shows a compile step's failure again; empty for other kinds of steps."""
     if not isinstance(step.params, CompileParams):
         return ""
+    import shlex  # for failures only
+
     params = step.params
     module = next(i.path for i in step.inputs if i.name == "located")
     command = [*python_command(), "compile", str(module), "-t", params.target or params.chip]

@@ -10,19 +10,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpubuild.blame import blame
 from gpubuild.cache.protocol import Store
 from gpubuild.dumpfolders import KINDS_WITH_IR, dump_folder
 from gpubuild.errors import GpubuildError, StepError, UsageError
 from gpubuild.execute.protocol import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.explain import Vocabulary, key_parts, why_changed
+from gpubuild.frozen import replace
 from gpubuild.headers import around, from_store, speaks_of, to_store
-from gpubuild.missing import missing_input
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
@@ -78,6 +76,8 @@ class StepRunner:
         for item in step.inputs:
             digest = (expected or {}).get(item.path) or self._state.files.digest(item.path)
             if digest is None:
+                from gpubuild.missing import missing_input
+
                 raise missing_input(item.path, self._root)
             inputs.append((item, digest))
         tools = {name: self._toolchain.require(name) for name in step.tools}
@@ -281,6 +281,8 @@ class StepRunner:
 
             error = at_target(error, self._project_file, step.target) or error
         if isinstance(error, StepError):
+            from gpubuild.blame import blame
+
             blame(error, step, self._root)
         seconds = time.monotonic() - started
         return StepReport.of(step, Status.FAILED, error.message, seconds=seconds, error=error)

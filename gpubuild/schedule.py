@@ -11,7 +11,6 @@ import heapq
 import time
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from gpubuild.cache.protocol import Store
 from gpubuild.errors import GpubuildError, NoRoomError
 from gpubuild.events import Listener, PlanGrew, StepStarted, Waiting
 from gpubuild.execute.protocol import Executor
+from gpubuild.frozen import replace
 from gpubuild.graph.plan import Plan
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import JobResult

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.errors import UsageError
+from gpubuild.frozen import field, frozen
 
 NO_USER_CACHE = Path("/nonexistent")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Settings:
     """What the environment says. Paths are absolute; ``None`` means not set.
 

@@ -11,10 +11,10 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpubuild.frozen import field, frozen
 from gpubuild.model.digest import Digest, digest_file, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.receipt import Known, is_settled, stat_of
@@ -23,7 +23,7 @@ from gpubuild.textdiff import Summary, summarize
 _SCHEMA = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Origin:
     """What a program's step was part of, so that its outputs can go when that is no more.
 
@@ -35,7 +35,7 @@ class Origin:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StepRecord:
     """One step as last brought up to date: its key, what the key was made of, its outputs."""
 

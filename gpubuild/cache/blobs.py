@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpubuild.cache.folders import delete_tree, entries
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
 
@@ -39,7 +38,7 @@ class SourceError(Exception):
     """A file to be stored is unreadable or does not have the digest it was announced with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StoredBlob:
     """One file of the store. ``used_seconds`` is when it was last read or written (Unix time)."""
 
@@ -276,7 +275,7 @@ class BlobFolder:
             os.replace(temporary, place)
 
     def _temporary(self) -> Path:
-        return self._tmp / f"{os.getpid()}-{secrets.token_hex(8)}"
+        return self._tmp / f"{os.getpid()}-{os.urandom(8).hex()}"
 
     def _set_aside(self, path: Path, found: os.stat_result) -> None:
         """Quarantine ``path`` unless another process has already put a good file in its place."""
@@ -300,7 +299,7 @@ def _replace(blob: Blob, destination: Path, fill: Callable[[int], None]) -> None
     Its mode is that of a build output, whatever the umask.
     """
     folder, _ = os.path.split(destination)
-    temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
+    temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}.tmp")
     try:
         try:
             target = os.open(temporary, _CREATE, 0o600)
@@ -367,10 +366,16 @@ def _cannot_write(destination: Path, error: OSError) -> DestinationError:
 def _copy(source: int, target: int | None, destination: Path | None = None) -> Digest:
     """Hash ``source`` to its end, writing the same bytes to ``target``."""
     digest = hashlib.sha256()
-    while chunk := os.read(source, _CHUNK_BYTES):
+    # Most are small: room for a whole chunk, and a second read to see the end, would take longer than the
+    # rest. What is appended meanwhile counts or not; the digest decides.
+    left = os.fstat(source).st_size
+    while chunk := os.read(source, min(max(left, 0) + 1, _CHUNK_BYTES)):
         digest.update(chunk)
         if target is not None:
             _write_all(target, chunk, destination)
+        left -= len(chunk)
+        if left == 0:
+            break
     return Digest(digest.hexdigest())
 
 

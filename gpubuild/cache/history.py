@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
 from gpubuild.cache.locking import locked
 from gpubuild.cache.protocol import Notes
+from gpubuild.frozen import fields, frozen
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.result import CacheUse, Status, StepReport
 from gpubuild.model.step import Step, StepKind
@@ -33,7 +32,7 @@ _SOURCES = "the sources changed"
 _SERVED = frozenset({Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Group:
     """How many steps of one kind and target ended how."""
 
@@ -53,7 +52,7 @@ class Group:
 _GROUP_FIELDS = tuple(field.name for field in fields(Group))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BuildEntry:
     """One build. ``when`` is Unix time; ``tools`` and ``options`` (by target) are fingerprints.
 
@@ -155,7 +154,7 @@ def write_history(cache: Path, project: Digest, builds: list[BuildEntry]) -> Non
     """Replace the history of ``project``, keeping what is recent. Raises ``OSError``."""
     folder = cache / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = folder / f"{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    temporary = folder / f"{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:
         temporary.write_bytes(encode_history(builds))
         temporary.replace(folder / f"{project}.json")

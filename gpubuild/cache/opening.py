@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ from gpubuild.cache.disk import DiskStore
 from gpubuild.cache.null import NullStore
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import UsageError
+from gpubuild.frozen import replace
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
 from gpubuild.settings import Settings
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Blob
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StoreStats:
     """Sizes of a store. ``reclaimable_bytes`` are blobs no record names."""
 

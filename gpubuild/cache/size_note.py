@@ -7,7 +7,6 @@ program removes is seen only when somebody counts. Losing the file costs one cou
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def read_note(directory: Path) -> int | None:
 
 def write_note(directory: Path, size_bytes: int) -> None:
     """Set the note; failing to is no harm."""
-    temporary = directory / "tmp" / f"size-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = directory / "tmp" / f"size-{os.getpid()}-{os.urandom(4).hex()}"
     with suppress(OSError):
         try:
             temporary.write_text(f"{max(0, size_bytes)}\n")

@@ -7,7 +7,6 @@ stored is still there to be expected.
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +22,7 @@ _NEW = "new"  # no tag, but one could be made
 
 def write_tag(directory: Path) -> None:
     """Give the cache ``directory`` a new tag. Raises ``OSError``."""
-    temporary = directory / "tmp" / f"tag-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = directory / "tmp" / f"tag-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         temporary.write_text(_TEXT)
         temporary.replace(directory / TAG_NAME)

@@ -17,15 +17,10 @@ from gpubuild.graph.layout import Layout
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.native import resolve_native
-from gpubuild.opening import can_write, misnamed_in
+from gpubuild.opening import misnamed_in
 from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
-
-
-def is_out_of_reach(layout: Layout) -> bool:
-    """Whether there is a build folder, and this user cannot write to it."""
-    return layout.state_file.exists() and not can_write(layout)
 
 
 def look(project: Project, settings: Settings, options: BuildOptions) -> BuildReport:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpubuild.cli.console import Console, labelled
-from gpubuild.cli.document import build_document, dump, error_document
 from gpubuild.cli.failures import closing_lines
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.cli.project import build_folder, shown
-from gpubuild.cli.trace import Tracer
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.frozen import frozen
 from gpubuild.graph.layout import Layout
 from gpubuild.model.goal import Goal
 from gpubuild.model.project import Project
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from gpubuild.options import BuildOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Outcome:
     """A finished build: the project, the programs that were asked for, the folder, the report."""
 
@@ -47,10 +44,14 @@ def execute(options: argparse.Namespace) -> int:
         raise
     except GpubuildError as error:
         if options.json:
+            from gpubuild.cli.document import dump, error_document
+
             console.print(dump(error_document(error)))
         raise
     report = outcome.report
     if options.json:
+        from gpubuild.cli.document import build_document, dump
+
         console.print(dump(build_document(report, outcome.programs, shown)))
     elif not console.quiet:
         summary, *more = outcome.ending()
@@ -101,7 +102,11 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
     explain = getattr(options, "explain", False)
     console = _progress_console(options, explain=explain)
     with make_view(console, to_err=to_err, explain=explain) as view:
-        tracer = Tracer(view) if options.trace else None
+        tracer = None
+        if options.trace:
+            from gpubuild.cli.trace import Tracer
+
+            tracer = Tracer(view)
         try:
             arguments = (project, options.settings, request, tracer or view)
             if request.dry_run:
@@ -122,12 +127,12 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
 def _as_is(project: Project, options: argparse.Namespace, request: BuildOptions) -> BuildReport | None:
     """The report of a build where nothing can be written, and nothing needs to be; ``None`` elsewhere."""
     layout = Layout(root=project.root, build_dir=request.build_dir)
-    if os.access(layout.private, os.W_OK) and os.access(layout.lock_file, os.W_OK):
-        return None
-    from gpubuild.cli.as_is import is_out_of_reach, look
+    from gpubuild.opening import can_write
 
-    if not is_out_of_reach(layout):
+    if not layout.state_file.exists() or can_write(layout):
         return None
+    from gpubuild.cli.as_is import look  # loads what starts workers
+
     report = look(project, options.settings, request)
     of_steps = (warning for step in report.steps for warning in step.warnings)
     for warning in dict.fromkeys((*of_steps, *report.warnings)):

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from gpubuild.cli.project import shown
 from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.frozen import frozen
 from gpubuild.settings import Settings
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
 # The parts of GpubuildError.render() that are worth finding at a glance.
 _MARKS = (
-    (re.compile(r"^(\S[^\n]*?:\d+(?::\d+)?): (error|warning|note|remark):", re.M), "place"),
-    (re.compile(r"^( +)(hint|reproduce):", re.M), "label"),
-    (re.compile(r"^(\s+)(\^)$", re.M), "caret"),
+    (r"(?m)^(\S[^\n]*?:\d+(?::\d+)?): (error|warning|note|remark):", "place"),
+    (r"(?m)^( +)(hint|reproduce):", "label"),
+    (r"(?m)^(\s+)(\^)$", "caret"),
 )
 # `cli.quick` has the same.
-LOCATED = re.compile(r".*?:\d+(:\d+)?: warning: ")
+LOCATED = r".*?:\d+(:\d+)?: warning: "
 _SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan", "remark": "cyan"}
 
 
@@ -29,7 +29,7 @@ def paint(text: str, style: str, *, on: bool) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if on else text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Console:
     """Where results (``out``) and complaints (``err``) go. ``quiet`` keeps progress from being shown."""
 
@@ -97,7 +97,7 @@ class Console:
 
 def is_located(warning: str) -> bool:
     """Whether a step's warning begins with its place and says itself what it is."""
-    return bool(LOCATED.match(warning))
+    return bool(re.match(LOCATED, warning))
 
 
 def labelled(line: str, *, on: bool) -> str:
@@ -116,9 +116,9 @@ def colored(text: str) -> str:
 
     for pattern, what in _MARKS:
         if what == "place":
-            text = pattern.sub(place, text)
+            text = re.sub(pattern, place, text)
         elif what == "label":
-            text = pattern.sub(lambda m: m[1] + paint(f"{m[2]}:", "cyan", on=True), text)
+            text = re.sub(pattern, lambda m: m[1] + paint(f"{m[2]}:", "cyan", on=True), text)
         else:
-            text = pattern.sub(lambda m: m[1] + paint(m[2], "green", on=True), text)
+            text = re.sub(pattern, lambda m: m[1] + paint(m[2], "green", on=True), text)
     return text

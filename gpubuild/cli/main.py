@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import gc
 import io
 import os
 import signal
@@ -31,7 +32,12 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (default: the process's) and return its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        try:
+            return main(sys.argv[1:])
+        finally:
+            gc.freeze()  # at its end the interpreter would look for cycles in all there is: 3 % of a build
+    arguments = list(argv)
     _settle_streams()
     if arguments in (["--version"], ["-V"]):
         print(f"gpubuild {__version__}")
@@ -64,8 +70,6 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 
 
 def _command(arguments: list[str]) -> int:
-    import gc
-
     from gpubuild import environment
     from gpubuild.cli.console import Console
     from gpubuild.errors import EXIT_INTERRUPTED, EXIT_STEP_FAILED, EXIT_USAGE, GpubuildError

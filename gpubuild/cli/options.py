@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import re
 from collections.abc import Callable
@@ -32,6 +31,8 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message + near, hint=hint)
 
     def _near(self, message: str) -> str:
+        import difflib  # for mistakes only
+
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         unknown = re.search(r"unrecognized arguments: (-\S*)", message)
         wanted, known = "", list[str]()

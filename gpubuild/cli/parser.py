@@ -124,7 +124,12 @@ def make_parser(*, only: str = "") -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        parser_class=Parser,
+        prog="gpubuild",  # else found by formatting a usage, which loads bz2 and lzma by way of shutil
+    )
     if only in _OFTEN:
         _OFTEN[only](commands)
         return parser

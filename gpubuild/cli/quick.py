@@ -11,9 +11,12 @@ import os
 import re
 import sys
 import time
-from typing import TextIO
 
 from gpubuild import environment, receipt
+
+TYPE_CHECKING = False  # typing's own costs an import
+if TYPE_CHECKING:
+    from typing import TextIO
 
 _FLAGS = {
     "-q": "quiet",
@@ -37,7 +40,7 @@ _VALUES = {
     "--cache-dir": "cache_dir",
 }
 _STATUS = "up-to-date"
-_LOCATED = re.compile(r".*?:\d+(:\d+)?: warning: ")  # as in cli.console
+_LOCATED = r".*?:\d+(:\d+)?: warning: "  # as in cli.console
 
 
 class Options:
@@ -68,7 +71,7 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         found = receipt.read(receipt.path_for(request))
         if found is None or not found.proves(request):
             return None
-        if _takes_color(sys.stderr) and any(_LOCATED.match(message) for message in found.warnings):
+        if _takes_color(sys.stderr) and any(re.match(_LOCATED, message) for message in found.warnings):
             return None  # places have colours of their own
         return _report(options, found, began)
     except Exception:  # anything at all: the whole command knows better
@@ -120,7 +123,7 @@ def _report(options: Options, found: receipt.Receipt, began: float) -> tuple[str
     flags = options.flags
     out, err = "", ""
     for message in found.warnings:
-        located = _LOCATED.match(message)
+        located = re.match(_LOCATED, message)
         err += (message if located else _paint("warning:", "33", sys.stderr) + f" {message}") + "\n"
     if _lists_steps(flags):
         stream = sys.stderr if "json" in flags else sys.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from gpubuild.config.problems import Place, Problems, did_you_mean
 from gpubuild.config.spec import (
@@ -22,8 +21,9 @@ from gpubuild.config.spec import (
     shapes,
 )
 from gpubuild.config.tree import Member, Node, Shape
+from gpubuild.frozen import replace
 
-_TRUTH_WORDS = re.compile(r"(?i)(y|yes|on|true)|(n|no|off|false)")
+_TRUTH_WORDS = r"(?i)(y|yes|on|true)|(n|no|off|false)"
 
 
 def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None) -> Node | None:
@@ -152,7 +152,7 @@ def _wrong_shape(node: Node, spec: Spec) -> str:
     message = f"expected {words}, got {node.describe()}"
     match node.shape:
         case Shape.TEXT if Shape.FLAG in wanted:
-            if found := _TRUTH_WORDS.fullmatch(node.raw):
+            if found := re.fullmatch(_TRUTH_WORDS, node.raw):
                 message += f"; write {'true' if found.group(1) else 'false'}, without quotes"
         case Shape.TEXT if Shape.WHOLE in wanted and node.raw.strip().isdigit():
             message += "; write it without quotes"

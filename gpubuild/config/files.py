@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
@@ -82,6 +81,8 @@ def _nearby(root: Path, path: Path) -> str:
 
 
 def _closest(root: Path, path: Path) -> str:
+    import difflib  # for mistakes only
+
     folder = path.parent
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent

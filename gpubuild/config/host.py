@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpubuild.config.files import existing_folder, resolve
@@ -12,10 +11,11 @@ from gpubuild.config.host_flags import refusal
 from gpubuild.config.host_keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.problems import Place, Problems, did_you_mean
 from gpubuild.config.tree import Member, Node, Shape
+from gpubuild.frozen import field, frozen
 from gpubuild.model.host_options import NO_OPTIONS, HostOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostSection:
     """One ``host:``: options of all sources, and further ones of single sources by their absolute paths."""
 

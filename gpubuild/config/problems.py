@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from gpubuild.errors import ConfigError, Diagnostic, Location
 
 # What YAML 1.1 counts as a line break, so that line numbers agree with the parser's marks.
-_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"
 
 
 class Place(NamedTuple):
@@ -28,7 +27,8 @@ class Problems:
 
     def __init__(self, file: str, text: str = "") -> None:
         self._file = file
-        self._lines = _LINE_BREAK.split(text)
+        self._text = text
+        self._lines: list[str] = []  # of the text, when there is something to show in it
         # A dict for its order and its keys: an alias shows one node in several places of the tree,
         # and once is enough.
         self._found: dict[tuple[Place, Diagnostic], None] = {}
@@ -52,6 +52,7 @@ class Problems:
     def _diagnostic(
         self, place: Place, message: str, severity: str = "error", notes: tuple[Diagnostic, ...] = ()
     ) -> Diagnostic:
+        self._lines = self._lines or re.split(_LINE_BREAK, self._text)
         line = self._lines[place.line - 1] if place.line <= len(self._lines) else ""
         return Diagnostic(
             message=message,
@@ -64,6 +65,8 @@ class Problems:
 
 def did_you_mean(word: str, known: Iterable[str], *, what: str = "known") -> str:
     """`` (did you mean 'x'?)``, else the known words, as the end of a message."""
+    import difflib  # for mistakes only
+
     names = list(known)
     if close := difflib.get_close_matches(word, names, n=1):
         return f" (did you mean '{close[0]}'?)"

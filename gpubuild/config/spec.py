@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from gpubuild.config.tree import Shape
+from gpubuild.frozen import field, frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Text:
     """Text matching ``pattern`` as a whole. ``what`` describes it: "a chip name"."""
 
@@ -22,29 +22,29 @@ class Text:
     advice: str = ""  # how to correct what people write instead
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Choice:
     """One of a few words."""
 
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Flag:
     """``true`` or ``false``, spelled like that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Nothing:
     """No value behind the colon."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Number:
     """A number of any kind and notation, of which the text counts: 3, 0x10, 1e-3."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Whole:
     """A whole number in decimal. ``maximum`` of ``None`` means no limit."""
 
@@ -52,7 +52,7 @@ class Whole:
     maximum: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ListOf:
     """A list. ``unique`` refuses an item that is there already."""
 
@@ -61,7 +61,7 @@ class ListOf:
     unique: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Key:
     """One key of a record. ``aka`` are words people use for it elsewhere, for suggestions."""
 
@@ -72,7 +72,7 @@ class Key:
     aka: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Record:
     """A mapping with known keys. ``what`` names it in messages; ``empty`` allows nothing at all."""
 
@@ -85,7 +85,7 @@ class Record:
         return next((name for name, key in self.keys.items() if word.lower() in key.aka), "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Table:
     """A mapping whose keys are the user's own names, at least ``min_items`` of them."""
 
@@ -96,7 +96,7 @@ class Table:
     empty: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Either:
     """One of several specs, told apart by the shape of the value."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from gpubuild.config.problems import START, Place, Problems
+from gpubuild.frozen import field, frozen
 
 if TYPE_CHECKING:
     import yaml
@@ -47,7 +47,7 @@ _BEGUN = {
     "while scanning a simple key": "the key begins here",
 }
 # Characters YAML does not allow in a file. The C parser reports them at byte offsets only.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class Shape(StrEnum):
@@ -63,7 +63,7 @@ class Shape(StrEnum):
     BROKEN = "an unreadable value"  # a problem is noted already
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Node:
     """A value and its place. ``scalar`` is set for FLAG, WHOLE and TEXT; ``raw`` is as written.
 
@@ -91,7 +91,7 @@ class Node:
                 return shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Member:
     """One ``key: value`` of a mapping; ``place`` is the key's."""
 
@@ -117,7 +117,7 @@ def parse(text: str, problems: Problems) -> Node | None:
     if len(text) > MAX_BYTES:
         problems.add(START, f"the file is larger than {MAX_BYTES >> 20} MiB, which is more than it can need")
         return None
-    if bad := _FORBIDDEN.search(text):
+    if bad := _first_forbidden(text):
         code = f"U+{ord(bad.group()):04X}"
         problems.add(_place_at(text, bad.start()), f"control character {code} is not allowed in YAML")
         return None
@@ -255,6 +255,12 @@ def _meaning(node: yaml.ScalarNode) -> tuple[Shape, bool | int | str | None]:
 
 def _place(node: yaml.Node) -> Place:
     return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _first_forbidden(text: str) -> re.Match[str] | None:
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return None  # compiling the pattern takes longer than the rest of reading a project file
+    return re.search(_FORBIDDEN, text)
 
 
 def _place_at(text: str, offset: int) -> Place:

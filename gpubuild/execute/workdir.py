@@ -5,10 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
-import shutil
 import time
-import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,13 +44,13 @@ class WorkArea:
 
     def release(self, folder: Path) -> None:
         """Delete a folder that :meth:`new` gave, with all that is in it."""
-        shutil.rmtree(folder, ignore_errors=True)
+        _delete_folder(folder)
 
     def _open_session(self) -> Path:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._sweep()
         while True:
-            session = self._directory / f"{os.getpid()}-{secrets.token_hex(4)}"
+            session = self._directory / f"{os.getpid()}-{os.urandom(4).hex()}"
             lock = session.with_name(session.name + _LOCK_SUFFIX)
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             # A sweeper may have taken the lock, and the file with it, before we could.
@@ -61,6 +58,8 @@ class WorkArea:
                 break
             os.close(handle)
         session.mkdir(mode=0o700)
+        import weakref
+
         weakref.finalize(self, _close_session, session, lock, handle, os.getpid())
         return session
 
@@ -78,7 +77,7 @@ class WorkArea:
             try:
                 owned = _lock(handle)
                 if owned or (owned is None and time.time() - os.fstat(handle).st_mtime > _OLD_SECONDS):
-                    shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                    _delete_folder(lock.with_suffix(""))
                     lock.unlink(missing_ok=True)
             except OSError:
                 continue
@@ -102,9 +101,16 @@ def _is_same_file(handle: int, path: Path) -> bool:
         return False
 
 
+def _delete_folder(folder: Path) -> None:
+    """Delete a folder with all that is in it, as far as that is possible."""
+    import shutil  # loads bz2 and lzma
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        _delete_folder(path)
     else:
         path.unlink(missing_ok=True)
 
@@ -112,7 +118,7 @@ def _delete(path: Path) -> None:
 def _close_session(session: Path, lock: Path, handle: int, owner: int) -> None:
     if os.getpid() != owner:  # a fork of the owner ended, not the owner
         return
-    shutil.rmtree(session, ignore_errors=True)
+    _delete_folder(session)
     with suppress(OSError):
         lock.unlink()
     with suppress(OSError):

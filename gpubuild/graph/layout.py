@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, RELOCATABLE_SUFFIX, Kind
 
@@ -15,7 +15,7 @@ _LONGEST_NAME = 100  # module and target together, with suffixes, stay below the
 _KEPT_OF_LONG_NAME = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Layout:
     """Paths under one build folder. ``root`` is the project's folder; both are absolute.
 

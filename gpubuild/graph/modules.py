@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.errors import UsageError
+from gpubuild.frozen import frozen, replace
 from gpubuild.graph.scan import IrTarget, ScannedModule
 from gpubuild.model.project import ModuleOverride, Program, Project
 from gpubuild.model.target import Kind, Target
@@ -21,7 +21,7 @@ _COMPILES_FOR = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModuleTargets:
     """A module of one program, its targets in order, and its offloading handler's text."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.errors import UsageError
+from gpubuild.frozen import frozen
 from gpubuild.graph.clang_targets import check_targets
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.libraries import places, present
@@ -39,7 +38,7 @@ TOOLS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Planner:
     """Plans the programs of a project. ``only_targets`` restricts device code to some targets."""
 
@@ -54,17 +53,15 @@ class Planner:
         """The named programs, or all. Raises ``UsageError`` for an unknown name."""
         for name in names:
             if name not in self.project.programs:
-                near = difflib.get_close_matches(name, self.project.programs, 1)
                 raise UsageError(
                     f"there is no program {name!r} in {self.project.file.name}"
-                    + (f" (did you mean {near[0]!r}?)" if near else ""),
+                    f"{_meant(name, self.project.programs)}",
                     hint="programs: " + ", ".join(self.project.programs),
                 )
         for name in sorted(self.only_targets - set(self.project.targets)):
-            near = difflib.get_close_matches(name, self.project.targets, 1)
             raise UsageError(
                 f"there is no target {name!r} in {self.project.file.name}"
-                + (f" (did you mean {near[0]!r}?)" if near else ""),
+                f"{_meant(name, self.project.targets)}",
                 hint="targets: " + ", ".join(self.project.targets),
             )
         chosen = names or tuple(self.project.programs)
@@ -170,10 +167,9 @@ class Planner:
     def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
         for name in program.modules:
             if name not in found:
-                near = difflib.get_close_matches(name, found, 1)
                 raise UsageError(
                     f"program {program.name}: modules: names {name!r}; its sources have no such gpu.module"
-                    + (f" (did you mean {near[0]!r}?)" if near else ""),
+                    f"{_meant(name, found)}",
                     hint="gpu.modules: " + (", ".join(found) or "none"),
                 )
 
@@ -370,3 +366,11 @@ def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     for number, source in enumerate(sources):
         stems.setdefault(source, source.stem if count[source.stem] == 1 else f"{source.stem}-{number}")
     return stems
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)``, as the end of a message, if a known name is near."""
+    import difflib  # for mistakes only
+
+    near = difflib.get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

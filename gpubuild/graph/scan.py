@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpubuild.errors import StepError
+from gpubuild.frozen import frozen
 from gpubuild.model.target import Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class IrTarget:
     """A target attribute written in the IR, ``#nvvm.target<…>`` or ``#rocdl.target<…>``."""
 
@@ -24,7 +24,7 @@ class IrTarget:
     libraries: tuple[str, ...] = ()  # its `link = [...]`, as written
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ScannedModule:
     """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
 
@@ -39,7 +39,7 @@ class ScannedModule:
     rocm: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ScannedSource:
     """All gpu.modules of one source, in order."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpubuild.frozen import field, frozen, replace
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.suffixes import (
     ARCHIVE_SUFFIXES,
@@ -23,7 +23,7 @@ from gpubuild.model.step import Input, Output, Step, StepKind
 OURS = "gpubuild"  # our own code is a tool like any other: changing it changes keys
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SourcePlanner:
     """Plans what is done to each source before programs come into it.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.params import Params
 from gpubuild.model.step import StepKind
@@ -11,7 +10,7 @@ from gpubuild.model.step import StepKind
 KEY_VERSION = "gpubuild.action/1"  # Raise when a field is added or changes meaning.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Action:
     """Everything that can change the bytes of a step's outputs.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NewType
+
+from gpubuild.frozen import fields, is_frozen
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -36,7 +37,7 @@ def encode(value: object) -> bytes:
     """Encode a tree of plain values so that different trees never give equal bytes.
 
     Every value is written as a type letter, the length of its body, ``:`` and the body, so that
-    neighbours cannot run together. Dataclasses encode their class name and every field that takes
+    neighbours cannot run together. Frozen classes encode their class name and every field that takes
     part in comparison, by name; a field with ``compare=False`` (a description, a display path)
     stands outside identity. Raises ``TypeError`` for anything else, floats among it.
     """
@@ -61,7 +62,7 @@ def encode(value: object) -> bytes:
         return _framed(b"y", value)
     if isinstance(value, tuple):
         return _framed(b"t", b"".join([encode(item) for item in value]))
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_frozen(value):
         name, names = _identity(type(value))
         return _framed(b"d", name + b"".join([encoded + encode(getattr(value, n)) for n, encoded in names]))
     raise TypeError(f"cannot encode {type(value).__name__} into a key")
@@ -69,7 +70,7 @@ def encode(value: object) -> bytes:
 
 @cache
 def _identity(kind: type[DataclassInstance]) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
-    """The encoded name of a dataclass, and the fields that take part in comparison with theirs."""
+    """The encoded name of a frozen class, and the fields that take part in comparison with theirs."""
     names = tuple((field.name, encode(field.name)) for field in fields(kind) if field.compare)
     return encode(kind.__name__), names
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from gpubuild.frozen import frozen
 
 # What a driver would take for more than the beginning of a folder's name: `-I=dir` is in the sysroot.
 _NOT_A_FOLDER = ("=", "$", "-")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompilerOptions:
     """What goes with sources of one language.
 
@@ -22,7 +23,7 @@ class CompilerOptions:
     flags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostOptions:
     """``host:``. A macro without a value is ``None``; its order is that of the file."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpubuild.frozen import field, frozen
 from gpubuild.model.digest import Digest
 from gpubuild.model.params import Params
 from gpubuild.model.step import ActionResult, StepKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobInput:
     """A file to read, and the digest it must have: a worker uses no other bytes."""
 
@@ -19,7 +19,7 @@ class JobInput:
     digest: Digest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Job:
     """All that a worker needs. ``tools`` maps a tool's name to the start of its command line.
 
@@ -41,7 +41,7 @@ class Job:
     finds_failure: bool = False  # the step has failed: find the operation that it failed on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StageTime:
     """How long one stage of a job took."""
 
@@ -49,7 +49,7 @@ class StageTime:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobResult:
     """Outputs lie in ``workdir/out/<name>`` with the digests that ``result`` lists."""
 

@@ -6,14 +6,13 @@ All fields that take part in comparison are part of the action key (model.action
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from gpubuild.frozen import field, frozen
 from gpubuild.model.project import Offload
 from gpubuild.model.sanitize import Sanitize
 from gpubuild.model.target import Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OutlineParams:
     """Split one ``.mlir`` source into a host part and gpu.modules.
 
@@ -26,7 +25,7 @@ class OutlineParams:
     source_name: str = ""  # relative to the project; part of the located texts, hence of the key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompileParams:
     """Compile one gpu.module for one target.
 
@@ -50,7 +49,7 @@ class CompileParams:
     target: str = field(default="", compare=False)  # the target's name, for messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ObjectParams:
     """One ``#gpu.object`` of a bundle: inputs ``object.N``, ``asm.N`` and ``info.N`` belong to it."""
 
@@ -64,7 +63,7 @@ class ObjectParams:
     sanitize: tuple[Sanitize, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BundleParams:
     """Put a module's objects into one ``gpu.binary``. Output ``binary`` (``.binary.mlir`` text).
 
@@ -76,7 +75,7 @@ class BundleParams:
     objects: tuple[ObjectParams, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostParams:
     """Lower the host part of one source to an object file.
 
@@ -95,7 +94,7 @@ class HostParams:
     triple: str = "x86_64-unknown-linux-gnu"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PreprocessParams:
     """Preprocess a C or C++ source. Outputs ``text`` and ``deps`` (JSON: digests of the files read, by name).
 
@@ -115,7 +114,7 @@ class PreprocessParams:
     source_name: str = ""  # relative to the project: where `#include "…"` starts to look
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CcParams:
     """Compile preprocessed text (input ``text``) to an object file (output ``object``).
 
@@ -133,7 +132,7 @@ class CcParams:
     define: tuple[str, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LlvmParams:
     """Compile an LLVM IR source (input ``source``, .ll or .bc) for the host (output ``object``)."""
 
@@ -143,14 +142,14 @@ class LlvmParams:
     source_name: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RuntimeParams:
     """Compile ``libgpubuild_rt``: inputs are its C files and headers by name, output ``archive``."""
 
     opt_level: int = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LinkParams:
     """Link inputs ``object.N``, ``archive.N`` and ``runtime`` into output ``executable``.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from gpubuild.frozen import field, frozen
 from gpubuild.model.host_options import NO_OPTIONS, CompilerOptions, HostOptions
 from gpubuild.model.target import Kind, Target
 
@@ -27,7 +27,7 @@ class RemoteMode(StrEnum):
     WRITE_ONLY = "write-only"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RemoteCache:
     """An HTTP cache in Bazel's layout."""
 
@@ -35,7 +35,7 @@ class RemoteCache:
     mode: RemoteMode = RemoteMode.READ_WRITE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CacheConfig:
     """Where results are kept. ``max_size_bytes`` 0 means no limit."""
 
@@ -44,7 +44,7 @@ class CacheConfig:
     remote: RemoteCache | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Passes:
     """Pass-pipeline text that replaces ours; empty means ours. ``source`` runs before splitting."""
 
@@ -55,7 +55,7 @@ class Passes:
     host: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModuleOverride:
     """``modules: {NAME: …}`` of a program. ``None`` means "as the program or target says".
 
@@ -69,7 +69,7 @@ class ModuleOverride:
     device_libs: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Program:
     """One executable. ``sources`` are absolute; ``targets`` are names in declaration order.
 
@@ -96,7 +96,7 @@ class Program:
         return self.source_hosts.get(source, self.host).of(cxx=cxx)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Project:
     """A loaded targets.yaml. ``root`` is the folder it lies in; every path below is absolute."""
 

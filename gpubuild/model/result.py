@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from gpubuild.errors import GpubuildError
+from gpubuild.frozen import field, frozen
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import StageTime
 from gpubuild.model.step import ActionResult, Step, StepKind
@@ -30,7 +30,7 @@ class Status(StrEnum):
     WOULD_HIT = "would-hit"  # dry run: the cache has it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StepReport:
     """One step of one build, as shown to the user and in ``--json``."""
 
@@ -79,7 +79,7 @@ class StepReport:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CacheUse:
     """How many of the steps were ``served`` without running, and how it was last time.
 
@@ -108,7 +108,7 @@ class CacheUse:
         return f"hit rate {self.rate:.0%}, last build {self.previous_rate:.0%}: {self.cause}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BuildReport:
     """All steps in the order of the plan. ``executables`` maps a program to its file."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import string
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from gpubuild.frozen import field, frozen
 from gpubuild.model.digest import Digest
 from gpubuild.model.params import Params
 
-_PLAIN = frozenset(string.ascii_letters + string.digits + "._-")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class StepKind(StrEnum):
@@ -27,7 +26,7 @@ class StepKind(StrEnum):
     LINK = "link"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Input:
     """A file a step reads, under the role ``name``. ``producer`` is the step that writes it.
 
@@ -42,7 +41,7 @@ class Input:
     origin: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Output:
     """A file a step writes, under the role ``name``, at its place in the build folder."""
 
@@ -51,7 +50,7 @@ class Output:
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Step:
     """One cacheable unit of work.
 
@@ -84,7 +83,7 @@ class Step:
         raise KeyError(f"step {self.id} has no output {name!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Blob:
     """One output as stored: its role, content digest and size in bytes."""
 
@@ -94,7 +93,7 @@ class Blob:
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ActionResult:
     """What an action key maps to: every output, and files found to be inputs while running.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gpubuild.frozen import frozen
 from gpubuild.model.sanitize import Sanitize
 
 NVVM_TRIPLE = "nvptx64-nvidia-cuda"
@@ -32,7 +32,7 @@ _NVIDIA_CHIP = re.compile(r"sm_\d+[af]?")
 _AMD_CHIP = re.compile(r"gfx[0-9a-f]+((-\d+)?-generic)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Target:
     """One entry of ``targets:`` with every option settled.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from gpubuild.errors import GpubuildError
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import closed_environment
 from gpubuild.toolchain.memo import Memo
@@ -31,7 +31,7 @@ _LIBRARIES = (
 _PROBE_TIMEOUT_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Compiler:
     """A compiler that can compile and link. ``fingerprint`` covers all files that shape its output."""
 
@@ -63,13 +63,13 @@ def examine(name: str, path: Path, memo: Memo) -> Compiler:
     """Check that ``path`` is a compiler with headers, crt files and libc; raise why it is not."""
     require_program(path)
     known = memo.fact(name, path)  # of an older gpubuild's it holds no longer
-    memo.seen.add(path)
+    memo.seen.add(str(path))
     if _still_holds(known):
         fact = known
     else:
         fact = _probe(name, path)
         memo.learn(name, path, fact)
-    memo.seen.update(Path(file) for file in (fact["header"], *fact["absent"], *fact["folders"]))
+    memo.seen.update((fact["header"], *fact["absent"], *fact["folders"]))
     try:
         parts = tuple((role, memo.digest(Path(file))) for role, file in fact["files"])
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,8 @@ def start_detached(command: Sequence[str]) -> None:
 
     Raises ``OSError`` when it cannot be started.
     """
+    import subprocess  # most builds start nothing
+
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -8,12 +8,11 @@ import importlib.util
 import os
 import re
 import sys
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.toolchain.memo import Memo
 
@@ -21,7 +20,7 @@ from gpubuild.toolchain.memo import Memo
 _UNPACKING_NS = 600 * 10**9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Distribution:
     """An installed package: its version, the folder it was installed into and its content."""
 
@@ -49,7 +48,8 @@ def find_distribution(
     found = _find_installed(name)
     if found is None or not (found.root / package).is_dir():
         return None
-    memo.seen.update((found.record, found.record.with_name("METADATA"), found.root / package))
+    evidence = (found.record, found.record.with_name("METADATA"), found.root / package)
+    memo.seen.update(map(str, evidence))
     if not (many_files and found.record.is_file()):
         fingerprint = _fingerprint(name, found, package, memo, memo.seen, part)
         return Distribution(name=name, version=found.version, root=found.root, fingerprint=fingerprint)
@@ -61,7 +61,7 @@ def find_distribution(
     return Distribution(name=name, version=found.version, root=found.root, fingerprint=known)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Installed:
     """Where a distribution lies. ``record`` lists its files; there may be none."""
 
@@ -97,7 +97,7 @@ def _find_installed(name: str) -> _Installed | None:
 
 
 def _fingerprint(
-    name: str, found: _Installed, package: str, memo: Memo, seen: set[Path] | None, part: str = ""
+    name: str, found: _Installed, package: str, memo: Memo, seen: set[str] | None, part: str = ""
 ) -> str:
     # Plain text instead of Path objects: ziglang's 20,000 files take 0.1 s instead of 0.5.
     entries: list[str] = []
@@ -109,7 +109,7 @@ def _fingerprint(
             continue
         path = folder + file
         if seen is not None:
-            seen.add(Path(path))
+            seen.add(path)
         try:
             stat = os.stat(path)  # noqa: PTH116
             intact = (
@@ -140,6 +140,8 @@ def _times(record: Path) -> tuple[int, int]:
 
 def _as_recorded(digest: str) -> str:
     """A digest as installers write it, so that a file that was looked at counts like one that was not."""
+    from base64 import urlsafe_b64encode  # few files were changed since they were installed
+
     return urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
 
 

@@ -7,13 +7,12 @@ Nothing is taken from PATH but the system's C and C++ compilers: machines often 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.errors import GpubuildError, ToolNotFoundError
+from gpubuild.frozen import frozen, replace
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.toolchain import clang, rocm
@@ -22,19 +21,18 @@ from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_sys
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.needs import LLVM, MLIR, NEEDS, NVCC
-from gpubuild.toolchain.own import own_code
+from gpubuild.toolchain.own import own_code, package_files
 from gpubuild.toolchain.tool import Tool
 
 _PACKAGE = Path(__file__).parents[1]
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
 _VERSION_TIMEOUT_SECONDS = 60.0
-_VERSION = re.compile(r"\d+\.\d+")
 
 
 NAMES = tuple(NEEDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ToolRow:
     """One line of ``gpubuild doctor``: a tool that was looked for, found or not.
 
@@ -72,7 +70,7 @@ class Toolchain:
         self._problems: dict[str, str] = {}
         self._distributions: dict[str, Distribution | None] = {}
         self._finders: dict[str, Callable[[], Tool | None]] = {
-            "gpubuild": lambda: own_code(_PACKAGE),
+            "gpubuild": lambda: own_code(_PACKAGE, self._memo),
             "mlir": self._mlir,
             "llvmlite": lambda: self._python_package("llvmlite", "llvmlite", "llvmlite"),
             "ptxas": self._ptxas,
@@ -113,30 +111,28 @@ class Toolchain:
         """Like :meth:`find`, but as :meth:`require` for a file that a variable of ours names."""
         return self.require(name) if self._settings.libdevice and name == "libdevice" else self.find(name)
 
-    def evidence(self) -> tuple[set[Path], set[Path]]:
+    def evidence(self) -> tuple[set[str], set[str]]:
         """Every path that the answers so far depend on: what was used, and what was looked for.
 
         While all of them keep their stat data or their absence, and sys.path and the environment
         are the same, the same tools would be found with the same fingerprints.
         """
-        seen = set[Path]()
-        seen.update(p for p in _PACKAGE.rglob("*") if "__pycache__" not in p.parts)
-        seen.update(Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite"))
+        paths = {Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite")}
         programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
         if "rocm-device-libs" in self._found:
-            seen |= rocm.looked_at(self._settings.rocm_path)
+            paths |= rocm.looked_at(self._settings.rocm_path)
         if clang.WRAPPER in self._found:
             programs.update(clang.NAMES)
-            seen |= clang.looked_at(self._settings.clang_linker_wrapper)
+            paths |= clang.looked_at(self._settings.clang_linker_wrapper)
         if clang.CUDA in self._found:
-            seen |= clang.cuda_files(self._settings.cuda_path)
+            paths |= clang.cuda_files(self._settings.cuda_path)
         settings = self._settings
         named = (settings.cc, settings.cxx, settings.ptxas, settings.libdevice, settings.lld)
         overrides = [path for path in (*named, settings.clang_linker_wrapper) if path is not None]
-        seen.update(overrides)
+        paths.update(overrides)
         programs.update(path.name for path in overrides)  # a bare name was looked for in PATH
-        seen.update(f / name for f in settings.search_path if f.is_absolute() for name in programs)
-        return self._memo.seen, seen
+        paths.update(f / name for f in settings.search_path if f.is_absolute() for name in programs)
+        return self._memo.seen, {*map(str, paths), *package_files(_PACKAGE)}
 
     def describe_all(self) -> list[ToolRow]:
         """Every tool, found or not, in a fixed order."""

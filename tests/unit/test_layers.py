@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "gpubuild"
 
 LAYER = {
     "columns": -1,
+    "frozen": -1,
     "errors": 0,
     "wording": 0,
     "alike": 2,

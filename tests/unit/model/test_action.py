@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from gpubuild.frozen import field, frozen
 from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import digest_bytes, digest_file, encode, is_digest
 from gpubuild.model.params import (
@@ -161,12 +162,12 @@ def test_neighbours_cannot_run_together() -> None:
 
 
 def test_class_names_count() -> None:
-    @dataclass(frozen=True)
+    @frozen
     class One:
         x: int = 1
         note: str = field(default="", compare=False)
 
-    @dataclass(frozen=True)
+    @frozen
     class Two:
         x: int = 1
 

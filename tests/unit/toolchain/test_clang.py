@@ -52,7 +52,7 @@ def test_a_wrapper_without_what_it_starts_is_not_taken(tmp_path: Path) -> None:
     with pytest.raises(ToolNotFoundError, match="clang-linker-wrapper there is no lld") as caught:
         toolchain.require("clang-linker-wrapper")
     assert "lld-22" in caught.value.hint
-    assert tmp_path / "bin/clang-linker-wrapper-22" in toolchain.evidence()[1]
+    assert str(tmp_path / "bin/clang-linker-wrapper-22") in toolchain.evidence()[1]
 
 
 def test_an_override_is_not_passed_over(tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_many_files_are_digested_once_and_are_no_evidence(
     first = find_distribution("gpubuild-probe", memo, package="thing", many_files=True)
     (tmp_path / "thing" / "a.py").write_bytes(b"patched")
     assert find_distribution("gpubuild-probe", memo, package="thing", many_files=True) == first
-    assert tmp_path / "thing" / "a.py" not in memo.seen
+    assert str(tmp_path / "thing" / "a.py") not in memo.seen
     record = tmp_path / "gpubuild_probe-1.0.dist-info" / "RECORD"
-    assert record in memo.seen
+    assert str(record) in memo.seen
     record.write_text(record.read_text() + "thing/b.py,,\n")
     again = find_distribution("gpubuild-probe", memo, package="thing", many_files=True)
     assert again is not None

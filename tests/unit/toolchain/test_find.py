@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from gpubuild.errors import ToolNotFoundError
 from gpubuild.settings import Settings
 from gpubuild.toolchain import compiler as compiler_module
+from gpubuild.toolchain import distribution, own
 from gpubuild.toolchain import find as find_module
 from gpubuild.toolchain.compiler import UnusableCompilerError, _still_holds, examine, find_system_compiler
 from gpubuild.toolchain.find import NAMES, Toolchain
@@ -113,7 +115,7 @@ def test_an_override_that_is_a_bare_name_is_looked_up_in_path(tmp_path: Path) ->
     assert settings.cc == compiler
     assert settings.lld == Path("my-cc").absolute()
     _, looked_for = Toolchain(settings).evidence()
-    assert {compiler, tmp_path / "earlier" / "my-cc"} <= looked_for  # one that comes there goes first
+    assert {str(compiler), str(tmp_path / "earlier/my-cc")} <= looked_for  # one that comes there goes first
 
 
 @pytest.mark.usefixtures("nothing_installed")
@@ -316,6 +318,39 @@ def test_our_own_code_is_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         after = Toolchain(BARE).require("gpubuild").fingerprint
         assert after != before, file
         before = after
+
+
+def test_our_own_code_is_read_again_only_where_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "gpubuild"
+    shutil.copytree(find_module._PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(find_module, "_PACKAGE", copy)
+    read: list[Path] = []
+
+    def tree_fingerprint(root: Path, files: Iterable[str]) -> str:
+        read.append(root)
+        return distribution.tree_fingerprint(root, files)
+
+    monkeypatch.setattr(own, "tree_fingerprint", tree_fingerprint)
+
+    def fingerprint() -> str:
+        return Toolchain(BARE, memo=tmp_path / "tools.json").require("gpubuild").fingerprint
+
+    first = fingerprint()
+    assert fingerprint() == first
+    assert len(read) == 2  # the copy is so new that another edit could leave its stat data as they are
+    monkeypatch.setattr(own, "is_settled", lambda stat, at: True)
+    assert [fingerprint() for _ in range(3)] == [first] * 3
+    assert len(read) == 3
+    changed = copy / "engine" / "table.py"
+    stat = changed.stat()
+    changed.write_bytes(changed.read_bytes().replace(b"run", b"nur", 1))
+    os.utime(changed, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert fingerprint() != first
+    (copy / "model" / "new.py").touch()
+    assert len({first, fingerprint(), fingerprint()}) == 2
+    assert len(read) == 5
 
 
 # --- zig ---
