@@ -16,6 +16,7 @@ from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
 from gpubuild.engine.matrix_units import units_lack
 from gpubuild.engine.module_index import kernel_functions, module_dialect
+from gpubuild.engine.packed_vectors import pass_in_bytes
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.model.target import Kind
@@ -246,6 +247,8 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
 
     kernels.walk(visit)
     call_libraries_directly(kernels)
+    if params.kind is Kind.NVVM:
+        pass_in_bytes(kernels)
     if params.kind is Kind.ROCDL:
         for op in allocations:
             _move_to_private(op)
