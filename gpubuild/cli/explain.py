@@ -53,7 +53,10 @@ def find_step(name: str, known: Collection[str]) -> str:
     if closest:
         listed = ", ".join(closest[:_LISTED]) + ", …" * (len(closest) > _LISTED)
         raise UsageError(f"{name} could be {len(closest)} steps: {listed}", hint="give more of the step's id")
-    near = difflib.get_close_matches(name, known, 1, cutoff=0.4)
+    # Of a short form the last part is what tells steps apart: `app/sm_9` is not nearly `app/host`.
+    alike = difflib.get_close_matches(parts[-1], {step.split("/")[-1]: None for step in known}, 1)
+    corrected = [s for s in known if alike and _is_within([*parts[:-1], *alike], s.split("/"))]
+    near = difflib.get_close_matches(name, corrected or known, 1, cutoff=0.0 if corrected else 0.4)
     raise UsageError(
         f"there is no step {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""),
         hint="`gpubuild build -n --explain` lists all steps",

@@ -212,6 +212,10 @@ def test_short_forms_that_fit_several_or_none() -> None:
         find_step("link", IDS)
     with pytest.raises(UsageError, match="did you mean 'app/compile/k/sm_90'"):
         find_step("app/compile/k/sm_99", IDS)
+    with pytest.raises(UsageError, match="did you mean 'app/compile/k/sm_90'"):
+        find_step("app/sm_9", IDS)
+    with pytest.raises(UsageError, match="no step 'nonsense'$"):
+        find_step("nonsense", IDS)
 
 
 def test_the_table_shows_what_changed() -> None:
