@@ -57,9 +57,16 @@ def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, 
     return found
 
 
-def unknown() -> list[str]:
-    """Variables that look like ours, but are none."""
-    return [name for name in os.environ if name.startswith("GPUBUILD_") and name not in OURS]
+def misspelt() -> list[str]:
+    """Warnings of variables that nothing reads, and that were meant for us by their names."""
+    found = []
+    for name in os.environ:
+        if name.startswith("GPUBUILD_") and name not in OURS:
+            import difflib
+
+            if near := difflib.get_close_matches(name, sorted(OURS), 1, 0.85):
+                found.append(f"there is no variable {name}; did you mean {near[0]}?")
+    return found
 
 
 def whole() -> dict[str, str]:

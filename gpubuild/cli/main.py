@@ -114,6 +114,7 @@ def _command(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None) -> int:
+    from gpubuild import environment
     from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
     from gpubuild.errors import GpubuildError, InterruptedBuildError
@@ -125,7 +126,8 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
             raise trouble
         options.settings = settings
         options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
-        _warn_of_misspelt(options.console)
+        for warning in environment.misspelt():
+            options.console.warning(warning)
         building = arguments[:1] == ["build"]
         code: int = options.command(options)
         return code
@@ -138,17 +140,6 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
 
             print(dump({"schema": 1, "error": describe(error)}))
         raise
-
-
-def _warn_of_misspelt(console: Console) -> None:
-    """Variables that nothing reads, and that were meant for us by their names."""
-    from gpubuild import environment
-
-    for name in environment.unknown():
-        import difflib
-
-        if near := difflib.get_close_matches(name, sorted(environment.OURS), 1, 0.85):
-            console.warning(f"there is no variable {name}; did you mean {near[0]}?")
 
 
 def _has_current_folder() -> bool:

@@ -12,8 +12,27 @@ from typing import NoReturn
 from gpubuild.errors import UsageError
 
 
+class Text(argparse.RawDescriptionHelpFormatter):
+    """The text of a help. argparse makes one for every option, too, only to check it.
+
+    By itself it would ask how wide the terminal is, of ``shutil``, which loads bz2 and lzma.
+    """
+
+    columns = 80
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=self.columns - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """Reports mistakes as ``UsageError``, with what was probably meant."""
+
+    def format_help(self) -> str:
+        """The help, as wide as the terminal."""
+        import shutil
+
+        Text.columns = shutil.get_terminal_size().columns
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """See the class."""
@@ -112,7 +131,7 @@ def add_command(
         help=text,
         description=text[0].upper() + text[1:] + ".",
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Text,
         allow_abbrev=False,
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")

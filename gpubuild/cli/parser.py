@@ -9,6 +9,7 @@ from pathlib import Path
 from gpubuild import __version__
 from gpubuild.cli.options import (
     Parser,
+    Text,
     add_build_options,
     add_command,
     add_json,
@@ -120,7 +121,7 @@ def make_parser(*, only: str = "") -> Parser:
         prog="gpubuild",
         description="Build multi-target GPU programs written in MLIR's gpu dialect from one targets.yaml.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Text,
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
@@ -128,7 +129,7 @@ def make_parser(*, only: str = "") -> Parser:
         title="commands",
         metavar="COMMAND",
         parser_class=Parser,
-        prog="gpubuild",  # else found by formatting a usage, which loads bz2 and lzma by way of shutil
+        prog="gpubuild",
     )
     if only in _OFTEN:
         _OFTEN[only](commands)

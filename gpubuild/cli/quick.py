@@ -59,7 +59,7 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
     try:
         began = time.monotonic()
         options = parse(arguments)
-        if options is None or environment.malformed() or environment.unknown():
+        if options is None or environment.malformed():
             return None
         file = os.path.abspath(options.file)
         if ".." in options.file and os.path.realpath(file) != os.path.realpath(options.file):
@@ -122,7 +122,7 @@ def parse(arguments: list[str]) -> Options | None:
 def _report(options: Options, found: receipt.Receipt, began: float) -> tuple[str, str]:
     flags = options.flags
     out, err = "", ""
-    for message in found.warnings:
+    for message in (*environment.misspelt(), *found.warnings):
         located = re.match(_LOCATED, message)
         err += (message if located else _paint("warning:", "33", sys.stderr) + f" {message}") + "\n"
     if _lists_steps(flags):

@@ -14,7 +14,7 @@ from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool
 
 # Our modules beside the engine's that decide what tools are told.
-_SHAPING = ("settings.py", "toolchain/run.py", "toolchain/zig.py", "toolchain/clang.py")
+_SHAPING = ("frozen.py", "settings.py", "toolchain/run.py", "toolchain/zig.py", "toolchain/clang.py")
 
 
 def own_code(package: Path, memo: Memo) -> Tool:

@@ -96,7 +96,7 @@ def test_it_is_typed() -> None:
 )
 def test_what_an_import_costs(code: str) -> None:
     """Time is noise on a busy machine; which modules are loaded is not."""
-    bare = _imported("import io, os, signal, sys, errno")
+    bare = _imported("import gc, io, os, signal, sys, errno")
     loaded = _imported(code) - bare
     assert {name.split(".")[0] for name in loaded} & HEAVY == set()
     ours = {name for name in loaded if name.startswith("gpubuild")}

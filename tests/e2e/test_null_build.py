@@ -23,7 +23,15 @@ programs:
   hello: {sources: [main.c]}
   other: {sources: [other.c]}
 """
-HEAVY = ("yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "dataclasses", "argparse")
+HEAVY = ("yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "dataclasses", "argparse", "typing")
+# What a build that finds everything in the cache has no use for.
+NOT_WARM = {
+    "networkx", "diskcache", "mlir", "llvmlite", "rich", "numpy", "jsonschema", "importlib.metadata",
+    "bz2", "concurrent.futures", "copy", "dataclasses", "difflib", "inspect", "logging", "lzma", "pickle",
+    "random", "secrets", "shlex", "shutil", "socket", "string", "subprocess", "tempfile", "weakref",
+    "gpubuild.blame", "gpubuild.cli.as_is", "gpubuild.cli.document", "gpubuild.cli.trace",
+    "gpubuild.engine", "gpubuild.execute.local", "gpubuild.missing", "gpubuild.toolchain.run",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +50,20 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project
 
 
-def was_quick(project: Path, *arguments: str, env: dict[str, str] | None = None) -> bool:
-    """Build once more: whether that was answered without the whole command."""
+def modules_of_build(project: Path, *arguments: str, env: dict[str, str] | None = None) -> set[str]:
+    """Build once more, and tell the modules that were imported."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | (env or {})
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "gpubuild", "build", *arguments],
         cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
+def was_quick(project: Path, *arguments: str, env: dict[str, str] | None = None) -> bool:
+    """Build once more: whether that was answered without the whole command."""
+    imported = modules_of_build(project, *arguments, env=env)
     if "yaml" in imported:
         return False
     assert not imported & set(HEAVY)
@@ -98,6 +111,24 @@ def test_colour_is_the_same(settled: Path) -> None:
     expected = colored().out
     assert "\x1b[2mup-to-date\x1b[0m  " in expected
     assert {*colored().out.splitlines()[:-1]} == {*expected.splitlines()[:-1]}
+
+
+def test_a_misspelt_variable_is_told_of(settled: Path) -> None:
+    env = {"GPUBUILD_JOB": "2", "GPUBUILD_OF_MY_OWN": "x"}
+    assert was_quick(settled, env=env)
+    told = gpubuild("build", cwd=settled, env=env).err
+    assert told == "warning: there is no variable GPUBUILD_JOB; did you mean GPUBUILD_JOBS?\n"
+    shutil.rmtree(settled / "build/.gpubuild/receipts")
+    assert gpubuild("build", cwd=settled, env=env).err == told
+
+
+def test_a_warm_checkout_imports_what_it_needs(settled: Path, tmp_path: Path) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path / "home")}  # where what is known of tools is kept
+    for name in ("first", "second"):
+        checkout = shutil.copytree(settled, tmp_path / name, ignore=shutil.ignore_patterns("build"))
+        imported = modules_of_build(Path(checkout), env=env)
+    assert "gpubuild.cache.index" in imported
+    assert not imported & NOT_WARM
 
 
 def test_each_request_has_its_own_answer(settled: Path) -> None:

@@ -254,7 +254,7 @@ def test_a_linker_that_a_link_leads_to_is_swapped(own_gcc: tuple[Path, Path], be
     memo = Memo(None)
     first = examine("cc", compiler, memo)
     assert examine("cc", compiler, memo) == first
-    assert folder / "ld" in memo.seen  # a receipt looks at the link, too, and at where one may come
+    assert str(folder / "ld") in memo.seen  # a receipt looks at the link, too, and at where one may come
     (folder / "ld").unlink(missing_ok=True)
     (folder / "ld").symlink_to(linkers[1])
     assert examine("cc", compiler, memo).fingerprint != first.fingerprint
@@ -265,7 +265,7 @@ def test_another_version_beside_a_compilers_files(own_gcc: tuple[Path, Path]) ->
     compiler, folder = own_gcc
     memo = Memo(None)
     examine("cc", compiler, memo)
-    assert folder.parent in memo.seen
+    assert str(folder.parent) in memo.seen
     (folder.parent / "999").mkdir()
     assert not _still_holds(memo.fact("cc", compiler))
 
