@@ -1,4 +1,4 @@
-"""Programs whose host code uses streams: their common text; built for GPUs too, run on the CPU."""
+"""Programs whose host code uses streams, their common text; run on the CPU and a stand-in of CUDA."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
+from cuda_driver import standin
 from e2e.command import Outcome, gpubuild
 
+ORDERS = ("late", "early")
 TARGETS = "{sm_80: {}, gfx90a: {}, cpu: {}}"
 # A kernel: m = m * by + plus.
 AFFINE = """
@@ -59,8 +61,15 @@ def build(folder: Path, programs: dict[str, str], cache: dict[str, str], *entrie
 
 
 def run(built: Path, name: str, threads: str = "", **variables: str) -> Outcome:
-    """Run a program on the CPU, with a number of threads or as many as there are CPUs."""
+    """Run a program on the CPU, with a number of threads or as many as there are CPUs.
+
+    Or, with one of ``ORDERS`` for the threads, its PTX on the stand-in of the CUDA driver.
+    """
     environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": threads, **variables}
+    if threads in ORDERS:
+        modules = built.parent / "modules"
+        driver = standin.environment("9.0", modules=modules, EMU_CUDA_ORDER=threads)
+        environment |= {"GPUBUILD_CPU_THREADS": "", **driver}
     done = subprocess.run(
         [built / name / name], env=environment, capture_output=True, text=True, timeout=120, check=False
     )

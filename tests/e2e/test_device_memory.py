@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from e2e.stream_programs import assert_all_destroyed, build, program, run
+from e2e.stream_programs import ORDERS, assert_all_destroyed, build, program, run
 
 
 def fills() -> tuple[str, str]:
@@ -71,13 +71,15 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
     return build(tmp_path_factory.mktemp("memory"), {"fills": FILLS, "tiles": TILES}, shared_cache)
 
 
-def test_fills_of_every_width(built: Path) -> None:
-    assert run(built, "fills").out == FILLED
+@pytest.mark.parametrize("threads", ["", *ORDERS])
+def test_fills_of_every_width(built: Path, threads: str) -> None:
+    assert run(built, "fills", threads).out == FILLED
 
 
-def test_copies_and_fills_of_tiles(built: Path) -> None:
+@pytest.mark.parametrize("threads", ["", *ORDERS])
+def test_copies_and_fills_of_tiles(built: Path, threads: str) -> None:
     """Upstream would copy and set the first 6 elements of the matrix."""
-    printed = "".join(line for line in run(built, "tiles").out.splitlines() if "base@" not in line)
+    printed = "".join(line for line in run(built, "tiles", threads).out.splitlines() if "base@" not in line)
     assert "".join(printed.split()) == MATRIX + TILE
 
 

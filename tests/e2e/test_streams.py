@@ -1,11 +1,11 @@
-"""Streams of host code: kernels at once and in order, host threads, a program's end; run on the CPU."""
+"""Streams of host code: kernels at once and in order, host threads, a program's end."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from e2e.stream_programs import assert_all_destroyed, build, program, run
+from e2e.stream_programs import ORDERS, assert_all_destroyed, build, program, run
 
 # Each kernel counts itself, then waits for the others: alone, none of them ends.
 MEET = program(
@@ -205,22 +205,24 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
     return build(folder, {"meet": MEET, "diamond": DIAMOND, "pending": PENDING}, shared_cache, threads)
 
 
-@pytest.mark.parametrize("threads", ["1", "2", ""])
+@pytest.mark.parametrize("threads", ["1", "2", "", "late"])
 def test_kernels_of_several_streams_run_at_the_same_time(built: Path, threads: str) -> None:
     assert run(built, "meet", threads).out == "3\n"
 
 
-@pytest.mark.parametrize("threads", ["1", "4"])
+@pytest.mark.parametrize("threads", ["1", "4", *ORDERS])
 def test_streams_that_part_and_meet(built: Path, threads: str) -> None:
     assert run(built, "diamond", threads).out == "11\n"
 
 
-def test_work_that_nobody_waits_for_is_done_before_the_program_ends(built: Path) -> None:
-    assert run(built, "pending").out == "late 1\n"
+@pytest.mark.parametrize("threads", ["", "late"])
+def test_work_that_nobody_waits_for_is_done_before_the_program_ends(built: Path, threads: str) -> None:
+    assert run(built, "pending", threads).out == "late 1\n"
 
 
-def test_host_threads_that_launch_kernels_of_two_modules(built: Path) -> None:
-    assert run(built, "threads", "3").out == "0 wrong\n"
+@pytest.mark.parametrize("threads", ["3", *ORDERS])
+def test_host_threads_that_launch_kernels_of_two_modules(built: Path, threads: str) -> None:
+    assert run(built, "threads", threads).out == "0 wrong\n"
 
 
 def test_every_stream_and_event_is_destroyed(built: Path) -> None:

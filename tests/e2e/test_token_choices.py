@@ -154,7 +154,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
     return build(tmp_path_factory.mktemp("choices"), {"chosen": CHOSEN}, shared_cache)
 
 
-@pytest.mark.parametrize("threads", ["1", "4"])
+@pytest.mark.parametrize("threads", ["1", "4", "late"])
 def test_tokens_that_a_condition_chooses(built: Path, threads: str) -> None:
     expected = []
     for rounds in range(4):

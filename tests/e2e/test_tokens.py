@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from e2e.stream_programs import AFFINE, assert_all_destroyed, build, program, run
+from e2e.stream_programs import AFFINE, ORDERS, assert_all_destroyed, build, program, run
 
 # Each round copies what a stream from before the loop has filled, in a stream of its own; some wait twice.
 LOOPS = program(
@@ -190,12 +190,12 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
     )
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("threads", ["1", "3", *ORDERS])
 def test_tokens_from_before_a_loop(built: Path, threads: str) -> None:
     assert run(built, "loops", threads).out == "150\n"
 
 
-@pytest.mark.parametrize("threads", ["1", "4"])
+@pytest.mark.parametrize("threads", ["1", "4", *ORDERS])
 def test_tokens_that_are_passed_on(built: Path, threads: str) -> None:
     value = 1
     for number in range(20):
@@ -203,7 +203,7 @@ def test_tokens_that_are_passed_on(built: Path, threads: str) -> None:
     assert run(built, "passed", threads).out == f"{value}\n{value}\n{value + 6}\n"
 
 
-@pytest.mark.parametrize("threads", ["1", ""])
+@pytest.mark.parametrize("threads", ["1", "", *ORDERS])
 def test_tasks_of_the_async_dialect(built: Path, threads: str) -> None:
     printed = run(built, "tasks", threads).out.splitlines()
     assert [line.replace(" ", "") for line in printed if "base@" not in line] == ["[84,84]", "[384,384]"]
