@@ -14,7 +14,7 @@ MAX_WORK_ITEMS = 1024  # of a workgroup: CUDA, HIP and the runtime's CPU device 
 _SEGMENTS = "operandSegmentSizes"
 _BEFORE_SIZES = 4  # groups of operands before the workgroup's sizes: tokens, and the grid's
 _CONSTANTS = ("arith.constant", "llvm.mlir.constant")
-_KNOWN = ("known_block_size", "gpu.known_block_size")
+KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
 
 
 def refuse_oversized(module: ir.Module, source: SourceText) -> None:
@@ -65,7 +65,7 @@ def _known_sizes(module: ir.Module) -> dict[str, list[int]]:
     found = {}
     for kernels in mlir.gpu_modules(module):
         for function in kernels.regions[0].blocks[0]:
-            for key in _KNOWN:
+            for key in KNOWN_SIZES:
                 size = function.operation.attributes.get(key)
                 if isinstance(size, ir.DenseI32ArrayAttr):
                     found[_name(kernels, function.operation)] = list(size)

@@ -18,6 +18,7 @@ from gpubuild.engine import (
 )
 from gpubuild.engine.assert_places import keep_places
 from gpubuild.engine.diagnostics import SourceText, locate
+from gpubuild.engine.divergence import check_reach, may_meet
 from gpubuild.engine.io import StepIO
 from gpubuild.engine.module_index import describe_module, may_use_rocm
 from gpubuild.errors import Diagnostic, StepError
@@ -66,6 +67,9 @@ def run(params: OutlineParams, io: StepIO) -> None:
             kernel_check.refuse_impossible(source.module, source.lines)
             launch_check.refuse_oversized(source.module, source.lines)
             dynamic_memory.refuse_missing(source.module, source.lines)
+            doubts = check_reach(source.module, source.lines) if params.passes or may_meet(text) else []
+            for warning in doubts:
+                io.warn(warning.render())
             for warning in misspelt.find_misspelt(source.module, source.lines):
                 io.warn(warning.render())
         with io.stage("split"):
