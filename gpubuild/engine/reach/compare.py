@@ -76,13 +76,13 @@ def _find(
         decided = (ours, theirs)
         x, y = (a[i] if i < len(a) else None), (b[j] if j < len(b) else None)
         if isinstance(x, Choice) and isinstance(y, Choice) and _same_choice(x, y):
-            following = (_after(a, i + 1, rests[0]), _after(b, j + 1, rests[1]))
+            following = (_behind(x, _after(a, i + 1, rests[0])), _behind(y, _after(b, j + 1, rests[1])))
             found = [
                 _find(one.elements, other.elements, _ended(following, one, other), pair, decided)
                 for one, other in zip(x.ways, y.ways, strict=True)
             ]
             told = [conflict for conflict in found if conflict is not None]
-            if x.whole and found and len(told) == len(found) and all(c.sure for c in told):
+            if not x.loop and found and len(told) == len(found) and all(c.sure for c in told):
                 return told[0]
             likely = likely or next((replace(c, sure=False, after=met) for c in told), None)
         elif not (isinstance(x, Meeting) and isinstance(y, Meeting) and x.site.identity == y.site.identity):
@@ -111,6 +111,14 @@ def _same_choice(x: Choice, y: Choice) -> bool:
 
 def _after(elements: Sequence[Element], place: int, rest: _Rest) -> _Rest:
     return _Rest(elements=(*elements[place:], *rest.elements), known=rest.known)
+
+
+def _behind(choice: Choice, rest: _Rest) -> _Rest:
+    """What follows on the ways of ``choice``: of a loop, perhaps another turn."""
+    if not choice.loop:
+        return rest
+    last = choice.ways[-1]
+    return _Rest(elements=(*last.elements, *rest.elements), known=last.known and rest.known)
 
 
 def _ended(rests: tuple[_Rest, _Rest], one: Trace, other: Trace) -> tuple[_Rest, _Rest]:
@@ -201,8 +209,8 @@ def _never(site: Site, elements: Sequence[Element]) -> bool:
     for element in elements:
         if isinstance(element, Meeting) and element.site.identity == site.identity:
             return False
-        if isinstance(element, Choice) and not (
-            element.whole and all(w.known and _never(site, w.elements) for w in element.ways)
+        if isinstance(element, Choice) and not all(
+            way.known and _never(site, way.elements) for way in element.ways
         ):
             return False
     return True

@@ -190,11 +190,11 @@ class Frame:
             raise StoppedError
         self.give(walk, None)
 
-    def choose(self, walk: Walk, key: tuple[Value, ...], ways: Sequence[Trace], *, whole: bool) -> None:
+    def choose(self, walk: Walk, key: tuple[Value, ...], ways: Sequence[Trace], *, loop: bool) -> None:
         """Note that one of ``ways`` is taken. Raises ``StoppedError`` if nobody knows where one leads."""
         if not self.meets:
             return
-        walk.elements.append(Choice(op=self.op, key=key, ways=tuple(ways), whole=whole))
+        walk.elements.append(Choice(op=self.op, key=key, ways=tuple(ways), loop=loop))
         if not all(way.known for way in ways):
             raise StoppedError
 
@@ -221,7 +221,7 @@ class Pick:
             self.at.give(walk, self._take(walk, self.cases.get(value, self.default)))
         else:
             took = [walk.aside(partial(self._take, walk, way)) for way in range(len(self.ways))]
-            self.at.choose(walk, (value,), [trace for trace, _ in took], whole=True)
+            self.at.choose(walk, (value,), [trace for trace, _ in took], loop=False)
             self.at.give(walk, merged(walk, (self.at.number, value), [values for _, values in took]))
 
     def _take(self, walk: Walk, way: int) -> Sequence[Value]:
@@ -250,8 +250,13 @@ class Loop:
             self._counted(walk, lower, self._turns(lower, upper, step), step, carried)
         else:
             first, _ = walk.aside(lambda: walk.region(self.body, [lower, *carried]))
-            self.at.choose(walk, bounds, [first], whole=False)
+            self.at.choose(walk, bounds, [first, self._later(walk, bounds)], loop=True)
             self.at.give(walk, None)
+
+    def _later(self, walk: Walk, bounds: tuple[Value, ...]) -> Trace:
+        """Any turn but the first."""
+        counter = walk.symbol((self.at.number, *bounds))
+        return walk.aside(lambda: walk.region(self.body, [counter, *(OWN for _ in self.initial)]))[0]
 
     def _turns(self, lower: int, upper: int, step: int) -> int:
         if not self.unsigned:
@@ -267,7 +272,7 @@ class Loop:
             counter = (lower + turn * step) & ((1 << self.width) - 1)
             carried = list(walk.region(self.body, [counter, *carried]))
         if turns > _TURNS:
-            self.at.choose(walk, (turns,), [], whole=False)
+            self.at.choose(walk, (turns,), [self._later(walk, (lower, turns, step))], loop=True)
             self.at.give(walk, None)
             return
         if self.at.meets:
@@ -290,7 +295,9 @@ class Nest:
             self.at.untold(walk)
             return
         first, _ = walk.aside(lambda: walk.region(self.body, list(bounds[0::3])))
-        self.at.choose(walk, bounds, [first], whole=False)
+        counters = [walk.symbol((self.at.number, axis, *bounds)) for axis in range(len(self.bounds))]
+        later, _ = walk.aside(lambda: walk.region(self.body, counters))
+        self.at.choose(walk, bounds, [first, later], loop=True)
         self.at.give(walk, None)
 
 
@@ -325,7 +332,7 @@ class While:
             self.at.untold(walk)
             return
         turn, _ = walk.aside(lambda: walk.region(self.after, passed))
-        self.at.choose(walk, (more,), [turn], whole=False)
+        self.at.choose(walk, (more,), [turn, Trace(elements=(), known=False)], loop=True)
         self.at.give(walk, None)
 
 

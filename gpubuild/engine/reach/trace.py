@@ -30,13 +30,14 @@ class Decision:
 class Choice:
     """It takes one of the ways on, and which is not known; work-items with the same key take the same.
 
-    ``whole``: there are no other ways. Else some turns of a loop are left out, which are as many.
+    ``loop``: there is one way more, past a loop without turns. The last way then stands for all turns
+    that no other shows, each of which begins where one has ended.
     """
 
     op: ir.Operation
     key: tuple[Value, ...]
     ways: tuple[Trace, ...]
-    whole: bool
+    loop: bool
 
 
 Element = Meeting | Decision | Choice

@@ -203,7 +203,7 @@ class Walk:
         self._values = saved
         self._forks += 1
         if meets:
-            self.elements.append(Choice(op=end.op, key=(value,), ways=tuple(traces), whole=True))
+            self.elements.append(Choice(op=end.op, key=(value,), ways=tuple(traces), loop=False))
         if not all(trace.known for trace in traces):
             raise StoppedError
         both = merged(self, (value, *(0 for _ in traces)), results)
