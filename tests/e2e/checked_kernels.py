@@ -47,7 +47,10 @@ IDS = """\
 
 
 def source(cases: Mapping[str, Case] = ALL) -> str:
-    """The .mlir text of ``cases``; ``main.c`` calls ``case_NAME``."""
+    """The .mlir text of ``cases``; ``main.c`` calls ``case_NAME`` with the size of a workgroup.
+
+    If that was a constant, barriers that only some work-items reach would be found by the build.
+    """
     kernels, hosts = [], []
     for name, case in cases.items():
         attribution = f" workgroup(%w : {case.shared})" if case.shared else ""
@@ -63,10 +66,9 @@ def source(cases: Mapping[str, Case] = ALL) -> str:
         )
         hosts.append(
             f"""\
-  func.func @case_{name}() {{
+  func.func @case_{name}(%items: index) {{
     %c1 = arith.constant 1 : index
     %blocks = arith.constant {case.blocks} : index
-    %items = arith.constant {case.items} : index
     %dynamic = arith.constant {case.dynamic} : i32
     %c100 = arith.constant 100 : index
     %c64 = arith.constant 64 : index
@@ -103,20 +105,21 @@ def source(cases: Mapping[str, Case] = ALL) -> str:
 
 def main_c(cases: Mapping[str, Case] = ALL) -> str:
     """Runs those of ``cases`` that its arguments name."""
-    declared = "\n".join(f"void case_{name}(void);" for name in cases)
-    table = "\n".join(f'    {{"{name}", case_{name}}},' for name in cases)
+    declared = "\n".join(f"void case_{name}(intptr_t items);" for name in cases)
+    table = "\n".join(f'    {{"{name}", case_{name}, {case.items}}},' for name, case in cases.items())
     return f"""\
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 {declared}
-static const struct {{ const char *name; void (*run)(void); }} cases[] = {{
+static const struct {{ const char *name; void (*run)(intptr_t); intptr_t items; }} cases[] = {{
 {table}
 }};
 int main(int argc, char **argv) {{
     for (int i = 1; i < argc; i++) {{
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {{
             if (strcmp(cases[c].name, argv[i]) == 0) {{
-                cases[c].run();
+                cases[c].run(cases[c].items);
             }}
         }}
     }}

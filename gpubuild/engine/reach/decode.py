@@ -183,7 +183,7 @@ class Code:
 
     def _step(self, op: ir.Operation) -> Step | None:
         """What an operation with regions or a call does; ``None`` where that is not known."""
-        from gpubuild.engine.reach.structures import STEPS  # which makes regions of what is in them
+        from gpubuild.engine.reach.forms import STEPS  # which makes regions of what is in them
 
         make = STEPS.get(op.name)
         return None if make is None else make(self, op)

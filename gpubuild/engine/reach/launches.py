@@ -41,7 +41,6 @@ class Launches:
         return [s for s in dict.fromkeys(found) if 1 < s.items <= MAX_WORK_ITEMS][:_MOST]
 
 
-
 def _look(function: ir.Operation, into: dict[str, list[Situation]]) -> None:
     host = Code({}, ())
     found: list[ir.Operation] = []

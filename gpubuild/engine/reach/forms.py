@@ -1,4 +1,4 @@
-"""Structures: the nodes of operations with regions, and of calls."""
+"""Forms: the nodes of operations with regions, and of calls."""
 
 from __future__ import annotations
 
@@ -8,19 +8,8 @@ from mlir import ir
 
 from gpubuild.engine.reach import affine, integers
 from gpubuild.engine.reach.decode import CALLS, Code, callee_of
-from gpubuild.engine.reach.nodes import (
-    Computed,
-    Copied,
-    Definition,
-    Execute,
-    Known,
-    Loop,
-    Nest,
-    Pick,
-    Region,
-    Step,
-    While,
-)
+from gpubuild.engine.reach.nodes import Computed, Copied, Definition, Known, Region, Step
+from gpubuild.engine.reach.structured import Execute, Loop, Nest, Pick, While
 
 _MASK = (1 << integers.INDEX_BITS) - 1
 
