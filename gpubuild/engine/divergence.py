@@ -42,7 +42,7 @@ def check_reach(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     doubtful: list[Diagnostic] = []
     launches = Launches(module)
     for kernels in mlir.gpu_modules(module):
-        meets, functions = _meets(kernels)
+        meets, functions = what_meets(kernels)
         suspects = [op for op in kernel_functions(kernels) if op in meets and not _plain(op, meets)]
         for kernel in suspects:
             name = _name(kernels, kernel)
@@ -58,7 +58,7 @@ def check_reach(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     return doubtful
 
 
-def _meets(kernels: ir.Operation) -> tuple[set[ir.Operation], dict[str, ir.Operation]]:
+def what_meets(kernels: ir.Operation) -> tuple[set[ir.Operation], dict[str, ir.Operation]]:
     """What is or holds a site, with functions and calls of them; and the functions by name."""
     functions = {
         op.operation.attributes["sym_name"].value: op.operation

@@ -35,6 +35,12 @@ def host(launch: str, kernel: str = KERNEL) -> str:
 
 
 KNOWN = KERNEL.replace("kernel {", "kernel attributes {known_block_size = array<i32: SIZE, 1, 1>} {")
+PART = """%t = gpu.thread_id x
+    %c9 = arith.constant 9 : index
+    %some = arith.cmpi ult, %t, %c9 : index
+    scf.if %some { gpu.barrier }
+    gpu.return"""
+DIVERGENT = KNOWN.replace("SIZE", "64").replace("gpu.return", PART)
 FOREIGN = KERNEL.replace("gpu.return", "%x = nvvm.read.ptx.sreg.tid.x : i32\n    gpu.return")
 # The file, its line, and what an error says; everything else is the same for all.
 MISTAKES = {
@@ -47,6 +53,7 @@ MISTAKES = {
     "type": (host(LAUNCH + " args(%n : index)"), 11, "type of function argument 0 does not match"),
     "kernel": (host(LAUNCH.replace("@scale", "@scala") + ARGUMENT), 11, "kernel function '@kernels::@scala' is undefined"),
     "module": (host(LAUNCH.replace("@kernels", "@kernel") + ARGUMENT), 11, "kernel container 'kernel' is undefined"),
+    "barrier": (DIVERGENT, 6, "work-item (0, 0, 0) waits here at gpu.barrier, but work-item (9, 0, 0)"),
     "foreign": (FOREIGN, 3, "'nvvm.read.ptx.sreg.tid.x' is an instruction of NVIDIA GPUs"),
 }  # fmt: skip
 

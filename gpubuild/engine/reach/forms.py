@@ -34,10 +34,13 @@ def _if(code: Code, op: ir.Operation) -> Step:
     )
 
 
-def _affine_if(code: Code, op: ir.Operation) -> Step:
+def _affine_if(code: Code, op: ir.Operation) -> Step | None:
+    inside = affine.set_of(op.attributes["condition"])
+    if inside is None:
+        return None
     return Pick(
         at=code.frame(op),
-        selector=_mapped(code, list(op.operands), affine.set_of(op.attributes["condition"])),
+        selector=_mapped(code, list(op.operands), inside),
         condition=-1,
         cases={1: 0},
         default=1,
