@@ -225,7 +225,7 @@ KERNELS = {
         "scf.if %last { scf.if %in { gpu.barrier } } else { gpu.barrier }\n}",
         block="128, 1, 1",
         told=ALWAYS,
-        says=("work-item (96, 0, 0) of its workgroup returns",),
+        says=("work-item (0, 0, 0) waits here", "of its workgroup returns"),
         better=("muli %i, %c32", "muli %i, %c64"),
     ),
     "in_a_loop_of_unknown_length": Kernel(
