@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpubuild.engine.reach.sites import ALL_LANES, Site
-from gpubuild.engine.reach.trace import Choice, Decision, Element, Meeting, Trace
+from gpubuild.engine.reach.trace import ALL_LANES, Choice, Decision, Element, Meeting, Site, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,6 @@ _IDENTITIES = {
     "rocdl.workitem.id": "thread", "rocdl.workgroup.id": "block",
 }  # fmt: skip
 _AXES = ("x", "y", "z")
-CALLS = frozenset({"func.call", "llvm.call"})
 _HARMLESS = ("__nv_", "__ocml_", "__ockl_", "llvm.")  # first letters of functions that come back
 _NOBODY_KNOWS = frozenset({"llvm.intr.trap", "llvm.intr.debugtrap", "nvvm.exit", "func.call_indirect"})
 _ASSEMBLY = "llvm.inline_asm"
@@ -110,7 +109,7 @@ class Code:
         if op.name in {"arith.select", "llvm.select"} and isinstance(op.operands[0].type, ir.IntegerType):
             condition, yes, no = (self.slot(operand) for operand in op.operands)
             return Selected(number=slot, condition=condition, yes=yes, no=no)
-        if len(op.regions) or op.name in CALLS:
+        if len(op.regions) or op.name in sites.CALLS:
             step = self._step(op)
             return Known(value=OWN) if step is None else Result(step=step, slot=slot)
         if op.name == "memref.dim" and (size := _static_size(op)) is not None:
@@ -170,7 +169,7 @@ class Code:
             return self._step(op) or Stop()
         if name == "cf.assert":
             return Assertion(condition=self.slot(op.operands[0]))
-        if name in CALLS and (callee := callee_of(op)) not in self._functions:
+        if name in sites.CALLS and (callee := sites.callee_of(op)) not in self._functions:
             return None if callee.startswith(_HARMLESS) else Stop()
         if name in _NOBODY_KNOWS or (name == _ASSEMBLY and "has_side_effects" in op.attributes):
             return Stop()
@@ -248,13 +247,6 @@ class Code:
         slot = self.slot(value)
         self._definitions.setdefault(slot, Known(value=OWN))
         return slot
-
-
-def callee_of(call: ir.Operation) -> str:
-    """The name of the function that is called, if it has one."""
-    if "callee" not in call.attributes:
-        return ""
-    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
 
 
 def _static_size(op: ir.Operation) -> int | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from mlir import ir
 
-from gpubuild.engine.reach import affine, integers
-from gpubuild.engine.reach.decode import CALLS, Code, callee_of
+from gpubuild.engine.reach import affine, integers, sites
+from gpubuild.engine.reach.decode import Code
 from gpubuild.engine.reach.nodes import Computed, Copied, Definition, Known, Region, Step
 from gpubuild.engine.reach.structured import Execute, Loop, Nest, Pick, While
 
@@ -137,7 +137,7 @@ def _execute(code: Code, op: ir.Operation) -> Step:
 
 
 def _call(code: Code, op: ir.Operation) -> Step | None:
-    callee = callee_of(op)
+    callee = sites.callee_of(op)
     function = code.function(callee)
     if function is None:
         return None
@@ -160,5 +160,5 @@ STEPS: dict[str, Callable[[Code, ir.Operation], Step | None]] = {
     "scf.index_switch": _index_switch,
     "scf.parallel": _parallel,
     "scf.while": _while,
-    **dict.fromkeys(CALLS, _call),
+    **dict.fromkeys(sites.CALLS, _call),
 }

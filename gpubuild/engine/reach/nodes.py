@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlir import ir
 
-from gpubuild.engine.reach import sites
 from gpubuild.engine.reach.integers import Fold
-from gpubuild.engine.reach.trace import Choice, Meeting, Trace
+from gpubuild.engine.reach.trace import Choice, Meeting, Trace, describe
 from gpubuild.engine.reach.values import OWN, Value
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class Meet:
         width = self.width if self.width is not None else -1
         if self.width_slot >= 0 and isinstance(value := walk.value(self.width_slot), int):
             width = value
-        walk.elements.append(Meeting(site=sites.describe(self.op, self.number, width)))
+        walk.elements.append(Meeting(site=describe(self.op, self.number, width)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,39 +4,24 @@ By the dialect, a barrier and a ``gpu.all_reduce`` are executed by all work-item
 none, matrix operations by all of a subgroup; of a shuffle or rotation, the first ``width`` lanes are
 active. Instructions of one vendor have rules of their own: a wait of a cluster is the same wait
 wherever it stands, and asks for nobody who has returned.
+
+Read for every file with such operations, so that nothing here takes time to load.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir import ir
 
-ALL_LANES = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """An operation at which work-items meet."""
-
-    op: ir.Operation
-    name: str
-    identity: int  # sites with the same are one place
-    subgroup: bool = False  # only work-items of a subgroup meet
-    lanes: int = ALL_LANES  # of a subgroup, which have to come: the first so many
-    spares_returned: bool = False  # who has returned is not waited for
-
-
-_WORKGROUP = frozenset({"gpu.barrier", "gpu.all_reduce"})
-_MATRICES = frozenset(
+WORKGROUP = frozenset({"gpu.barrier", "gpu.all_reduce"})
+MATRICES = frozenset(
     {"gpu.subgroup_mma_compute", "gpu.subgroup_mma_load_matrix", "gpu.subgroup_mma_store_matrix"}
 )
 _REDUCE = "gpu.subgroup_reduce"
-_SHUFFLE, _ROTATE = "gpu.shuffle", "gpu.rotate"
-_CLUSTER = "nvvm.cluster.wait"
+SHUFFLE, ROTATE = "gpu.shuffle", "gpu.rotate"
+CLUSTER = "nvvm.cluster.wait"
 # Barriers of NVIDIA and AMD: different ones of them may meet, and not always all work-items.
 UNTOLD = frozenset({"nvvm.barrier", "nvvm.barrier0", "rocdl.barrier", "rocdl.s.barrier"})
-NAMES = _WORKGROUP | _MATRICES | {_REDUCE, _SHUFFLE, _ROTATE, _CLUSTER}
+NAMES = WORKGROUP | MATRICES | {_REDUCE, SHUFFLE, ROTATE, CLUSTER}
 
 
 def is_site(op: ir.Operation) -> bool:
@@ -44,23 +29,18 @@ def is_site(op: ir.Operation) -> bool:
     return op.name in NAMES and (op.name != _REDUCE or "uniform" in op.attributes)
 
 
-def describe(op: ir.Operation, identity: int, width: int) -> Site:
-    """The site that ``op`` is; ``width`` is that of a shuffle, where it is known, else negative.
-
-    A shuffle of unknown width asks for nobody.
-    """
-    name = op.name
-    if name in _WORKGROUP:
-        return Site(op=op, name=name, identity=identity)
-    if name == _CLUSTER:
-        return Site(op=op, name=name, identity=-1, spares_returned=True)
-    if name in {_SHUFFLE, _ROTATE}:
-        return Site(op=op, name=name, identity=identity, subgroup=True, lanes=width, spares_returned=True)
-    return Site(op=op, name=name, identity=identity, subgroup=True)
-
-
 def width_of(op: ir.Operation) -> ir.Value | int | None:
     """The width of a shuffle or rotation: an operand, or a number."""
-    if op.name == _SHUFFLE:
+    if op.name == SHUFFLE:
         return op.operands[2]
-    return int(ir.IntegerAttr(op.attributes["width"]).value) if op.name == _ROTATE else None
+    return int(ir.IntegerAttr(op.attributes["width"]).value) if op.name == ROTATE else None
+
+
+CALLS = frozenset({"func.call", "llvm.call"})
+
+
+def callee_of(call: ir.Operation) -> str:
+    """The name of the function that is called, if it has one."""
+    if "callee" not in call.attributes:
+        return ""
+    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)

@@ -6,8 +6,22 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.reach.sites import Site
+from gpubuild.engine.reach import sites
 from gpubuild.engine.reach.values import Value
+
+ALL_LANES = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """An operation at which work-items meet."""
+
+    op: ir.Operation
+    name: str
+    identity: int  # sites with the same are one place
+    subgroup: bool = False  # only work-items of a subgroup meet
+    lanes: int = ALL_LANES  # of a subgroup, which have to come: the first so many
+    spares_returned: bool = False  # who has returned is not waited for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,3 +63,18 @@ class Trace:
 
     elements: tuple[Element, ...]
     known: bool
+
+
+def describe(op: ir.Operation, identity: int, width: int) -> Site:
+    """The site that ``op`` is; ``width`` is that of a shuffle, where it is known, else negative.
+
+    A shuffle of unknown width asks for nobody.
+    """
+    name = op.name
+    if name in sites.WORKGROUP:
+        return Site(op=op, name=name, identity=identity)
+    if name == sites.CLUSTER:
+        return Site(op=op, name=name, identity=-1, spares_returned=True)
+    if name in {sites.SHUFFLE, sites.ROTATE}:
+        return Site(op=op, name=name, identity=identity, subgroup=True, lanes=width, spares_returned=True)
+    return Site(op=op, name=name, identity=identity, subgroup=True)
