@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from gpubuild.frozen import field, frozen
 from gpubuild.model.digest import Digest, digest_file, is_digest
@@ -20,7 +21,9 @@ from gpubuild.model.step import ActionResult, Blob
 from gpubuild.receipt import Known, is_settled, stat_of
 from gpubuild.textdiff import Summary, summarize
 
-_SCHEMA = 2
+_SCHEMA = 3
+_SEAL = '{"crc":"%08x",'  # begins the file: the CRC-32 of what follows, as a document of its own
+_SEAL_LENGTH = len(_SEAL % 0)
 
 
 @frozen
@@ -188,7 +191,7 @@ class BuildState:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         try:
-            temporary.write_text(json.dumps(document, separators=(",", ":")))
+            temporary.write_text(seal(json.dumps(document, separators=(",", ":"))), encoding="utf-8")
             temporary.replace(self._path)
         except OSError:
             temporary.unlink(missing_ok=True)  # a part of it would fill a disk that is full already
@@ -201,7 +204,7 @@ class BuildState:
         versions: dict[str, str] = {}
         summaries: dict[str, Summary] = {}
         try:
-            document = json.loads(self._path.read_bytes())
+            document = _unsealed(self._path.read_bytes())
             if document["schema"] != _SCHEMA:
                 return
             files.load(document["files"])
@@ -221,6 +224,22 @@ class BuildState:
         self._steps = steps
         self._versions = versions
         self._summaries = summaries
+
+
+def seal(document: str) -> str:
+    """The text of a state file: ``document``, JSON in the form that we write, with a checksum in it."""
+    return _SEAL % crc32(document.encode()) + document[1:]
+
+
+def _unsealed(data: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """The document of a state file. Raises ``ValueError`` when a bit is not as it was written.
+
+    A digest that has one wrong digit is a digest, too: every build would take a file for another.
+    """
+    document = b"{" + data[_SEAL_LENGTH:]
+    if data[:_SEAL_LENGTH] != (_SEAL % crc32(document)).encode():
+        raise ValueError("not what was written")
+    return json.loads(document)
 
 
 def _lost_its_headers(record: StepRecord, old_root: Path, root: Path) -> bool:

@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -41,7 +41,7 @@ class TimeLimits:
 
     connect: float = 3.0
     idle: float = 10.0
-    request: float = 30.0  # a whole exchange, plus its size at the speed below
+    request: float = 30.0  # a whole exchange, plus what has passed so far at the speed below
     slowest_bytes_per_second: float = 100_000.0
     slow: float = 5.0  # a small answer that takes longer counts as a failure
     back_off: float = 0.1  # before the first repetition; doubled for each further one
@@ -83,18 +83,18 @@ class HttpClient:
         self._tls_lock = threading.Lock()
         self._tls: ssl.SSLContext | None = None
 
-    def get(self, path: str, expected_bytes: int, read: Callable[[Iterator[bytes]], T]) -> T | None:
+    def get(self, path: str, read: Callable[[Iterator[bytes]], T]) -> T | None:
         """What ``read`` makes of the body at ``path``; ``None`` when there is nothing.
 
         ``read`` may stop early. Its exceptions are passed on. Raises ``RemoteError``.
         """
         target = urlsplit(urljoin(self._base.geturl(), path))
         for _ in range(_MAX_REDIRECTS + 1):
-            with self._exchange("GET", target, expected_bytes, None) as response:
+            with self._exchange("GET", target) as (response, passed):
                 if response.status == 200:
                     if response.getheader("Content-Encoding", "identity") != "identity":
                         raise RemoteError("it answered with an encoding that was not asked for")
-                    return read(_chunks(response))
+                    return read(_counted(_chunks(response), passed))
                 if response.status in _ABSENT:
                     return None
                 if response.status not in _REDIRECTS:
@@ -108,7 +108,7 @@ class HttpClient:
         Raises ``RemoteError``.
         """
         target = urlsplit(urljoin(self._base.geturl(), path))
-        with self._exchange("PUT", target, size_bytes, body) as response:
+        with self._exchange("PUT", target, size_bytes, body) as (response, _):
             if not 200 <= response.status < 300:
                 raise self._failure(response)
 
@@ -121,9 +121,17 @@ class HttpClient:
 
     @contextmanager
     def _exchange(
-        self, method: str, target: SplitResult, size_bytes: int, body: Callable[[], Iterator[bytes]] | None
-    ) -> Iterator[http.client.HTTPResponse]:
-        """One request and its answer. The connection is kept when the answer was read to its end."""
+        self,
+        method: str,
+        target: SplitResult,
+        size_bytes: int = 0,
+        body: Callable[[], Iterator[bytes]] | None = None,
+    ) -> Iterator[tuple[http.client.HTTPResponse, Callable[[int], None]]]:
+        """One request and its answer, and whom to tell of bytes that passed.
+
+        They buy time; sizes that a server names do not: with one of a terabyte it could stall for
+        months. The connection is kept when the answer was read to its end.
+        """
         ours = _origin(target) == _origin(self._base)
         connection = self._kept() if ours else None
         self._local.connection = None
@@ -131,13 +139,17 @@ class HttpClient:
             connection = self._connect(target)
         keep = False
         try:
-            seconds = self._limits.request + size_bytes / self._limits.slowest_bytes_per_second
-            with self._watch.within(connection.sock, seconds):
+            watched = connection.sock
+
+            def passed(count: int) -> None:
+                self._watch.extend(watched, count / self._limits.slowest_bytes_per_second)
+
+            with self._watch.within(watched, self._limits.request):
                 self._send_head(connection, method, target, None if body is None else size_bytes)
                 if body is not None:
-                    self._send_body(connection, body)
+                    self._send_body(connection, lambda: _counted(body(), passed))
                 response = _answer(connection)
-                yield response
+                yield response, passed
                 with suppress(RemoteError):
                     if not response.isclosed():
                         next(_chunks(response, _REST_BYTES), None)
@@ -180,7 +192,8 @@ class HttpClient:
 
     def _failure(self, response: http.client.HTTPResponse) -> RemoteError:
         status = response.status
-        message = f"it answered {status} {response.reason[:80]}".rstrip()
+        reason = response.reason[:80]
+        message = f"it answered {status} {reason if self._may_be_told(reason) else ''}".rstrip()
         words = self._explanation(response)
         if words and not message.endswith(words):  # many repeat the line with the status
             message += f": {words}"
@@ -200,10 +213,15 @@ class HttpClient:
             return ""
         text = data.decode(errors="replace")
         words = " ".join(text.split())
-        # Their beginnings, for the text may have been cut within one.
-        if not words.isprintable() or any(secret[:8] in text for secret in _secrets(self._authorization)):
+        if not self._may_be_told(words) or not self._may_be_told(text, controls=True):
             return ""
         return words if len(words) <= _MAX_EXPLANATION else words[: _MAX_EXPLANATION - 1] + "…"
+
+    def _may_be_told(self, text: str, *, controls: bool = False) -> bool:
+        """Whether a stranger's text does nothing to a terminal and does not quote our credentials."""
+        # Their beginnings, for the text may have been cut within one.
+        quotes = any(secret[:8] in text for secret in _secrets(self._authorization))
+        return not quotes and (controls or text.isprintable())
 
     def _kept(self) -> http.client.HTTPConnection | None:
         """This thread's idle connection, unless the server has closed it meanwhile."""
@@ -265,6 +283,12 @@ class _Watch:
             with self._changed:
                 self._deadlines.pop(watched, None)
 
+    def extend(self, watched: socket.socket, seconds: float) -> None:
+        """Give a socket more time, if its own is not over."""
+        with self._changed:
+            if watched in self._deadlines:
+                self._deadlines[watched] += seconds
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -286,6 +310,12 @@ class _Watch:
 def _answer(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
     with _network_errors():
         return connection.getresponse()
+
+
+def _counted(chunks: Iterable[bytes], passed: Callable[[int], None]) -> Iterator[bytes]:
+    for chunk in chunks:
+        passed(len(chunk))
+        yield chunk
 
 
 def _chunks(response: http.client.HTTPResponse, size_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
@@ -353,4 +383,5 @@ def _reason(error: Exception) -> str:
         return f"no secure connection: {error.reason or error}"
     if isinstance(error, OSError):
         return error.strerror or str(error) or type(error).__name__
-    return f"{type(error).__name__}: {str(error)[:80]}"
+    said = str(error)[:80]
+    return f"{type(error).__name__}: {said if said.isprintable() else ascii(said)}"

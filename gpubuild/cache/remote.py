@@ -44,7 +44,6 @@ MAX_UPLOAD_BYTES = 1 << 30
 MAX_NOTE_BYTES = 64 << 20
 _ATTEMPTS = 3
 _FAILURES_ALLOWED = 3  # in a row
-_RECORD_BYTES = 1 << 16  # a usual record, for time limits
 _COMPRESS_FROM_BYTES = 2048
 _COMPRESS_UP_TO_BYTES = 256 << 20  # done in memory
 _COMPRESSION_LEVEL = 3
@@ -102,7 +101,7 @@ class RemoteStore:
             return decode_remote(key, _limited(chunks, MAX_REMOTE_RECORD_BYTES))
 
         started = time.monotonic()
-        found = self._reading(lambda: self._client.get(f"ac/{key}", _RECORD_BYTES, read))
+        found = self._reading(lambda: self._client.get(f"ac/{key}", read))
         if time.monotonic() - started > self._limits.slow:
             self._failed_reading("it is too slow")
         return found
@@ -118,7 +117,7 @@ class RemoteStore:
             return True
 
         path = f"cas/{stored.digest}"
-        return bool(self._reading(lambda: self._client.get(path, stored.size_bytes, read)))
+        return bool(self._reading(lambda: self._client.get(path, read)))
 
     def send(self, key: Digest, result: ActionResult, find: Callable[[Blob], Path]) -> bool:
         """Send blobs, then the record that names them. ``find`` tells where a blob's file is."""

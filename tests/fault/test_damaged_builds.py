@@ -81,6 +81,26 @@ def test_truncation_of_the_state_at_every_byte(pristine: Path, counted: Counted)
     assert BuildState(path).record("app/link") is not None
 
 
+def test_flipped_bits_of_the_state(pristine: Path, right: list[bytes], counted: Counted) -> None:
+    """A digest with one wrong digit is one, too: builds would fail over files that are as they were."""
+    path = pristine / "build" / ".gpubuild" / "state.json"
+    data = path.read_bytes()
+    places = [*range(100), *range(100, len(data), 5)]
+    for place in places:
+        with path.open("r+b") as stream:
+            stream.seek(place)
+            stream.write(bytes([data[place] ^ 1 << place % 7]))
+        assert BuildState(path).records() == {}, place
+        with path.open("r+b") as stream:
+            stream.seek(place)
+            stream.write(data[place : place + 1])
+    path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
+    world = make_world(pristine)
+    assert build(world, 1, pristine / "cache").ok
+    assert (pristine / PROGRAM).read_bytes() == right[1]
+    counted("bits flipped in a state file", len(places), at_least=1000)
+
+
 @pytest.mark.parametrize("damage", ["noise", "empty", "another database", "no tables", "log of another"])
 def test_a_corrupt_index(pristine: Path, right: list[bytes], damage: str) -> None:
     database = pristine / "cache" / "index" / index.DATABASE

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fault.far_server import NOT_FOUND, builds_on, open_tiered
-from unit.cache.samples import make_result
+from unit.cache.samples import KEY, make_result
 from unit.cache.servers import Raw, reply
 
 from gpubuild.cache.http import TimeLimits
+from gpubuild.cache.remote_record import Encoding, RemoteRecord, Stored, encode_remote
 from gpubuild.model.digest import digest_bytes
+from gpubuild.model.step import ActionResult, Blob
 
 LIMITS = TimeLimits(
     connect=0.5, idle=0.3, request=0.6, slowest_bytes_per_second=1e7, slow=0.25, back_off=0.001, drain=1.5
@@ -78,6 +81,38 @@ def test_a_server_that_is_slow(tmp_path: Path, outlasted: list[str], how: str, m
         assert not outlasted
         assert 1 <= len(store.warnings) <= 2, store.warnings
         assert any("rest of this build" in w or "in time" in w for w in store.warnings)
+
+
+def test_a_size_that_is_claimed_buys_no_time(tmp_path: Path) -> None:
+    """A record that names a blob of 2 GiB, at 100 kB/s, would hold a build for six hours."""
+    blob = Blob(name="object", digest=digest_bytes(b"?"), size_bytes=2 << 30)
+    stored = Stored(digest=blob.digest, size_bytes=blob.size_bytes, encoding=Encoding.IDENTITY)
+    record = encode_remote(
+        KEY, RemoteRecord(result=ActionResult(blobs=(blob,)), stored={blob.digest: stored})
+    )
+    hung_up: list[bool] = []
+
+    def answer(raw: Raw, head: str, client: socket.socket) -> None:
+        if "/ac/" in head:
+            client.sendall(reply(record))
+            return
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % blob.size_bytes)
+        try:
+            for _ in range(int(SILENCE_SECONDS / 0.05)):
+                client.sendall(b"x")
+                if raw.stop.wait(0.05):
+                    return
+            hung_up.append(False)
+        except OSError:
+            hung_up.append(True)
+
+    with Raw(answer) as server:
+        limits = replace(LIMITS, slowest_bytes_per_second=1e5)
+        store = open_tiered(tmp_path / "cache", server.url, limits=limits)
+        assert store.lookup(KEY) is None
+        builds_on(store, tmp_path)
+        store.close()
+    assert hung_up and all(hung_up)
 
 
 def test_an_interrupted_build_does_not_wait_for_uploads(tmp_path: Path, outlasted: list[str]) -> None:

@@ -70,3 +70,21 @@ def test_what_a_server_says_is_told(tmp_path: Path, case: str) -> None:
         store.close()
     [warning] = store.warnings
     assert warning.endswith(end) and len(warning) < 300
+
+
+STATUS_LINES = {
+    "controls": (b"HTTP/1.1 400 \x1b]0;title\x07 no\r\n", "it answered 400"),
+    "our token": (b"HTTP/1.1 400 s3cret-t0ken is wrong\r\n", "it answered 400"),
+    "no status": (b"\x1b[2J\x1b[31m\r\n", "BadStatusLine: '\\x1b[2J\\x1b[31m\\r\\n'"),
+}
+
+
+@pytest.mark.parametrize("case", STATUS_LINES)
+def test_the_line_with_the_status_is_no_text_to_trust(tmp_path: Path, case: str) -> None:
+    line, told = STATUS_LINES[case]
+    with Raw(lambda raw, head, client: client.sendall(line + b"Content-Length: 0\r\n\r\n")) as server:
+        store = open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret-t0ken")
+        assert store.lookup(KEY) is None
+        store.close()
+    [warning] = store.warnings
+    assert warning.endswith(told)

@@ -11,6 +11,7 @@ from unit.projects import TARGETS, make_program, make_project
 from unit.world import World
 
 from gpubuild.model.result import Status
+from gpubuild.state import seal
 
 MODULES = "k one\nj two\n"
 
@@ -152,7 +153,8 @@ def test_a_state_that_names_files_elsewhere(world: World, tmp_path: Path) -> Non
     text = state.read_text()
     for name in (str(precious), "build/../precious"):
         assert '"build/other/other"' in text
-        state.write_text(text.replace('"build/other/other"', f'"{name}"'))
+        document = "{" + text.replace('"build/other/other"', f'"{name}"').partition(",")[2]
+        state.write_text(seal(document))
         world.programs(app(world))
         assert world.build().ok
         assert precious.exists()

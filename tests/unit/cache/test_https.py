@@ -115,6 +115,6 @@ def test_the_authorities_are_read_once(url: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ssl, "create_default_context", counting)
     client = HttpClient(url, limits=TimeLimits())
     for _ in range(3):
-        assert client.get("ac/nothing", 1, b"".join) is None
+        assert client.get("ac/nothing", b"".join) is None
         client.close()
     assert count == [1]
