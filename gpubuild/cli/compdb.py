@@ -55,7 +55,7 @@ def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
                     *(["-g"] if project.debug else []),
                     *language_arguments(options.std, options.flags),
                     *search_arguments(options.include, options.define),
-                    name,
+                    f"./{name}" if name.startswith("-") else name,
                 ],
             }
         )

@@ -132,6 +132,9 @@ def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> s
     params = cast(LinkParams, step.params)
     libraries = [n if "/" in n or n.startswith("-") else f"-l{n}" for n in params.libraries]
     flags = [hidden(flag) for flag in params.flags] if params.wrapper_triple else params.flags
+    objects, archives = (
+        [f"./{n}" if n.startswith("-") else n for n in names] for names in (objects, archives)
+    )
     parts = [shlex.quote(text) for text in [*objects, *flags]]
     output = shlex.quote(f"./{Path(step.output_path('executable')).name}")
     inputs = " ".join(

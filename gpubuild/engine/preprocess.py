@@ -68,7 +68,8 @@ def run(params: PreprocessParams, io: StepIO) -> None:
             raise InputChangedError(
                 f"{name} or a file it includes keeps changing", hint="build again; nothing was stored"
             )
-        if last.files.get(name) != source:
+        own = {name, name.removeprefix("./")}  # gcc lists it without
+        if not any(last.files.get(spelt) == source for spelt in own):
             raise InputChangedError(
                 f"{io.path('source')} changed while the build was running",
                 hint="build again; nothing was stored",
@@ -79,12 +80,20 @@ def run(params: PreprocessParams, io: StepIO) -> None:
         files = dict(sorted(last.files.items()))
         io.write("deps", json.dumps(files, indent=1, ensure_ascii=False) + "\n")
         for file, digest in sorted(last.files.items()):
-            if file != name:
+            if file not in own:
                 io.discover((root / file).absolute(), digest)
 
 
 def split_root(source: Path, source_name: str) -> tuple[Path, str]:
-    """The folder to run in, and the name to give: a source in the project keeps its relative name."""
+    """The folder to run in, and the name to give: a source in the project keeps its relative name.
+
+    Where that begins as options do, `./` stands before it.
+    """
+    folder, name = _split_root(source, source_name)
+    return folder, f"./{name}" if name.startswith("-") else name
+
+
+def _split_root(source: Path, source_name: str) -> tuple[Path, str]:
     shown = PurePath(source_name).parts
     if source_name and not PurePath(source_name).is_absolute() and source.parts[-len(shown) :] == shown:
         return Path(*source.parts[: -len(shown)]), source_name

@@ -55,8 +55,8 @@ class Tools(FakeTools):
         self._folder = folder
         self.fingerprints = {path.name: path.read_text() for path in folder.iterdir()}
 
-    def evidence(self) -> tuple[set[Path], set[Path]]:
-        return set(self._folder.iterdir()), set()
+    def evidence(self) -> tuple[set[str], set[str]]:
+        return {str(path) for path in self._folder.iterdir()}, set()
 
 
 @dataclass

@@ -233,6 +233,19 @@ def test_names_with_blanks_and_signs(tmp_path: Path, tools: Tools) -> None:
     assert dict(ran.result.result.discovered)[str(source.parent / "the header.h")]
 
 
+def test_a_source_that_is_called_like_an_option(tmp_path: Path, tools: Tools) -> None:
+    (tmp_path / "p").mkdir()
+    source = tmp_path / "p/-o.c"
+    source.write_text("int f(void) { char *p = 0; return &p == 5; }\n")
+    params = PreprocessParams(language="c", suffix=".i", source_name="-o.c")
+    ran = preprocessed(tmp_path / "w", source, tools, params)
+    assert "return &p" in ran.text("text")
+    assert str(source) not in dict(ran.result.result.discovered)
+    inputs = {"text": ran.outputs["text"], "source": source}
+    done = run_step(tmp_path / "cc", StepKind.CC, replace(CC, source_name="-o.c"), inputs, ("object",), tools)
+    assert "-o.c:1:" in done.result.result.warnings[0]
+
+
 def test_a_source_outside_the_project_keeps_its_own_name(tmp_path: Path) -> None:
     assert preprocess.split_root(Path("/x/y/z.c"), "/x/y/z.c") == (Path("/x/y"), "z.c")
     assert preprocess.split_root(Path("/x/y/z.c"), "y/z.c") == (Path("/x"), "y/z.c")
