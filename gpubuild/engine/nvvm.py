@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpubuild.engine import constant_predicates, libdevice, llvm, relocatable
+from gpubuild.engine import bf16_comparisons, constant_predicates, libdevice, llvm, relocatable
 from gpubuild.engine.asm_places import place_ptxas
 from gpubuild.engine.chips import check_chip
 from gpubuild.engine.device import (
@@ -73,7 +73,8 @@ def emit_ptx(build: DeviceBuild) -> None:
                 f"kernel @{name} has a name that PTX cannot spell",
                 hint="use letters, digits, _ and $ only, and no digit first",
             )
-    build.assembly = constant_predicates.settle(llvm.emit_assembly(build.module, build.machine))
+    text = constant_predicates.settle(llvm.emit_assembly(build.module, build.machine))
+    build.assembly = bf16_comparisons.keep_subnormals(text)
     build.io.write("asm", build.assembly)
 
 

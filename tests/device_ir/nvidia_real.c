@@ -211,7 +211,11 @@ float nv_extreme_f(uint32_t larger, uint32_t flags, float a, float b) {
         y = fabs(y);
     }
     double value = extreme(larger, flags & FLOAT_NAN, x, y);
-    return isnan(value) ? NAN : (float)(negative ? -value : value);
+    float result = (float)(negative ? -value : value);
+    if (isnan(value)) {
+        memcpy(&result, &FORMATS[F32].no_number, 4);
+    }
+    return result;
 }
 
 double nv_extreme_d(uint32_t larger, uint32_t flags, double a, double b) {

@@ -1,4 +1,4 @@
-"""Which rows of the coverage table are run from the LLVM IR for a GPU, and how far they may be off."""
+"""Which rows of the coverage table are run from what is made for a GPU, and how far they may be off."""
 
 from __future__ import annotations
 

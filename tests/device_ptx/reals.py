@@ -182,6 +182,8 @@ def _small_arithmetic(f: Body, i: Instruction, m: Match) -> None:
     stem, groups = _stem(i), m.groupdict()
     d, *operands = known(i, 4 if stem == "fma" else 3)
     flags = sum(1 << n for n, g in enumerate(("flush", "sat", "relu", "nan", "xor")) if groups.get(g))
+    if m["flush"] and m["kind"] == "bf16":
+        raise PtxError(".bf16 has no .ftz")
     columns = [_pairs(f, o) if m["two"] else [f.bits(o, 16)] for o in operands]
     found = []
     for values in zip(*columns, strict=True):
@@ -192,6 +194,16 @@ def _small_arithmetic(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, 32, joined(f, *found)) if m["two"] else f.put(d, 16, f"trunc i32 {found[0]} to i16")
 
 
+def _flushed(f: Body, value: str, kind: str) -> str:
+    """Bits with 0 for a subnormal; bf16 has no such modifier, f64 neither."""
+    if kind == "f32":
+        return f.call("i32", "nv_flush", f"i32 {value}")
+    if kind != "f16":
+        raise PtxError(f".{kind} has no .ftz")
+    small = f.temp(f"icmp eq i16 {f.temp(f'and i16 {value}, 31744')}, 0")
+    return f.temp(f"select i1 {small}, i16 {f.temp(f'and i16 {value}, -32768')}, i16 {value}")
+
+
 @means("neg abs", r"(?P<flush>\.ftz)?\.(?P<kind>f32|f64|f16|f16x2|bf16|bf16x2)")
 def _sign(f: Body, i: Instruction, m: Match) -> None:
     d, a = known(i, 2)
@@ -199,9 +211,7 @@ def _sign(f: Body, i: Instruction, m: Match) -> None:
     width = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}.get(kind, 32)
     value = f.bits(a, width)
     if m["flush"]:
-        if kind != "f32":
-            raise PtxError(".ftz is known of .f32 only here")
-        value = f.call("i32", "nv_flush", f"i32 {value}")
+        value = _flushed(f, value, kind)
     top = 0x80008000 if kind.endswith("x2") else 1 << (width - 1)
     mask = top if _stem(i) == "neg" else (1 << width) - 1 - top
     f.put(d, width, f"{'xor' if _stem(i) == 'neg' else 'and'} i{width} {value}, {mask}")
@@ -256,14 +266,15 @@ _COMPARE = (r"\.(?P<test>eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|n
 def _compared(f: Body, i: Instruction, m: Match, a: str, b: str) -> str:
     kind, test = m["kind"], m["test"]
     if kind in ("f16", "bf16"):
-        left, right = widened(f, a, kind), widened(f, b, kind)
+        values = [f.bits(o, 16) for o in (a, b)]
         if m["flush"]:
-            raise PtxError(".ftz is known of .f32 only here")
+            values = [_flushed(f, v, kind) for v in values]
+        left, right = (widened_bits(f, v, 16, kind) for v in values)
         return f.temp(f"fcmp {_ORDERED[test]} double {left}, {right}")
     if kind[0] == "f":
         values = [f.bits(o, int(kind[1:])) for o in (a, b)]
         if m["flush"]:
-            values = [f.call("i32", "nv_flush", f"i32 {v}") for v in values]
+            values = [_flushed(f, v, kind) for v in values]
         left, right = (f.temp(f"bitcast i{kind[1:]} {v} to {REAL[kind]}") for v in values)
         return f.temp(f"fcmp {_ORDERED[test]} {REAL[kind]} {left}, {right}")
     tests = _SIGNED if kind[0] == "s" else _UNSIGNED

@@ -31,6 +31,7 @@ _WORD = re.compile(r"(?<![\w$%.])[A-Za-z_$%][\w$]*")
 _IGNORED = re.compile(
     r"\.(version|target|address_size|pragma|file|loc|maxntid|reqntid|minnctapersm|maxnreg|noreturn)\b"
 )
+_LINE = re.compile(r"\.(?:version|target|address_size|file|loc)\b")  # no semicolon ends these
 _HINTS = re.compile(r"^(?:\s*\.(?:noreturn|explicitcluster|(?:maxntid|reqntid|minnctapersm|maxnreg|"
                     r"maxclusterrank|reqnctapercluster)\s+[\d\s,]+))*\s*$")  # fmt: skip
 _BITS = {"pred": 1, **{f"{letter}{bits}": bits for letter in "bsuf" for bits in (8, 16, 32, 64, 128)},
@@ -161,7 +162,7 @@ def _first_piece(held: str) -> tuple[str | None, str]:
     """The first statement and what is behind it; ``None`` where it is not whole."""
     if held[0] in "{}":
         return held[0], held[1:]
-    if held.startswith((".version", ".target", ".address_size", ".file", ".loc")):
+    if _LINE.match(held):
         return "", held.partition("\n")[2]
     if label := _LABEL.match(held):
         follows = held[label.end() :].lstrip()

@@ -29,7 +29,7 @@ from op_coverage import (
     vendor_ops,
     vendor_survey,
 )
-from op_coverage.program import CPU, TARGETS, Program
+from op_coverage.program import CPU, NVIDIA_CHIPS, TARGETS, Program
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 GROUPS: dict[str, list[Program]] = {
@@ -51,10 +51,12 @@ _INTRODUCTION = """# What compiles and runs where
 
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
 Each row is one kernel; [operations](operations.md) has whole programs. **yes** under a GPU: compiled and
-assembled for that chip, or for the one in brackets. **IR right**: moreover the LLVM IR that the chip's code
-generator gets was run on the machine that tests, work-item by work-item, in subgroups as large as the
-chip's, and compared with NumPy; it shows that lowering, libraries and optimiser are right, and nothing of
-the code generator, the assembler and the chip ([how](design/2026-11-21-device-ir-on-the-host.md)).
+assembled for that chip, or for the one in brackets. **PTX right**: moreover the PTX text that ships was
+run on the machine that tests, work-item by work-item, in subgroups as large as the chip's, after the PTX
+ISA's text, and compared with NumPy; nothing is shown of ptxas and the chip
+([how](design/2026-11-21-ptx-on-the-host.md)). **IR right**: so was the LLVM IR that the chip's code generator
+gets; nothing is shown of what stands behind that, which is the code generator, the assembler and the chip
+([how](design/2026-11-21-device-ir-on-the-host.md)).
 **right** under the CPU: run there in its own tier and with fibers, compared with NumPy. ± is the error
 allowed, in units in the last place. The last column tells of [runs on GPUs](gpu-tests.md). A number refers
 to the reason below the table; the error message says the same, and a test compares the two.
@@ -87,7 +89,8 @@ def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
     if target != CPU:
         chip = program.chips.get(target)
         run = form_for(program, target)
-        answer = f"IR {_right(run)}" if run is not None else "yes"
+        ran = "PTX" if target in NVIDIA_CHIPS else "IR"
+        answer = f"{ran} {_right(run)}" if run is not None else "yes"
         return f"{answer} ({chip})" if chip else answer
     return _right(program) if program.runs else "compiles"
 

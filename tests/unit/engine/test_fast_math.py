@@ -39,6 +39,15 @@ def test_nvidia_uses_approximations_only_when_asked() -> None:
     assert not any(name in exact for name in ("sin.approx", "cos.approx", "lg2.approx", "sqrt.approx.ftz"))
 
 
+def test_nvidia_compares_bf16() -> None:
+    """ptxas refuses ``setp.….ftz.bf16``, which LLVM writes."""
+    body = "%r = arith.cmpf olt, %x, %y : bf16\n%s = arith.extui %r : i1 to i32\n"
+    kernel = f"gpu.func @f(%a: memref<i32>, %x: bf16, %y: bf16) kernel {{\n{body}memref.store %s, %a[]"
+    text = f"gpu.module @k {{\n{kernel} : memref<i32>\ngpu.return\n}}\n}}"
+    asm = compile_module(text, "sm_90", fast_math=True).asm
+    assert "setp.lt.bf16" in asm
+
+
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx1100"])
 def test_amd_uses_its_instructions_and_no_library_when_fast(chip: str) -> None:
     fast = every_op(chip, fast=True).asm
