@@ -10,13 +10,11 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step, system_tools
 
-import gpubuild
 from gpubuild.engine import preprocess
 from gpubuild.engine.driver import run_driver
-from gpubuild.engine.runtime_library import _NEVER_HOT
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.params import CcParams, PreprocessParams, RuntimeParams
+from gpubuild.model.params import CcParams, PreprocessParams
 from gpubuild.model.step import StepKind
 
 MAIN = """#include "sub/value.h" // a comment
@@ -301,38 +299,6 @@ def test_a_source_edited_meanwhile_stores_nothing(tmp_path: Path, monkeypatch: p
 
 def void(_: object) -> None:
     return None
-
-
-RUNTIME = {
-    "a.c": '#include "a.h"\nint rt_a(void) { return rt_b() + A; }\n',
-    "b.c": '#include "a.h"\nint rt_b(void) { return 2; }\n',
-    "c.S": '.text\n.globl rt_c\nrt_c:\n  ret\n.section .note.GNU-stack,"",@progbits\n',
-    "a.h": "#define A 1\nint rt_b(void);\n",
-}
-
-
-def test_runtime_archive_has_every_source_and_no_paths(tmp_path: Path, tools: Tools) -> None:
-    one = run_step(tmp_path / "1", StepKind.RUNTIME, RuntimeParams(), RUNTIME, ("archive",), tools)
-    two = run_step(tmp_path / "x/2", StepKind.RUNTIME, RuntimeParams(), RUNTIME, ("archive",), tools)
-    archive = one.outputs["archive"]
-    assert archive == two.outputs["archive"]
-    assert archive.startswith(b"!<arch>\n")
-    for word in (b"rt_a", b"rt_b", b"rt_c", b"a.c.o", b"b.c.o", b"c.S.o"):
-        assert word in archive
-    assert str(tmp_path).encode() not in archive
-
-
-def test_what_is_never_hot_is_there() -> None:
-    names = {path.name for path in (Path(gpubuild.__file__).parent / "runtime").iterdir()}
-    assert names >= _NEVER_HOT
-
-
-def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: Tools) -> None:
-    sources = {**RUNTIME, "b.c": "int rt_b(void) { return }\n"}
-    error = failing_step(tmp_path, StepKind.RUNTIME, RuntimeParams(), sources, ("archive",), tools)
-    assert "b.c" in error.message
-    assert "doctor" in error.hint
-    assert error.output
 
 
 LEVEL = """#include <level.h>
