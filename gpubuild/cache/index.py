@@ -187,11 +187,15 @@ def _translated() -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
+        if code is None and isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError):
+            raise UnavailableIndexError(str(error)) from error  # the database has no part in it
         if code is None or code & 0xFF in _DAMAGE_CODES:
             raise DamagedIndexError(str(error)) from error
         raise UnavailableIndexError(str(error)) from error
     except OSError as error:
         raise UnavailableIndexError(error.strerror or str(error)) from error
+    except (ImportError, MemoryError) as error:
+        raise UnavailableIndexError(f"{type(error).__name__}: {error}") from error
     except Exception as error:
         # diskcache trusts its tables: odd values in them surface as TypeError, KeyError and so on.
         raise DamagedIndexError(f"{type(error).__name__}: {error}") from error

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
-from gpubuild.model.step import Step, StepKind
+from gpubuild.model.step import Output, Step, StepKind
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -25,6 +25,14 @@ _WEIGHT = {
 }
 
 
+class DoubledOutputError(ValueError):
+    """Two steps write one file. Only names that users choose can bring that about."""
+
+    def __init__(self, first: str, second: Step, output: Output) -> None:
+        super().__init__(f"{first} and {second.id} both write {output.path}")
+        self.first, self.second, self.output = first, second, output
+
+
 class Plan:
     """Steps and who needs whom. An edge runs from a step to a step that reads one of its outputs.
 
@@ -33,7 +41,7 @@ class Plan:
     """
 
     def __init__(self, steps: Iterable[Step]) -> None:
-        """Raises ``ValueError`` for doubled ids or outputs, unknown producers and cycles."""
+        """Raises ``DoubledOutputError``, ``ValueError`` for doubled ids, unknown producers and cycles."""
         self._steps: dict[str, Step] = {}
         writers: dict[object, str] = {}
         for step in steps:
@@ -42,7 +50,7 @@ class Plan:
             self._steps[step.id] = step
             for output in step.outputs:
                 if output.path in writers:
-                    raise ValueError(f"{writers[output.path]} and {step.id} both write {output.path}")
+                    raise DoubledOutputError(writers[output.path], step, output)
                 writers[output.path] = step.id
         self._needs: dict[str, set[str]] = {step_id: set() for step_id in self._steps}
         self._feeds: dict[str, set[str]] = {step_id: set() for step_id in self._steps}

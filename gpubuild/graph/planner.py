@@ -12,7 +12,7 @@ from gpubuild.graph.clang_targets import check_targets
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.libraries import places, present
 from gpubuild.graph.modules import ModuleTargets, settle
-from gpubuild.graph.plan import Plan
+from gpubuild.graph.plan import DoubledOutputError, Plan
 from gpubuild.graph.scan import ScannedSource
 from gpubuild.graph.sources import OURS, SourcePlanner
 from gpubuild.graph.suffixes import CXX_SUFFIXES, MLIR_SUFFIXES
@@ -81,7 +81,15 @@ class Planner:
             for step in self._program(program, scans, sources):
                 if self.goal is Goal.EXECUTABLE or step.kind is not StepKind.LINK:
                     steps.setdefault(step.id, step)
-        return Plan(steps.values())
+        try:
+            return Plan(steps.values())
+        except DoubledOutputError as error:
+            raise UsageError(
+                f"{error.first} and {error.second.id} would both write "
+                f"{self.layout.shown(error.output.path)}",
+                hint=f"give another name to program {error.second.program}, or to the source, gpu.module or "
+                "target that the file is named after",
+            ) from error
 
     def link_steps(
         self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]

@@ -195,6 +195,23 @@ def test_two_modules_of_one_name() -> None:
         plan_of(make_program(ROOT, "app", "a.mlir", "b.mlir"))
 
 
+@pytest.mark.parametrize(
+    ("program", "module", "file"),
+    [
+        (make_program(ROOT, "app", "app.mlir", "cpu.mlir", targets=("cpu",)), "host", "app/host.cpu.ll"),
+        (make_program(ROOT, "k.cpu.so", "app.mlir", targets=("cpu",)), "k", "k.cpu.so/k.cpu.so"),
+    ],
+)
+def test_names_that_make_up_the_name_of_one_file(program: Program, module: str, file: str) -> None:
+    scans = {
+        "outline/app.mlir": ScannedSource(modules=(ScannedModule(name=module, index=0, dialect="gpu"),)),
+        "outline/cpu.mlir": ScannedSource(modules=()),
+    }
+    with pytest.raises(UsageError, match=f"would both write build/{file}") as caught:
+        plan_of(program, scans=scans)
+    assert f"another name to program {program.name}" in caught.value.hint
+
+
 def test_override_of_an_unknown_module() -> None:
     program = make_program(ROOT, "app", "app.mlir", modules={"kk": ModuleOverride()})
     with pytest.raises(UsageError, match=r"names 'kk'.*did you mean 'k'"):
