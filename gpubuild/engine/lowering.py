@@ -46,6 +46,8 @@ _WORKGROUP_SIZES = (
 _WORKGROUP_SPACE = 3
 _DYNAMIC_ALIGNMENT = 16  # bytes, enough for any vector access
 _PRIVATE_SPACE = 5  # of AMDGPU: where a work-item's own memory lies
+_STACK_SAVE = "llvm.intr.stacksave"
+_OF_THE_STACK = frozenset({"llvm.alloca", _STACK_SAVE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +231,7 @@ def _check_dialect(kernels: ir.Operation, params: CompileParams) -> None:
 def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
     """What must hold for the LLVM functions of a kind, whichever passes made them."""
     mark = "rocdl.kernel" if params.kind is Kind.ROCDL else "nvvm.kernel"
-    allocations: list[ir.Operation] = []
+    of_the_stack: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "llvm.func":
@@ -241,8 +243,8 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
                 _add_passthrough(op, _FLUSH_DENORMALS)
         elif op.name == "llvm.mlir.global":
             _link_workgroup_memory(op)
-        elif op.name == "llvm.alloca" and str(op.results[0].type) == "!llvm.ptr":
-            allocations.append(op)
+        elif op.name in _OF_THE_STACK and str(op.results[0].type) == "!llvm.ptr":
+            of_the_stack.append(op)
         return ir.WalkResult.ADVANCE
 
     kernels.walk(visit)
@@ -250,7 +252,7 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
     if params.kind is Kind.NVVM:
         pass_in_bytes(kernels)
     if params.kind is Kind.ROCDL:
-        for op in allocations:
+        for op in of_the_stack:
             _move_to_private(op)
 
 
@@ -281,7 +283,10 @@ def _move_to_private(op: ir.Operation) -> None:
     emit = Emitter(op)
     attributes = {name: op.attributes[name] for name in op.attributes}
     private = ir.Type.parse(f"!llvm.ptr<{_PRIVATE_SPACE}>")
-    moved = emit.op("llvm.alloca", list(op.operands), [private], attributes)
+    moved = emit.op(op.name, list(op.operands), [private], attributes)
+    if op.name == _STACK_SAVE:  # used by what restores the stack, which takes any pointer
+        emit.replace(moved.results[0])
+        return
     emit.replace(emit.op("llvm.addrspacecast", [moved.results[0]], [op.results[0].type]).results[0])
 
 
