@@ -98,7 +98,9 @@ def _three(directives: str, name: str) -> tuple[int, int, int]:
 
 
 def assembled(ptx: Path, chip: str) -> str:
-    """What ``ptxas -v`` says of it. Raises :class:`BadPtxError`."""
+    """What ``ptxas -v`` says of it for ``chip``. Raises :class:`BadPtxError`."""
+    exactly = re.search(rf"^\s*\.target\s+({chip}[af])\b", ptx.read_text(), re.MULTILINE)
+    chip = exactly[1] if exactly else chip  # a device of sm_90 is one of sm_90a
     command = Toolchain(Settings()).require("ptxas").command
     done = subprocess.run(
         [*command, f"-arch={chip}", "-v", "-o", os.devnull, str(ptx)],

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuda_driver import standin
 from e2e.command import gpubuild
 
 FOLDER = "mlir/test/Integration/GPU"
@@ -144,13 +145,25 @@ def _file_check() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "bin" / "FileCheck"
 
 
-def run(program: UpstreamProgram, project: Path, device: str) -> str:
+def on_stand_in(program: UpstreamProgram, built: Built, project: Path) -> dict[str, str]:
+    """Variables with which it runs on the stand-in of the CUDA driver, as the oldest chip that it builds for.
+
+    Where it has no PTX for newer devices, that beside its cubin is taken.
+    """
+    chip = next(target for target in built.targets if target.startswith("sm_"))
+    device = ".".join(re.findall(r"(\d+)(\d)", chip)[0])
+    return standin.environment(
+        device, modules=project / "modules", EMU_CUDA_BUILD=str(project / "build" / program.id)
+    )
+
+
+def run(program: UpstreamProgram, project: Path, device: str, **more: str) -> str:
     """How it ends on ``device``: ``as checked``, ``ends`` where upstream checks nothing, or what is wrong."""
     executable = project / "build" / program.id / program.id
     clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
     done = subprocess.run(
         [executable],
-        env=clean | {"GPUBUILD_DEVICE": device},
+        env=clean | {"GPUBUILD_DEVICE": device, **more},
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_SECONDS,

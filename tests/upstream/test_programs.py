@@ -12,10 +12,17 @@ from pathlib import Path
 
 import pytest
 from upstream import table
-from upstream.programs import Built, UpstreamProgram, run
+from upstream.programs import Built, UpstreamProgram, on_stand_in, run
 
 # Ends as it must, but upstream checks other words, or what it checks is no output of the program.
 _OTHERWISE = {"CUDA/assert": "ends with code 1: callee_file.cc:7:9: assertion failed: failing assertion"}
+# What the stand-in of the CUDA driver says of what it lacks, and of two programs.
+_LACKING = ("of which nothing is known here", "tensor maps need a device")
+_NOT_THERE = {
+    "CUDA/assert": ("kernel test_assert: workgroup (0, 0, 0), work-item (0, 0, 0): assertion failed",),
+    # It has a memref of one element, and uses the second.
+    "CUDA/alloc-host-shared": ("reads or writes 4 bytes",),
+}
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +49,22 @@ def test_on_the_cpu(results: list[tuple[UpstreamProgram, Built, str]]) -> None:
 
 def test_the_page_is_current(results: list[tuple[UpstreamProgram, Built, str]]) -> None:
     assert table.table(results) == table.stored()
+
+
+def test_on_the_stand_in_of_the_cuda_driver(
+    results: list[tuple[UpstreamProgram, Built, str]], project: Path
+) -> None:
+    """Their PTX runs on the host, which shows nothing of a GPU; what has no meaning there says so."""
+    ended = {
+        program.name: run(program, project, "cuda", **on_stand_in(program, built, project))
+        for program, built, _ in results
+        if program.has_main and any(target.startswith("sm_") for target in built.targets)
+    }
+    wrong = {n: e for n, e in ended.items() if e not in ("as checked", "ends")}
+    assert {
+        n: e for n, e in wrong.items() if not any(says in e for says in _NOT_THERE.get(n, _LACKING))
+    } == {}
+    assert len(ended) - len(wrong) >= 20
 
 
 def test_on_nvidia(results: list[tuple[UpstreamProgram, Built, str]], project: Path) -> None:
