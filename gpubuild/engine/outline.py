@@ -10,6 +10,7 @@ from mlir import ir
 from gpubuild.engine import (
     dynamic_memory,
     kernel_check,
+    known_grid,
     launch_check,
     misspelt,
     mlir,
@@ -68,6 +69,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
             launch_check.refuse_oversized(source.module, source.lines)
             dynamic_memory.refuse_missing(source.module, source.lines)
             doubts = check_reach(source.module, source.lines) if params.passes or may_meet(text) else []
+            doubts += known_grid.drop_contradicted(source.module, source.lines)
             for warning in doubts:
                 io.warn(warning.render())
             for warning in misspelt.find_misspelt(source.module, source.lines):

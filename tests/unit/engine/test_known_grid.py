@@ -1,0 +1,54 @@
+"""What a kernel says of its grid is left out where a launch says otherwise, with a warning."""
+
+# ruff: noqa: E501  (a message)
+
+from __future__ import annotations
+
+import pytest
+from unit.engine.device_steps import in_child
+
+from gpubuild.engine import known_grid, mlir
+from gpubuild.engine.diagnostics import SourceText
+
+TEXT = """module attributes {gpu.container_module} {
+  gpu.module @m {
+    gpu.func @k() kernel attributes {KNOWN = array<i32: 2, 2, 1>} {
+      gpu.return
+    }
+  }
+  func.func @main(%n: index) {
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c4 = arith.constant 4 : index
+    gpu.launch_func @m::@k blocks in (GRID) threads in (%c1, %c1, %c1)
+    %t = gpu.launch_func async @m::@k blocks in (GRID) threads in (%c1, %c1, %c1)
+    %u = gpu.launch_func async [%t] @m::@k blocks in (GRID) threads in (%c1, %c1, %c1)
+    return
+  }
+}
+"""
+
+
+def _done(text: str) -> tuple[list[str], str]:
+    with mlir.context():
+        module = mlir.parse(text, source_name="k.mlir")
+        warnings = known_grid.drop_contradicted(module, SourceText(text, "k.mlir"))
+        return [warning.render() for warning in warnings], str(module)
+
+
+@pytest.mark.parametrize("name", ["known_grid_size", "gpu.known_grid_size"])
+@pytest.mark.parametrize("grid", ["%c4, %c4, %c1", "%c2, %c1, %c2"])
+def test_a_launch_says_otherwise(name: str, grid: str) -> None:
+    warnings, text = in_child(_done, TEXT.replace("KNOWN", name).replace("GRID", grid))
+    has = " x ".join(part.strip()[2:] for part in grid.split(","))
+    (warning,) = warnings
+    assert warning.startswith(
+        f"k.mlir:11:5: warning: @m::@k: {name} is 2 x 2 x 1, and this launch has {has}: what the kernel says is left out"
+    )
+    assert "known_grid_size" not in text
+
+
+@pytest.mark.parametrize("grid", ["%c2, %c2, %c1", "%n, %c4, %c1"])
+def test_what_nothing_contradicts_stays(grid: str) -> None:
+    warnings, text = in_child(_done, TEXT.replace("KNOWN", "known_grid_size").replace("GRID", grid))
+    assert (warnings, "known_grid_size = array<i32: 2, 2, 1>" in text) == ([], True)
