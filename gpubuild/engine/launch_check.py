@@ -8,12 +8,12 @@ from mlir import ir
 
 from gpubuild.engine import mlir
 from gpubuild.engine.diagnostics import SourceText, about
+from gpubuild.engine.reach.integers import number
 from gpubuild.errors import Diagnostic, StepError
 
 MAX_WORK_ITEMS = 1024  # of a workgroup: CUDA, HIP and the runtime's CPU device agree
 _SEGMENTS = "operandSegmentSizes"
 _BEFORE_SIZES = 4  # groups of operands before the workgroup's sizes: tokens, and the grid's
-_CONSTANTS = ("arith.constant", "llvm.mlir.constant")
 KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
 
 
@@ -85,12 +85,9 @@ def _shape(sizes: list[int]) -> str:
 
 
 def _constant_sizes(launch: ir.Operation) -> list[int]:
-    """The workgroup's sizes, if all are constants."""
+    """The workgroup's sizes, if all are computed from constants."""
     segments = list(launch.attributes[_SEGMENTS])
     first = sum(segments[:_BEFORE_SIZES])
-    found = []
-    for value in list(launch.operands)[first : first + 3]:
-        if isinstance(value.owner, ir.Block) or value.owner.operation.name not in _CONSTANTS:
-            return []
-        found.append(int(ir.IntegerAttr(value.owner.operation.attributes["value"]).value))
-    return found
+    sizes = [number(value) for value in list(launch.operands)[first : first + 3]]
+    known = [size for size in sizes if size is not None]
+    return known if len(known) == len(sizes) else []

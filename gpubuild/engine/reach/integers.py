@@ -13,6 +13,7 @@ from mlir import ir
 INDEX_BITS = 64
 Fold = Callable[[Sequence[int]], "int | None"]  # None: nothing is defined for these values
 
+_DEPTH = 8  # of operations between a number and its constants
 _DIALECTS = ("arith", "index", "llvm")
 # The names of an operation in these dialects.
 _NAMES = {
@@ -57,6 +58,19 @@ def constant(op: ir.Operation) -> int | None:
     if not width or not isinstance(value, ir.IntegerAttr | ir.BoolAttr):
         return None
     return int(ir.IntegerAttr(value).value) & ((1 << width) - 1)
+
+
+def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
+    """The number that ``value`` is, if it is computed from constants alone."""
+    if isinstance(value.owner, ir.Block) or depth == 0:
+        return None
+    op = value.owner.operation
+    if (known := constant(op)) is not None:
+        return known
+    fold = fold_of(op)
+    values = [number(operand, depth=depth - 1) for operand in op.operands] if fold is not None else []
+    numbers = [v for v in values if v is not None]
+    return fold(numbers) if fold is not None and len(numbers) == len(values) else None
 
 
 def fold_of(op: ir.Operation) -> Fold | None:

@@ -8,13 +8,11 @@ from mlir import ir
 
 from gpubuild.engine.launch_check import KNOWN_SIZES, MAX_WORK_ITEMS
 from gpubuild.engine.reach import integers
-from gpubuild.engine.reach.decode import Code
-from gpubuild.engine.reach.walk import Situation, Triple, Walk
+from gpubuild.engine.reach.walk import Situation, Triple
 
 _SEGMENTS = "operandSegmentSizes"
 _GRID, _BLOCK, _ARGUMENTS = 1, 4, 11  # groups of operands of a launch
 _MOST = 6  # launches of a kernel that are looked at
-_NOBODY = Situation(block=(1, 1, 1))
 
 
 class Launches:
@@ -42,7 +40,6 @@ class Launches:
 
 
 def _look(function: ir.Operation, into: dict[str, list[Situation]]) -> None:
-    host = Code({}, ())
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -54,7 +51,7 @@ def _look(function: ir.Operation, into: dict[str, list[Situation]]) -> None:
     for launch in found:
         operands, groups = list(launch.operands), list(launch.attributes[_SEGMENTS])
         starts = [sum(groups[:place]) for place in range(len(groups))]
-        numbers = [_number(host, operand) for operand in operands]
+        numbers = [integers.number(operand) for operand in operands]
         block = numbers[starts[_BLOCK] : starts[_BLOCK] + 3]
         grid = numbers[starts[_GRID] : starts[_GRID] + 3]
         given = numbers[starts[_ARGUMENTS] :][: groups[_ARGUMENTS]]
@@ -72,14 +69,3 @@ def _look(function: ir.Operation, into: dict[str, list[Situation]]) -> None:
 def _triple(sizes: Sequence[int | None]) -> Triple:
     x, y, z = (size or 1 for size in [*sizes, 1, 1][:3])
     return x, y, z
-
-
-def _number(host: Code, value: ir.Value) -> int | None:
-    """What an operand is, if host code says it in numbers."""
-    if not integers.bits(value.type):
-        return None
-    try:
-        found = Walk(code=host, situation=_NOBODY, item=0).value(host.slot(value))
-    except RecursionError:
-        return None
-    return found if isinstance(found, int) else None

@@ -335,6 +335,7 @@ SIZED = """module attributes {{gpu.container_module}} {{
   func.func @run(%n: index) {{
     %x = arith.constant {x} : index
     %y = arith.constant 32 : index
+    %w = arith.shli %y, %x : index
     gpu.launch_func @k::@f blocks in (%n, %n, %n) threads in (%x, %y, {z})
     gpu.launch blocks(%a, %b, %c) in (%d = %n, %e = %n, %g = %n)
         threads(%t, %u, %v) in (%o = %x, %p = %y, %q = %y)
@@ -351,8 +352,9 @@ SIZED = """module attributes {{gpu.container_module}} {{
     ("x", "z", "known", "lines"),
     [
         (1, "%y", "", []),
-        (2, "%y", "", [6, 7]),
-        (2, "%n", "", [7]),
+        (2, "%y", "", [7, 8]),
+        (2, "%n", "", [8]),
+        (1, "%w", "", [7]),
         (1, "%n", "attributes {known_block_size = array<i32: 1025, 1, 1>}", [2]),
         (1, "%n", "attributes {known_block_size = array<i32: 32, 32, 1>}", []),
     ],
