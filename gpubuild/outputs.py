@@ -58,7 +58,8 @@ class StepOutputs:
     def fetch(self, step: Step, key: Digest, result: ActionResult) -> bool:
         """Have the cache put ``result`` in place; False, and the entry is dropped, if it cannot."""
         names = {b.name for b in result.blobs}
-        if step.dynamic_dir is None and names != {o.name for o in step.outputs}:
+        whole = {"index.json"} <= names if step.dynamic_dir else names == {o.name for o in step.outputs}
+        if not whole:
             self._store.discard(key)
             return False
         self._empty(step)

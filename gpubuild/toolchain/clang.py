@@ -90,9 +90,12 @@ def files_of(wrapper: Path) -> list[Path]:
     return sorted(files | {file.resolve() for file in found})
 
 
-def looked_at(override: Path | None) -> set[Path]:
-    """The paths, besides those in PATH, whose coming or going can change :func:`find_wrapper`'s answer."""
-    return {override.resolve().parent / name for name in _STARTED} if override is not None else set()
+def looked_at(wrapper: Path | None) -> set[Path]:
+    """The paths, besides those in PATH, whose coming or going can change :func:`find_wrapper`'s answer.
+
+    Programs by the names that the wrapper starts them by: links, which may lead elsewhere tomorrow.
+    """
+    return {wrapper.resolve().parent / name for name in _STARTED} if wrapper is not None else set()
 
 
 def cuda_files(cuda_path: Path | None) -> set[Path]:

@@ -123,7 +123,8 @@ class Toolchain:
             paths |= rocm.looked_at(self._settings.rocm_path)
         if clang.WRAPPER in self._found:
             programs.update(clang.NAMES)
-            paths |= clang.looked_at(self._settings.clang_linker_wrapper)
+            found = self._found[clang.WRAPPER]
+            paths |= clang.looked_at(self._settings.clang_linker_wrapper or (found.path if found else None))
         if clang.CUDA in self._found:
             paths |= clang.cuda_files(self._settings.cuda_path)
         settings = self._settings

@@ -9,7 +9,7 @@ import pytest
 from unit.fakes import MemoryStore
 
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.params import BundleParams
+from gpubuild.model.params import BundleParams, OutlineParams
 from gpubuild.model.step import ActionResult, Blob, Output, Step, StepKind
 from gpubuild.outputs import StepOutputs
 from gpubuild.state import BuildState, StepRecord
@@ -114,6 +114,26 @@ def test_a_cached_result_of_other_outputs_is_dropped(
     assert not outputs.fetch(make_step(tmp_path / "step"), KEY, result_of(content))
     assert store.peek(KEY) is None
     assert not (tmp_path / "step").exists()
+
+
+def test_a_cached_source_without_its_list_of_modules_is_dropped(
+    tmp_path: Path, outputs: StepOutputs, store: MemoryStore
+) -> None:
+    """Nobody could plan with it: a build would end over a file that is not there."""
+    outline = Step(
+        id="outline/a.mlir",
+        kind=StepKind.OUTLINE,
+        params=OutlineParams(),
+        inputs=(),
+        dynamic_dir=tmp_path / "a",
+    )
+    for names, fetched in (({"host.mlir"}, False), ({"host.mlir", "index.json"}, True)):
+        content = dict.fromkeys(names, b"{}")
+        for name, data in content.items():
+            (tmp_path / name).write_bytes(data)
+        store.publish(KEY, result_of(content), {name: tmp_path / name for name in names})
+        assert outputs.fetch(outline, KEY, result_of(content)) is fetched
+        assert (store.lookup(KEY) is not None) is fetched
 
 
 def test_removed_outputs_leave_what_is_the_users(

@@ -45,6 +45,16 @@ def test_the_wrapper_in_path_and_its_identity(tmp_path: Path) -> None:
         tool = changed
 
 
+def test_a_receipt_looks_at_the_links_that_the_wrapper_starts(tmp_path: Path) -> None:
+    llvm_folder(tmp_path)
+    lld = tmp_path / "llvm/bin/lld"
+    lld.rename(tmp_path / "lld-22.1")
+    lld.symlink_to(tmp_path / "lld-22.1")
+    toolchain = Toolchain(Settings(search_path=(tmp_path / "bin",)))
+    toolchain.require("clang-linker-wrapper")
+    assert str(lld) in toolchain.evidence()[1]
+
+
 def test_a_wrapper_without_what_it_starts_is_not_taken(tmp_path: Path) -> None:
     llvm_folder(tmp_path)
     (tmp_path / "llvm/bin/lld").unlink()
