@@ -24,7 +24,9 @@ SECONDS = {
     "device_ptx/test_programs.py": 45,  # after those that compile the same modules
     "device_ir/test_programs.py": 44,
     "e2e/test_docs.py": 40,
-    "integration/test_integration.py": 40,
+    "integration/test_integration.py": 60,
+    "cuda_driver/test_examples.py": 12,
+    "cuda_driver/test_driver.py": 10,
     "device_ir/test_amd.py": 30,
     "e2e/test_checked.py": 24,
     "device_ptx/test_random.py": 20,
