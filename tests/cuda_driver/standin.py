@@ -68,3 +68,11 @@ def environment(*devices: str, modules: Path, **more: str) -> dict[str, str]:
 def translate(files: Iterable[Path], device: str, modules: Path) -> None:
     """Have ``modules`` filled for PTX that programs will load on ``device``."""
     make_all(files, f"sm_{device.replace('.', '')}", modules, folder() / LIBRARY)
+
+
+def run(executable: Path, device: str, modules: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a program on the stand-in; ``more`` are further variables."""
+    variables = environment(device, modules=modules, **more)
+    return subprocess.run(
+        [executable], env=variables, capture_output=True, text=True, check=False, timeout=120
+    )

