@@ -250,7 +250,14 @@ _PROGRAM = Record(
                         aka=("libs",),
                     ),
                     "flags": Key(
-                        spec=ListOf(item=Text(what="a linker flag")), help="Further flags for the linker."
+                        spec=ListOf(
+                            item=Text(
+                                what="a linker flag",
+                                pattern=r"(?!@|-Wl,(.*,)?@).+",
+                                advice="write the flags themselves: no linker tells where it read them",
+                            )
+                        ),
+                        help="Further flags for the linker.",
                     ),
                 },
             ),

@@ -58,7 +58,7 @@ class LinkReads:
                 f"{self._referring} names other files, and this linker does not tell which of them it reads",
                 hint="list those files under `sources:`, or link with GNU ld or ld.lld",
             )
-        for named in listed or self._guessed():
+        for named in self._guessed() if listed is None else listed:
             file = named
             try:
                 digest = digest_file(file)
@@ -73,12 +73,13 @@ class LinkReads:
                 file = Path(os.path.realpath(file.parent), file.name)
             self._io.discover(file, digest)
 
-    def _listed(self) -> list[Path]:
+    def _listed(self) -> list[Path] | None:
+        """What the linker lists besides what is known; ``None`` when it has made no list."""
         text = (self._io.scratch / _LIST).read_text(errors="surrogateescape")
         files = [self._io.scratch / name for name in parse_depfile(text)] if text else []
         system = {os.path.realpath(f.parent) for f in files if _START_FILE.fullmatch(f.name)}
         if not system:
-            return []  # of another kind: `zig cc` has its compiler write one
+            return None  # of another kind: `zig cc` has its compiler write one
         return [file for file in files if not self._is_known(file, system)]
 
     def _is_known(self, file: Path, system: set[str]) -> bool:

@@ -161,6 +161,8 @@ MISTAKES = {
     "select index": (program("offload: select_object, select: 3"), "this program has 3 targets, so there is no index 3"),
     "select in module": (program("offload: select_object, select: sm_60, modules: {m: {targets: [cpu]}}"), "module 'm' is not compiled for target 'sm_60'"),
     "select negative": (program("offload: select_object, select: -1"), "expected at least 0, got -1"),
+    "flags in a file": (program("link: {flags: ['@more.txt']}"), "expected a linker flag, got '@more.txt'; write the"),
+    "linker flags in a file": (program("link: {flags: ['-Wl,-z,now,@more.txt']}"), "write the flags themselves"),
     "library flag": (program("link: {libraries: [-lm]}"), "expected a library's name, got '-lm'; write m for -lm"),
     # How C and C++ are compiled.
     "key of a compiler": (host("includes: [lib]"), "3:39: unknown key 'includes' (did you mean 'include'?)"),

@@ -43,6 +43,13 @@ def test_libraries_and_what_flags_name(made: Path) -> None:
     assert read_by_link(made, params) == {str(name): digest_file(name) for name in names}
 
 
+def test_a_file_that_flags_have_the_linker_write(made: Path) -> None:
+    """It is named by a flag, and changes while it is linked, as it must."""
+    params = LinkParams(flags=(f"-Wl,-Map={made}/program.map",))
+    assert read_by_link(made, params, archive=made / "libvalue.a") == {}
+    assert (made / "program.map").exists()
+
+
 def test_the_c_library_is_the_compilers(made: Path) -> None:
     assert read_by_link(made, LinkParams(libraries=("m",), flags=(f"{made}/value.o", "-pthread"))) == {
         f"{made}/value.o": digest_file(made / "value.o")
