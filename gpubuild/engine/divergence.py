@@ -38,7 +38,7 @@ def check_reach(module: ir.Module, source: SourceText) -> list[Diagnostic]:
             found += _search(module, kernels, meets, functions, source)
     if any(one.severity == "error" for one in found):
         raise StepError(
-            "the file has a kernel whose work-items wait for some that never come",
+            "the file has a kernel whose work-items wait, on every target, for some that never come",
             diagnostics=[one for one in found if one.severity == "error"],
             hint=_RULE,
         )

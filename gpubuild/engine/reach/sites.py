@@ -25,8 +25,14 @@ NAMES = WORKGROUP | MATRICES | {_REDUCE, SHUFFLE, ROTATE, CLUSTER}
 
 
 def is_site(op: ir.Operation) -> bool:
-    """Whether work-items must meet at ``op``. A reduction that is not `uniform` promises nothing."""
-    return op.name in NAMES and (op.name != _REDUCE or "uniform" in op.attributes)
+    """Whether work-items must meet at ``op``.
+
+    A reduction that is not `uniform` promises nothing; what nobody uses of a subgroup's is not computed.
+    """
+    if op.name not in NAMES or (op.name == _REDUCE and "uniform" not in op.attributes):
+        return False
+    unused = len(op.results) and not any(next(iter(result.uses), None) for result in op.results)
+    return op.name in WORKGROUP or not unused
 
 
 def width_of(op: ir.Operation) -> ir.Value | int | None:

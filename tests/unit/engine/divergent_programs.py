@@ -46,6 +46,7 @@ _IDS = """
 """
 _LOWER = "%lower = arith.cmpi ult, %t, %c16 : index\n"
 _LOADED = "%loaded = memref.load %m[%c0] : memref<?xindex>\n"
+_KEPT = "%k = arith.index_cast %s : i32 to index\nmemref.store %k, %m[%t] : memref<?xindex>\n"
 _ALL = ("ult, %t, %c16", "ult, %t, %c64")
 
 KERNELS = {
@@ -299,28 +300,33 @@ KERNELS = {
         better=_ALL,
     ),
     "subgroup_reduce": Kernel(
-        body=_LOWER + "scf.if %lower { %s = gpu.subgroup_reduce add %i1 uniform : (i32) -> i32 }",
+        body=_LOWER + "scf.if %lower { %s = gpu.subgroup_reduce add %i1 uniform : (i32) -> i32\n" + _KEPT + "}",
         told=ALWAYS,
         says=("work-item (16, 0, 0) of its subgroup",),
         better=("uniform", ""),
     ),
     "subgroups_apart": Kernel(
         body="%c = arith.cmpi ult, %t, %c64 : index\n"
-        "scf.if %c { %s = gpu.subgroup_reduce add %i1 uniform : (i32) -> i32 }",
+        "scf.if %c { %s = gpu.subgroup_reduce add %i1 uniform : (i32) -> i32\n" + _KEPT + "}",
         block="128, 1, 1",
     ),
     "shuffle_and_barrier": Kernel(
-        body=_LOWER + "scf.if %lower { %s, %v = gpu.shuffle xor %i1, %i1, %i32 : i32 }\ngpu.barrier",
+        body=_LOWER + "scf.if %lower { %s, %v = gpu.shuffle xor %i1, %i1, %i32 : i32\n" + _KEPT + "}\ngpu.barrier",
         told=ALWAYS,
         says=("waits here at gpu.shuffle", "work-item (16, 0, 0) of its subgroup waits at gpu.barrier"),
         better=("%i32 : i32", "%i8 : i32"),
     ),
+    "shuffle_for_nothing": Kernel(
+        body=_LOWER + "scf.if %lower { %s, %v = gpu.shuffle xor %i1, %i1, %i32 : i32 }\ngpu.barrier"
+    ),
     "shuffle_of_those_left": Kernel(
-        body=_LOWER + "scf.if %lower { %s, %v = gpu.shuffle xor %i1, %i1, %i32 : i32 }"
+        body=_LOWER + "scf.if %lower { %s, %v = gpu.shuffle xor %i1, %i1, %i32 : i32\n" + _KEPT + "}"
     ),
     "matrix": Kernel(
         body=_LOWER + "scf.if %lower { %a = gpu.subgroup_mma_load_matrix %w[%c0, %c0] {leadDimension = 16 : index} : "
-        'memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "COp"> }',
+        'memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "COp">\n'
+        "gpu.subgroup_mma_store_matrix %a, %w[%c0, %c0] {leadDimension = 16 : index} : "
+        '!gpu.mma_matrix<16x16xf16, "COp">, memref<16x16xf16> }',
         told=ALWAYS,
         says=("gpu.subgroup_mma_load_matrix",),
         better=("ult, %t, %c16", "uge, %t, %c0"),

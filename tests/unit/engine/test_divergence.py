@@ -74,7 +74,7 @@ def test_the_message_as_a_whole() -> None:
     text = "  scf.if %lower { gpu.barrier } else { gpu.barrier }"
     assert message == "\n".join(
         [
-            "the file has a kernel whose work-items wait for some that never come",
+            "the file has a kernel whose work-items wait, on every target, for some that never come",
             f"k.mlir:{line}:17: error: @k::@f: work-item (0, 0, 0) waits here at gpu.barrier, but work-item (16, 0, 0) "
             "of its workgroup waits at another gpu.barrier, in workgroups of 64 x 1 x 1",
             text, " " * 18 + "^",
