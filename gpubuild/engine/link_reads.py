@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from gpubuild.engine.depfile import parse_depfile
+from gpubuild.engine.driver import run_driver
 from gpubuild.engine.io import StepIO
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.graph.libraries import OF_COMPILER, SYSTEM_FOLDERS
 from gpubuild.model.digest import digest_file
 from gpubuild.model.params import LinkParams
+from gpubuild.settings import closed_environment
 
 _LIST = "reads.d"
 # What is whole in itself; other inputs are linker scripts.
@@ -58,7 +61,12 @@ class LinkReads:
                 f"{self._referring} names other files, and this linker does not tell which of them it reads",
                 hint="list those files under `sources:`, or link with GNU ld or ld.lld",
             )
-        for named in self._guessed() if listed is None else listed:
+        files = dict.fromkeys(self._guessed() if listed is None else listed)
+        for named in (*self._named_by_flags(), *self._chosen_linker()):
+            # What a flag names may as well be written: a map of the program, say.
+            if named not in files and named.is_file() and named.stat().st_ctime_ns < self._began_ns:
+                files[named] = None
+        for named in files:
             file = named
             try:
                 digest = digest_file(file)
@@ -92,14 +100,31 @@ class LinkReads:
             in_system and bool(_START_FILE.fullmatch(name) or _SYSTEM_FILE.fullmatch(name))
         )
 
+    def _words(self) -> list[str]:
+        return [word for flag in self._params.flags for word in re.split(r"[,=]", flag)]
+
+    def _named_by_flags(self) -> list[Path]:
+        """Plugins and specs are in no linker's list."""
+        return [Path(word) for word in self._words() if word.startswith("/")]
+
+    def _chosen_linker(self) -> Iterator[Path]:
+        """The program that ``-fuse-ld`` names: the compiler's fingerprint has the one it takes by itself."""
+        chosen = next((f[9:] for f in reversed(self._params.flags) if f.startswith("-fuse-ld=")), "")
+        if chosen and not chosen.startswith("/"):
+            folders = [flag for flag in self._params.flags if flag.startswith("-B")]
+            tool = "cxx" if self._params.cxx else "cc"
+            made = run_driver(self._io, tool, [*folders, f"-print-prog-name=ld.{chosen}"])
+            found = shutil.which(made.stdout.decode().strip(), path=closed_environment()["PATH"])
+            if found:
+                yield Path(found)
+
     def _guessed(self) -> Iterator[Path]:
         """Where a linker that keeps no list finds files: what flags name, libraries in the usual folders."""
-        words = [word for flag in self._params.flags for word in re.split(r"[,=]", flag)]
+        words = self._words()
         folders = [Path(word.removeprefix("-L")) for word in words if word.startswith("-L/")]
         folders += [folder for name in SYSTEM_FOLDERS for folder in sorted(Path("/").glob(name[1:]))]
         libraries = [*self._params.libraries, *(w.removeprefix("-l") for w in words if w.startswith("-l"))]
-        candidates = [Path(word) for word in words if word.startswith("/")]
-        candidates += [
+        candidates = [
             folder / f"lib{name}.{suffix}"
             for name in libraries
             if name not in OF_COMPILER

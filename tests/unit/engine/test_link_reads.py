@@ -50,6 +50,26 @@ def test_a_file_that_flags_have_the_linker_write(made: Path) -> None:
     assert (made / "program.map").exists()
 
 
+def test_a_linker_that_a_flag_chooses(made: Path) -> None:
+    """It is another than the one that the compiler's fingerprint knows."""
+    gold = shutil.which("ld.gold", path="/usr/bin")
+    if gold is None:
+        pytest.skip("this machine has one linker")
+    (made / "bin").mkdir()
+    shutil.copy(gold, made / "bin/ld.gold")
+    params = LinkParams(flags=(f"-B{made}/bin", "-fuse-ld=gold"))
+    read = read_by_link(made, params, archive=made / "libvalue.a")
+    assert read[str(made / "bin/ld.gold")] == digest_file(made / "bin/ld.gold")
+    assert gold in read_by_link(made, LinkParams(flags=("-fuse-ld=gold",)), archive=made / "libvalue.a")
+
+
+def test_a_file_that_no_linker_lists(made: Path) -> None:
+    specs = made / "own.specs"
+    specs.write_text("*link:\n+ -z now\n\n")
+    params = LinkParams(flags=(f"-specs={specs}",))
+    assert read_by_link(made, params, archive=made / "libvalue.a") == {str(specs): digest_file(specs)}
+
+
 def test_the_c_library_is_the_compilers(made: Path) -> None:
     assert read_by_link(made, LinkParams(libraries=("m",), flags=(f"{made}/value.o", "-pthread"))) == {
         f"{made}/value.o": digest_file(made / "value.o")
