@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from gpubuild import __version__
+from gpubuild.frozen import frozen
 
 _CHUNK_BYTES = 1 << 18
 _MAX_REDIRECTS = 3
@@ -35,7 +35,7 @@ _WRONG_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, …_IP_ADDRES
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TimeLimits:
     """What a build is willing to wait, in seconds. ``idle`` is between two packets."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from gpubuild.cache.bazel_result import decode_bazel_result, encode_bazel_result
 from gpubuild.cache.record import MAX_BLOB_BYTES, MAX_RECORD_BYTES, RecordError, decode_record, encode_record
+from gpubuild.frozen import frozen
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult
 
@@ -30,7 +30,7 @@ class Encoding(StrEnum):
     ZLIB = "zlib"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Stored:
     """Where a blob's bytes are: the digest and size of what is stored, and its encoding."""
 
@@ -39,7 +39,7 @@ class Stored:
     encoding: Encoding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RemoteRecord:
     """A result, and how the content of each of its digests is stored."""
 
