@@ -260,7 +260,7 @@ class Guarded:
 
 
 def each_in_child(
-    work: Callable[[Sequence[Any]], Iterator[Any]], items: Sequence[Any]
+    work: Callable[[Sequence[Any]], Iterator[Any]], items: Sequence[Any], *, cpu_seconds: int = CPU_SECONDS
 ) -> Iterator[tuple[Any, Any]]:
     """Pairs of an item and what ``work`` yields for it, in order; text for items that ended the child.
 
@@ -273,7 +273,7 @@ def each_in_child(
         if child == 0:
             try:
                 faulthandler.disable()  # the parent says which item it was
-                resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+                resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 with os.fdopen(writer, "wb") as stream:
                     for answer in work(left):

@@ -8,6 +8,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from device_code import record as code_record
 from device_ir.rows import form_for
 from devices import record
 from op_coverage import (
@@ -56,7 +57,8 @@ run on the machine that tests, work-item by work-item, in subgroups as large as 
 ISA's text, and compared with NumPy; nothing is shown of ptxas and the chip
 ([how](design/2026-11-21-ptx-on-the-host.md)). **IR right**: so was the LLVM IR that the chip's code generator
 gets; nothing is shown of what stands behind that, which is the code generator, the assembler and the chip
-([how](design/2026-11-21-device-ir-on-the-host.md)).
+([how](design/2026-11-21-device-ir-on-the-host.md)). **code right**: and so was the machine code that ships,
+in an emulator of AMD's instructions that is not ours ([how](gpu-tests.md#machine-code-without-a-gpu)).
 **right** under the CPU: run there in its own tier and with fibers, compared with NumPy. ± is the error
 allowed, in units in the last place. The last column tells of [runs on GPUs](gpu-tests.md). A number refers
 to the reason below the table; the error message says the same, and a test compares the two.
@@ -89,7 +91,8 @@ def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
     if target != CPU:
         chip = program.chips.get(target)
         run = form_for(program, target)
-        ran = "PTX" if target in NVIDIA_CHIPS else "IR"
+        executed = code_record.is_right(program, chip or target)
+        ran = "PTX" if target in NVIDIA_CHIPS else "code" if executed else "IR"
         answer = f"{ran} {_right(run)}" if run is not None else "yes"
         return f"{answer} ({chip})" if chip else answer
     return _right(program) if program.runs else "compiles"
