@@ -158,6 +158,28 @@ def _address(f: Body, i: Instruction, m: Match) -> None:
         f.put(d, 64, f"add i64 {value}, {offset}")
 
 
+@means("stacksave", r"\.u64")
+def _stack_place(f: Body, i: Instruction, m: Match) -> None:
+    (d,) = known(i, 1)
+    place = f.temp(f"ptrtoint ptr {f.call('ptr', 'llvm.stacksave.p0')} to i64")
+    f.put(d, 64, f"add i64 {place}, {TAGS['local']}")
+
+
+@means("stackrestore", r"\.u64")
+def _stack_back(f: Body, i: Instruction, m: Match) -> None:
+    (a,) = known(i, 1)
+    place = f.temp(f"sub i64 {f.bits(a, 64)}, {TAGS['local']}")
+    f.call("void", "llvm.stackrestore.p0", f"ptr {f.temp(f'inttoptr i64 {place} to ptr')}")
+
+
+@means("alloca", r"\.u64")
+def _allocation(f: Body, i: Instruction, m: Match) -> None:
+    """In local memory; aligned to 8 bytes unless told."""
+    d, size, *align = known(i, (2, 3))
+    place = f.temp(f"alloca i8, i64 {f.bits(size, 64)}, align {align[0] if align else 8}")
+    f.put(d, 64, f"add i64 {f.temp(f'ptrtoint ptr {place} to i64')}, {TAGS['local']}")
+
+
 @means("membar", r"\.(?:cta|gl|sys)")
 @means("fence", r"(?:\.(?:sc|acq_rel|acquire|release))?\.(?:cta|cluster|gpu|sys)")
 def _fence(f: Body, i: Instruction, m: Match) -> None:

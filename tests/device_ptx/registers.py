@@ -12,7 +12,7 @@ from device_ptx.source import Function, Instruction
 _NO_RESULT = frozenset({
     "st", "stmatrix", "red", "bra", "brx", "call", "ret", "exit", "trap", "bar", "barrier", "membar", "fence",
     "prefetch", "prefetchu", "nanosleep", "discard", "applypriority", "cp", "wgmma", "setmaxnreg",
-    "griddepcontrol", "pmevent", "brkpt",
+    "griddepcontrol", "pmevent", "brkpt", "stackrestore",
 })  # fmt: skip
 
 _WORD = re.compile(r"[A-Za-z_$%][\w$]*")
