@@ -4,11 +4,16 @@ In memory LLVM packs such elements bit by bit, and so does the host that hands t
 ``vector<4xi1>`` is one byte. The NVPTX code generator of LLVM 22.1 declares a parameter of that size, and
 reads each element from bytes of its own, behind the parameter's end (measured with LLVM 22.1.8; ptxas ends
 in a crash on some). Such vectors are handed on as vectors of bytes, which hold the same bits.
+
+Where functions are called by address, it ends the process over integers of other than 8, 16, 32 and 64
+bits, ``i1`` among them, and of several results it puts an ``i7`` behind the end. Functions of these two
+kinds take and give the next larger type.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
@@ -16,44 +21,79 @@ from gpubuild.engine.emit import Emitter
 
 _VECTOR = re.compile(r"vector<(?P<count>\d+)xi(?P<bits>\d+)>")
 _WHOLE = frozenset((8, 16, 32, 64, 128))
+_INTEGER = re.compile(r"(?<!\w)i(\d+)\b")
 _AGGREGATE = re.compile(r"!llvm\.(array|struct)<")
 
 
 def pass_in_bytes(kernels: ir.Operation) -> None:
     """Change functions of the module, kernels and others, and the calls of them."""
     functions = [op.operation for op in kernels.regions[0].blocks[0] if op.operation.name == "llvm.func"]
-    changed = set()
-    for function in functions:
-        kind = function.attributes["function_type"]
-        if function.regions[0].blocks and (wanted := _in_bytes(str(kind))) != str(kind):
+    odd = [f for f in functions if f.regions[0].blocks and _changes(f)]
+    if not odd:
+        return
+    by_address = _called_by_address(functions)
+    changed = {}
+    for function in odd:
+        name = function.attributes["sym_name"].value
+        kind = str(function.attributes["function_type"])
+        integers = "nvvm.kernel" not in function.attributes and (name in by_address or "struct<" in kind)
+        wanted = _in_bytes(kind, integers=integers)
+        if wanted != kind:
             function.attributes["function_type"] = ir.Attribute.parse(wanted)
-            changed.add(function.attributes["sym_name"].value)
+            changed[name] = integers
     if not changed:
         return
     for function in functions:
-        if function.attributes["sym_name"].value in changed:
-            _take_bytes(function)
+        name = function.attributes["sym_name"].value
+        if name in changed:
+            _take_bytes(function, integers=changed[name])
         for block in function.regions[0].blocks:
             for op in list(block.operations):
                 if op.operation.name == "llvm.call":
                     _hand_on_bytes(op.operation, changed)
 
 
-def _in_bytes(kind: str) -> str:
-    return _VECTOR.sub(_as_bytes, kind)
+def _changes(function: ir.Operation) -> bool:
+    kind = str(function.attributes["function_type"])
+    return _in_bytes(kind, integers="nvvm.kernel" not in function.attributes) != kind
+
+
+def _called_by_address(functions: Sequence[ir.Operation]) -> set[str]:
+    """Names whose addresses are taken, which may be those of variables, too."""
+    return {
+        ir.FlatSymbolRefAttr(op.operation.attributes["global_name"]).value
+        for function in functions
+        for block in function.regions[0].blocks
+        for op in block.operations
+        if op.operation.name == "llvm.mlir.addressof"
+    }
+
+
+def _in_bytes(kind: str, *, integers: bool) -> str:
+    kind = _VECTOR.sub(_as_bytes, kind)
+    return _INTEGER.sub(_as_whole, kind) if integers else kind
+
+
+def _as_whole(found: re.Match[str]) -> str:
+    bits = int(found[1])
+    return f"i{max(8, 1 << (bits - 1).bit_length())}"
 
 
 def _as_bytes(found: re.Match[str]) -> str:
     count, bits = int(found["count"]), int(found["bits"])
-    return found[0] if bits in _WHOLE else f"vector<{-(-count * bits // 8)}xi8>"
+    if bits in _WHOLE:
+        return found[0]
+    size = -(-count * bits // 8)
+    # As large and aligned as the vector; one of a single byte would itself get bytes of its own in a struct.
+    return f"i{8 * size}" if size in (1, 2, 4, 8) else f"vector<{size}xi8>"
 
 
-def _take_bytes(function: ir.Operation) -> None:
+def _take_bytes(function: ir.Operation, *, integers: bool) -> None:
     """Parameters and results of the function itself."""
     blocks = function.regions[0].blocks
     for argument in blocks[0].arguments:
         kind = argument.type
-        wanted = ir.Type.parse(_in_bytes(str(kind)))
+        wanted = ir.Type.parse(_in_bytes(str(kind), integers=integers))
         if wanted != kind:
             argument.set_type(wanted)
             first = blocks[0].operations[0].operation
@@ -64,7 +104,7 @@ def _take_bytes(function: ir.Operation) -> None:
         last = block.operations[len(block.operations) - 1].operation
         if last.name == "llvm.return":
             for number, operand in enumerate(last.operands):
-                wanted = ir.Type.parse(_in_bytes(str(operand.type)))
+                wanted = ir.Type.parse(_in_bytes(str(operand.type), integers=integers))
                 if wanted != operand.type:
                     last.operands[number] = _converted(Emitter(last), operand, wanted, from_bytes=False)
 
@@ -78,18 +118,22 @@ def _made_before(first: ir.Operation, block: ir.Block) -> list[ir.Operation]:
     return made
 
 
-def _hand_on_bytes(call: ir.Operation, changed: set[str]) -> None:
+def _hand_on_bytes(call: ir.Operation, changed: Mapping[str, bool]) -> None:
     """A call of one of ``changed``, or by address: what has one has been changed as well."""
-    if "callee" in call.attributes and ir.FlatSymbolRefAttr(call.attributes["callee"]).value not in changed:
-        return
+    integers = True
+    if "callee" in call.attributes:
+        name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+        if name not in changed:
+            return
+        integers = changed[name]
     emit = Emitter(call)
     operands = []
     for operand in call.operands:
-        wanted = ir.Type.parse(_in_bytes(str(operand.type)))
+        wanted = ir.Type.parse(_in_bytes(str(operand.type), integers=integers))
         operands.append(
             operand if wanted == operand.type else _converted(emit, operand, wanted, from_bytes=False)
         )
-    results = [ir.Type.parse(_in_bytes(str(result.type))) for result in call.results]
+    results = [ir.Type.parse(_in_bytes(str(result.type), integers=integers)) for result in call.results]
     if operands == list(call.operands) and results == [r.type for r in call.results]:
         return
     attributes = {name: call.attributes[name] for name in call.attributes}
@@ -105,8 +149,12 @@ def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: b
     kind = str(wanted if from_bytes else value.type)
     if _AGGREGATE.match(kind):
         return _aggregate(emit, value, wanted, from_bytes=from_bytes)
+    if value.type == wanted:
+        return value
     found = _VECTOR.fullmatch(kind)
-    if found is None or value.type == wanted:
+    if found is None and _INTEGER.fullmatch(kind):
+        return emit.op("llvm.trunc" if from_bytes else "llvm.zext", [value], [wanted]).results[0]
+    if found is None:
         return value
     bits = int(found["count"]) * int(found["bits"])
     narrow, wide = ir.IntegerType.get_signless(bits), ir.IntegerType.get_signless(-(-bits // 8) * 8)

@@ -77,6 +77,61 @@ def test_vectors_of_packed_elements(level):
     assert got[48:57] == [1, 1, 0, 0, 0, 1, 1, 0, 1]
 
 
+BY_ADDRESS = """gpu.module @k {
+  func.func @first(%p: i1, %n: i24, %v: vector<5xi1>) -> (vector<5xi1>, i7, i1) {
+    %t = arith.trunci %n : i24 to i7
+    return %v, %t, %p : vector<5xi1>, i7, i1
+  }
+  func.func @second(%p: i1, %n: i24, %v: vector<5xi1>) -> (vector<5xi1>, i7, i1) {
+    %c = arith.constant 9 : i7
+    %no = arith.constant false
+    return %v, %c, %no : vector<5xi1>, i7, i1
+  }
+  gpu.func @f(%x: i32, %out: memref<16xi32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c8 = arith.constant 8 : index
+    %c9 = arith.constant 9 : index
+    %zero = arith.constant 0 : i32
+    %p = arith.cmpi sgt, %x, %zero : i32
+    %n = arith.trunci %x : i32 to i24
+    %y = vector.broadcast %x : i32 to vector<5xi32>
+    %s = arith.constant dense<[0, 1, 2, 3, 4]> : vector<5xi32>
+    %z = arith.shrsi %y, %s : vector<5xi32>
+    %v = arith.trunci %z : vector<5xi32> to vector<5xi1>
+    %one = func.constant @first : (i1, i24, vector<5xi1>) -> (vector<5xi1>, i7, i1)
+    %two = func.constant @second : (i1, i24, vector<5xi1>) -> (vector<5xi1>, i7, i1)
+    %g = arith.select %p, %one, %two : (i1, i24, vector<5xi1>) -> (vector<5xi1>, i7, i1)
+    %w, %i7, %q = func.call_indirect %g(%p, %n, %v) : (i1, i24, vector<5xi1>) -> (vector<5xi1>, i7, i1)
+    %a = arith.extui %w : vector<5xi1> to vector<5xi32>
+    %b = arith.extui %i7 : i7 to i32
+    %c = arith.extui %q : i1 to i32
+    vector.store %a, %out[%c0] : memref<16xi32>, vector<5xi32>
+    memref.store %b, %out[%c8] : memref<16xi32>
+    memref.store %c, %out[%c9] : memref<16xi32>
+    gpu.return
+  }
+}
+"""
+
+
+def both(ptx: str) -> list[list[int]]:
+    module = DeviceModule.load(device_ir(ptx, strict=True), "sm_90")
+    found = []
+    for x in (0b1010110, -11):
+        out = np.zeros(16, np.int32)
+        module.launch("f", 1, 1, np.int32(x), out)
+        found.append([*out[:5].tolist(), *out[8:10].tolist()])
+    return found
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_functions_called_by_address(level):
+    """LLVM's code generator ends the process over integers of other sizes there."""
+    ptx = compile_module(BY_ADDRESS, "sm_90", opt_level=level).asm
+    assert ".callprototype" in ptx
+    assert in_child(both, ptx) == [[0, 1, 1, 0, 1, 0b1010110, 1], [1, 0, 1, 0, 1, 9, 0]]
+
+
 def test_what_lies_behind_a_parameter_is_not_read():
     ptx = """.version 7.0
 .target sm_60
