@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-_NO_SIGN = "takes negative factors for positive ones"  # the ISA: D = (S0.i24 * S1.i24) >> 32
+# The ISA: factors are the lower 24 bits, with a sign. LLVM leaves anything in the other eight.
+_NO_SIGN = "takes factors of 24 bits for ones of 32"
 _FAULTS = {
+    "v_mul_i32_i24_e32": _NO_SIGN,
+    "v_mul_i32_i24_e64": _NO_SIGN,
     "v_mul_hi_i32_i24_e32": _NO_SIGN,
     "v_mul_hi_i32_i24_e64": _NO_SIGN,
     "v_fmac_f64_e64": "adds nothing",  # the ISA: D = S0 * S1 + D; the form of 4 bytes is right
