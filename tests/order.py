@@ -21,6 +21,7 @@ SECONDS = {
     "fault/test_whole_builds.py": 28,
     "e2e/test_random_kernels.py": 60,
     "e2e/test_cpu_fission.py": 50,
+    "e2e/test_random_accesses.py": 24,
     "device_ptx/test_programs.py": 45,  # after those that compile the same modules
     "device_ir/test_programs.py": 44,
     "e2e/test_docs.py": 40,
