@@ -32,6 +32,7 @@ from gpubuild.engine.library_calls import call_libraries_directly
 from gpubuild.engine.matrices import expand_matrices
 from gpubuild.engine.odd_halves import keep_odd_halves
 from gpubuild.engine.plain_memory import make_plain
+from gpubuild.engine.signed_zeros import keep_signed_zeros
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.model.sanitize import Sanitize
@@ -156,6 +157,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             dump("mlir", lambda: mlir.canonical_text(module))  # after fission
             mlir.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
+            keep_signed_zeros(module.operation)
             mlir.run_passes(module, PASSES, source=source)
         kernels = _only_module(module, params)
         call_libraries_directly(kernels)
