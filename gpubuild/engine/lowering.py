@@ -17,6 +17,7 @@ from gpubuild.engine.matrices import expand_matrices
 from gpubuild.engine.matrix_units import units_lack
 from gpubuild.engine.module_index import kernel_functions, module_dialect
 from gpubuild.engine.packed_vectors import pass_in_bytes
+from gpubuild.engine.signed_zeros import keep_signed_zeros
 from gpubuild.errors import StepError
 from gpubuild.model.params import CompileParams
 from gpubuild.model.target import Kind
@@ -142,6 +143,7 @@ def _expand_matrices(module: ir.Module, machine: rewrite.Machine, source: Source
 
 
 def _convert(module: ir.Module, params: CompileParams, source: SourceText) -> None:
+    keep_signed_zeros(module.operation)
     try:
         mlir.run_passes(module, pipeline(params, nvgpu_loops=_carries_nvgpu(module)), source=source)
     except StepError as error:
