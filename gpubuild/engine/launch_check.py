@@ -6,14 +6,11 @@ from math import prod
 
 from mlir import ir
 
-from gpubuild.engine import mlir
+from gpubuild.engine import launched, mlir
 from gpubuild.engine.diagnostics import SourceText, about
-from gpubuild.engine.reach.integers import number
 from gpubuild.errors import Diagnostic, StepError
 
 MAX_WORK_ITEMS = 1024  # of a workgroup: CUDA, HIP and the runtime's CPU device agree
-_SEGMENTS = "operandSegmentSizes"
-_BEFORE_SIZES = 4  # groups of operands before the workgroup's sizes: tokens, and the grid's
 KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
 
 
@@ -33,7 +30,11 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
 
     def check(op: ir.Operation, kernel: str, sizes: list[int]) -> None:
         if len(sizes) == 3 and prod(sizes) > MAX_WORK_ITEMS:
-            note(op, kernel, f"a workgroup of {_shape(sizes)} has more than {MAX_WORK_ITEMS} work-items")
+            note(
+                op,
+                kernel,
+                f"a workgroup of {launched.shape(sizes)} has more than {MAX_WORK_ITEMS} work-items",
+            )
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "gpu.launch_func":
@@ -41,7 +42,8 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
             check(op, kernel, sizes)
             wanted = known.get(kernel, sizes)
             if sizes and 0 not in sizes and wanted != sizes:
-                note(op, kernel, f"known_block_size is {_shape(wanted)}, and this launch has {_shape(sizes)}")
+                has = launched.shape(sizes)
+                note(op, kernel, f"known_block_size is {launched.shape(wanted)}, and this launch has {has}")
         return ir.WalkResult.ADVANCE
 
     for top in module.body:
@@ -49,7 +51,7 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
             top.operation.walk(visit)
     for kernels in mlir.gpu_modules(module):
         for function in kernels.regions[0].blocks[0]:
-            name = _name(kernels, function.operation)
+            name = launched.kernel_name(kernels, function.operation)
             if name in known:
                 check(function.operation, name, known[name])
     if found:
@@ -68,26 +70,12 @@ def _known_sizes(module: ir.Module) -> dict[str, list[int]]:
             for key in KNOWN_SIZES:
                 size = function.operation.attributes.get(key)
                 if isinstance(size, ir.DenseI32ArrayAttr):
-                    found[_name(kernels, function.operation)] = list(size)
+                    found[launched.kernel_name(kernels, function.operation)] = list(size)
     return found
-
-
-def _name(kernels: ir.Operation, function: ir.Operation) -> str:
-    """``@module::@kernel``, written as MLIR writes it; empty for what is no function."""
-    if "sym_name" not in function.attributes:
-        return ""
-    names = [kernels.attributes["sym_name"].value, function.attributes["sym_name"].value]
-    return str(ir.SymbolRefAttr.get(names))
-
-
-def _shape(sizes: list[int]) -> str:
-    return " x ".join(map(str, sizes))
 
 
 def _constant_sizes(launch: ir.Operation) -> list[int]:
     """The workgroup's sizes, if all are computed from constants."""
-    segments = list(launch.attributes[_SEGMENTS])
-    first = sum(segments[:_BEFORE_SIZES])
-    sizes = [number(value) for value in list(launch.operands)[first : first + 3]]
+    sizes = launched.block(launch)
     known = [size for size in sizes if size is not None]
     return known if len(known) == len(sizes) else []
