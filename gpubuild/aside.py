@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
+from gpubuild.frozen import replace
 from gpubuild.graph.layout import Layout
 from gpubuild.model.project import Project, RemoteMode
 from gpubuild.settings import Settings

@@ -369,7 +369,7 @@ def _copy(source: int, target: int | None, destination: Path | None = None) -> D
     # Most are small: room for a whole chunk, and a second read to see the end, would take longer than the
     # rest. What is appended meanwhile counts or not; the digest decides.
     left = os.fstat(source).st_size
-    while chunk := os.read(source, min(max(left, 0) + 1, _CHUNK_BYTES)):
+    while chunk := os.read(source, min(left + 1, _CHUNK_BYTES) if left >= 0 else _CHUNK_BYTES):
         digest.update(chunk)
         if target is not None:
             _write_all(target, chunk, destination)

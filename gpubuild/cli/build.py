@@ -153,7 +153,7 @@ def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
     if not options.json or console.verbose or explain or console.err.isatty():
         return console
     # A script reads stdout and shows stderr when something is wrong: keep that free of progress.
-    from dataclasses import replace
+    from gpubuild.frozen import replace
 
     return replace(console, quiet=True)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpubuild.frozen import replace
 from gpubuild.model.params import LinkParams
 from gpubuild.model.step import Input, Step
 

@@ -6,7 +6,6 @@ import atexit
 import sys
 import threading
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from gpubuild import receipt
 from gpubuild.build import Builder
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.events import BuildWarning, Event
+from gpubuild.frozen import replace
 from gpubuild.graph.layout import Layout
 from gpubuild.graph.plan import Plan
 from gpubuild.model.project import Project

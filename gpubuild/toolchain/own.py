@@ -14,14 +14,23 @@ from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool
 
 # Our modules beside the engine's that decide what tools are told.
-_SHAPING = ("frozen.py", "settings.py", "toolchain/run.py", "toolchain/zig.py", "toolchain/clang.py")
+SHAPING = (
+    "columns.py",
+    "errors.py",
+    "frozen.py",
+    "graph/libraries.py",
+    "settings.py",
+    "toolchain/clang.py",
+    "toolchain/run.py",
+    "toolchain/zig.py",
+)
 
 
 def own_code(package: Path, memo: Memo) -> Tool:
     """Whatever of our code can change a byte of output, so that editing it changes keys."""
     from gpubuild import __version__
 
-    code = sorted((*_sources(package, "engine"), *_sources(package, "model"), *_SHAPING))
+    code = sorted((*_sources(package, "engine"), *_sources(package, "model"), *SHAPING))
     now = time.time_ns()
     stats = [stat_of(f"{package}/{file}") for file in code]
     seal = digest_bytes(encode((tuple(code), tuple(stats))))
