@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from mlir import ir
+
+from gpubuild.engine.reach.effort import Effort
 from gpubuild.engine.reach.trace import ALL_LANES, Choice, Decision, Element, Meeting, Site, Trace
+
+# Steps that following two ways of a choice takes, and elements that are copied in the time of one.
+_SMALL, _COPIED = 2, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,24 +46,55 @@ class _Pair:
 
     first: int
     second: int
+    effort: Effort
     lanes: tuple[int, int] | None = None
 
+    def swapped(self) -> _Pair:
+        """The same two, the other first."""
+        return replace(
+            self, first=self.second, second=self.first, lanes=self.lanes and (self.lanes[1], self.lanes[0])
+        )
 
-def in_workgroup(a: Trace, b: Trace, first: int, second: int) -> Conflict | None:
-    """The first operation of the whole workgroup that one of the two reaches, and the other does not."""
-    pair = _Pair(first=first, second=second)
-    return _ways(_without_lanes(a), _without_lanes(b), pair)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Past:
+    """What a work-item has decided, the last first."""
+
+    last: Decision
+    before: _Past | None
+
+    def newest(self) -> Iterator[Decision]:
+        """All, from the last."""
+        past: _Past | None = self
+        while past is not None:
+            yield past.last
+            past = past.before
 
 
-def in_subgroup(a: Trace, b: Trace, first: int, second: int, lanes: tuple[int, int]) -> Conflict | None:
-    """The same for operations of a subgroup, which both are in as ``lanes``."""
-    found = _ways(a, b, _Pair(first=first, second=second, lanes=lanes))
+_Pasts = tuple[_Past | None, _Past | None]
+
+
+def in_workgroup(a: Trace, b: Trace, first: int, second: int, effort: Effort) -> Conflict | None:
+    """The first operation of the whole workgroup that one of the two reaches, and the other does not.
+
+    Both traces are :func:`without_lanes`. Raises ``SpentError``.
+    """
+    return _ways(a, b, _Pair(first=first, second=second, effort=effort))
+
+
+def in_subgroup(
+    a: Trace, b: Trace, first: int, second: int, lanes: tuple[int, int], effort: Effort
+) -> Conflict | None:
+    """The same for operations of a subgroup, which both are in as ``lanes``, from whole traces."""
+    found = _ways(a, b, _Pair(first=first, second=second, effort=effort, lanes=lanes))
     return found if found is not None and found.site.subgroup else None
 
 
 def _ways(a: Trace, b: Trace, pair: _Pair) -> Conflict | None:
+    if a == b:
+        return None  # who does the same meets
     ends = [_Rest(elements=(), known=trace.known) for trace in (a, b)]
-    return _find(a.elements, b.elements, (ends[0], ends[1]), pair, ((), ()))
+    return _find(a.elements, b.elements, (ends[0], ends[1]), pair, (None, None))
 
 
 def _find(
@@ -65,16 +102,18 @@ def _find(
     b: Sequence[Element],
     rests: tuple[_Rest, _Rest],
     pair: _Pair,
-    decided: tuple[tuple[Decision, ...], tuple[Decision, ...]],
+    decided: _Pasts,
 ) -> Conflict | None:
     i = j = met = 0
     likely: Conflict | None = None
     while True:
+        pair.effort.spend()
         i, ours = _past_decisions(a, i, decided[0])
         j, theirs = _past_decisions(b, j, decided[1])
         decided = (ours, theirs)
         x, y = (a[i] if i < len(a) else None), (b[j] if j < len(b) else None)
         if isinstance(x, Choice) and isinstance(y, Choice) and _same_choice(x, y):
+            pair.effort.spend(_SMALL + (len(a) + len(b)) // _COPIED)
             following = (_behind(x, _after(a, i + 1, rests[0])), _behind(y, _after(b, j + 1, rests[1])))
             found = [
                 _find(one.elements, other.elements, _ended(following, one, other), pair, decided)
@@ -94,12 +133,10 @@ def _find(
 
 
 def _past_decisions(
-    elements: Sequence[Element], place: int, decided: tuple[Decision, ...]
-) -> tuple[int, tuple[Decision, ...]]:
-    while place < len(elements) and isinstance(elements[place], Decision):
-        element = elements[place]
-        if isinstance(element, Decision):
-            decided = (*decided, element)
+    elements: Sequence[Element], place: int, decided: _Past | None
+) -> tuple[int, _Past | None]:
+    while place < len(elements) and isinstance(element := elements[place], Decision):
+        decided = _Past(element, decided)
         place += 1
     return place, decided
 
@@ -131,10 +168,10 @@ def _parted(
     ours: _Rest,
     theirs: _Rest,
     pair: _Pair,
-    decided: tuple[tuple[Decision, ...], tuple[Decision, ...]],
+    decided: _Pasts,
 ) -> Conflict | None:
     """What is wrong where two work-items come to different things."""
-    swapped = _Pair(first=pair.second, second=pair.first, lanes=pair.lanes and (pair.lanes[1], pair.lanes[0]))
+    swapped = pair.swapped()
     found = _misses(ours, theirs, pair, decided) or _misses(theirs, ours, swapped, decided[::-1])
     if found is not None or x is None:
         return found or _may_miss(theirs, ours, swapped, decided[::-1])
@@ -145,7 +182,7 @@ def _misses(
     ours: _Rest,
     theirs: _Rest,
     pair: _Pair,
-    decided: tuple[tuple[Decision, ...], tuple[Decision, ...]],
+    decided: _Pasts,
 ) -> Conflict | None:
     """The conflict if the first work-item comes to a site now, and the second does not."""
     x, y = _next(ours), _next(theirs)
@@ -155,7 +192,7 @@ def _misses(
     if isinstance(y, Meeting):
         if x.site.identity == y.site.identity:
             return None
-    elif not theirs.known or x.site.spares_returned or not _never(x.site, theirs.elements):
+    elif not theirs.known or x.site.spares_returned or not _never(x.site, theirs.elements, pair.effort):
         return None
     return Conflict(
         site=x.site,
@@ -172,7 +209,7 @@ def _may_miss(
     ours: _Rest,
     theirs: _Rest,
     pair: _Pair,
-    decided: tuple[tuple[Decision, ...], tuple[Decision, ...]],
+    decided: _Pasts,
 ) -> Conflict | None:
     """The conflict if the first may come to a site now, and the second never does again."""
     x = _next(ours)
@@ -203,32 +240,35 @@ def _asks(site: Site, pair: _Pair) -> bool:
     return site.lanes == ALL_LANES or max(pair.lanes) < site.lanes
 
 
-def _never(site: Site, elements: Sequence[Element]) -> bool:
+def _never(site: Site, elements: Sequence[Element], effort: Effort) -> bool:
     """Whether nobody comes to ``site`` on the way of ``elements``."""
     for element in elements:
+        effort.spend()
         if isinstance(element, Meeting) and element.site.identity == site.identity:
             return False
         if isinstance(element, Choice) and not all(
-            way.known and _never(site, way.elements) for way in element.ways
+            way.known and _never(site, way.elements, effort) for way in element.ways
         ):
             return False
     return True
 
 
-def _last_parted(ours: Sequence[Decision], theirs: Sequence[Decision]) -> tuple[Decision, Decision] | None:
-    for mine in reversed(ours):
-        other = next((d for d in reversed(theirs) if d.op == mine.op), None)
-        if other is not None and other.outcome != mine.outcome:
-            return mine, other
+def _last_parted(ours: _Past | None, theirs: _Past | None) -> tuple[Decision, Decision] | None:
+    last: dict[ir.Operation, Decision] = {}
+    for other in theirs.newest() if theirs else ():
+        last.setdefault(other.op, other)
+    for mine in ours.newest() if ours else ():
+        if mine.op in last and last[mine.op].outcome != mine.outcome:
+            return mine, last[mine.op]
     return None
 
 
-def _without_lanes(trace: Trace) -> Trace:
+def without_lanes(trace: Trace) -> Trace:
     """The trace as far as whole workgroups meet."""
     kept: list[Element] = []
     for element in trace.elements:
         if isinstance(element, Choice):
-            kept.append(replace(element, ways=tuple(map(_without_lanes, element.ways))))
+            kept.append(replace(element, ways=tuple(map(without_lanes, element.ways))))
         elif not (isinstance(element, Meeting) and element.site.subgroup):
             kept.append(element)
     return Trace(elements=tuple(kept), known=trace.known)

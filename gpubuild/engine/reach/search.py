@@ -10,6 +10,7 @@ from mlir import ir
 from gpubuild.engine.reach import compare
 from gpubuild.engine.reach.compare import Conflict
 from gpubuild.engine.reach.decode import Code
+from gpubuild.engine.reach.effort import Effort, SpentError
 from gpubuild.engine.reach.samples import samples
 from gpubuild.engine.reach.trace import Trace
 from gpubuild.engine.reach.walk import Situation, Triple, Walk
@@ -34,47 +35,62 @@ class Found:
         return self.conflict.sure and self.everywhere and self.seen
 
 
-def search(kernel: ir.Operation, code: Code, known: Sequence[Situation]) -> Found | None:
-    """What is wrong with ``kernel`` in launches of ``known`` size; something that is sure, if any is."""
-    first = Walk(code=code, situation=known[0] if known else Situation(block=_USUAL[0]), item=0)
+def search(
+    kernel: ir.Operation, code: Code, known: Sequence[Situation], effort: Effort | None = None
+) -> Found | None:
+    """What is wrong with ``kernel`` in launches of ``known`` size; something that is sure, if any is.
+
+    ``effort`` is what may be done for that, usually a new one.
+    """
+    try:
+        return _search(kernel, code, known, effort or Effort())
+    except (SpentError, RecursionError):
+        return None  # Python's stack is short, and so is the time that this may take
+
+
+def _search(kernel: ir.Operation, code: Code, known: Sequence[Situation], effort: Effort) -> Found | None:
+    situation = known[0] if known else Situation(block=_USUAL[0])
+    first = Walk(code=code, situation=situation, item=0, effort=effort)
     if first.trace(kernel).known and "item" not in first.asked:
         return None  # nothing depends on who asks
     likely = None
     for situation in known:
-        for found in _in_launch(kernel, code, situation):
+        for found in _in_launch(kernel, code, situation, effort):
             if found.sure:
                 return found
             likely = likely or found
-    return likely if known else _anywhere(kernel, code)
+    return likely if known else _anywhere(kernel, code, effort)
 
 
-def _anywhere(kernel: ir.Operation, code: Code) -> Found | None:
+def _anywhere(kernel: ir.Operation, code: Code, effort: Effort) -> Found | None:
     """What is wrong in workgroups of any usual size."""
     told = None
     for block in _USUAL:
-        found = next(_in_launch(kernel, code, Situation(block=block)), None)
+        found = next(_in_launch(kernel, code, Situation(block=block), effort), None)
         if found is None or not (found.everywhere and found.conflict.sure):
             return None
         told = told or found
     return told and replace(told, seen=False)
 
 
-def _in_launch(kernel: ir.Operation, code: Code, situation: Situation) -> Iterator[Found]:
+def _in_launch(kernel: ir.Operation, code: Code, situation: Situation, effort: Effort) -> Iterator[Found]:
     """What is wrong in the first workgroup of a launch, then in those at the ends of its grid."""
     asked: set[str] = set()
-    yield from _in_workgroup(kernel, code, situation, asked)
+    yield from _in_workgroup(kernel, code, situation, asked, effort)
     if "workgroup" in asked and situation.grid is not None:
         x, y, z = (size - 1 for size in situation.grid)
         for corner in dict.fromkeys([(x, y, z), (x, 0, 0), (0, y, 0), (0, 0, z)]):
             if any(corner):
-                yield from _in_workgroup(kernel, code, replace(situation, workgroup=corner), asked)
+                yield from _in_workgroup(kernel, code, replace(situation, workgroup=corner), asked, effort)
 
 
-def _in_workgroup(kernel: ir.Operation, code: Code, situation: Situation, asked: set[str]) -> Iterator[Found]:
-    found = _conflict(kernel, code, situation, asked)
+def _in_workgroup(
+    kernel: ir.Operation, code: Code, situation: Situation, asked: set[str], effort: Effort
+) -> Iterator[Found]:
+    found = _conflict(kernel, code, situation, asked, effort)
     wide, other = replace(situation, subgroup=_WIDE), found
     if "lane" in asked or (found is not None and found.site.subgroup):
-        other = _conflict(kernel, code, wide, asked)
+        other = _conflict(kernel, code, wide, asked, effort)
     if found is not None and other is not None and not other.sure:
         found = replace(found, sure=False)
     if found is not None:
@@ -83,24 +99,42 @@ def _in_workgroup(kernel: ir.Operation, code: Code, situation: Situation, asked:
         yield Found(conflict=other, situation=wide, everywhere=False)
 
 
-def _conflict(kernel: ir.Operation, code: Code, situation: Situation, asked: set[str]) -> Conflict | None:
+def _conflict(
+    kernel: ir.Operation, code: Code, situation: Situation, asked: set[str], effort: Effort
+) -> Conflict | None:
     """Two work-items of a workgroup that come to different things: the first that are sure to, if any are."""
-    traces: dict[int, Trace] = {}
+    ways: dict[Trace, int] = {}  # and a number for each, so that no trace is compared again and again
+    taken: dict[int, int] = {}
     for item in samples(situation, code.numbers()):
-        walk = Walk(code=code, situation=situation, item=item)
-        traces[item] = walk.trace(kernel)
+        walk = Walk(code=code, situation=situation, item=item, effort=effort)
+        taken[item] = ways.setdefault(walk.trace(kernel), len(ways))
         asked |= walk.asked
-    items = list(traces)
-    pairs = ((base, item) for base in (items[0], items[len(items) // 2], items[-1]) for item in items)
-    found = [c for base, item in pairs if (c := _between(traces, base, item, situation.subgroup)) is not None]
+    items = list(taken)
+    bases = dict.fromkeys((items[0], items[len(items) // 2], items[-1]))
+    found = [c for base in bases for c in _against(base, list(ways), taken, situation.subgroup, effort)]
     return min(found, key=lambda c: (not c.sure, c.after), default=None)
 
 
-def _between(traces: dict[int, Trace], base: int, item: int, subgroup: int) -> Conflict | None:
-    if base == item:
-        return None
-    found = compare.in_workgroup(traces[base], traces[item], base, item)
-    if found is None and base // subgroup == item // subgroup:
-        lanes = (base % subgroup, item % subgroup)
-        found = compare.in_subgroup(traces[base], traces[item], base, item, lanes)
-    return found
+def _against(
+    base: int, traces: list[Trace], taken: dict[int, int], subgroup: int, effort: Effort
+) -> Iterator[Conflict]:
+    """How others conflict with ``base``. Of those who go one way, one is asked, and one of its subgroup."""
+    if len(traces) == 1:
+        return
+    others: dict[int, int] = {}
+    near: dict[int, int] = {}  # the first lane: a shuffle that asks for another also asks for that
+    for item, way in taken.items():
+        others.setdefault(way, item)
+        if item // subgroup == base // subgroup:
+            near.setdefault(way, item)
+    mine = taken[base]
+    stripped = compare.without_lanes(traces[mine])
+    for way, item in others.items():
+        if way == mine:
+            continue
+        found = compare.in_workgroup(stripped, compare.without_lanes(traces[way]), base, item, effort)
+        if found is None and way in near:
+            lanes = (base % subgroup, near[way] % subgroup)
+            found = compare.in_subgroup(traces[mine], traces[way], base, near[way], lanes, effort)
+        if found is not None:
+            yield found

@@ -6,7 +6,7 @@ barriers, so that nothing here takes time to load. Where it is not clear the ans
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 
 from mlir import ir
 
@@ -29,18 +29,20 @@ def depends_on_items(function: ir.Operation, meets: Collection[ir.Operation]) ->
     return any(map(_varies, [value for op in inside for value in _deciding(op)]))
 
 
-def _inside(around: ir.Operation, meets: Collection[ir.Operation]) -> Iterable[ir.Operation]:
-    """What of ``meets`` stands in ``around``, and where blocks branch."""
-    for region in around.regions:
-        blocks = list(region.blocks)
-        for block in blocks:
-            for view in block.operations:
-                op = view.operation
-                if op in meets and len(op.regions) and op.name not in sites.NAMES:
-                    yield op
-                    yield from _inside(op, meets)
-            if len(blocks) > 1:
-                yield _end(block)
+def _inside(around: ir.Operation, meets: Collection[ir.Operation]) -> Iterator[ir.Operation]:
+    """What of ``meets`` stands in ``around``, however deep, and where blocks branch."""
+    work = [around]
+    while work:
+        for region in work.pop().regions:
+            blocks = list(region.blocks)
+            for block in blocks:
+                for view in block.operations:
+                    op = view.operation
+                    if op in meets and len(op.regions) and op.name not in sites.NAMES:
+                        yield op
+                        work.append(op)
+                if len(blocks) > 1:
+                    yield _end(block)
 
 
 def _deciding(op: ir.Operation) -> list[ir.Value]:

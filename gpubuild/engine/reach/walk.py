@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from gpubuild.engine.reach.decode import Code
+from gpubuild.engine.reach.effort import Effort
 from gpubuild.engine.reach.nodes import Block, End, ExhaustedError, Region, StoppedError, merged
 from gpubuild.engine.reach.trace import Choice, Decision, Element, Trace
 from gpubuild.engine.reach.values import OWN, Symbol, Value
@@ -20,6 +21,7 @@ from gpubuild.engine.reach.values import OWN, Symbol, Value
 _STEPS = 20_000  # of one walk
 _FORKS = 4  # one after the other, where blocks branch on what is not known
 _CALLS = 8
+_SLOTS = 16  # that take as long as a step, where all are looked through
 
 Triple = tuple[int, int, int]
 
@@ -34,6 +36,7 @@ class Situation:
     subgroup: int = 32
     arguments: tuple[tuple[int, int], ...] = ()
     launch: ir.Operation | None = None
+    certain: bool = True  # the launch happens whenever the host function that holds it runs
 
     @property
     def items(self) -> int:
@@ -54,6 +57,7 @@ class Walk:
     code: Code
     situation: Situation
     item: int
+    effort: Effort = field(default_factory=Effort)  # shared by the walks through a kernel
     asked: set[str] = field(default_factory=set)  # which of its own numbers were asked for
     elements: list[Element] = field(default_factory=list)
     _values: dict[int, Value] = field(default_factory=dict)
@@ -91,9 +95,13 @@ class Walk:
         """The symbol for what is computed as ``key`` says."""
         return self.code.symbols.setdefault(key, Symbol())
 
-    def tick(self) -> None:
-        """Count a step. Raises ``ExhaustedError`` when there were too many."""
-        self._steps -= 1
+    def tick(self, steps: int = 1) -> None:
+        """Count steps.
+
+        Raises ``ExhaustedError`` when this walk has taken too many, ``SpentError`` when all together have.
+        """
+        self.effort.spend(steps)
+        self._steps -= steps
         if self._steps < 0:
             raise ExhaustedError
 
@@ -176,7 +184,7 @@ class Walk:
             block = following()
 
     def _enter(self, block: Block, arguments: Sequence[Value]) -> None:
-        self.tick()
+        self.tick(1 + len(block.steps) + len(block.slots) // _SLOTS)
         for slot in block.slots:
             self._values.pop(slot, None)
         for slot, value in zip(block.arguments, arguments, strict=False):
@@ -189,6 +197,7 @@ class Walk:
         self._forks -= 1
         saved, traces, results = self._values, [], []
         for following, slots in end.targets:
+            self.tick(len(saved) // _SLOTS)
             self._values = dict(saved)
 
             def way(

@@ -18,6 +18,7 @@ from gpubuild.engine import divergence, mlir
 from gpubuild.engine.diagnostics import SourceText
 from gpubuild.engine.module_index import kernel_functions
 from gpubuild.engine.reach.decode import Code
+from gpubuild.engine.reach.effort import STEPS, Effort
 from gpubuild.engine.reach.search import search
 from gpubuild.engine.reach.walk import Situation
 from gpubuild.errors import StepError
@@ -139,6 +140,55 @@ def test_long_chains_of_values_end_quietly() -> None:
     chain = "".join(f"%v{i + 1} = arith.addi %v{i}, %c1 : index\n" for i in range(3000))
     body = f"%v0 = arith.addi %t, %c1 : index\n{chain}%c = arith.cmpi ult, %v3000, %c4 : index\nscf.if %c {{ gpu.barrier }}"
     assert told(source(replace(KERNELS["lower_half"], body=body)))[0] in {NEVER, ALWAYS}
+
+
+@pytest.mark.parametrize("depth", [600, 1500])
+def test_what_is_nested_deeply_ends_quietly(depth: int) -> None:
+    body = "%e = arith.cmpi eq, %t, %c3 : index\n" + "scf.if %e {" * depth + "gpu.barrier" + "}" * depth
+    assert told(source(replace(KERNELS["lower_half"], body=body)))[0] in {NEVER, ALWAYS}
+    unknown = "%e = arith.cmpi eq, %n, %c3 : index\n" + "scf.if %e {" * depth + "gpu.barrier" + "}" * depth
+    assert told(source(replace(KERNELS["lower_half"], body=unknown)))[0] == NEVER
+    both = unknown + "\n%p = arith.cmpi eq, %t, %c3 : index\nscf.if %p { gpu.barrier }"
+    assert told(source(replace(KERNELS["lower_half"], body=both)))[0] in {NEVER, MAYBE}
+
+
+def effort_of(body: str, grid: tuple[int, int, int]) -> tuple[int, bool]:
+    """How many steps a search takes, and whether it finds something."""
+    with mlir.context():
+        module = mlir.parse(source(replace(KERNELS["lower_half"], body=body)))
+        kernels = next(iter(mlir.gpu_modules(module)))
+        meets, functions = divergence.what_meets(kernels)
+        op = next(iter(kernel_functions(kernels)))
+        known = [Situation(block=(256, 1, 1), grid=grid)]
+        effort = Effort()
+        found = search(op, Code(functions, meets), known, effort)
+        return STEPS - effort.left, found is not None
+
+
+@pytest.mark.parametrize("turns", [(16,), (16, 16), (16, 16, 4), (16, 16, 16)])
+def test_loops_in_loops_take_little(turns: tuple[int, ...]) -> None:
+    """All walks through a kernel, and all comparisons, have one limit."""
+    body = "%big = arith.constant 100000 : index\n%in = arith.cmpi ult, %g, %big : index\n"
+    body += "%q = arith.cmpi eq, %n, %c1 : index\nscf.if %in {\n"
+    for depth, turn in enumerate(turns):
+        body += f"%u{depth} = arith.constant {turn} : index\n"
+        body += f"scf.for %turn{depth} = %c0 to %u{depth} step %c1 {{\n"
+    body += "scf.if %q { gpu.barrier }\ngpu.barrier\n" + "}" * (1 + len(turns))
+    taken, found = effort_of(body, (9, 9, 9))
+    assert not found
+    assert taken <= STEPS + 100  # what the last thing took
+    assert len(turns) > 1 or taken < STEPS
+
+
+def test_comparing_is_counted() -> None:
+    """Choices one after the other, each of which has all that follows behind it."""
+    body = "".join(
+        f"%v{i} = arith.constant {i} : index\n%q{i} = arith.cmpi ugt, %n, %v{i} : index\n"
+        f"%e{i} = arith.cmpi ugt, %t, %v{i} : index\n"
+        f"scf.if %q{i} {{ scf.if %e{i} {{ gpu.barrier }} }}\n"
+        for i in range(200)
+    )
+    assert effort_of(body, (1, 1, 1))[0] <= STEPS + 100
 
 
 def test_many_ways_take_little() -> None:
