@@ -13,7 +13,6 @@ kinds take and give the next larger type.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
@@ -21,36 +20,41 @@ from gpubuild.engine.emit import Emitter
 
 _VECTOR = re.compile(r"vector<(?P<count>\d+)xi(?P<bits>\d+)>")
 _WHOLE = frozenset((8, 16, 32, 64, 128))
-_INTEGER = re.compile(r"(?<!\w)i(\d+)\b")
-_AGGREGATE = re.compile(r"!llvm\.(array|struct)<")
+_INTEGER = re.compile(r"i(\d+)")
+_AGGREGATE = re.compile(r"(?:!llvm\.)?(array|struct)<")
+_ARRAY = re.compile(r"((?:!llvm\.)?array<\d+ x )(.*)>", re.DOTALL)
+_STRUCT = re.compile(r'((?:!llvm\.)?struct<)(?:"[^"]*", )?(packed )?\((.*)\)>', re.DOTALL)
+# Pieces in which no bracket or comma counts, and the brackets and commas that do.
+_MARK = re.compile(r'"[^"]*"|->|[<>(),]')
 
 
 def pass_in_bytes(kernels: ir.Operation) -> None:
     """Change functions of the module, kernels and others, and the calls of them."""
-    functions = [op.operation for op in kernels.regions[0].blocks[0] if op.operation.name == "llvm.func"]
-    odd = [f for f in functions if f.regions[0].blocks and _changes(f)]
-    if not odd:
+    functions = {
+        op.attributes["sym_name"].value: op.operation
+        for op in kernels.regions[0].blocks[0]
+        if op.operation.name == "llvm.func"
+    }
+    if not any(_changes(function) for function in functions.values()):
         return
-    by_address = _called_by_address(functions)
+    by_address, calls = _uses(kernels)
     changed = {}
-    for function in odd:
-        name = function.attributes["sym_name"].value
+    for name, function in functions.items():
+        if not function.regions[0].blocks and name not in by_address:
+            continue  # Made elsewhere, and called only in the way that its declaration says.
         kind = str(function.attributes["function_type"])
         integers = "nvvm.kernel" not in function.attributes and (name in by_address or "struct<" in kind)
         wanted = _in_bytes(kind, integers=integers)
         if wanted != kind:
             function.attributes["function_type"] = ir.Attribute.parse(wanted)
             changed[name] = integers
-    if not changed:
-        return
-    for function in functions:
-        name = function.attributes["sym_name"].value
-        if name in changed:
-            _take_bytes(function, integers=changed[name])
-        for block in function.regions[0].blocks:
-            for op in list(block.operations):
-                if op.operation.name == "llvm.call":
-                    _hand_on_bytes(op.operation, changed)
+    for name, integers in changed.items():
+        if functions[name].regions[0].blocks:
+            _take_bytes(functions[name], integers=integers)
+    for call in calls if changed else ():
+        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value if "callee" in call.attributes else ""
+        if callee in changed or callee not in functions:  # By address, or by an alias.
+            _hand_on_bytes(call, integers=changed.get(callee, True))
 
 
 def _changes(function: ir.Operation) -> bool:
@@ -58,20 +62,62 @@ def _changes(function: ir.Operation) -> bool:
     return _in_bytes(kind, integers="nvvm.kernel" not in function.attributes) != kind
 
 
-def _called_by_address(functions: Sequence[ir.Operation]) -> set[str]:
-    """Names whose addresses are taken, which may be those of variables, too."""
-    return {
-        ir.FlatSymbolRefAttr(op.operation.attributes["global_name"]).value
-        for function in functions
-        for block in function.regions[0].blocks
-        for op in block.operations
-        if op.operation.name == "llvm.mlir.addressof"
-    }
+def _uses(kernels: ir.Operation) -> tuple[set[str], list[ir.Operation]]:
+    """Names whose addresses are taken, in functions or tables, be they of functions or not; and all calls."""
+    by_address: set[str] = set()
+    calls: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "llvm.mlir.addressof":
+            by_address.add(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
+        elif op.name == "llvm.call":
+            calls.append(op)
+        return ir.WalkResult.ADVANCE
+
+    kernels.walk(visit)
+    return by_address, calls
 
 
 def _in_bytes(kind: str, *, integers: bool) -> str:
-    kind = _VECTOR.sub(_as_bytes, kind)
-    return _INTEGER.sub(_as_whole, kind) if integers else kind
+    """The type to hand on for that of this text; a struct with a name loses it where a member changes."""
+    if found := _VECTOR.fullmatch(kind):
+        return _as_bytes(found)
+    if found := _INTEGER.fullmatch(kind):
+        return _as_whole(found) if integers else kind
+    if found := _ARRAY.fullmatch(kind):
+        return f"{found[1]}{_in_bytes(found[2], integers=integers)}>"
+    if found := _STRUCT.fullmatch(kind):
+        old = _parts(found[3])
+        new = [_in_bytes(part, integers=integers) for part in old]
+        return kind if new == old else f"{found[1]}{found[2] or ''}({', '.join(new)})>"
+    if kind.startswith("!llvm.func<"):
+        inner = kind.removeprefix("!llvm.func<").removesuffix(")>")
+        result = inner[: _parameters_start(inner)]
+        parameters = _parts(inner[len(result) + len(" (") :])
+        new = [_in_bytes(part, integers=integers) for part in parameters]
+        return f"!llvm.func<{_in_bytes(result, integers=integers)} ({', '.join(new)})>"
+    return kind
+
+
+def _parameters_start(function: str) -> int:
+    """Where the result of a function type ends, which may have brackets of its own."""
+    depth = 0
+    for mark in _MARK.finditer(function):
+        if mark[0] == "(" and depth == 0:
+            return mark.start() - 1
+        depth += (mark[0] in "<(") - (mark[0] in ">)")
+    raise ValueError(f"not a function type: {function}")
+
+
+def _parts(text: str) -> list[str]:
+    """What commas part that are in no bracket and in no name."""
+    parts, depth, start = [], 0, 0
+    for mark in _MARK.finditer(text):
+        depth += (mark[0] in "<(") - (mark[0] in ">)")
+        if mark[0] == "," and depth == 0:
+            parts.append(text[start : mark.start()].strip())
+            start = mark.end()
+    return [*parts, text[start:].strip()] if text.strip() else []
 
 
 def _as_whole(found: re.Match[str]) -> str:
@@ -118,25 +164,24 @@ def _made_before(first: ir.Operation, block: ir.Block) -> list[ir.Operation]:
     return made
 
 
-def _hand_on_bytes(call: ir.Operation, changed: Mapping[str, bool]) -> None:
-    """A call of one of ``changed``, or by address: what has one has been changed as well."""
-    integers = True
-    if "callee" in call.attributes:
-        name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-        if name not in changed:
-            return
-        integers = changed[name]
+def _hand_on_bytes(call: ir.Operation, *, integers: bool) -> None:
+    """A call of a changed function, or by address: whatever has one has been changed as well."""
     emit = Emitter(call)
-    operands = []
-    for operand in call.operands:
+    attributes = {name: call.attributes[name] for name in call.attributes}
+    own = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])[0]  # The others are of bundles.
+    if variadic := attributes.get("var_callee_type"):
+        attributes["var_callee_type"] = ir.Attribute.parse(_in_bytes(str(variadic), integers=integers))
+        inner = str(variadic).removeprefix("!llvm.func<").removesuffix(")>")
+        named = len(_parts(inner[_parameters_start(inner) + len(" (") :])) - 1
+        own = named + ("callee" not in attributes)  # What stands for "..." is read as the callee says.
+    operands = list(call.operands)
+    for number, operand in enumerate(operands[:own]):
         wanted = ir.Type.parse(_in_bytes(str(operand.type), integers=integers))
-        operands.append(
-            operand if wanted == operand.type else _converted(emit, operand, wanted, from_bytes=False)
-        )
+        if wanted != operand.type:
+            operands[number] = _converted(emit, operand, wanted, from_bytes=False)
     results = [ir.Type.parse(_in_bytes(str(result.type), integers=integers)) for result in call.results]
     if operands == list(call.operands) and results == [r.type for r in call.results]:
         return
-    attributes = {name: call.attributes[name] for name in call.attributes}
     made = emit.op("llvm.call", operands, results, attributes)
     for old, new in zip(call.results, made.results, strict=True):
         same = old.type == new.type
@@ -147,10 +192,10 @@ def _hand_on_bytes(call: ir.Operation, changed: Mapping[str, bool]) -> None:
 def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: bool) -> ir.Value:
     """``value`` with its packed vectors as bytes, or the other way."""
     kind = str(wanted if from_bytes else value.type)
-    if _AGGREGATE.match(kind):
-        return _aggregate(emit, value, wanted, from_bytes=from_bytes)
     if value.type == wanted:
         return value
+    if _AGGREGATE.match(kind):
+        return _aggregate(emit, value, wanted, from_bytes=from_bytes)
     found = _VECTOR.fullmatch(kind)
     if found is None and _INTEGER.fullmatch(kind):
         return emit.op("llvm.trunc" if from_bytes else "llvm.zext", [value], [wanted]).results[0]
@@ -182,14 +227,8 @@ def _members(kind: ir.Type) -> list[ir.Type]:
     if text.startswith("!llvm.array<"):
         count, _, member = text.removeprefix("!llvm.array<").removesuffix(">").partition(" x ")
         return [_parsed(member)] * int(count)
-    inner = text.removeprefix("!llvm.struct<").removesuffix(">").removeprefix("packed ").strip("()")
-    members, depth, start = [], 0, 0
-    for at, letter in enumerate(f"{inner},"):
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and depth == 0:
-            members.append(_parsed(inner[start:at].strip()))
-            start = at + 1
-    return members
+    found = _STRUCT.fullmatch(text)
+    return [_parsed(part) for part in _parts(found[3])] if found else []
 
 
 def _parsed(member: str) -> ir.Type:

@@ -132,6 +132,149 @@ def test_functions_called_by_address(level):
     assert in_child(both, ptx) == [[0, 1, 1, 0, 1, 0b1010110, 1], [1, 0, 1, 0, 1, 9, 0]]
 
 
+SHAPE = '!llvm.struct<"a (i7, <b", (i32, vector<4xi1>, struct<()>)>'
+# Functions in a table, a struct with a name and one with an empty member, and a call with "...".
+OTHERS = f"""gpu.module @k {{
+  llvm.func @more(%p: i1, %n: i7) -> i7 {{
+    %z = llvm.zext %p : i1 to i7
+    %s = llvm.add %n, %z : i7
+    llvm.return %s : i7
+  }}
+  llvm.func @less(%p: i1, %n: i7) -> i7 {{
+    %z = llvm.zext %p : i1 to i7
+    %s = llvm.sub %n, %z : i7
+    llvm.return %s : i7
+  }}
+  llvm.mlir.global internal constant @table() : !llvm.array<2 x ptr> {{
+    %t = llvm.mlir.poison : !llvm.array<2 x ptr>
+    %p = llvm.mlir.addressof @more : !llvm.ptr
+    %q = llvm.mlir.addressof @less : !llvm.ptr
+    %u = llvm.insertvalue %p, %t[0] : !llvm.array<2 x ptr>
+    %v = llvm.insertvalue %q, %u[1] : !llvm.array<2 x ptr>
+    llvm.return %v : !llvm.array<2 x ptr>
+  }}
+  llvm.func @turn(%s: {SHAPE}, %e: !llvm.struct<(struct<()>, vector<4xi1>)>) -> {SHAPE} {{
+    %v = llvm.extractvalue %e[1] : !llvm.struct<(struct<()>, vector<4xi1>)>
+    %w = llvm.extractvalue %s[1] : {SHAPE}
+    %x = llvm.xor %v, %w : vector<4xi1>
+    %r = llvm.insertvalue %x, %s[1] : {SHAPE}
+    llvm.return %r : {SHAPE}
+  }}
+  llvm.func @second(%s: vector<4xi1>, ...) -> i1 {{
+    %one = llvm.mlir.constant(1 : i32) : i32
+    %w = llvm.extractelement %s[%one : i32] : vector<4xi1>
+    llvm.return %w : i1
+  }}
+  llvm.func @third(%s: vector<4xi1>, ...) -> i1 {{
+    %two = llvm.mlir.constant(2 : i32) : i32
+    %w = llvm.extractelement %s[%two : i32] : vector<4xi1>
+    llvm.return %w : i1
+  }}
+  gpu.func @f(%x: i32, %out: memref<16xi32>) kernel {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c8 = arith.constant 8 : index
+    %p = arith.trunci %x : i32 to i1
+    %n = arith.trunci %x : i32 to i7
+    %one = arith.constant 1 : i32
+    %h = arith.shrsi %x, %one : i32
+    %i = arith.andi %h, %one : i32
+    %t = llvm.mlir.addressof @table : !llvm.ptr
+    %a = llvm.getelementptr %t[%i] : (!llvm.ptr, i32) -> !llvm.ptr, !llvm.ptr
+    %g = llvm.load %a : !llvm.ptr -> !llvm.ptr
+    %i7 = llvm.call %g(%p, %n) : !llvm.ptr, (i1, i7) -> i7
+    %b = arith.extui %i7 : i7 to i32
+    memref.store %b, %out[%c0] : memref<16xi32>
+
+    %i4 = arith.trunci %x : i32 to i4
+    %v = llvm.bitcast %i4 : i4 to vector<4xi1>
+    %m = arith.constant dense<[true, false, false, true]> : vector<4xi1>
+    %poison = llvm.mlir.poison : {SHAPE}
+    %q = llvm.insertvalue %x, %poison[0] : {SHAPE}
+    %s = llvm.insertvalue %v, %q[1] : {SHAPE}
+    %k = llvm.mlir.poison : !llvm.struct<(struct<()>, vector<4xi1>)>
+    %e = llvm.insertvalue %m, %k[1] : !llvm.struct<(struct<()>, vector<4xi1>)>
+    %r = llvm.call @turn(%s, %e) : ({SHAPE}, !llvm.struct<(struct<()>, vector<4xi1>)>) -> {SHAPE}
+    %d = llvm.extractvalue %r[0] : {SHAPE}
+    %w = llvm.extractvalue %r[1] : {SHAPE}
+    %u = arith.extui %w : vector<4xi1> to vector<4xi32>
+    memref.store %d, %out[%c1] : memref<16xi32>
+    vector.store %u, %out[%c8] : memref<16xi32>, vector<4xi32>
+
+    %f2 = llvm.mlir.addressof @second : !llvm.ptr
+    %f3 = llvm.mlir.addressof @third : !llvm.ptr
+    %f = llvm.select %p, %f3, %f2 : i1, !llvm.ptr
+    %l = llvm.call %f(%v, %p) vararg(!llvm.func<i1 (vector<4xi1>, ...)>) : !llvm.ptr, (vector<4xi1>, i1) -> i1
+    %y = arith.extui %l : i1 to i32
+    memref.store %y, %out[%c2] : memref<16xi32>
+    gpu.return
+  }}
+}}
+"""
+
+
+def each(ptx: str) -> list[list[int]]:
+    module = DeviceModule.load(device_ir(ptx, strict=True), "sm_90")
+    found = []
+    for x in (0b1010110, -11, 3):
+        out = np.zeros(16, np.int32)
+        module.launch("f", 1, 1, np.int32(x), out)
+        found.append([*out[:3].tolist(), *out[8:12].tolist()])
+    return found
+
+
+def test_tables_of_functions_and_other_types():
+    ptx = compile_module(OTHERS, "sm_90", opt_level=0).asm
+    assert ptx.count(".callprototype") == 2
+    assert in_child(each, ptx) == [
+        [0b1010110, 0b1010110, 1, 1, 1, 1, 1],
+        [118, -11, 1, 0, 0, 1, 1],
+        [2, 3, 0, 0, 1, 0, 1],
+    ]
+
+
+LIBRARY = """target triple = "nvptx64-nvidia-cuda"
+define i1 @elsewhere(i1 %p, i24 %n) {
+  %m = lshr i24 %n, 23
+  %b = trunc i24 %m to i1
+  %r = xor i1 %b, %p
+  ret i1 %r
+}
+"""
+OF_LIBRARY = """gpu.module @k {
+  llvm.func @elsewhere(i1, i24) -> i1
+  llvm.func @not(%p: i1, %n: i24) -> i1 {
+    %r = llvm.call @elsewhere(%p, %n) : (i1, i24) -> i1
+    %yes = llvm.mlir.constant(true) : i1
+    %s = llvm.xor %r, %yes : i1
+    llvm.return %s : i1
+  }
+  gpu.func @f(%x: i32, %out: memref<16xi32>) kernel {
+    %c0 = arith.constant 0 : index
+    %p = arith.trunci %x : i32 to i1
+    %n = arith.trunci %x : i32 to i24
+    %f = llvm.mlir.addressof @elsewhere : !llvm.ptr
+    %g = llvm.mlir.addressof @not : !llvm.ptr
+    %two = arith.constant 2 : i32
+    %b = arith.andi %x, %two : i32
+    %q = arith.cmpi ne, %b, %two : i32
+    %h = llvm.select %q, %f, %g : i1, !llvm.ptr
+    %r = llvm.call %h(%p, %n) : !llvm.ptr, (i1, i24) -> i1
+    %e = arith.extui %r : i1 to i32
+    memref.store %e, %out[%c0] : memref<16xi32>
+    gpu.return
+  }
+}
+"""
+
+
+def test_functions_of_a_library_called_by_address():
+    """What is declared here is as such calls give it; the library's code reads the same bits."""
+    made = compile_module(OF_LIBRARY, "sm_90", libraries=(LIBRARY,))
+    assert [row[0] for row in in_child(each, made.asm)] == [1, 0, 0]
+
+
 def test_what_lies_behind_a_parameter_is_not_read():
     ptx = """.version 7.0
 .target sm_60
