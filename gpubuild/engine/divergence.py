@@ -69,7 +69,10 @@ def _search(
 
 
 def what_meets(kernels: ir.Operation) -> tuple[set[ir.Operation], dict[str, ir.Operation]]:
-    """What is or holds a site, with functions and calls of them; and the functions by name."""
+    """What is or holds a site, with functions and calls of them; and the functions by name.
+
+    With a site, what ends walks is among it, too: conditions around that must not be passed by.
+    """
     functions = {
         op.operation.attributes["sym_name"].value: op.operation
         for op in kernels.regions[0].blocks[0]
@@ -77,16 +80,21 @@ def what_meets(kernels: ir.Operation) -> tuple[set[ir.Operation], dict[str, ir.O
     }
     meets: set[ir.Operation] = set()
     calls: list[ir.Operation] = []
+    ends: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         name = op.name
-        if name in sites.CALLS:
-            calls.append(op)
-        elif (name in sites.NAMES and sites.is_site(op)) or name in sites.UNTOLD:
+        if name in sites.NAMES and sites.is_site(op):
             _note(op, kernels, meets)
+        elif sites.ends_walks(op, functions):
+            ends.append(op)
+        elif name in sites.CALLS:
+            calls.append(op)
         return ir.WalkResult.ADVANCE
 
     kernels.walk(visit)
+    for op in ends if meets else ():
+        _note(op, kernels, meets)
     before = -1
     while meets and before != len(meets):
         before = len(meets)

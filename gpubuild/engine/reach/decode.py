@@ -38,9 +38,6 @@ _IDENTITIES = {
     "rocdl.workitem.id": "thread", "rocdl.workgroup.id": "block",
 }  # fmt: skip
 _AXES = ("x", "y", "z")
-_HARMLESS = ("__nv_", "__ocml_", "__ockl_", "llvm.")  # first letters of functions that come back
-_NOBODY_KNOWS = frozenset({"llvm.intr.trap", "llvm.intr.debugtrap", "nvvm.exit", "func.call_indirect"})
-_ASSEMBLY = "llvm.inline_asm"
 _LEAVES = frozenset(
     {
         *("gpu.return", "func.return", "llvm.return", "gpu.yield", "scf.yield", "scf.condition"),
@@ -169,11 +166,7 @@ class Code:
             return self._step(op) or Stop()
         if name == "cf.assert":
             return Assertion(condition=self.slot(op.operands[0]))
-        if name in sites.CALLS and (callee := sites.callee_of(op)) not in self._functions:
-            return None if callee.startswith(_HARMLESS) else Stop()
-        if name in _NOBODY_KNOWS or (name == _ASSEMBLY and "has_side_effects" in op.attributes):
-            return Stop()
-        return None
+        return Stop() if sites.ends_walks(op, self._functions) else None
 
     def number(self) -> int:
         """A number for an operation: not that of a slot."""

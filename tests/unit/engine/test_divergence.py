@@ -12,7 +12,7 @@ from e2e.divergent_kernels import FORMS, HELPERS, kernel
 from e2e.random_kernels import RandomKernel, module_text
 from mlir import ir
 from op_coverage.table import GROUPS
-from unit.engine.divergent_programs import ALWAYS, KERNELS, MAYBE, NEVER, source
+from unit.engine.divergent_programs import ALWAYS, HARMLESS, KERNELS, MAYBE, NEVER, UNTOLD, source
 
 from gpubuild.engine import divergence, mlir
 from gpubuild.engine.diagnostics import SourceText
@@ -59,6 +59,23 @@ def test_who_reaches_what(name: str) -> None:
     assert before in whole
     module, _, body = whole.replace(before, after).partition("\0")
     assert told(source(replace(given, module=module, body=body))) == (NEVER, "")
+
+
+@pytest.mark.parametrize("op", [*UNTOLD, *HARMLESS])
+def test_nobody_is_missed_who_may_wait_elsewhere(op: str) -> None:
+    functions = {**UNTOLD, **HARMLESS}[op]
+    expected = NEVER if op in UNTOLD else ALWAYS
+    lower, barrier = "%lower = arith.cmpi ult, %t, %c16 : index\n", "scf.if %lower { gpu.barrier }"
+    upper = "%upper = arith.cmpi uge, %t, %c16 : index\n"
+    for body in (
+        f"{lower}scf.if %lower {{ gpu.barrier }} else {{\n{op}\n}}",
+        f"{lower}{upper}scf.if %upper {{\n{op}\n}}\n{barrier}",
+        f"{lower}{upper}scf.if %upper {{ func.call @inner() : () -> () }}\n{barrier}",
+    ):
+        inner = "%i1 = arith.constant 1 : i32\n%i32 = arith.constant 32 : i32\n"
+        module = f"{functions}\nfunc.func @inner() {{\n{inner}{op}\nreturn }}"
+        kind, message = told(source(replace(KERNELS["lower_half"], body=body, module=module)))
+        assert kind == expected, message
 
 
 def _line_of(message: str) -> str:
