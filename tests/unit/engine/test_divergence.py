@@ -12,7 +12,8 @@ from e2e.divergent_kernels import FORMS, HELPERS, kernel
 from e2e.random_kernels import RandomKernel, module_text
 from mlir import ir
 from op_coverage.table import GROUPS
-from unit.engine.divergent_programs import ALWAYS, HARMLESS, KERNELS, MAYBE, NEVER, UNTOLD, source
+from unit.engine.divergent_programs import ALWAYS, KERNELS, MAYBE, NEVER, source
+from unit.engine.walk_ends import HARMLESS, UNTOLD
 
 from gpubuild.engine import divergence, mlir
 from gpubuild.engine.diagnostics import SourceText
