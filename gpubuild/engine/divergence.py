@@ -2,7 +2,7 @@
 
 Some work-items of a workgroup walk through a kernel, each alone (``engine.reach``). Where two of them
 come to different barriers, the kernel is wrong: by the dialect, either none or all execute one. What is
-sure for workgroups of a known size is an error; what depends on more than that is a warning at most.
+sure for all launches in the file is an error; what depends on more than that is a warning at most.
 Most files are through when nothing but their text, or the conditions around barriers, has been looked at.
 """
 
@@ -62,7 +62,9 @@ def _search(
     for kernel in kernel_functions(kernels):
         if kernel in meets:
             name = _name(kernels, kernel)
-            found = search(kernel, Code(functions, meets), launches.known(name, kernel))
+            launched = launches.known(name, kernel)
+            code = Code(functions, meets)
+            found = search(kernel, code, launched.situations, others=launched.others)
             if found is not None:
                 messages.append(told(found, name, source))
     return messages

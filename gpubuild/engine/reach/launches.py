@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
@@ -13,6 +14,19 @@ from gpubuild.engine.reach.walk import Situation, Triple
 _SEGMENTS = "operandSegmentSizes"
 _GRID, _BLOCK, _ARGUMENTS = 1, 4, 11  # groups of operands of a launch
 _MOST = 6  # launches of a kernel that are looked at
+_UNKNOWN: Triple = (0, 0, 0)  # a workgroup's size
+_FUNCTIONS = frozenset({"func.func", "llvm.func"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """``situations``: launches whose workgroups have a known size of more than one work-item.
+
+    ``others``: there are launches of which nothing is known, or that are right whatever the kernel does.
+    """
+
+    situations: tuple[Situation, ...]
+    others: bool
 
 
 class Launches:
@@ -22,21 +36,26 @@ class Launches:
         self._module = module
         self._found: dict[str, list[Situation]] | None = None
 
-    def known(self, name: str, kernel: ir.Operation) -> list[Situation]:
-        """Of launches of kernel ``name`` (``@module::@kernel``): those whose workgroups have a known size.
+    def known(self, name: str, kernel: ir.Operation) -> Launched:
+        """Of launches of kernel ``name`` (``@module::@kernel``): what is known of them.
 
-        One without a launch if only the kernel says how large they are.
+        One without a launch if only the kernel says how large its workgroups are.
         """
         if self._found is None:
             self._found = {}
             for top in self._module.body:
                 if top.operation.name != "gpu.module":
                     _look(top.operation, self._found)
-        found = self._found.get(name, [])
         written = next((kernel.attributes[key] for key in KNOWN_SIZES if key in kernel.attributes), None)
-        if not found and isinstance(written, ir.DenseI32ArrayAttr):
-            found = [Situation(block=_triple(list(written)))]
-        return [s for s in dict.fromkeys(found) if 1 < s.items <= MAX_WORK_ITEMS][:_MOST]
+        size = _triple(list(written)) if isinstance(written, ir.DenseI32ArrayAttr) else _UNKNOWN
+        found = [s if s.items else replace(s, block=size) for s in self._found.get(name, [])]
+        if name not in self._found and size != _UNKNOWN:
+            found = [Situation(block=size)]
+        # Of several that differ in nothing but where they stand, one is enough.
+        alike = {(s.block, s.grid, s.arguments, s.certain): s for s in reversed(found)}
+        distinct = list(reversed(alike.values()))
+        large = tuple(s for s in distinct if 1 < s.items <= MAX_WORK_ITEMS)
+        return Launched(situations=large[:_MOST], others=len(large[:_MOST]) < len(distinct))
 
 
 def _look(function: ir.Operation, into: dict[str, list[Situation]]) -> None:
@@ -55,15 +74,23 @@ def _look(function: ir.Operation, into: dict[str, list[Situation]]) -> None:
         block = numbers[starts[_BLOCK] : starts[_BLOCK] + 3]
         grid = numbers[starts[_GRID] : starts[_GRID] + 3]
         given = numbers[starts[_ARGUMENTS] :][: groups[_ARGUMENTS]]
-        if not all(block):
-            continue
+        same = into.setdefault(str(launch.attributes["kernel"]), [])
+        if 0 in block or 0 in grid:
+            continue  # nothing runs
         situation = Situation(
-            block=_triple(block),
+            block=_triple(block) if all(block) else _UNKNOWN,
             grid=_triple(grid) if all(grid) else None,
             arguments=tuple((place, n) for place, n in enumerate(given) if n is not None),
             launch=launch,
+            certain=_is_certain(launch),
         )
-        into.setdefault(str(launch.attributes["kernel"]), []).append(situation)
+        same.append(situation)
+
+
+def _is_certain(launch: ir.Operation) -> bool:
+    """Whether ``launch`` happens whenever its function runs: no condition or loop is around it."""
+    holder = launch.parent.operation
+    return holder.name in _FUNCTIONS and launch.block == holder.regions[0].blocks[0]
 
 
 def _triple(sizes: Sequence[int | None]) -> Triple:

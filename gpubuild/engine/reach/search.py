@@ -22,44 +22,66 @@ _USUAL: tuple[Triple, ...] = ((64, 1, 1), (32, 1, 1), (256, 1, 1), (1024, 1, 1),
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A mistake. ``everywhere``: whatever the size of a subgroup; ``seen``: in a launch that is known."""
+    """A mistake. ``everywhere``: whatever the size of a subgroup; ``seen``: in a launch that is known.
+
+    ``always``: all launches are known, and as wrong, and one happens under no condition.
+    """
 
     conflict: Conflict
     situation: Situation
     everywhere: bool = True
     seen: bool = True
+    always: bool = True
 
     @property
     def sure(self) -> bool:
-        """Whether no run of the launch can be right."""
-        return self.conflict.sure and self.everywhere and self.seen
+        """Whether no run of the kernel can be right."""
+        return self.conflict.sure and self.everywhere and self.seen and self.always
 
 
 def search(
-    kernel: ir.Operation, code: Code, known: Sequence[Situation], effort: Effort | None = None
+    kernel: ir.Operation,
+    code: Code,
+    known: Sequence[Situation],
+    *,
+    others: bool = False,
+    effort: Effort | None = None,
 ) -> Found | None:
-    """What is wrong with ``kernel`` in launches of ``known`` size; something that is sure, if any is.
+    """What is wrong with ``kernel`` in launches of ``known`` size; what is sure to be, if all are.
 
-    ``effort`` is what may be done for that, usually a new one.
+    ``others``: there are launches that are not known. ``effort`` is what may be done, usually a new one.
     """
     try:
-        return _search(kernel, code, known, effort or Effort())
+        return _search(kernel, code, known, others, effort or Effort())
     except (SpentError, RecursionError):
         return None  # Python's stack is short, and so is the time that this may take
 
 
-def _search(kernel: ir.Operation, code: Code, known: Sequence[Situation], effort: Effort) -> Found | None:
+def _search(
+    kernel: ir.Operation, code: Code, known: Sequence[Situation], others: bool, effort: Effort
+) -> Found | None:
     situation = known[0] if known else Situation(block=_USUAL[0])
     first = Walk(code=code, situation=situation, item=0, effort=effort)
     if first.trace(kernel).known and "item" not in first.asked:
         return None  # nothing depends on who asks
+    if not known:
+        return _anywhere(kernel, code, effort)
+    found = [_worst(_in_launch(kernel, code, one, effort)) for one in known]
+    sure = [one for one in found if one is not None and one.sure]
+    if not sure:
+        return next((one for one in found if one is not None), None)
+    always = len(sure) == len(known) and not others and any(one.certain for one in known)
+    return replace(sure[0], always=always)
+
+
+def _worst(found: Iterator[Found]) -> Found | None:
+    """The first that is sure, else the first."""
     likely = None
-    for situation in known:
-        for found in _in_launch(kernel, code, situation, effort):
-            if found.sure:
-                return found
-            likely = likely or found
-    return likely if known else _anywhere(kernel, code, effort)
+    for one in found:
+        if one.sure:
+            return one
+        likely = likely or one
+    return likely
 
 
 def _anywhere(kernel: ir.Operation, code: Code, effort: Effort) -> Found | None:

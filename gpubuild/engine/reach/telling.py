@@ -53,6 +53,8 @@ def _in_what(found: Found) -> str:
         return f", where a subgroup has {found.situation.subgroup} work-items"
     if not found.seen:
         return ", in workgroups of more than one work-item"
+    if not found.always:
+        return ", when it is launched so"
     return "" if found.situation.launch is not None else f", in workgroups of {size}"
 
 

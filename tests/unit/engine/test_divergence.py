@@ -179,7 +179,7 @@ def effort_of(body: str, grid: tuple[int, int, int]) -> tuple[int, bool]:
         op = next(iter(kernel_functions(kernels)))
         known = [Situation(block=(256, 1, 1), grid=grid)]
         effort = Effort()
-        found = search(op, Code(functions, meets), known, effort)
+        found = search(op, Code(functions, meets), known, effort=effort)
         return STEPS - effort.left, found is not None
 
 
