@@ -47,6 +47,8 @@ def pass_in_bytes(kernels: ir.Operation) -> None:
         wanted = _in_bytes(kind, integers=integers)
         if wanted != kind:
             function.attributes["function_type"] = ir.Attribute.parse(wanted)
+            for each, attribute in _without_ranges(function).items():
+                function.attributes[each] = attribute
             changed[name] = integers
     for name, integers in changed.items():
         if functions[name].regions[0].blocks:
@@ -76,6 +78,17 @@ def _uses(kernels: ir.Operation) -> tuple[set[str], list[ir.Operation]]:
 
     kernels.walk(visit)
     return by_address, calls
+
+
+def _without_ranges(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """Attributes of parameters and results without their ranges, which are of the old types."""
+    found: dict[str, ir.Attribute] = {}
+    for name in ("arg_attrs", "res_attrs"):
+        if name in op.attributes:
+            each = [ir.DictAttr(one) for one in ir.ArrayAttr(op.attributes[name])]
+            kept = [{a.name: a.attr for a in one if a.name != "llvm.range"} for one in each]
+            found[name] = ir.ArrayAttr.get([ir.DictAttr.get(one) for one in kept])
+    return found
 
 
 def _in_bytes(kind: str, *, integers: bool) -> str:
@@ -182,7 +195,7 @@ def _hand_on_bytes(call: ir.Operation, *, integers: bool) -> None:
     results = [ir.Type.parse(_in_bytes(str(result.type), integers=integers)) for result in call.results]
     if operands == list(call.operands) and results == [r.type for r in call.results]:
         return
-    made = emit.op("llvm.call", operands, results, attributes)
+    made = emit.op("llvm.call", operands, results, attributes | _without_ranges(call))
     for old, new in zip(call.results, made.results, strict=True):
         same = old.type == new.type
         old.replace_all_uses_with(new if same else _converted(emit, new, old.type, from_bytes=True))
@@ -206,6 +219,8 @@ def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: b
     steps = [("llvm.bitcast", narrow), ("llvm.zext", wide), ("llvm.bitcast", wanted)]
     if from_bytes:
         steps = [("llvm.bitcast", wide), ("llvm.trunc", narrow), ("llvm.bitcast", wanted)]
+    else:  # One element that is poison would make poison of all.
+        value = emit.op("llvm.freeze", [value], [value.type]).results[0]
     for name, to in steps:
         if value.type != to:
             value = emit.op(name, [value], [to]).results[0]
