@@ -12,6 +12,7 @@ from mlir import ir
 
 from gpubuild.engine import mlir
 from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.launched import kernel_name
 from gpubuild.engine.module_index import kernel_functions
 from gpubuild.engine.reach import sites
 from gpubuild.engine.reach.suspicion import depends_on_items
@@ -61,7 +62,7 @@ def _search(
     launches, messages = Launches(module), []
     for kernel in kernel_functions(kernels):
         if kernel in meets:
-            name = _name(kernels, kernel)
+            name = kernel_name(kernels, kernel)
             launched = launches.known(name, kernel)
             code = Code(functions, meets)
             found = search(kernel, code, launched.situations, others=launched.others)
@@ -110,9 +111,3 @@ def _note(op: ir.Operation, kernels: ir.Operation, meets: set[ir.Operation]) -> 
     while op != kernels and op not in meets:
         meets.add(op)
         op = op.parent.operation
-
-
-def _name(kernels: ir.Operation, kernel: ir.Operation) -> str:
-    """``@module::@kernel``, written as MLIR writes it."""
-    names = [kernels.attributes["sym_name"].value, kernel.attributes["sym_name"].value]
-    return str(ir.SymbolRefAttr.get(names))

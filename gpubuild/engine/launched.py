@@ -1,4 +1,4 @@
-"""Launched: the sizes that a `gpu.launch_func` has, as far as its operands are computed from constants."""
+"""Launched: what a `gpu.launch_func` has as sizes and arguments, where that is computed from constants."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from mlir import ir
 from gpubuild.engine.reach.integers import number
 
 _SEGMENTS = "operandSegmentSizes"
-_GRID, _BLOCK = 1, 4  # groups of operands; tokens come first
+_GRID, _BLOCK, _ARGUMENTS = 1, 4, 11  # groups of operands; tokens come first
 
 
 def grid(launch: ir.Operation) -> list[int | None]:
     """Workgroups in x, y and z; ``None`` where only a run tells."""
-    return _extents(launch, _GRID)
+    return _numbers(launch, _GRID, 3)
 
 
 def block(launch: ir.Operation) -> list[int | None]:
     """Work-items of a workgroup in x, y and z; ``None`` where only a run tells."""
-    return _extents(launch, _BLOCK)
+    return _numbers(launch, _BLOCK, 3)
+
+
+def arguments(launch: ir.Operation) -> list[int | None]:
+    """What the kernel is given, where that is a number; ``None`` for all else."""
+    return _numbers(launch, _ARGUMENTS, 1)
 
 
 def kernel_name(kernels: ir.Operation, function: ir.Operation) -> str:
@@ -35,6 +40,9 @@ def shape(extents: Sequence[int | None]) -> str:
     return " x ".join("?" if extent is None else str(extent) for extent in extents)
 
 
-def _extents(launch: ir.Operation, group: int) -> list[int | None]:
-    first = sum(list(launch.attributes[_SEGMENTS])[:group])
-    return [number(value) for value in list(launch.operands)[first : first + 3]]
+def _numbers(launch: ir.Operation, group: int, groups: int) -> list[int | None]:
+    sizes = list(launch.attributes[_SEGMENTS])
+    first = sum(sizes[:group])
+    return [
+        number(value) for value in list(launch.operands)[first : first + sum(sizes[group : group + groups])]
+    ]

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
+from gpubuild.engine import launched
 from gpubuild.engine.launch_check import KNOWN_SIZES, MAX_WORK_ITEMS
-from gpubuild.engine.reach import integers
 from gpubuild.engine.reach.walk import Situation, Triple
 
-_SEGMENTS = "operandSegmentSizes"
-_GRID, _BLOCK, _ARGUMENTS = 1, 4, 11  # groups of operands of a launch
 _MOST = 6  # launches of a kernel that are looked at
 _UNKNOWN: Triple = (0, 0, 0)  # a workgroup's size
 _FUNCTIONS = frozenset({"func.func", "llvm.func"})
@@ -68,19 +66,16 @@ def _look(function: ir.Operation, into: dict[str, list[Situation]]) -> None:
 
     function.walk(visit)
     for launch in found:
-        operands, groups = list(launch.operands), list(launch.attributes[_SEGMENTS])
-        starts = [sum(groups[:place]) for place in range(len(groups))]
-        numbers = [integers.number(operand) for operand in operands]
-        block = numbers[starts[_BLOCK] : starts[_BLOCK] + 3]
-        grid = numbers[starts[_GRID] : starts[_GRID] + 3]
-        given = numbers[starts[_ARGUMENTS] :][: groups[_ARGUMENTS]]
+        block, grid = launched.block(launch), launched.grid(launch)
         same = into.setdefault(str(launch.attributes["kernel"]), [])
         if 0 in block or 0 in grid:
             continue  # nothing runs
         situation = Situation(
             block=_triple(block) if all(block) else _UNKNOWN,
             grid=_triple(grid) if all(grid) else None,
-            arguments=tuple((place, n) for place, n in enumerate(given) if n is not None),
+            arguments=tuple(
+                (place, n) for place, n in enumerate(launched.arguments(launch)) if n is not None
+            ),
             launch=launch,
             certain=_is_certain(launch),
         )
