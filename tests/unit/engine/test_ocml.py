@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -67,8 +71,8 @@ def loop(name: str, kinds: tuple[str, ...]) -> str:
 
 
 @cache
-def engine() -> binding.ExecutionEngine:
-    """All functions, for this machine's CPU."""
+def library() -> ctypes.CDLL:
+    """All functions, for this machine's CPU; linked, since MCJIT ends a process in which it finds no room."""
     wanted = {(name, kind): (kind,) * (2 if name in PAIRS else 1) for name, kind in BOUNDS}
     wanted |= {(name, "f16"): ("f16",) * (2 if name in PAIRS else 1) for name in HALVES}
     wanted |= {("pown", kind): (kind, "i32") for kind in ("f16", "f32", "f64")}
@@ -80,19 +84,21 @@ def engine() -> binding.ExecutionEngine:
     llvm.link_library(module, ocml.library_text(names.values()).encode(), "mathematics")
     assert not llvm.undefined_symbols(module)
     half.link_helpers(module, machine.triple)
-    binding.initialize_native_target()
     llvm.optimize(module, machine, 1)
-    return binding.create_mcjit_compiler(module, machine)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "ocml.o"), Path(folder, "ocml.so")
+        source.write_bytes(llvm.emit_object(module, machine))
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        command = [compiler] if compiler else [sys.executable, "-m", "ziglang", "cc"]
+        subprocess.run([*command, "-shared", "-o", str(target), str(source), "-lm"], check=True)
+        return ctypes.CDLL(str(target))
 
 
 def run(name: str, kind: str, *operands: np.ndarray) -> np.ndarray:
     """``operands[0]``'s type is that of the results."""
     arrays = [np.ascontiguousarray(v).copy() for v in operands]
-    address = engine().get_function_address(f"each.__ocml_{name}_{kind}")
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-    ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * len(pointers))(address)(
-        len(arrays[0]), *pointers
-    )
+    library()[f"each.__ocml_{name}_{kind}"](ctypes.c_int64(len(arrays[0])), *pointers)
     return arrays[0]
 
 
