@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ["GPUBUILD_CPU_THREADS"] = "1"
     from e2e.cpu_harness import Device, build_runtime, compile_module
 
-    from gpubuild.model.sanitize import Sanitize
+    from gpubuild.targets.target import Sanitize
 
     variants: dict[str, tuple[Sanitize, ...]] = {
         "plain": (),

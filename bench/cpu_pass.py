@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     from e2e.cpu_harness import compile_module
 
-    from gpubuild.engine import llvm
-    from gpubuild.engine.cpu import compile as cpu
+    from gpubuild.engine.backends.cpu import compile as cpu
+    from gpubuild.engine.ir import llvm
 
     passes, code = Clock(), Clock()
     passes.watch(cpu, "fission_kernels")

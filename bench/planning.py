@@ -18,13 +18,13 @@ from pathlib import Path
 from generate import generate, kernel_number
 from timing import peak_mb
 
-from gpubuild.build import RUNTIME_DIR
+from gpubuild.build.builder import RUNTIME_DIR
 from gpubuild.config.load import load_project
-from gpubuild.graph.layout import Layout
-from gpubuild.graph.planner import Planner
-from gpubuild.graph.scan import ScannedModule, ScannedSource
 from gpubuild.model.step import StepKind
-from gpubuild.model.target import cpu_triple
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.planner import Planner
+from gpubuild.plan.sources import ScannedModule, ScannedSource
+from gpubuild.targets.target import cpu_triple
 
 
 def scans_of(planner: Planner, modules: int) -> dict[str, ScannedSource]:

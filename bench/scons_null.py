@@ -27,10 +27,10 @@ from pathlib import Path
 
 from timing import ROOT
 
+from gpubuild.build.opening import open_builder
 from gpubuild.config.load import load_project
+from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.step import Step, StepKind
-from gpubuild.opening import open_builder
-from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 
 OURS = """\

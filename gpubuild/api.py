@@ -13,16 +13,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpubuild.build.opening import open_builder, open_reader
 from gpubuild.config.load import load_project
-from gpubuild.events import BuildWarning, Event, Listener, StepFinished, StepStarted
+from gpubuild.model.build_options import BuildOptions
+from gpubuild.model.events import BuildWarning, Event, Listener, StepFinished, StepStarted
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport, Status
-from gpubuild.opening import open_builder, open_reader
-from gpubuild.options import BuildOptions
 from gpubuild.settings import Settings
 
 if TYPE_CHECKING:
-    from gpubuild.graph.plan import Plan
+    from gpubuild.plan.plan import Plan
 
 LOGGER = logging.getLogger("gpubuild")
 

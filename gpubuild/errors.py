@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpubuild import columns
-from gpubuild.frozen import frozen
+from gpubuild.support import text
+from gpubuild.support.frozen import frozen
 
 EXIT_STEP_FAILED = 1
 EXIT_USAGE = 2
@@ -59,7 +59,7 @@ class Diagnostic:
         if self.source_line:
             lines.append(f"  {self.source_line}")
             if self.location and self.location.column:
-                lines.append(f"  {columns.padding(self.source_line, self.location.column)}^")
+                lines.append(f"  {text.padding(self.source_line, self.location.column)}^")
         lines.extend(note.render() for note in self.notes)
         return "\n".join(lines)
 

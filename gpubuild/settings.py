@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.errors import UsageError
-from gpubuild.frozen import field, frozen
+from gpubuild.support.frozen import field, frozen
 
 NO_USER_CACHE = Path("/nonexistent")
 

@@ -1,1 +1,1 @@
-"""The action cache and the content-addressed store. The only package that imports diskcache."""
+"""Result caches: local, remote, or none."""

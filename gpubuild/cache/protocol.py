@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from gpubuild.frozen import frozen
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.support.frozen import frozen
 
 
 @frozen

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from gpubuild.cli.console import Console, labelled
 from gpubuild.cli.failures import closing_lines
+from gpubuild.cli.options import build_folder, shown
 from gpubuild.cli.progress import make_view, summary_line
-from gpubuild.cli.project import build_folder, shown
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
-from gpubuild.frozen import frozen
-from gpubuild.graph.layout import Layout
-from gpubuild.model.goal import Goal
+from gpubuild.model.build_options import Goal
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
+from gpubuild.plan.layout import Layout
+from gpubuild.support.frozen import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpubuild.options import BuildOptions
+    from gpubuild.model.build_options import BuildOptions
 
 
 @frozen
@@ -44,13 +44,13 @@ def execute(options: argparse.Namespace) -> int:
         raise
     except GpubuildError as error:
         if options.json:
-            from gpubuild.cli.document import dump, error_document
+            from gpubuild.cli.json_document import dump, error_document
 
             console.print(dump(error_document(error)))
         raise
     report = outcome.report
     if options.json:
-        from gpubuild.cli.document import build_document, dump
+        from gpubuild.cli.json_document import build_document, dump
 
         console.print(dump(build_document(report, outcome.programs, shown)))
     elif not console.quiet:
@@ -69,7 +69,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
     Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``; failures of steps are in
     the report and were shown.
     """
-    from gpubuild.proof import load_witnessed
+    from gpubuild.build.null_build_proof import load_witnessed
 
     project, witness = load_witnessed(options.file)
     if goal is not Goal.EXECUTABLE:
@@ -81,8 +81,8 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
             f"cannot write IR into {options.dump_ir}: it is not a folder",
             hint="choose another folder with --dump-ir",
         )
-    from gpubuild.opening import open_builder, open_reader
-    from gpubuild.options import BuildOptions
+    from gpubuild.build.opening import open_builder, open_reader
+    from gpubuild.model.build_options import BuildOptions
 
     request = BuildOptions(
         build_dir=build_folder(options, project.root),
@@ -127,11 +127,11 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
 def _as_is(project: Project, options: argparse.Namespace, request: BuildOptions) -> BuildReport | None:
     """The report of a build where nothing can be written, and nothing needs to be; ``None`` elsewhere."""
     layout = Layout(root=project.root, build_dir=request.build_dir)
-    from gpubuild.opening import can_write
+    from gpubuild.build.opening import can_write
 
     if not layout.state_file.exists() or can_write(layout):
         return None
-    from gpubuild.cli.as_is import look  # loads what starts workers
+    from gpubuild.cli.read_only import look  # loads what starts workers
 
     report = look(project, options.settings, request)
     of_steps = (warning for step in report.steps for warning in step.warnings)
@@ -153,7 +153,7 @@ def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
     if not options.json or console.verbose or explain or console.err.isatty():
         return console
     # A script reads stdout and shows stderr when something is wrong: keep that free of progress.
-    from gpubuild.frozen import replace
+    from gpubuild.support.frozen import replace
 
     return replace(console, quiet=True)
 

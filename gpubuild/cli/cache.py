@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.document import dump
-from gpubuild.cli.project import load
+from gpubuild.cli.json_document import dump
+from gpubuild.cli.options import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import CacheConfig
-from gpubuild.wording import counted
+from gpubuild.support.text import counted
 
 if TYPE_CHECKING:
-    from gpubuild.cache.disk import DiskStore
-    from gpubuild.cache.history import Group
+    from gpubuild.cache.local.disk_store import DiskStore
+    from gpubuild.cache.local.history import Group
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -27,7 +27,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 def stats(options: argparse.Namespace) -> int:
     """``cache stats``: count and measure, and how the last builds were served."""
-    from gpubuild.cache.history import BuildEntry, list_projects, read_history
+    from gpubuild.cache.local.history import BuildEntry, list_projects, read_history
 
     console: Console = options.console
     store, config = _open(options)
@@ -86,7 +86,7 @@ def clear(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """``cache verify``: check everything; exit code 1 when something was damaged."""
-    from gpubuild.cache import upkeep
+    from gpubuild.cache.local import upkeep
 
     console: Console = options.console
     store, config = _open(options)
@@ -112,7 +112,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def gc(options: argparse.Namespace) -> int:
     """``cache gc``: delete what was used longest ago."""
-    from gpubuild.cache import upkeep
+    from gpubuild.cache.local import upkeep
 
     console: Console = options.console
     size = None if options.max_size is None else parse_size(options.max_size)
@@ -139,7 +139,7 @@ def gc(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """``cache export``: what the last builds used, or everything, in one file."""
-    from gpubuild.cache.archive import export_archive, last_keys
+    from gpubuild.cache.local.archive import export_archive, last_keys
 
     console: Console = options.console
     store, config = _open(options)
@@ -161,7 +161,7 @@ def export(options: argparse.Namespace) -> int:
 
 def import_(options: argparse.Namespace) -> int:
     """``cache import``: exit code 1 when not everything in the file could be taken."""
-    from gpubuild.cache.archive import DEFAULT_LIMIT_BYTES, import_archive
+    from gpubuild.cache.local.archive import DEFAULT_LIMIT_BYTES, import_archive
 
     console: Console = options.console
     limit = DEFAULT_LIMIT_BYTES if options.max_size is None else parse_size(options.max_size)
@@ -208,7 +208,7 @@ def parse_age(text: str) -> float:
 
 
 def _open(options: argparse.Namespace) -> tuple[DiskStore, CacheConfig]:
-    from gpubuild.cache.disk import DiskStore
+    from gpubuild.cache.local.disk_store import DiskStore
 
     given: Path | None = options.cache_dir.absolute() if options.cache_dir else options.settings.cache_dir
     # A folder that was named needs no project file to be looked at.

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.project import build_folder, shown
+from gpubuild.cli.options import build_folder, shown
 from gpubuild.errors import UsageError
-from gpubuild.events import Silent
-from gpubuild.graph.layout import Layout, file_name
 from gpubuild.model.digest import digest_file
-from gpubuild.wording import counted
+from gpubuild.model.events import Silent
+from gpubuild.plan.layout import Layout, file_name
+from gpubuild.support.text import counted
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def execute(options: argparse.Namespace) -> int:
             f"{shown(build_dir)} was not made by gpubuild (it has no {layout.private.name} in it)",
             hint="name the right folder with --build-dir, or delete this one yourself",
         )
-    from gpubuild.lock import build_lock
+    from gpubuild.build.lock import build_lock
 
     with build_lock(layout, Silent()):
         files = recorded_files(layout)

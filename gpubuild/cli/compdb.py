@@ -9,11 +9,10 @@ import argparse
 from typing import Any
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.document import dump
-from gpubuild.cli.project import load
-from gpubuild.graph.suffixes import C_SUFFIXES, CXX_SUFFIXES
-from gpubuild.model.host_options import language_arguments, search_arguments
-from gpubuild.model.project import Project
+from gpubuild.cli.json_document import dump
+from gpubuild.cli.options import load
+from gpubuild.model.project import Project, language_arguments, search_arguments
+from gpubuild.plan.sources import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.toolchain.find import Toolchain
 
 
@@ -29,7 +28,7 @@ def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
     """An entry for each C and C++ source, in the order of the file. Raises ``ToolNotFoundError``.
 
     The commands are those that find mistakes in the user's own file: a build compiles what the
-    preprocessor makes of it (``engine.c``), with the same flags.
+    preprocessor makes of it (``engine.cc.compile``), with the same flags.
     """
     # A source that programs compile in several ways has an entry for each.
     ways = dict.fromkeys(

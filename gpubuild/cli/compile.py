@@ -16,21 +16,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpubuild.build import Builder
+from gpubuild.build.builder import Builder
+from gpubuild.build.native import resolve_native
+from gpubuild.build.opening import open_builder
 from gpubuild.cli.console import Console
-from gpubuild.cli.project import shown
+from gpubuild.cli.options import shown
 from gpubuild.errors import ConfigError, StepError, UsageError
-from gpubuild.events import BuildWarning, Event
-from gpubuild.graph.layout import Layout, file_name
-from gpubuild.graph.plan import Plan
-from gpubuild.graph.planner import Planner
-from gpubuild.graph.scan import ScannedSource, parse_index
+from gpubuild.model.build_options import BuildOptions
+from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
-from gpubuild.model.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
-from gpubuild.native import resolve_native
-from gpubuild.opening import open_builder
-from gpubuild.options import BuildOptions
+from gpubuild.plan.layout import Layout, file_name
+from gpubuild.plan.plan import Plan
+from gpubuild.plan.planner import Planner
+from gpubuild.plan.sources import ScannedSource, parse_index
+from gpubuild.targets.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
 
 PROGRAM = "kernels"  # the made-up program's name; it is in no output
 _OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}

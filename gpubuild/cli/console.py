@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from gpubuild.cli.project import shown
+from gpubuild.cli.options import shown
 from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError, UsageError
-from gpubuild.frozen import frozen
 from gpubuild.settings import Settings
+from gpubuild.support.frozen import frozen
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
 # The parts of GpubuildError.render() that are worth finding at a glance.

@@ -1,18 +1,84 @@
-"""``gpubuild doctor``: which tools are used, from where, and what to do about missing ones."""
+"""``gpubuild doctor``: which tools are used, from where, and what to do about missing ones.
+
+What each target of a project needs of the tools that ``gpubuild doctor`` found.
+"""
 
 from __future__ import annotations
 
 import argparse
 import platform
 import sys
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from gpubuild import __version__
 from gpubuild.cli.console import Console, paint
-from gpubuild.cli.doctor_targets import TargetRow, load, target_rows
-from gpubuild.cli.document import dump
-from gpubuild.cli.project import shown
+from gpubuild.cli.json_document import dump
+from gpubuild.cli.options import shown
 from gpubuild.errors import EXIT_USAGE
+from gpubuild.model.project import Project
+from gpubuild.targets.target import Target
+from gpubuild.toolchain.find import ToolRow
+
+DEFAULT_FILE = Path("targets.yaml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRow:
+    """One target. It compiles when ``missing`` is empty; without ``wanted`` some kernels do not."""
+
+    name: str
+    kind: str
+    chip: str
+    tools: tuple[str, ...]
+    missing: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+    @property
+    def found(self) -> bool:
+        """Whether everything that is always needed is there."""
+        return not self.missing
+
+
+def load(file: Path | None, console: Console) -> Project | None:
+    """The project in ``file``, by default in targets.yaml if there is one that can be read.
+
+    Raises ``ConfigError`` for a file that was asked for.
+    """
+    from gpubuild.config.load import load_project
+    from gpubuild.errors import GpubuildError
+
+    if file is not None:
+        return load_project(file)
+    if not DEFAULT_FILE.is_file():
+        return None
+    try:
+        return load_project(DEFAULT_FILE)
+    except GpubuildError:
+        console.warning(
+            f"{DEFAULT_FILE} has mistakes, which `gpubuild build` shows: its targets are left out"
+        )
+        return None
+
+
+def target_rows(project: Project, tools: Mapping[str, ToolRow]) -> list[TargetRow]:
+    """A row for each target, in the order of the project file."""
+    return [_row(target, tools) for target in project.targets.values()]
+
+
+def _row(target: Target, tools: Mapping[str, ToolRow]) -> TargetRow:
+    from gpubuild.plan.planner import TOOLS
+
+    required, optional = TOOLS[target.kind]
+    return TargetRow(
+        name=target.name,
+        kind=target.kind.value,
+        chip=target.chip,
+        tools=(*required, *optional),
+        missing=tuple(name for name in required if not tools[name].found),
+        wanted=tuple(name for name in optional if not tools[name].found),
+    )
 
 
 def execute(options: argparse.Namespace) -> int:

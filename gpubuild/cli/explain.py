@@ -8,20 +8,20 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gpubuild.cli.console import Console, paint
-from gpubuild.cli.document import dump
-from gpubuild.cli.project import build_folder, load
+from gpubuild.cli.json_document import dump
+from gpubuild.cli.options import build_folder, load
 from gpubuild.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpubuild.explanation import Explanation
+    from gpubuild.build.explain import Explanation
 
 _LISTED = 8  # candidates named when a short form fits several steps
 
 
 def execute(options: argparse.Namespace) -> int:
     """The command. Compiles nothing; sources that changed are scanned, since that makes the plan."""
-    from gpubuild.opening import open_reader
-    from gpubuild.options import BuildOptions
+    from gpubuild.build.opening import open_reader
+    from gpubuild.model.build_options import BuildOptions
 
     console: Console = options.console
     project = load(options)

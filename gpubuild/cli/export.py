@@ -9,19 +9,18 @@ import tempfile
 from pathlib import Path
 from typing import cast
 
-from gpubuild.build import RUNTIME_DIR
+from gpubuild.build.builder import RUNTIME_DIR
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
-from gpubuild.cli.project import shown
+from gpubuild.cli.options import shown
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
-from gpubuild.graph.layout import Layout
-from gpubuild.graph.suffixes import MLIR_SUFFIXES
-from gpubuild.model.goal import Goal
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import Step
-from gpubuild.toolchain.clang import CUDA, WRAPPER, hidden, wrapper_options
-from gpubuild.toolchain.clang import NAMES as WRAPPER_NAMES
+from gpubuild.model.build_options import Goal
+from gpubuild.model.step import LinkParams, Step
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.sources import MLIR_SUFFIXES
+from gpubuild.toolchain.clang_linker_wrapper import CUDA, WRAPPER, hidden, wrapper_options
+from gpubuild.toolchain.clang_linker_wrapper import NAMES as WRAPPER_NAMES
 
 RECIPE = "link.sh"
 _RUNTIME = "runtime"

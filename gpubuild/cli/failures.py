@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpubuild.alike import grouped
+from gpubuild.build.diagnosis import grouped
 from gpubuild.errors import GpubuildError
-from gpubuild.events import Event, PlanGrew, StepFinished
+from gpubuild.model.events import Event, PlanGrew, StepFinished
 from gpubuild.model.result import BuildReport, StepReport
 from gpubuild.model.step import StepKind
 

@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.parser_views import GRAPH_FORMATS
-from gpubuild.cli.project import build_folder, load
-from gpubuild.drawing.diagram import Diagram, make_diagram
-from gpubuild.drawing.svg import draw_svg
-from gpubuild.drawing.text import draw_dot, draw_json, draw_mermaid
+from gpubuild.cli.options import build_folder, load
+from gpubuild.cli.parser import GRAPH_FORMATS
 from gpubuild.errors import UsageError
-from gpubuild.graph.plan import Plan
+from gpubuild.plan.plan import Plan
+from gpubuild.report.diagram import Diagram, make_diagram
+from gpubuild.report.diagram_svg import draw_svg
+from gpubuild.report.diagram_text import draw_dot, draw_json, draw_mermaid
 
 _DRAW = {"svg": draw_svg, "dot": draw_dot, "mermaid": draw_mermaid, "json": draw_json}
 _SUFFIX = {
@@ -50,8 +50,8 @@ def _form(asked: str | None, output: Path | None) -> str:
 
 
 def _diagram(options: argparse.Namespace) -> Diagram:
-    from gpubuild.opening import open_reader
-    from gpubuild.options import BuildOptions
+    from gpubuild.build.opening import open_reader
+    from gpubuild.model.build_options import BuildOptions
 
     project = load(options)
     request = BuildOptions(

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.project import shown
-from gpubuild.cli.template import OPTIONAL, files
+from gpubuild.cli.init_templates import OPTIONAL, files
+from gpubuild.cli.options import shown
 from gpubuild.errors import UsageError
 
 

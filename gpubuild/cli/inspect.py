@@ -6,20 +6,20 @@ import argparse
 from typing import TYPE_CHECKING
 
 from gpubuild.cli.console import Console, paint
-from gpubuild.cli.document import dump
-from gpubuild.cli.project import shown
+from gpubuild.cli.json_document import dump
+from gpubuild.cli.options import shown
 from gpubuild.errors import ToolNotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from gpubuild.inspection.inspection import Inspection
+    from gpubuild.inspect.records import Inspection
 
 
 def execute(options: argparse.Namespace) -> int:
     """The command."""
-    from gpubuild.inspection.extract import extract
-    from gpubuild.inspection.inspection import select, to_json
-    from gpubuild.inspection.read import inspect_file
-    from gpubuild.inspection.table import render_table
+    from gpubuild.inspect.extract import extract
+    from gpubuild.inspect.reader import inspect_file
+    from gpubuild.inspect.records import select, to_json
+    from gpubuild.inspect.table import render_table
 
     console: Console = options.console
     whole = inspect_file(options.file)
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _disassemble(found: Inspection, options: argparse.Namespace) -> int:
     """The code of every object; one that nothing here can read hides no other."""
-    from gpubuild.inspection.disassemble import disassemble
+    from gpubuild.inspect.disassemble import disassemble
 
     console: Console = options.console
     failed: ToolNotFoundError | None = None

@@ -6,10 +6,9 @@ from typing import cast
 
 from gpubuild.cli.build import Outcome
 from gpubuild.errors import UsageError
-from gpubuild.graph.layout import Layout
 from gpubuild.model.jit_program import JitProgram
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import Step
+from gpubuild.model.step import LinkParams, Step
+from gpubuild.plan.layout import Layout
 from gpubuild.settings import python_command
 
 

@@ -136,7 +136,7 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
     except GpubuildError as error:
         # A build tells of its own errors: its document has more to say.
         if "--json" in arguments and not building:
-            from gpubuild.cli.document import describe, dump
+            from gpubuild.cli.json_document import describe, dump
 
             print(dump({"schema": 1, "error": describe(error)}))
         raise

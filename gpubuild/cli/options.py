@@ -1,4 +1,7 @@
-"""Options: what the commands' parsers have in common."""
+"""Options: what the commands' parsers have in common.
+
+Project options: from ``-f``, ``--build-dir`` and their kin to what a build takes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from gpubuild.errors import UsageError
+from gpubuild.model.project import Project
 
 
 class Text(argparse.RawDescriptionHelpFormatter):
@@ -166,3 +170,23 @@ def path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("expected a path, got nothing")
     return Path(text)
+
+
+def load(options: argparse.Namespace) -> Project:
+    """The project that ``-f`` names. Raises ``ConfigError``."""
+    from gpubuild.config.load import load_project
+
+    return load_project(options.file)
+
+
+def build_folder(options: argparse.Namespace, root: Path) -> Path:
+    """The absolute build folder: as given, from here; by default ``build`` in the project."""
+    return Path.cwd() / options.build_dir if options.build_dir else root / "build"
+
+
+def shown(path: Path) -> str:
+    """``path`` as a user here would write it: relative when it lies below the current folder."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -12,7 +12,8 @@ import re
 import sys
 import time
 
-from gpubuild import environment, receipt
+from gpubuild import environment
+from gpubuild.build import null_build
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         build_dir = os.path.join(os.path.dirname(file), "build")
         if options.build_dir:
             build_dir = os.path.join(os.getcwd(), options.build_dir)
-        request = receipt.request_of(file, build_dir, options.programs, options.targets)
-        found = receipt.read(receipt.path_for(request))
+        request = null_build.request_of(file, build_dir, options.programs, options.targets)
+        found = null_build.read(null_build.path_for(request))
         if found is None or not found.proves(request):
             return None
         if _takes_color(sys.stderr) and any(re.match(_LOCATED, message) for message in found.warnings):
@@ -119,7 +120,7 @@ def parse(arguments: list[str]) -> Options | None:
     return options
 
 
-def _report(options: Options, found: receipt.Receipt, began: float) -> tuple[str, str]:
+def _report(options: Options, found: null_build.Receipt, began: float) -> tuple[str, str]:
     flags = options.flags
     out, err = "", ""
     for message in (*environment.misspelt(), *found.warnings):
@@ -148,8 +149,8 @@ def _lists_steps(flags: set[str]) -> bool:
     return "explain" in flags or ("verbose" in flags and "quiet" not in flags)
 
 
-def _document(found: receipt.Receipt, seconds: float) -> str:
-    """The text of ``cli.document``'s document. Its encoder would take half of the time we have."""
+def _document(found: null_build.Receipt, seconds: float) -> str:
+    """The text of ``cli.json_document``'s document. Its encoder would take half of the time we have."""
     quote = json.JSONEncoder(ensure_ascii=False).encode
 
     def text_or_null(text: str) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.project import build_folder, shown
+from gpubuild.cli.options import build_folder, shown
 from gpubuild.errors import UsageError
-from gpubuild.graph.layout import Layout
+from gpubuild.plan.layout import Layout
 
 
 def execute(options: argparse.Namespace) -> int:
     """The command. It reads the build log only: no valid project file is needed."""
-    from gpubuild.buildlog import log_file, read_log
-    from gpubuild.reporting.page import make_page
-    from gpubuild.reporting.profile import profile_section, read_profile
+    from gpubuild.build.log import log_file, read_log
+    from gpubuild.report.page import make_page
+    from gpubuild.report.profile import profile_section, read_profile
 
     console: Console = options.console
     root = options.file.absolute().parent

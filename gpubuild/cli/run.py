@@ -10,9 +10,9 @@ import sys
 
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console, labelled, paint
-from gpubuild.cli.project import load
+from gpubuild.cli.options import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
-from gpubuild.model.goal import Goal
+from gpubuild.model.build_options import Goal
 from gpubuild.settings import program_environment
 
 
@@ -89,7 +89,7 @@ def _become(command: list[str]) -> int:
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    from gpubuild.checking import check_program, expected_file, render, summarize
+    from gpubuild.cli.run_checks import check_program, expected_file, render, summarize
 
     if options.program_arguments:
         raise UsageError(

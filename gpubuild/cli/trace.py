@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild.errors import UsageError
-from gpubuild.events import Event, Listener, StepFinished, StepStarted
+from gpubuild.model.events import Event, Listener, StepFinished, StepStarted
 from gpubuild.model.result import StepReport
 
 

@@ -6,15 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from gpubuild.cli.build import build
-from gpubuild.cli.console import Console, labelled, paint
-from gpubuild.cli.project import build_folder, shown
-from gpubuild.config.load import load_project
-from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
-from gpubuild.graph.layout import Layout
-from gpubuild.settings import program_environment
-from gpubuild.toolchain.foreground import Foreground
-from gpubuild.watching import (
+from gpubuild.build.watch import (
     LOOK_SECONDS,
     Seen,
     Stat,
@@ -27,6 +19,14 @@ from gpubuild.watching import (
     read_by_build,
     settle,
 )
+from gpubuild.cli.build import build
+from gpubuild.cli.console import Console, labelled, paint
+from gpubuild.cli.options import build_folder, shown
+from gpubuild.config.load import load_project
+from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.plan.layout import Layout
+from gpubuild.settings import program_environment
+from gpubuild.toolchain.run import Foreground
 
 _LISTED = 3
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpubuild.config.problems import Problems
-from gpubuild.config.tree import Node
+from gpubuild.config.yaml_tree import Node, Problems
 
 
 def resolve(root: Path, node: Node, problems: Problems) -> Path | None:

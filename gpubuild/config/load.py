@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 
 from gpubuild import environment
-from gpubuild.config.check import check
 from gpubuild.config.files import resolve
 from gpubuild.config.host import read_host
 from gpubuild.config.keys import DOCUMENT, VERSION
-from gpubuild.config.problems import Problems
 from gpubuild.config.programs import all_sources, read_programs
+from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
-from gpubuild.config.tree import Node, Shape, decode, parse
+from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse
 from gpubuild.errors import ConfigError, Diagnostic, Location
 from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode
 

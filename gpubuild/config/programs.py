@@ -7,13 +7,11 @@ from pathlib import Path
 
 from gpubuild.config.files import existing_file
 from gpubuild.config.host import HostSection, read_host
-from gpubuild.config.host_keys import C_SUFFIXES, CXX_SUFFIXES
-from gpubuild.config.problems import Place, Problems, did_you_mean
+from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.targets import read_libraries, scalar
-from gpubuild.config.tree import Member, Node, Shape
-from gpubuild.model.host_options import NO_OPTIONS, HostOptions
-from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
-from gpubuild.model.target import Kind
+from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, did_you_mean
+from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
+from gpubuild.targets.target import Kind
 
 
 def read_programs(

@@ -1,7 +1,9 @@
 """Spec: a small language that says which values a document may hold.
 
-The loader (config.check) and the published JSON Schema (config.schema) are both computed from it,
+The loader (config.spec) and the published JSON Schema (config.schema) are both computed from it,
 so that an editor and a build agree on what is right.
+
+Check: a tree against a spec. Notes every mistake and keeps what is right.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpubuild.config.tree import Shape
-from gpubuild.frozen import field, frozen
+from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, did_you_mean
+from gpubuild.support.frozen import field, frozen, replace
 
 
 @frozen
@@ -136,3 +138,159 @@ def path_with(suffixes: tuple[str, ...], what: str) -> Text:
     """A file's name that ends with one of ``suffixes``."""
     endings = "|".join(suffix[1:] for suffix in suffixes)
     return Text(what=f"{what} ({' '.join(suffixes)})", pattern=rf".*[^/]\.({endings})")
+
+
+_TRUTH_WORDS = r"(?i)(y|yes|on|true)|(n|no|off|false)"
+
+
+def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None) -> Node | None:
+    """The part of ``node`` that ``spec`` allows; ``None`` when the value as a whole is wrong.
+
+    ``at`` is the place of the key that holds the value: where a missing key is reported.
+    """
+    if node.shape is Shape.BROKEN:
+        return None
+    if node.shape not in shapes(spec):
+        problems.add(node.place, _wrong_shape(node, spec))
+        return None
+    match spec:
+        case Either(options=options):
+            chosen = next(option for option in options if node.shape in shapes(option))
+            return check(node, chosen, problems, at=at)
+        case Text():
+            return _text(node, spec, problems)
+        case Choice(words=words):
+            if node.scalar in words:
+                return node
+            hint = did_you_mean(str(node.scalar), words, what="one of")
+            problems.add(node.place, f"unknown word {node.describe()}{hint}")
+            return None
+        case Flag() | Nothing() | Number():
+            return node
+        case Whole():
+            return _whole(node, spec, problems)
+        case ListOf():
+            return _list(node, spec, problems)
+        case Record():
+            return _record(node, spec, problems, at or node.place)
+        case Table():
+            return _table(node, spec, problems, at or node.place)
+
+
+def _text(node: Node, spec: Text, problems: Problems) -> Node | None:
+    if fits(str(node.scalar), spec):
+        return node
+    advice = f"; {spec.advice}" if spec.advice else ""
+    problems.add(node.place, f"expected {spec.what}, got {node.describe()}{advice}")
+    return None
+
+
+def _whole(node: Node, spec: Whole, problems: Problems) -> Node | None:
+    value = node.scalar
+    assert isinstance(value, int)  # noqa: S101 - the shape says so
+    if value >= spec.minimum and (spec.maximum is None or value <= spec.maximum):
+        return node
+    if spec.maximum is None:
+        wanted = f"at least {spec.minimum}"
+    elif spec.minimum == spec.maximum:
+        wanted = str(spec.minimum)
+    else:
+        wanted = f"{spec.minimum} to {spec.maximum}"
+    problems.add(node.place, f"expected {wanted}, got {value}")
+    return None
+
+
+def _list(node: Node, spec: ListOf, problems: Problems) -> Node:
+    if len(node.items) < spec.min_items:
+        words = spec.item.what if isinstance(spec.item, Text) else ", ".join(spec.item.words)
+        problems.add(node.place, f"the list is empty; name {words}")
+    kept: list[Node] = []
+    seen: dict[str, Place] = {}
+    for item in node.items:
+        good = check(item, spec.item, problems)
+        if good is None:
+            continue
+        if spec.unique and good.raw in seen:
+            problems.add(item.place, f"{item.describe()} is listed twice", first=seen[good.raw])
+            continue
+        seen[good.raw] = item.place
+        kept.append(good)
+    return replace(node, items=tuple(kept))
+
+
+def _record(node: Node, spec: Record, problems: Problems, at: Place) -> Node:
+    kept: dict[str, Member] = {}
+    meant: set[str] = set()
+    for name, member in node.members.items():
+        key = spec.keys.get(name)
+        if key is None:
+            hint = did_you_mean(name, [*spec.keys])
+            if alias := spec.key_for(name):
+                hint = f" (did you mean '{alias}'?)"
+            meant.update(k for k in spec.keys if f"'{k}'" in hint)
+            problems.add(member.place, f"unknown key '{name}'{hint}")
+            continue
+        good = check(member.node, key.spec, problems, at=member.place)
+        if good is not None:
+            kept[name] = replace(member, node=good)
+    for name, key in spec.keys.items():
+        # A misspelt key is one mistake, not also a missing one.
+        if key.required and name not in node.members and name not in meant:
+            problems.add(at, f"{spec.what} needs the key '{name}': {key.help}{_only_value(name, key.spec)}")
+    return replace(node, members=kept, flawed=len(kept) < len(node.members))
+
+
+def _only_value(name: str, spec: Spec) -> str:
+    is_constant = isinstance(spec, Whole) and spec.minimum == spec.maximum
+    return f" Write `{name}: {spec.minimum}`." if isinstance(spec, Whole) and is_constant else ""
+
+
+def _table(node: Node, spec: Table, problems: Problems, at: Place) -> Node:
+    if len(node.members) < spec.min_items:
+        problems.add(at, f"'{spec.what}' is empty; name at least one")
+    kept: dict[str, Member] = {}
+    for name, member in node.members.items():
+        badly_named = not fits(name, spec.name)
+        if badly_named:
+            problems.add(member.place, f"expected {spec.name.what}, got '{name}'")
+        good = check(member.node, spec.value, problems, at=member.place)
+        # A name whose options are wrong is still a known name: keep it, with nothing in it.
+        good = good or Node(shape=Shape.NULL, place=member.place, flawed=True)
+        kept[name] = replace(member, node=replace(good, flawed=good.flawed or badly_named))
+    return replace(node, members=kept)
+
+
+def _wrong_shape(node: Node, spec: Spec) -> str:
+    wanted = shapes(spec)
+    if isinstance(spec, Table) and node.shape is Shape.NULL:
+        return f"'{spec.what}' is empty; name at least one"
+    unsaid = {Shape.NULL, *([Shape.WHOLE] if Shape.NUMBER in wanted else [])}
+    words = " or ".join(str(s) for s in Shape if s in wanted - unsaid)
+    message = f"expected {words}, got {node.describe()}"
+    match node.shape:
+        case Shape.TEXT if Shape.FLAG in wanted:
+            if found := re.fullmatch(_TRUTH_WORDS, node.raw):
+                message += f"; write {'true' if found.group(1) else 'false'}, without quotes"
+        case Shape.TEXT if Shape.WHOLE in wanted and node.raw.strip().isdigit():
+            message += "; write it without quotes"
+        case _ if wanted <= {Shape.MAP, Shape.NULL}:
+            message += _how_to_map(node, spec)
+        case Shape.TEXT if Shape.LIST in wanted:
+            message += f"; write [{', '.join(node.raw.replace(',', ' ').split())}]"
+        case Shape.NUMBER if Shape.WHOLE in wanted:
+            message += "; write it in plain decimal digits"
+        case Shape.FLAG | Shape.WHOLE | Shape.NUMBER if Shape.TEXT in wanted:
+            message += f'; to mean the text, write "{node.raw}"'
+        case _:
+            pass
+    return message
+
+
+def _how_to_map(node: Node, spec: Spec) -> str:
+    """How to write a value that has to be a mapping, for whoever does not know what that is."""
+    if isinstance(spec, Record):
+        return f"; write `key: value`, with the keys {', '.join(spec.keys)}"
+    names = [item.raw for item in node.items] if node.shape is Shape.LIST else [node.raw]
+    if isinstance(spec, Table) and shapes(spec.value) >= {Shape.NULL} and all(names):
+        return f"; write {{{', '.join(f'{name}: {{}}' for name in names)}}}"
+    return "; write a name and a colon, with its keys indented below"

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpubuild.config.files import existing_file
-from gpubuild.config.problems import Problems
-from gpubuild.config.tree import Member, Node
-from gpubuild.model.sanitize import Sanitize
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target, cpu_triple, kind_of_chip
+from gpubuild.config.yaml_tree import Member, Node, Problems
+from gpubuild.targets.target import (
+    NVVM_TRIPLE,
+    ROCDL_TRIPLE,
+    Kind,
+    Sanitize,
+    Target,
+    cpu_triple,
+    kind_of_chip,
+)
 
 NATIVE = "native"  # the CPU that the build runs on; settled later, where its features are known
 

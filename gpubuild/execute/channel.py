@@ -1,6 +1,8 @@
 """Channel: whole Python values over a socket between a process and one it forked.
 
 Pickle is safe here: both ends are the same program, and the socket has no name anyone could open.
+
+Messages between the executor, its forker and the job processes.
 """
 
 from __future__ import annotations
@@ -8,6 +10,10 @@ from __future__ import annotations
 import pickle
 import socket
 import struct
+from dataclasses import dataclass
+
+from gpubuild.errors import GpubuildError
+from gpubuild.model.job import Job, JobResult
 
 _LENGTH = struct.Struct(">Q")
 
@@ -60,3 +66,37 @@ def channel_pair() -> tuple[Channel, Channel]:
     """Two connected ends."""
     one, other = socket.socketpair()
     return Channel(one), Channel(other)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJob:
+    """Executor to forker: run ``job``; call it ``number``."""
+
+    number: int
+    job: Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarted:
+    """Forker to executor: the job runs as the leader of process group ``pid``."""
+
+    number: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded:
+    """Forker to executor: the job and all its descendants are gone.
+
+    ``answer`` is the pickled ``JobResult`` or ``GpubuildError``, empty or cut off after a crash.
+    ``exit_code`` is negative, minus the signal's number, when a signal ended the process.
+    """
+
+    number: int
+    answer: bytes
+    exit_code: int
+    timed_out: bool = False
+    fork_error: str = ""  # why the process could not be made at all
+
+
+Answer = JobResult | GpubuildError

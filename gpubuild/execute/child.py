@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from gpubuild.engine.io import no_room
+from gpubuild.engine.ir.step_io import no_room
 from gpubuild.errors import GpubuildError, StepError
-from gpubuild.execute.messages import Answer
+from gpubuild.execute.channel import Answer
 from gpubuild.model.job import Job, JobResult
 from gpubuild.toolchain.supervision import supervised_from_now
 

@@ -7,7 +7,7 @@ import re
 import signal
 from pathlib import Path
 
-from gpubuild.engine.io import STAGE_FILE
+from gpubuild.engine.ir.step_io import STAGE_FILE
 from gpubuild.errors import StepCrashedError
 from gpubuild.execute.child import LOG_FILE
 from gpubuild.model.job import Job

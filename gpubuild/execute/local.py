@@ -14,31 +14,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
+from gpubuild.engine.bisect.second_look import second_look
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
-from gpubuild.execute.channel import Channel, channel_pair
+from gpubuild.execute.channel import Answer, Channel, JobEnded, JobStarted, RunJob, channel_pair
 from gpubuild.execute.crash import crash_error
 from gpubuild.execute.forker import Preload, run_forker
-from gpubuild.execute.messages import Answer, JobEnded, JobStarted, RunJob
-from gpubuild.execute.second_look import second_look
 from gpubuild.model.job import Job, JobResult
 
 _STOP_SECONDS = 10.0
 
 
 def _run_job(job: Job) -> JobResult:
-    from gpubuild.engine.table import run_job
+    from gpubuild.engine.dispatch import run_job
 
     return run_job(job)
 
 
 def _preload(part: str) -> None:
-    from gpubuild.engine.table import preload
+    from gpubuild.engine.dispatch import preload
 
     preload(part)
 
 
 def _part_for(job: Job) -> str:
-    from gpubuild.engine.table import part_for
+    from gpubuild.engine.dispatch import part_for
 
     return part_for(job)
 

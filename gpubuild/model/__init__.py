@@ -1,1 +1,1 @@
-"""Frozen values every layer speaks in: targets, projects, steps, digests, results."""
+"""Plain records that the layers exchange: project, step, job, result."""

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NewType
 
-from gpubuild.frozen import fields, is_frozen
+from gpubuild.support.frozen import fields, is_frozen
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

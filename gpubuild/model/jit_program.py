@@ -9,7 +9,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 # -P: modules in the user's folder are not ours.
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from gpubuild.engine.jit import main; main()"
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from gpubuild.engine.host.jit import main; main()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

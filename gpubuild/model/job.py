@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.frozen import field, frozen
 from gpubuild.model.digest import Digest
-from gpubuild.model.params import Params
-from gpubuild.model.step import ActionResult, StepKind
+from gpubuild.model.step import ActionResult, Params, StepKind
+from gpubuild.support.frozen import field, frozen
 
 
 @frozen

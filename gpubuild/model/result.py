@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from gpubuild.errors import GpubuildError
-from gpubuild.frozen import field, frozen
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import StageTime
 from gpubuild.model.step import ActionResult, Step, StepKind
+from gpubuild.support.frozen import field, frozen
 
 STOPPED = "the build stopped after a failure"  # why a step was skipped that needs nothing that failed
 _NOTABLE_DROP = 0.2  # of the hit rate

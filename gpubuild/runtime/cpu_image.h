@@ -1,8 +1,8 @@
-/* cpu_image.h: what a CPU object (an ELF shared object made by gpubuild/engine/cpu) and the runtime
+/* cpu_image.h: what a CPU object (an ELF shared object made by gpubuild/engine/backends/cpu) and the runtime
  * tell each other, and the calls by which the rest of the runtime drives the CPU device.
  *
  * A CPU object exports one symbol, `gpubuild_cpu_image` (with `.MODULE` behind it, where objects of several
- * modules are linked together). gpubuild/engine/cpu/layout.py repeats the offsets of this file;
+ * modules are linked together). gpubuild/engine/backends/cpu/image_layout.py repeats the offsets of this file;
  * tests/unit/engine/cpu/test_layout.py compares the two.
  */
 #ifndef GPUBUILD_CPU_IMAGE_H
@@ -78,7 +78,7 @@ struct gb_cpu_kernel {
     uint32_t required_block[3]; /* known_block_size; 0, 0, 0 when any will do */
     uint32_t max_items;         /* bound on work-items in a workgroup; 0 when none was given */
     uint64_t slot_bytes;        /* what `run` needs as slots, for the largest workgroup */
-    uint64_t item_flops;        /* of a work-item, as engine/cpu/work.py counts them */
+    uint64_t item_flops;        /* of a work-item, as engine/backends/cpu/work.py counts them */
     uint64_t item_bytes;        /* that a work-item loads from and stores to global memory */
 };
 

@@ -85,7 +85,7 @@ char *gb_text(const char *format, ...) GB_PRINTF(1, 2);
 /* ---- Places in the source (place.c) ------------------------------------------------------- */
 
 /* The operation that host code of this thread is at, as it has said; NULL: it has not. Its form is
- * "gpu.launch_func in @main" with " at FILE:LINE:COLUMN" behind it, or "#ADDRESS" (engine/places.py). */
+ * "gpu.launch_func in @main" with " at FILE:LINE:COLUMN" behind it, or "#ADDRESS" (engine/ir/locations.py). */
 const char *gb_place(void);
 
 /* Such a place for people: "FILE:LINE:COLUMN (gpu.launch_func in @main)", or less where less is known; free() it. */

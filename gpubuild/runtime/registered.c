@@ -21,7 +21,7 @@
 enum { HIP_MAGIC = 0x48495046, CUDA_MAGIC = 0x466243b1, CUDA_FATBIN_MAGIC = (int)0xba55ed50 };
 
 static const char bundle_magic[] = "__CLANG_OFFLOAD_BUNDLE__";
-static const char chip_mark[] = "gpubuild.chip="; /* gpubuild/engine/cpu/layout.py has it too */
+static const char chip_mark[] = "gpubuild.chip="; /* gpubuild/engine/backends/cpu/image_layout.py has it too */
 
 struct fat_binary {
     uint32_t magic;

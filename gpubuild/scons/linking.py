@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpubuild.frozen import replace
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import Input, Step
+from gpubuild.model.step import Input, LinkParams, Step
+from gpubuild.support.frozen import replace
 
 _CXX = frozenset({".cpp", ".cc", ".cxx", ".C", ".c++"})
 

@@ -9,24 +9,24 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from gpubuild import receipt
-from gpubuild.build import Builder
+from gpubuild.build import null_build
+from gpubuild.build.builder import Builder
+from gpubuild.build.null_build_proof import load_witnessed
+from gpubuild.build.opening import open_builder
+from gpubuild.build.state import StepRecord
 from gpubuild.errors import GpubuildError, StepError
-from gpubuild.events import BuildWarning, Event
-from gpubuild.frozen import replace
-from gpubuild.graph.layout import Layout
-from gpubuild.graph.plan import Plan
+from gpubuild.model.build_options import BuildOptions
+from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import Project
 from gpubuild.model.step import Step, StepKind
-from gpubuild.opening import open_builder
-from gpubuild.options import BuildOptions
-from gpubuild.proof import load_witnessed
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.plan import Plan
 from gpubuild.scons import sketch
 from gpubuild.scons.describing import node_of
 from gpubuild.scons.linking import link_too
 from gpubuild.scons.node import Node
 from gpubuild.settings import Settings
-from gpubuild.state import StepRecord
+from gpubuild.support.frozen import replace
 
 _ABSENT = "absent"
 _SCANNED = frozenset({StepKind.OUTLINE, StepKind.PREPROCESS})  # their outputs decide what the nodes are
@@ -158,7 +158,7 @@ class Session:
         path = sketch.path_for(self._build_dir)
         with suppress(OSError):
             if data is not None:
-                receipt.write(path, data)
+                null_build.write(path, data)
             else:
                 Path(path).unlink(missing_ok=True)
 

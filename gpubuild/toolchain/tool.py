@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpubuild.frozen import field, frozen
+from gpubuild.support.frozen import field, frozen
 
 
 @frozen

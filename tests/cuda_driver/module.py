@@ -24,10 +24,10 @@ from device_ir.runner import each_in_child
 from device_ptx.translate import device_ir
 from llvmlite import binding
 
-from gpubuild.engine import llvm
-from gpubuild.engine.cpu import half
-from gpubuild.engine.info import parse_ptxas
-from gpubuild.engine.odd_halves import keep_odd_halves
+from gpubuild.engine.backends.cpu import half_conversions
+from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
+from gpubuild.engine.backends.kernel_info import parse_ptxas
+from gpubuild.engine.ir import llvm
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
 
@@ -122,7 +122,7 @@ def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
     )
     machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
     llvm.set_target(module, machine)
-    half.link_helpers(module, machine.triple)
+    half_conversions.link_helpers(module, machine.triple)
     module = keep_odd_halves(module, machine)
     module.verify()
     return llvm.emit_object(module, machine)

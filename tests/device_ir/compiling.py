@@ -9,13 +9,14 @@ from typing import Any
 from device_ir.runner import DeviceModule
 from unit.engine.device_steps import compile_params, in_child, tools
 
-from gpubuild.engine import nvvm, rocdl
-from gpubuild.engine.device import DeviceBuild, run_stages
-from gpubuild.engine.io import StepIO
+from gpubuild.engine.backends.amd import compile as amd_compile
+from gpubuild.engine.backends.gpu_compile import DeviceBuild, run_stages
+from gpubuild.engine.backends.nvidia import compile as nvidia_compile
+from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import StepKind
-from gpubuild.model.target import Kind
+from gpubuild.targets.target import Kind
 
 _BEFORE_CODE = ("check", "lower", "link", "optimize")
 
@@ -46,7 +47,7 @@ def _compile(folder: Path, chip: str, text: str, output: str, options: dict[str,
         workdir=folder,
     )
     names = {*_BEFORE_CODE, "emit"} if output == "asm" else set(_BEFORE_CODE)
-    stages = (nvvm if params.kind is Kind.NVVM else rocdl).STAGES
+    stages = (nvidia_compile if params.kind is Kind.NVVM else amd_compile).STAGES
     run_stages(DeviceBuild(params=params, io=StepIO(job)), [stage for stage in stages if stage[0] in names])
     return (folder / "out" / output).read_text()
 

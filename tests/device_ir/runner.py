@@ -31,10 +31,11 @@ from llvmlite import binding
 from once import once
 
 import gpubuild
-from gpubuild.engine import chips, llvm
-from gpubuild.engine.cpu import half
-from gpubuild.engine.odd_halves import keep_odd_halves
-from gpubuild.model.target import Kind
+from gpubuild.engine.backends.cpu import half_conversions
+from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
+from gpubuild.engine.ir import llvm
+from gpubuild.targets import chips
+from gpubuild.targets.target import Kind
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 HERE = Path(__file__).parent
@@ -137,7 +138,7 @@ class DeviceModule:
         module = llvm.parse_assembly(form.text, llvm.new_context(), name="host form")
         machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
         llvm.set_target(module, machine)
-        half.link_helpers(module, machine.triple)
+        half_conversions.link_helpers(module, machine.triple)
         module = keep_odd_halves(module, machine)
         module.verify()
         wanted = {name for names in form.shared.values() for name in names}

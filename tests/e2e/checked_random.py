@@ -21,7 +21,7 @@ import numpy as np
 from e2e.cpu_harness import Device, build_runtime, compile_module
 from e2e.structured_kernels import CELLS, OUTPUTS, StructuredKernel
 
-from gpubuild.model.sanitize import Sanitize
+from gpubuild.targets.target import Sanitize
 
 SEEDS = (0, 1, 2, 3, 6, 8)  # most need their first barrier
 BARRIER = "gpu.barrier"

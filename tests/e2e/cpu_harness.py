@@ -13,14 +13,13 @@ import numpy as np
 from once import once
 
 import gpubuild
-from gpubuild.engine import mlir
-from gpubuild.engine.table import run_job
+from gpubuild.engine.dispatch import run_job
+from gpubuild.engine.ir import contexts
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
-from gpubuild.model.params import CompileParams
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import Kind, cpu_triple
+from gpubuild.model.step import CompileParams, StepKind
 from gpubuild.settings import Settings
+from gpubuild.targets.target import Kind, cpu_triple
 from gpubuild.toolchain.find import Toolchain
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
@@ -32,11 +31,11 @@ def compile_module(
     text: str, folder: Path, *, chip: str = "x86-64-v3", located: bool = True, libraries=(), **options
 ) -> Path:
     """Run the compile step on the gpu.module in ``text``; the folder of its outputs."""
-    with mlir.context():
-        plain = mlir.parse(text)
-        name = mlir.gpu_modules(plain)[0].attributes["sym_name"].value
-        named = mlir.located_text(mlir.parse(text, source_name="user.mlir").operation)
-        canonical = named if options.get("debug") else mlir.canonical_text(plain.operation)
+    with contexts.context():
+        plain = contexts.parse(text)
+        name = contexts.gpu_modules(plain)[0].attributes["sym_name"].value
+        named = contexts.located_text(contexts.parse(text, source_name="user.mlir").operation)
+        canonical = named if options.get("debug") else contexts.canonical_text(plain.operation)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"module": canonical, **({"located": named} if located else {})}
     texts.update({f"lib.{i}": library for i, library in enumerate(libraries)})

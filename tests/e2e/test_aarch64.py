@@ -147,11 +147,12 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
 
 def link(built: Path, runtime: Path, name: str) -> Path:
     """The program with its host code compiled for AArch64, too."""
-    from gpubuild.engine import init_array, llvm
+    from gpubuild.engine.host import object_code
+    from gpubuild.engine.ir import llvm
 
     machine = llvm.target_machine(TRIPLE, "generic", "", 2)
     text = (built / "build" / name / "host.ll").read_text()
-    module = llvm.parse_assembly(init_array.rewrite(text), llvm.new_context(), name="host")
+    module = llvm.parse_assembly(object_code.rewrite(text), llvm.new_context(), name="host")
     llvm.set_target(module, machine)
     llvm.optimize(module, machine, 2)
     host = built / f"{name}.o"

@@ -21,17 +21,19 @@ from op_coverage import table
 from op_coverage.compiling import chip_of
 from unit.engine.device_steps import compile_params, in_child, outline_source, tools
 
-from gpubuild.engine import lowering, mlir, nvvm, rewrite
-from gpubuild.engine.chips import ptx_features
-from gpubuild.engine.device import DeviceBuild, run_stages
-from gpubuild.engine.diagnostics import SourceText
-from gpubuild.engine.io import StepIO
-from gpubuild.engine.signed_zeros import keep_signed_zeros
+from gpubuild.engine.backends import lowering
+from gpubuild.engine.backends.gpu_compile import DeviceBuild, run_stages
+from gpubuild.engine.backends.nvidia import compile as nvidia_compile
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.legalize import driver
+from gpubuild.engine.legalize.workarounds import keep_signed_zeros
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
-from gpubuild.model.params import CompileParams
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import CompileParams, StepKind
+from gpubuild.targets.chips import ptx_features
 
 UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin"
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.mlir"))
@@ -48,10 +50,10 @@ LEAST = {EXAMPLE: 8, "gpu": 40, "arith": 120, "math": 50, "memref": 50}  # kerne
 LEAST_AMD = {**LEAST, EXAMPLE: 7, "gpu": 12}  # gpu.all_reduce is ours there
 
 
-def functions(module: mlir.ir.Module) -> dict[str, str]:
+def functions(module: contexts.ir.Module) -> dict[str, str]:
     """The text of what the gpu.module defines, by name, without what is ours in every kernel."""
     found = {}
-    for op in mlir.gpu_modules(module)[0].regions[0].blocks[0]:
+    for op in contexts.gpu_modules(module)[0].regions[0].blocks[0]:
         if "sym_name" in op.operation.attributes:
             text = op.operation.get_asm(use_local_scope=True)
             found[op.operation.attributes["sym_name"].value] = WORKGROUP_SIZE.sub("", text)
@@ -60,7 +62,7 @@ def functions(module: mlir.ir.Module) -> dict[str, str]:
 
 def plain(bodies: list[str], params: CompileParams) -> list[int]:
     """Which of ``bodies`` (of a gpu.module) nothing of ours changes."""
-    with mlir.context():
+    with contexts.context():
         found = [number for number, text in enumerate(bodies) if unprepared(wrap([text]), params)]
         changed = finished(wrap(bodies[number] for number in found), params)
         return [n for n in found if not any(f"@{name}(" in bodies[n] for name in changed)]
@@ -68,27 +70,27 @@ def plain(bodies: list[str], params: CompileParams) -> list[int]:
 
 def unprepared(text: str, params: CompileParams) -> bool:
     """Whether none of our rewrites changes the module before upstream's passes."""
-    module = mlir.parse(text)
+    module = contexts.parse(text)
     # The regions of linalg's named operations are in the generic form only.
     before = module.operation.get_asm(print_generic_op_form=True)
     machine = lowering._machine(params)
     try:
         lowering._expand_matrices(module, machine, SourceText())
-        rewrite.prepare(module, machine)
+        driver.prepare(module, machine)
         keep_signed_zeros(module.operation)
     except StepError:
         return False
-    if "cf.assert" in text or NARROWED.search(text):  # those name their file; see engine/index_casts.py
+    if "cf.assert" in text or NARROWED.search(text):  # those name their file; see engine/ir/workarounds.py
         return False
     return module.operation.get_asm(print_generic_op_form=True) == before
 
 
 def finished(text: str, params: CompileParams) -> set[str]:
     """What we change after upstream's passes, and the functions that refer to it."""
-    module = mlir.parse(text)
-    mlir.run_passes(module, lowering.pipeline(params))
+    module = contexts.parse(text)
+    contexts.run_passes(module, lowering.pipeline(params))
     before = functions(module)
-    lowering._finish_functions(mlir.gpu_modules(module)[0], params)
+    lowering._finish_functions(contexts.gpu_modules(module)[0], params)
     after = functions(module)
     changed = {name for name, text in before.items() if after.get(name) != text}
     return changed | {n for n, text in before.items() if any(re.search(rf"@{c}\b", text) for c in changed)}
@@ -204,8 +206,8 @@ def our_ptx(text: str, params: CompileParams) -> str:
             workdir=Path(folder) / "job",
         )
         build = DeviceBuild(params=params, io=StepIO(job))
-        last = [name for name, _ in nvvm.STAGES].index("emit")
-        run_stages(build, nvvm.STAGES[: last + 1])
+        last = [name for name, _ in nvidia_compile.STAGES].index("emit")
+        run_stages(build, nvidia_compile.STAGES[: last + 1])
         return build.assembly
 
 

@@ -14,7 +14,7 @@ from e2e.command import ROOT, gpubuild, shared_cache
 
 import gpubuild as package
 from gpubuild.errors import ConfigError, UsageError
-from gpubuild.events import Event, StepFinished
+from gpubuild.model.events import Event, StepFinished
 
 HEAVY = {
     "yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "elftools", "msgpack", "SCons",

@@ -11,7 +11,7 @@ import pytest
 from e2e import command
 from e2e.command import SAXPY, Outcome, saxpy_project
 
-from gpubuild import columns
+from gpubuild.support import text as columns
 
 gpubuild = partial(command.gpubuild, seeded=True)
 

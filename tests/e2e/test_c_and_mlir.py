@@ -7,16 +7,16 @@ import pytest
 from unit.engine.steps import COMPILERS, Tools, run_step
 
 import gpubuild.runtime
-from gpubuild.model.params import (
+from gpubuild.model.project import Offload
+from gpubuild.model.step import (
     CcParams,
     HostParams,
     LinkParams,
     OutlineParams,
     PreprocessParams,
     RuntimeParams,
+    StepKind,
 )
-from gpubuild.model.project import Offload
-from gpubuild.model.step import StepKind
 
 RUNTIME = Path(next(iter(gpubuild.runtime.__path__)))
 MLIR = """

@@ -16,10 +16,9 @@ from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu
 from unit.engine.steps import run_step
 from unit.engine.test_offload import llvm_tool
 
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import LinkParams, StepKind
 from gpubuild.settings import Settings
-from gpubuild.toolchain.clang import CUDA, WRAPPER, cuda_files, find_wrapper
+from gpubuild.toolchain.clang_linker_wrapper import CUDA, WRAPPER, cuda_files, find_wrapper
 from gpubuild.toolchain.find import Toolchain
 
 FAKES = ROOT / "tests/unit/runtime/fakes"

@@ -13,7 +13,7 @@ import numpy as np
 from e2e.cpu_harness import Device, compile_module
 from e2e.divergent_kernels import FORMS, GRID, HELPERS, NUMBERS, WRONG, kernel
 
-from gpubuild.model.sanitize import Sanitize
+from gpubuild.targets.target import Sanitize
 
 BLOCKS = [1, 7, 32, 96, (8, 4, 2), 77]
 

@@ -11,7 +11,7 @@ import pytest
 from accuracy import SOME, TYPES, WIDE, arguments, errors, needs_wide_numbers, reference
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 
-from gpubuild.engine.mathematics import functions
+from gpubuild.engine.mathlib import functions
 
 C_LIBRARY = 2.5  # what is left to the C library (glibc's log10: 1.6)
 # Bounds in units in the last place, with fused multiply-add and without; docs/cpu.md says the same.

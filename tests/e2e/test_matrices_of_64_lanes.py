@@ -14,10 +14,10 @@ from e2e.cpu_harness import Device, build_runtime, compile_module
 from e2e.test_cpu_matrices import MIXES, SHAPES, SPECIAL, TYPES, multiplication
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine import mlir
-from gpubuild.engine.diagnostics import SourceText
-from gpubuild.engine.matrices import expand_matrices
-from gpubuild.model.target import Kind
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.legalize.matrices import expand_matrices
+from gpubuild.targets.target import Kind
 
 RNG = np.random.default_rng(6)
 LANES, GROUPS = 64, 2
@@ -46,10 +46,10 @@ WAVE_BARRIER = 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> ()'
 
 
 def expanded(text: str) -> str:
-    with mlir.context():
-        module = mlir.parse(text)
+    with contexts.context():
+        module = contexts.parse(text)
         expand_matrices(module.operation, lanes=LANES, target="wave64", source=SourceText(), kind=Kind.ROCDL)
-        return mlir.canonical_text(module)
+        return contexts.canonical_text(module)
 
 
 def on_cpus(text: str, *, waits: bool) -> str:

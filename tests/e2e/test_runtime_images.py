@@ -8,7 +8,7 @@ import pytest
 from unit.runtime.conftest import built_runtime, runtime  # noqa: F401  (fixtures)
 from unit.runtime.programs import Runtime
 
-from gpubuild.engine import llvm
+from gpubuild.engine.ir import llvm
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.run import run_tool

@@ -10,11 +10,11 @@ from pathlib import Path
 from unit.cache.samples import CONTENT, KEY, make_result
 from unit.cache.servers import Raw, reply
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.http import TimeLimits
-from gpubuild.cache.remote import RemoteStore
-from gpubuild.cache.remote_record import Encoding, RemoteRecord, Stored, encode_remote
-from gpubuild.cache.tiered import TieredStore
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.remote.bazel_result import Encoding, RemoteRecord, Stored, encode_remote
+from gpubuild.cache.remote.http import TimeLimits
+from gpubuild.cache.remote.store import RemoteStore
+from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.digest import digest_bytes
 
 # The limits of a build, so that no pause of the machine is taken for one of the server.

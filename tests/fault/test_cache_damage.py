@@ -12,8 +12,8 @@ import pytest
 from conftest import Counted
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.index_errors import DamagedIndexError
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.index_errors import DamagedIndexError
 from gpubuild.model.digest import digest_bytes
 
 

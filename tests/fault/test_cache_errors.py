@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, make_result
 
-from gpubuild.cache import index
-from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.local import index
+from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.model.digest import digest_bytes
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "read", "fchmod", "lstat")
@@ -182,7 +182,7 @@ def test_an_installation_without_diskcache(tmp_path: Path, monkeypatch: pytest.M
     store.publish(KEY, result, files)
     store.close()
     monkeypatch.setitem(sys.modules, "diskcache", None)
-    monkeypatch.delitem(sys.modules, "gpubuild.cache.index_writer", raising=False)
+    monkeypatch.delitem(sys.modules, "gpubuild.cache.local.index_writer", raising=False)
     store = DiskStore(cache)
     assert store.lookup(KEY) == result
     assert not store.publish(digest_bytes(b"other"), result, files)

@@ -15,8 +15,8 @@ import pytest
 from conftest import Counted
 from unit.cache.samples import KEY, make_result
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.upkeep import collect
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.upkeep import collect
 from gpubuild.model.digest import Digest, digest_bytes
 
 
@@ -72,7 +72,7 @@ def publish_all(directory: Path, scratch: Path, keys: int) -> None:
 
 
 def test_killed_at_every_system_call_of_a_publication(tmp_path: Path, counted: Counted) -> None:
-    import gpubuild.cache.index  # noqa: F401  # so that children need not import it
+    import gpubuild.cache.local.index  # noqa: F401  # so that children need not import it
 
     def publish_until(after: int) -> None:
         left = after
@@ -102,7 +102,7 @@ def test_killed_at_every_system_call_of_a_publication(tmp_path: Path, counted: C
 
 
 def test_killed_at_random_moments(tmp_path: Path, counted: Counted) -> None:
-    import gpubuild.cache.index  # noqa: F401
+    import gpubuild.cache.local.index  # noqa: F401
 
     choose, longest, killed = random.Random(1), 0.08, 0
     while killed < 40:
@@ -207,7 +207,7 @@ def test_eviction_during_reads_and_publications(tmp_path: Path, disturb: str) ->
 
 
 def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpubuild.cache.index import WritableIndex
+    from gpubuild.cache.local.index import WritableIndex
 
     events: list[str] = []
     real_fsync, real_replace, real_write = os.fsync, os.replace, WritableIndex.write

@@ -17,11 +17,11 @@ import pytest
 from conftest import Counted
 from fault.whole_builds import PROGRAM, build, build_as_is, check, copy_of, edit, make_world
 
-from gpubuild.cache import index
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.upkeep import collect
+from gpubuild.build.state import BuildState
+from gpubuild.cache.local import index
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.upkeep import collect
 from gpubuild.model.result import Status
-from gpubuild.state import BuildState
 
 
 def test_a_flipped_bit_in_every_file_of_the_cache(

@@ -13,7 +13,7 @@ from conftest import Counted
 from fault.whole_builds import PROGRAM, build, build_as_is, edit, make_world
 from unit.world import World, fake_engine
 
-from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import StepKind
 
@@ -27,7 +27,7 @@ def small_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("runtime")
     (folder / "mgpu.c").write_text("mgpu")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpubuild.build.RUNTIME_DIR", folder)
+        patch.setattr("gpubuild.build.builder.RUNTIME_DIR", folder)
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 

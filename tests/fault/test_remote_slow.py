@@ -11,8 +11,8 @@ from fault.far_server import NOT_FOUND, builds_on, open_tiered
 from unit.cache.samples import KEY, make_result
 from unit.cache.servers import Raw, reply
 
-from gpubuild.cache.http import TimeLimits
-from gpubuild.cache.remote_record import Encoding, RemoteRecord, Stored, encode_remote
+from gpubuild.cache.remote.bazel_result import Encoding, RemoteRecord, Stored, encode_remote
+from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.step import ActionResult, Blob
 

@@ -12,7 +12,7 @@ from fault.far_server import NOT_FOUND, open_tiered, settled
 from unit.cache.samples import CONTENT, KEY, make_result, noise
 from unit.cache.servers import Raw, reply
 
-from gpubuild.cache.bazel_result import decode_bazel_result
+from gpubuild.cache.remote.bazel_result import decode_bazel_result
 from gpubuild.model.digest import digest_bytes
 
 

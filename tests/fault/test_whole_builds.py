@@ -18,8 +18,8 @@ from conftest import Counted
 from fault.test_cache_processes import exit_status, in_child
 from fault.whole_builds import PROGRAM, VARIANTS, build, check, make_world
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.upkeep import collect, verify
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.upkeep import collect, verify
 
 KILLS = 200
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unit.world import World
 
-from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.model.result import BuildReport, Status
 
 VARIANTS = 4

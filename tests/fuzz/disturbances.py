@@ -17,8 +17,8 @@ from fuzz.edited_world import World, tree
 from fuzz.random_project import edit, write
 from unit.fakes import MemoryStore
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.upkeep import collect
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.upkeep import collect
 from gpubuild.errors import ConfigError, InterruptedBuildError, UsageError
 from gpubuild.model.job import Job, JobResult
 

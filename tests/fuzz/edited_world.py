@@ -13,16 +13,16 @@ from fuzz.random_project import Link, Model, write
 from unit.fakes import FakeExecutor, MemoryStore
 from unit.world import FakeTools
 
-from gpubuild import receipt
-from gpubuild.build import Builder
-from gpubuild.cache.disk import DiskStore
+from gpubuild.build import null_build
+from gpubuild.build.builder import Builder
+from gpubuild.build.null_build_proof import load_witnessed
+from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.protocol import Store
-from gpubuild.events import Silent
-from gpubuild.graph.layout import Layout
+from gpubuild.model.build_options import BuildOptions
+from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.result import BuildReport
-from gpubuild.options import BuildOptions
-from gpubuild.proof import load_witnessed
+from gpubuild.plan.layout import Layout
 
 Tree = dict[str, bytes]
 
@@ -99,8 +99,8 @@ class World:
 
     def proven(self) -> bool:
         """Whether `gpubuild build` would say, without looking, that there is nothing to do."""
-        request = receipt.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), (), ())
-        found = receipt.read(receipt.path_for(request))
+        request = null_build.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), (), ())
+        found = null_build.read(null_build.path_for(request))
         return found is not None and found.proves(request)
 
     def clean(self) -> tuple[BuildReport, Tree]:

@@ -9,9 +9,8 @@ from typing import TypedDict
 
 from gpubuild.model.digest import digest_file
 from gpubuild.model.job import Job, JobInput
-from gpubuild.model.params import CompileParams, OutlineParams, Params
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.model.step import CompileParams, OutlineParams, Params, StepKind
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 
 TIMEOUT_SECONDS = 60.0
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from unit.fakes import finish_job
 from unit.world import fake_engine
 
-from gpubuild.engine.preprocess import split_root
+from gpubuild.engine.cc.preprocess import split_root
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.params import CcParams, CompileParams, LinkParams, OutlineParams, PreprocessParams
+from gpubuild.model.step import CcParams, CompileParams, LinkParams, OutlineParams, PreprocessParams
 
 _INCLUDE = re.compile(r'#include (["<])([^">]+)[">]')
 _ASK = re.compile(r'#if __has_include\("([^"]+)"\)')

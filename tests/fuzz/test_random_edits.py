@@ -21,7 +21,7 @@ from fuzz.disturbances import disturb
 from fuzz.edited_world import World, tree
 from fuzz.random_project import Model, edit
 
-from gpubuild import receipt
+from gpubuild.build import null_build
 from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.result import BuildReport, Status
 
@@ -80,7 +80,7 @@ def small_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     (runtime / "mgpu.c").write_text("mgpu.c")
-    monkeypatch.setattr("gpubuild.build.RUNTIME_DIR", runtime)
+    monkeypatch.setattr("gpubuild.build.builder.RUNTIME_DIR", runtime)
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
     def make(seed: int) -> World:
@@ -100,7 +100,7 @@ def test_random_edits(
     # Of two seeds, one has times that prove something a moment after a change, as hours later.
     pause = 0.03 * (seed % 2)
     if pause:
-        monkeypatch.setattr(receipt, "RACY_NS", int(pause * 1e9 / 2))
+        monkeypatch.setattr(null_build, "RACY_NS", int(pause * 1e9 / 2))
     world = small_world(seed)
     done: list[str] = []
     for step in range(STEPS):

@@ -16,7 +16,7 @@ from typing import Any
 
 from fuzz.mutants import Task, compile_job, outline_job
 
-from gpubuild.engine.table import run_job
+from gpubuild.engine.dispatch import run_job
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.job import Job
 

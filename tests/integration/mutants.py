@@ -13,7 +13,7 @@ from typing import Any
 
 from integration.program import Program
 
-from gpubuild.engine import mlir
+from gpubuild.engine.ir import contexts
 
 _DEFINED = re.compile(r"(?:func\.func|gpu\.func|memref\.global)(?: \"private\" constant)? @(\w+)")
 _MAIN = """#include <stdlib.h>
@@ -60,11 +60,11 @@ def main_c(count: int) -> str:
 
 def together(mutants: Sequence[Mutant]) -> str:
     """All of them as one source."""
-    with mlir.context():
-        whole = mlir.parse("module attributes {gpu.container_module} {}")
+    with contexts.context():
+        whole = contexts.parse("module attributes {gpu.container_module} {}")
         seen: dict[str, Any] = {}
         for number, mutant in enumerate(mutants):
-            part = mlir.parse(mutant.text(number))
+            part = contexts.parse(mutant.text(number))
             for operation in list(part.body.operations):
                 _move(operation.operation, whole.body, seen)
         whole.operation.verify()

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import compile_module, compile_params, in_child
 
-from gpubuild.engine import mlir, rewrite
-from gpubuild.engine.chips import subgroup_size
-from gpubuild.engine.lowering import pipeline
+from gpubuild.engine.backends.lowering import pipeline
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.legalize import driver
+from gpubuild.targets.chips import subgroup_size
 
 FOLDER = Path(__file__).parent / "device"
 VALUES = {"true": True, "false": False, "0": 0, "1": 1, "2": 2, "3": 3}
@@ -32,12 +33,12 @@ def runs() -> list[tuple[str, str]]:
 def lowered(text: str, chip: str, options: dict) -> str:
     params = compile_params(chip, **options)
     size = subgroup_size(params.kind, chip)
-    with mlir.context():
-        module = mlir.parse(text)
-        machine = rewrite.Machine(kind=params.kind, subgroup_size=size, fast_math=params.fast_math)
-        rewrite.prepare(module, machine)
-        mlir.run_passes(module, pipeline(params))
-        return mlir.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(text)
+        machine = driver.Machine(kind=params.kind, subgroup_size=size, fast_math=params.fast_math)
+        driver.prepare(module, machine)
+        contexts.run_passes(module, pipeline(params))
+        return contexts.canonical_text(module)
 
 
 @pytest.mark.parametrize(("name", "run"), runs())

@@ -7,24 +7,25 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine import mlir, rewrite
-from gpubuild.engine.cpu import compile as cpu
-from gpubuild.engine.cpu.fission import fission_kernels
-from gpubuild.model.target import Kind
+from gpubuild.engine.backends.cpu import compile as cpu
+from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.legalize import driver
+from gpubuild.targets.target import Kind
 
 FOLDER = Path(__file__).parent / "fission"
 
 
 def cut(text: str) -> str:
     """The module after fission; ``no fission`` and why for kernels that are not cut."""
-    with mlir.context():
-        module = mlir.parse(text)
-        rewrite.prepare(module, rewrite.Machine(kind=Kind.CPU, subgroup_size=32, fast_math=False))
-        mlir.run_passes(module, cpu.LOOP_PASSES)
-        fissions = fission_kernels(mlir.gpu_modules(module)[0])
-        mlir.verify(module.operation)
+    with contexts.context():
+        module = contexts.parse(text)
+        driver.prepare(module, driver.Machine(kind=Kind.CPU, subgroup_size=32, fast_math=False))
+        contexts.run_passes(module, cpu.LOOP_PASSES)
+        fissions = fission_kernels(contexts.gpu_modules(module)[0])
+        contexts.verify(module.operation)
         refused = "".join(f"no fission of @{name}: {why}\n" for name, why in fissions.refused.items())
-        return mlir.canonical_text(module) + refused
+        return contexts.canonical_text(module) + refused
 
 
 @pytest.mark.parametrize("name", sorted(file.name for file in FOLDER.glob("*.mlir")))

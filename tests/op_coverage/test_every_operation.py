@@ -8,8 +8,9 @@ import pytest
 from op_coverage import host_ops, table, vendor_survey
 from unit.test_promises import defined_in
 
-from gpubuild.engine import host, mlir
-from gpubuild.engine.undefined import NO_SPARSE, hint
+from gpubuild.engine.cc.undefined_symbols import NO_SPARSE, hint
+from gpubuild.engine.host import lowering
+from gpubuild.engine.ir import contexts
 
 DIALECTS = (
     "affine", "amdgpu", "arith", "cf", "complex", "func", "gpu", "index", "linalg", "math", "memref", "nvgpu",
@@ -60,9 +61,9 @@ def test_what_is_said_of_host_operations_is_so() -> None:
 
 
 def test_sparse_operations_say_why_they_cannot_be_linked() -> None:
-    with mlir.context():
-        module = mlir.parse(SPARSE)
-        host.lower_host(module)
+    with contexts.context():
+        module = contexts.parse(SPARSE)
+        lowering.lower_host(module)
         called = set(re.findall(r"call @(mgpu\w*Dn\w*)", str(module)))
     assert len(called) == 2
     for name in called:
@@ -75,5 +76,5 @@ def test_operations_of_tensors_take_no_memory(op: str) -> None:
       {op} %m inner_dims_pos = [0, 1] inner_tiles = [2, 2] into %p : memref<4x4xf32> -> memref<2x2x2x2xf32>
       return
     }}"""
-    with mlir.context(), pytest.raises(Exception, match="cannot parse"):
-        mlir.parse(text)
+    with contexts.context(), pytest.raises(Exception, match="cannot parse"):
+        contexts.parse(text)

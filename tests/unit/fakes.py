@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
-from gpubuild.cache.alone import Alone
+from gpubuild.cache.null import Alone
 from gpubuild.cache.protocol import Notes, Store, StoreStats
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpubuild.model.project import CacheConfig, Program, Project
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
 
 TARGETS = {
     "sm_60": Target(name="sm_60", kind=Kind.NVVM, chip="sm_60", triple=NVVM_TRIPLE),

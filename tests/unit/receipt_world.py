@@ -12,17 +12,17 @@ from unit.fakes import FakeExecutor, MemoryStore, finish_job
 from unit.projects import make_program, make_project
 from unit.world import FakeTools, fake_engine
 
-from gpubuild import receipt
-from gpubuild.build import Builder
-from gpubuild.events import Silent
-from gpubuild.graph.layout import Layout
+from gpubuild.build import null_build
+from gpubuild.build.builder import Builder
+from gpubuild.build.null_build_proof import Witness
+from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.digest import digest_bytes
+from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
-from gpubuild.options import BuildOptions
-from gpubuild.proof import Witness
+from gpubuild.plan.layout import Layout
 
 TICK = 0.04  # seconds; more than a tick of any clock these tests meet
 
@@ -74,7 +74,7 @@ class World:
     def build(self, *, targets: tuple[str, ...] = ()) -> BuildReport:
         config = self.root / "targets.yaml"
         at = time.time_ns()
-        known = (receipt.stat_of(config), at, digest_bytes(config.read_bytes()))
+        known = (null_build.stat_of(config), at, digest_bytes(config.read_bytes()))
         builder = Builder(
             project=self.project,
             options=BuildOptions(build_dir=self.root / "build", targets=targets),
@@ -94,11 +94,11 @@ class World:
         self.build()
         assert self.proven()
 
-    def request(self, *targets: str) -> receipt.Request:
-        return receipt.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), [], targets)
+    def request(self, *targets: str) -> null_build.Request:
+        return null_build.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), [], targets)
 
-    def receipt(self, *targets: str) -> receipt.Receipt | None:
-        return receipt.read(receipt.path_for(self.request(*targets)))
+    def receipt(self, *targets: str) -> null_build.Receipt | None:
+        return null_build.read(null_build.path_for(self.request(*targets)))
 
     def proven(self, *targets: str) -> bool:
         found = self.receipt(*targets)
@@ -114,5 +114,5 @@ def keep_times(path: Path, change: bytes) -> None:
 
 def settled_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world in which a file is settled after half a ``TICK``."""
-    monkeypatch.setattr(receipt, "RACY_NS", int(TICK * 1e9 / 2))
+    monkeypatch.setattr(null_build, "RACY_NS", int(TICK * 1e9 / 2))
     return World(folder)

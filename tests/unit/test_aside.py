@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from unit.projects import make_program, make_project
 
-from gpubuild.aside import lay_out, reading_only
-from gpubuild.graph.layout import Layout
+from gpubuild.build.opening import lay_out, reading_only
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
+from gpubuild.plan.layout import Layout
 from gpubuild.settings import Settings
 
 

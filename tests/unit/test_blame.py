@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.blame import blame
+from gpubuild.build.diagnosis import blame
 from gpubuild.errors import StepError
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import Input, Step, StepKind
+from gpubuild.model.step import Input, LinkParams, Step, StepKind
 
 ROOT = Path("/project")
 LINK = Step(

@@ -11,8 +11,8 @@ from unit.projects import TARGETS, make_program, make_project
 from unit.world import World, fake_engine, statuses
 
 from gpubuild.errors import InterruptedBuildError, UsageError
-from gpubuild.events import StepFinished
 from gpubuild.model.digest import digest_bytes
+from gpubuild.model.events import StepFinished
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.result import Status
 from gpubuild.model.step import StepKind

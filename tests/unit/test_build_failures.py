@@ -7,8 +7,8 @@ from unit.world import World, fake_engine
 
 from gpubuild.errors import StepCrashedError, StepError
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.params import CompileParams, OutlineParams
 from gpubuild.model.result import Status
+from gpubuild.model.step import CompileParams, OutlineParams
 
 
 def test_a_missing_tool_fails_its_steps_with_a_hint(world: World) -> None:

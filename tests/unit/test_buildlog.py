@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.buildlog import BuildLog, Measures, read_log
+from gpubuild.build.log import BuildLog, Measures, read_log
+from gpubuild.build.state import StepRecord
 from gpubuild.errors import StepError
-from gpubuild.graph.plan import Plan
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import StageTime
-from gpubuild.model.params import RuntimeParams
 from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import ActionResult, Blob, Input, Output, Step, StepKind
-from gpubuild.state import StepRecord
+from gpubuild.model.step import ActionResult, Blob, Input, Output, RuntimeParams, Step, StepKind
+from gpubuild.plan.plan import Plan
 
 KERNELS = [{"name": "k", "registers": 7, "shared_bytes": 0, "spill_bytes": 0, "tier": None}]
 

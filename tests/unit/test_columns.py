@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild import columns
 from gpubuild.errors import Diagnostic, Location
+from gpubuild.support import text
 
 WORD = "x"
 
@@ -25,26 +25,26 @@ WORD = "x"
 def test_the_same_place_in_bytes_in_cells_and_on_the_terminal(before: str, padding: str) -> None:
     line = f"{before}{WORD} + é"
     column = len(before) + 1
-    assert columns.of_byte(line, len(before.encode()) + 1) == column
+    assert text.of_byte(line, len(before.encode()) + 1) == column
     cells = 0
     for character in before:
-        cells = (cells // 8 + 1) * 8 if character == "\t" else cells + columns.width(character)
-    assert columns.of_cell(line, cells + 1) == column + (before[-1:] == "\u0301")
-    assert columns.padding(line, column) == padding
+        cells = (cells // 8 + 1) * 8 if character == "\t" else cells + text.width(character)
+    assert text.of_cell(line, cells + 1) == column + (before[-1:] == "\u0301")
+    assert text.padding(line, column) == padding
     shown = Diagnostic(message="m", location=Location(file="f", line=1, column=column), source_line=line)
     assert shown.render() == f"f:1:{column}: error: m\n  {line}\n  {padding}^"
 
 
 def test_what_is_not_known_stays() -> None:
-    assert columns.of_byte("é", 0) == 0
+    assert text.of_byte("é", 0) == 0
 
 
 def test_places_behind_the_end_of_the_line() -> None:
-    assert columns.of_byte("é", 3) == 2
-    assert columns.of_cell("漢", 3) == 2
-    assert columns.of_cell("漢", 5) == 4
+    assert text.of_byte("é", 3) == 2
+    assert text.of_cell("漢", 3) == 2
+    assert text.of_cell("漢", 5) == 4
 
 
 def test_a_byte_inside_a_character_is_that_character() -> None:
-    assert columns.of_byte("é+", 2) == 1
-    assert columns.of_byte("é+", 3) == 2
+    assert text.of_byte("é+", 2) == 1
+    assert text.of_byte("é+", 3) == 2

@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from gpubuild.cli.main import _settle_streams
-from gpubuild.engine.jit import _as_text
+from gpubuild.engine.host.jit import _as_text
 
 PACKAGE = Path(__file__).parents[2] / "gpubuild"
 # Pure ASCII, both ways.
-PLAIN = {"cache/tag.py", "cache/size_note.py", "cache/archive.py", "buildlog.py", "state.py"}
+PLAIN = {
+    "cache/local/folder.py",
+    "cache/local/folder.py",
+    "cache/local/archive.py",
+    "build/log.py",
+    "build/state.py",
+}
 # File names, which are bytes: read as the locale has them.
-NAMES = {"engine/link_reads.py", "engine/preprocess.py"}
+NAMES = {"engine/cc/link_inputs.py", "engine/cc/preprocess.py"}
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,14 @@ import pytest
 from unit.projects import TARGETS, make_program
 from unit.world import World
 
-from gpubuild.build import Explanation
+from gpubuild.build.builder import Explanation
+from gpubuild.build.reasons import Row, Vocabulary, key_parts, why_changed
 from gpubuild.cli.explain import find_step, render, to_json
 from gpubuild.errors import UsageError
-from gpubuild.explain import Row, Vocabulary, key_parts, why_changed
-from gpubuild.model.action import Action
-from gpubuild.model.host_options import HostOptions
-from gpubuild.model.params import CompileParams
+from gpubuild.model.project import HostOptions
 from gpubuild.model.result import Status
-from gpubuild.model.sanitize import Sanitize
-from gpubuild.model.step import Step, StepKind
-from gpubuild.model.target import Kind
+from gpubuild.model.step import Action, CompileParams, Step, StepKind
+from gpubuild.targets.target import Kind, Sanitize
 
 WORDS = Vocabulary(version=lambda _: "", summary=lambda _: None)
 
@@ -156,8 +153,7 @@ def explanation(world: World, step_id: str) -> Explanation:
 
 
 def test_unnumbered_and_unknown_inputs_have_names_too() -> None:
-    from gpubuild.model.params import LinkParams, RuntimeParams
-    from gpubuild.model.step import Input, StepKind
+    from gpubuild.model.step import Input, LinkParams, RuntimeParams, StepKind
 
     link = Step(
         id="app/link", kind=StepKind.LINK, params=LinkParams(),

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpubuild import frozen as module
-from gpubuild.frozen import field, fields, frozen, is_frozen, replace
+from gpubuild.support import frozen as module
+from gpubuild.support.frozen import field, fields, frozen, is_frozen, replace
 
 
 class Plain:
@@ -157,12 +157,12 @@ def test_imports_nothing() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(Path(module.__file__).parents[1])!r})\n"
         "before = set(sys.modules)\n"
-        "from gpubuild.frozen import frozen\n"
+        "from gpubuild.support.frozen import frozen\n"
         "class A:\n    __annotations__ = {'b': 'int'}\n"
         "frozen(A)(b=1); print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
-    allowed = {"__future__", "_operator", "operator", "gpubuild", "gpubuild.frozen"}
+    allowed = {"__future__", "_operator", "operator", "gpubuild", "gpubuild.support.frozen"}
     assert set(done.stdout.split()) <= allowed

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.headers import from_store, speaks_of, surroundings, to_store
+from gpubuild.build.include_scan import from_store, speaks_of, surroundings, to_store
 from gpubuild.model.digest import Digest, digest_file
-from gpubuild.model.params import CcParams, PreprocessParams
-from gpubuild.model.step import ActionResult, Input, Step, StepKind
+from gpubuild.model.step import ActionResult, CcParams, Input, PreprocessParams, Step, StepKind
 
 
 def digest_of(path: Path) -> Digest | None:

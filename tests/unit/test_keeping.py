@@ -10,9 +10,9 @@ import pytest
 from unit.fakes import FaultyStore, MemoryStore
 from unit.world import World
 
-from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.upkeep import collect
 from gpubuild.cache.null import NullStore
-from gpubuild.cache.upkeep import collect
 from gpubuild.model.result import BuildReport, Status
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from unit.projects import make_program, make_project
 
-from gpubuild import opening
-from gpubuild.events import BuildWarning, Event
-from gpubuild.opening import open_builder
-from gpubuild.options import BuildOptions
+from gpubuild.build import opening
+from gpubuild.build.opening import open_builder
+from gpubuild.model.build_options import BuildOptions
+from gpubuild.model.events import BuildWarning, Event
 from gpubuild.settings import Settings
 
 

@@ -10,8 +10,8 @@ import pytest
 from unit.projects import TARGETS, make_program, make_project
 from unit.world import World
 
+from gpubuild.build.state import seal
 from gpubuild.model.result import Status
-from gpubuild.state import seal
 
 MODULES = "k one\nj two\n"
 

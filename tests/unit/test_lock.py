@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gpubuild.build.lock import build_lock
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
-from gpubuild.events import BuildWarning, Event, Silent
-from gpubuild.graph.layout import Layout
-from gpubuild.lock import build_lock
+from gpubuild.model.events import BuildWarning, Event, Silent
+from gpubuild.plan.layout import Layout
 
 
 class Told:

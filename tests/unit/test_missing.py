@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.missing import missing_input
+from gpubuild.build.diagnosis import missing_input
 
 
 def test_a_like_name_is_suggested_as_the_user_would_write_it(tmp_path: Path) -> None:

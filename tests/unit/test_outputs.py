@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from unit.fakes import MemoryStore
 
+from gpubuild.build.outputs import StepOutputs
+from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.params import BundleParams, OutlineParams
-from gpubuild.model.step import ActionResult, Blob, Output, Step, StepKind
-from gpubuild.outputs import StepOutputs
-from gpubuild.state import BuildState, StepRecord
+from gpubuild.model.step import ActionResult, Blob, BundleParams, OutlineParams, Output, Step, StepKind
 
 KEY = digest_bytes(b"key")
 MADE = {"text": b"text", "program": b"program"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gpubuild.build.diagnosis import quote_sources
 from gpubuild.errors import Diagnostic, Location, StepError, UsageError
-from gpubuild.quote import quote_sources
 
 
 def at(file: str, line: int, column: int = 1, **more: object) -> Diagnostic:

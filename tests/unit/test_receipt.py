@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from unit.receipt_world import TICK, World, keep_times, settled_world
 
-from gpubuild import receipt
+from gpubuild.build import null_build
 from gpubuild.errors import InterruptedBuildError
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import StepKind
@@ -65,7 +65,7 @@ def test_an_input_edited_within_the_same_tick(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Stat data are as they were: only reading tells, so fresh files must be read."""
-    monkeypatch.setattr(receipt, "RACY_NS", 3_600_000_000_000)
+    monkeypatch.setattr(null_build, "RACY_NS", 3_600_000_000_000)
     monkeypatch.setattr(world.tools, "evidence", lambda: (set(), set()))
     world.project  # noqa: B018
     world.build()
@@ -75,9 +75,9 @@ def test_an_input_edited_within_the_same_tick(
     path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
     found = world.receipt()
     assert found is not None
-    known = receipt._unpack(found._check["files"])
-    known[str(path)] = (receipt.stat_of(path), 0, known[str(path)][2])
-    found._check["files"] = receipt.pack_files(known)
+    known = null_build._unpack(found._check["files"])
+    known[str(path)] = (null_build.stat_of(path), 0, known[str(path)][2])
+    found._check["files"] = null_build.pack_files(known)
     assert not found.proves(world.request())
 
 
@@ -126,11 +126,11 @@ def test_touched_files_are_read_once(world: World) -> None:
     time.sleep(TICK)
     found = world.receipt()
     assert found is not None
-    assert len(list(receipt._changed(found._check["files"]))) == 2
+    assert len(list(null_build._changed(found._check["files"]))) == 2
     assert found.proves(world.request())
     renewed = world.receipt()
     assert renewed is not None
-    assert not list(receipt._changed(renewed._check["files"]))
+    assert not list(null_build._changed(renewed._check["files"]))
     assert not renewed._check["doubtful"]
     assert renewed.show() == found.show()
 
@@ -209,13 +209,13 @@ def test_a_failed_build_leaves_no_receipt(world: World) -> None:
 
 def test_a_truncated_or_damaged_receipt_proves_nothing(world: World) -> None:
     world.good_build()
-    path = Path(receipt.path_for(world.request()))
-    for whole in (receipt.dumps({"steps": 1}, {"steps": [["app/link"]]}), path.read_bytes()):
+    path = Path(null_build.path_for(world.request()))
+    for whole in (null_build.dumps({"steps": 1}, {"steps": [["app/link"]]}), path.read_bytes()):
         for position in range(0, len(whole), max(len(whole) // 100, 1)):
             path.write_bytes(whole[:position])
-            assert receipt.read(str(path)) is None
+            assert null_build.read(str(path)) is None
             path.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
-            assert receipt.read(str(path)) is None
+            assert null_build.read(str(path)) is None
 
 
 def test_a_receipt_does_not_outlive_a_change_of_the_others(world: World) -> None:
@@ -224,8 +224,8 @@ def test_a_receipt_does_not_outlive_a_change_of_the_others(world: World) -> None
     (world.root / "app.mlir").write_text("k two\n")
     time.sleep(TICK)
     world.build()
-    assert [p.name for p in Path(receipt.folder_of(str(world.root / "build"))).iterdir()] == [
-        Path(receipt.path_for(world.request())).name
+    assert [p.name for p in Path(null_build.folder_of(str(world.root / "build"))).iterdir()] == [
+        Path(null_build.path_for(world.request())).name
     ]
 
 
@@ -239,7 +239,7 @@ def test_warnings_are_kept(world: World) -> None:
 
 def test_a_folder_that_cannot_be_written_costs_time_only(world: World) -> None:
     world.build()
-    folder = Path(receipt.folder_of(str(world.root / "build")))
+    folder = Path(null_build.folder_of(str(world.root / "build")))
     shutil.rmtree(folder)
     folder.write_text("in the way")
     assert world.build().ok
@@ -248,5 +248,5 @@ def test_a_folder_that_cannot_be_written_costs_time_only(world: World) -> None:
 
 def test_every_path_survives(tmp_path: Path) -> None:
     odd = {f"{tmp_path}/{name}": ((1, 2, 3, 4), 5, "") for name in ("a b", "ü", "n\nl", "\udc80", '"')}
-    packed = json.loads(json.dumps(receipt.pack_files(odd)))
-    assert set(receipt._unpack(packed)) == set(odd)
+    packed = json.loads(json.dumps(null_build.pack_files(odd)))
+    assert set(null_build._unpack(packed)) == set(odd)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from unit.receipt_world import World, keep_times, settled_world
 
-from gpubuild import receipt
-from gpubuild.proof import Witness
+from gpubuild.build import null_build
+from gpubuild.build.null_build_proof import Witness
 
 
 @pytest.fixture
@@ -81,11 +81,11 @@ def test_a_package_that_appears_on_the_path_of_python(world: World, monkeypatch:
 def test_the_machines_own_cpu_holds_until_it_is_started_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receipt, "boot", lambda: "one")
+    monkeypatch.setattr(null_build, "boot", lambda: "one")
     monkeypatch.setattr(Witness, "__init__", _native(Witness.__init__))
     world.build()
     assert world.proven()
-    monkeypatch.setattr(receipt, "boot", lambda: "two")
+    monkeypatch.setattr(null_build, "boot", lambda: "two")
     assert not world.proven()
 
 

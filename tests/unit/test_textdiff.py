@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild.textdiff import describe_difference, summarize
+from gpubuild.build.module_diff import describe_difference, summarize
 
 OLD = """\
 module {

@@ -8,16 +8,9 @@ from pathlib import Path
 import pytest
 from unit.projects import make_program, make_project
 
-from gpubuild.errors import UsageError
-from gpubuild.graph.layout import Layout
-from gpubuild.graph.sources import SourcePlanner
-from gpubuild.headers import around
-from gpubuild.model.digest import digest_bytes, digest_file
-from gpubuild.model.host_options import HostOptions
-from gpubuild.model.project import Project
-from gpubuild.model.step import ActionResult
-from gpubuild.state import BuildState, StepRecord
-from gpubuild.watching import (
+from gpubuild.build.include_scan import around
+from gpubuild.build.state import BuildState, StepRecord
+from gpubuild.build.watch import (
     Stat,
     around_build,
     baseline,
@@ -28,6 +21,12 @@ from gpubuild.watching import (
     read_by_build,
     settle,
 )
+from gpubuild.errors import UsageError
+from gpubuild.model.digest import digest_bytes, digest_file
+from gpubuild.model.project import HostOptions, Project
+from gpubuild.model.step import ActionResult
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.sources import SourcePlanner
 
 
 def test_every_kind_of_change(tmp_path: Path) -> None:

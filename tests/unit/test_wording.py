@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild.wording import counted
+from gpubuild.support.text import counted
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 results"), (1, "1 result"), (2, "2 results")])

@@ -10,17 +10,17 @@ from pathlib import Path
 from unit.fakes import FakeExecutor, MemoryStore, finish_job
 from unit.projects import TARGETS, make_program, make_project
 
-from gpubuild.build import Builder
+from gpubuild.build.builder import Builder
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import StepCrashedError, StepError, ToolNotFoundError
-from gpubuild.events import Event, Silent
-from gpubuild.graph.layout import Layout
+from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.model.events import Event, Silent
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.params import CompileParams, OutlineParams
 from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, Status
-from gpubuild.options import BuildOptions
+from gpubuild.model.step import CompileParams, OutlineParams
+from gpubuild.plan.layout import Layout
 from gpubuild.toolchain.tool import Tool
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
-from gpubuild.cache.archive import _header, export_archive, import_archive, last_keys
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.history import BuildEntry, Group, project_id, read_history, write_history
+from gpubuild.cache.local.archive import _header, export_archive, import_archive, last_keys
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.history import BuildEntry, Group, project_id, read_history, write_history
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import digest_bytes
 

@@ -12,10 +12,10 @@ from unit.cache.bazel_remote import ABSENT, BAZEL_REMOTE, PAGE, bazel_remote, st
 from unit.cache.samples import CONTENT, KEY, make_result, noise
 from unit.cache.servers import OPENSSL, make_certificate
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.http import TimeLimits
-from gpubuild.cache.remote import RemoteStore
-from gpubuild.cache.tiered import TieredStore
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.remote.http import TimeLimits
+from gpubuild.cache.remote.store import RemoteStore
+from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import RemoteMode
 

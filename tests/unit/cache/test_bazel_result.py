@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild.cache.bazel_result import decode_bazel_result, encode_bazel_result
 from gpubuild.cache.record import RecordError
+from gpubuild.cache.remote.bazel_result import decode_bazel_result, encode_bazel_result
 from gpubuild.model.digest import Digest
 
 A, B = Digest("a" * 64), Digest("b" * 64)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
-from gpubuild.cache.disk import DiskStore
+from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.null import NullStore
-from gpubuild.cache.opening import open_store
+from gpubuild.cache.open_store import open_store
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.step import ActionResult
 
@@ -208,7 +208,7 @@ def test_no_cache(tmp_path: Path) -> None:
 
 
 def test_importing_the_cache_does_not_import_diskcache() -> None:
-    code = "import sys, gpubuild.cache.opening; sys.exit(bool({'diskcache', 'sqlite3'} & {*sys.modules}))"
+    code = "import sys, gpubuild.cache.open_store; sys.exit(bool({'diskcache', 'sqlite3'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

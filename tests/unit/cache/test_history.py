@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cache import history
-from gpubuild.cache.history import (
+from gpubuild.cache.local import history
+from gpubuild.cache.local.history import (
     BuildEntry,
     Group,
     decode_history,
@@ -22,9 +22,8 @@ from gpubuild.cache.history import (
 )
 from gpubuild.cache.protocol import Notes
 from gpubuild.model.digest import Digest, digest_bytes
-from gpubuild.model.params import BundleParams
 from gpubuild.model.result import CacheUse, Status, StepReport
-from gpubuild.model.step import Step, StepKind
+from gpubuild.model.step import BundleParams, Step, StepKind
 
 
 @dataclass

@@ -10,10 +10,10 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, make_result
 from unit.cache.servers import NGINX, OPENSSL, Certificate, make_certificate, nginx
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.http import HttpClient, TimeLimits
-from gpubuild.cache.remote import RemoteStore
-from gpubuild.cache.tiered import TieredStore
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.remote.http import HttpClient, TimeLimits
+from gpubuild.cache.remote.store import RemoteStore
+from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.digest import digest_bytes
 
 pytestmark = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import KEY, make_result
 
-from gpubuild.cache.opening import open_store
+from gpubuild.cache.open_store import open_store
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
@@ -104,7 +104,7 @@ def test_the_environment_goes_before_the_project_file(tmp_path: Path) -> None:
 
 def test_without_a_remote_no_http_is_imported() -> None:
     code = (
-        "import sys; from pathlib import Path; from gpubuild.cache.opening import open_store;"
+        "import sys; from pathlib import Path; from gpubuild.cache.open_store import open_store;"
         "from gpubuild.model.project import CacheConfig;"
         "open_store(CacheConfig(directory=Path('/nonexistent')));"
         "sys.exit(bool({'http.client', 'ssl', 'netrc', 'zlib'} & {*sys.modules}))"

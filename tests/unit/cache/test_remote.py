@@ -12,10 +12,10 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result, noise
 from unit.cache.servers import LOCATION, NGINX, nginx
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.http import TimeLimits
-from gpubuild.cache.remote import RemoteStore
-from gpubuild.cache.tiered import TieredStore
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.remote.http import TimeLimits
+from gpubuild.cache.remote.store import RemoteStore
+from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import RemoteMode
 

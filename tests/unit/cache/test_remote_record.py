@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import KEY, make_result
 
-from gpubuild.cache.bazel_result import decode_bazel_result, encode_bazel_result
 from gpubuild.cache.record import RecordError
-from gpubuild.cache.remote_record import (
+from gpubuild.cache.remote.bazel_result import (
     Encoding,
     RemoteRecord,
     Stored,
+    decode_bazel_result,
     decode_remote,
     decompress,
+    encode_bazel_result,
     encode_remote,
 )
 from gpubuild.model.digest import digest_bytes

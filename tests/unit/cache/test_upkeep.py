@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.size_note import read_note, write_note
-from gpubuild.cache.upkeep import collect, verify
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.folder import read_note, write_note
+from gpubuild.cache.local.upkeep import collect, verify
 from gpubuild.model.digest import Digest, digest_bytes
 
 DAY = 86400.0

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
-from gpubuild.cache.disk import DiskStore
-from gpubuild.cache.history import BuildEntry, Group, project_id, write_history
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.history import BuildEntry, Group, project_id, write_history
 from gpubuild.cli.cache import parse_age, parse_size
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
-from gpubuild.toolchain.detach import collect_later
+from gpubuild.toolchain.run import collect_later
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_cache_that_cannot_be_used_has_no_numbers(
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("gpubuild.cache.index.WritableIndex", refuse)
+    monkeypatch.setattr("gpubuild.cache.local.index.WritableIndex", refuse)
     code, out, err = run(capsys, command, "--cache-dir", cache)
     assert (code, out) == (2, "")
     assert f"cannot use the cache {cache}: cannot open its index: Permission denied" in err

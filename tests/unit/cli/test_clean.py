@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.cli.main import main
 from gpubuild.model.digest import digest_bytes, digest_file
 from gpubuild.model.step import ActionResult, Blob
-from gpubuild.state import BuildState, StepRecord
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from gpubuild.cli.compile import PROGRAM, Result, _choose, deliver, made_up_proj
 from gpubuild.cli.console import Console
 from gpubuild.cli.parser import parse
 from gpubuild.errors import UsageError
-from gpubuild.model.sanitize import Sanitize
-from gpubuild.model.target import Kind
+from gpubuild.targets.target import Kind, Sanitize
 
 
 @pytest.fixture(autouse=True)

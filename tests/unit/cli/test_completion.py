@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cli.candidates import FILES, FOLDERS, NOTHING, candidates
-from gpubuild.cli.completion import SCRIPTS
-from gpubuild.cli.parser_views import SHELLS
+from gpubuild.cli.completion import FILES, FOLDERS, NOTHING, SCRIPTS, candidates
+from gpubuild.cli.parser import SHELLS
 
 YAML = """\
 version: 1

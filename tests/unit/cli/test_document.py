@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from gpubuild.cli.build import exit_code
-from gpubuild.cli.document import build_document, dump, error_document
+from gpubuild.cli.json_document import build_document, dump, error_document
 from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, ToolNotFoundError
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind

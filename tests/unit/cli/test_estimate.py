@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpubuild.cli.estimate import Estimate
-from gpubuild.events import Waiting
+from gpubuild.cli.progress import Estimate
+from gpubuild.model.events import Waiting
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import StepKind
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpubuild.alike import grouped
+from gpubuild.build.diagnosis import grouped
 from gpubuild.cli.failures import Failures, closing_lines
 from gpubuild.errors import Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
-from gpubuild.events import PlanGrew, StepFinished, Waiting
+from gpubuild.model.events import PlanGrew, StepFinished, Waiting
 from gpubuild.model.result import STOPPED, BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind
 

@@ -10,7 +10,7 @@ import pytest
 from gpubuild.cli.console import Console
 from gpubuild.cli.progress import LiveView, PlainView, make_view, summary_line
 from gpubuild.errors import StepError
-from gpubuild.events import BuildWarning, PlanGrew, StepFinished, StepStarted, Waiting
+from gpubuild.model.events import BuildWarning, PlanGrew, StepFinished, StepStarted, Waiting
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind
 

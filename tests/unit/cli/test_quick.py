@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild import receipt
+from gpubuild.build import null_build
 from gpubuild.cli import quick
-from gpubuild.cli.document import build_document, dump
+from gpubuild.cli.json_document import build_document, dump
 from gpubuild.cli.parser import parse
 from gpubuild.errors import UsageError
 from gpubuild.model.result import BuildReport, Status, StepReport
@@ -84,7 +84,7 @@ def test_the_document_is_that_of_the_whole_command(tmp_path: Path, monkeypatch: 
     show = {
         "steps": [[s.id, s.kind.value, s.module, s.target, list(map(str, s.outputs))] for s in report.steps]
     }
-    found = receipt.Receipt(
+    found = null_build.Receipt(
         "",
         {"steps": 2, "programs": [["a", str(tmp_path / "build/a")]], "warnings": []},
         json.dumps(show).encode(),

@@ -9,7 +9,7 @@ import pytest
 
 from gpubuild.cli.trace import Tracer
 from gpubuild.errors import UsageError
-from gpubuild.events import Silent, StepFinished, StepStarted
+from gpubuild.model.events import Silent, StepFinished, StepStarted
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import StepKind
 

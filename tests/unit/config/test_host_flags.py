@@ -3,7 +3,7 @@
 
 import pytest
 
-from gpubuild.config.host_flags import refusal
+from gpubuild.config.host import refusal
 
 TAKEN = """
 -Wall -Wextra -Wno-unused-parameter -Wformat=2 -Werror -Werror=return-type -Wframe-larger-than=4096 -w -pedantic

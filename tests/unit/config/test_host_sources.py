@@ -8,8 +8,7 @@ import pytest
 
 from gpubuild.config.load import loads
 from gpubuild.errors import ConfigError
-from gpubuild.model.host_options import CompilerOptions
-from gpubuild.model.project import Project
+from gpubuild.model.project import CompilerOptions, Project
 
 HEAD = "version: 1\ntargets: {cpu: }\n"
 

@@ -7,9 +7,16 @@ import pytest
 
 from gpubuild.config.load import load_project, loads
 from gpubuild.errors import ConfigError
-from gpubuild.model.host_options import CompilerOptions
-from gpubuild.model.project import CacheConfig, ModuleOverride, Offload, Passes, RemoteCache, RemoteMode
-from gpubuild.model.target import Kind, Target
+from gpubuild.model.project import (
+    CacheConfig,
+    CompilerOptions,
+    ModuleOverride,
+    Offload,
+    Passes,
+    RemoteCache,
+    RemoteMode,
+)
+from gpubuild.targets.target import Kind, Target
 
 FULL = """\
 version: 1

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from gpubuild.config.load import load_project, loads
-from gpubuild.config.tree import MAX_DEPTH
-from gpubuild.config.where import at_target
+from gpubuild.config.locations import at_target
+from gpubuild.config.yaml_tree import MAX_DEPTH
 from gpubuild.errors import EXIT_USAGE, ConfigError, UsageError
 from gpubuild.model.project import Project
 

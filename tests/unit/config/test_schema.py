@@ -10,12 +10,11 @@ import pytest
 import yaml
 
 from gpubuild.config import schema
-from gpubuild.config.check import check
 from gpubuild.config.keys import DOCUMENT
 from gpubuild.config.load import loads
-from gpubuild.config.problems import Problems
 from gpubuild.config.schema import SCHEMA_FILE, json_schema, schema_text
-from gpubuild.config.tree import parse
+from gpubuild.config.spec import check
+from gpubuild.config.yaml_tree import Problems, parse
 from gpubuild.errors import ConfigError
 
 PROGRAM = "programs: {p: {sources: [k.mlir]}}"

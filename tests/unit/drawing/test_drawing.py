@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
-from gpubuild.drawing.diagram import Diagram, make_diagram
-from gpubuild.drawing.svg import draw_svg
-from gpubuild.drawing.text import draw_dot, draw_json, draw_mermaid
-from gpubuild.graph.plan import Plan
-from gpubuild.model.params import RuntimeParams
 from gpubuild.model.result import Status, StepReport
-from gpubuild.model.step import Input, Output, Step, StepKind
+from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
+from gpubuild.plan.plan import Plan
+from gpubuild.report.diagram import Diagram, make_diagram
+from gpubuild.report.diagram_svg import draw_svg
+from gpubuild.report.diagram_text import draw_dot, draw_json, draw_mermaid
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = 'k<&"]\\\x01\n'

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from unit.engine.steps import Ran, run_step
 
-from gpubuild.model.params import CompileParams, OutlineParams
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.model.step import CompileParams, OutlineParams, StepKind
 from gpubuild.settings import Settings
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 from gpubuild.toolchain.find import Toolchain
 
 OUTPUTS = ("llvm", "asm", "object", "info")

@@ -8,10 +8,9 @@ from elftools.elf.elffile import ELFFile
 from unit.engine.steps import Ran, run_step
 from unit.engine.test_bundle import OBJECTS, inputs
 
-from gpubuild.engine import mlir
-from gpubuild.model.params import BundleParams, HostParams
+from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import BundleParams, HostParams, StepKind
 
 UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin"
 
@@ -84,6 +83,6 @@ def calls(llvm: str) -> list[str]:
 
 def located_inputs(tmp_path: Path, text: str) -> dict[str, bytes | str | Path]:
     (tmp_path / "app.mlir").write_text(text)
-    with mlir.context():
-        module = mlir.parse(text, source_name=str(tmp_path / "app.mlir"))
-        return {"host": mlir.canonical_text(module), "located": mlir.located_text(module)}
+    with contexts.context():
+        module = contexts.parse(text, source_name=str(tmp_path / "app.mlir"))
+        return {"host": contexts.canonical_text(module), "located": contexts.located_text(module)}

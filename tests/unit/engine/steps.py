@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import ziglang
 
-from gpubuild.engine.table import run_job
+from gpubuild.engine.dispatch import run_job
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult
-from gpubuild.model.params import Params
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import Params, StepKind
 
 ZIG = str(Path(next(iter(ziglang.__path__))) / "zig")
 Tools = dict[str, tuple[str, ...]]

@@ -5,8 +5,9 @@ import re
 import pytest
 from unit.engine.device_steps import in_child, kernel
 
-from gpubuild.engine import mlir, rewrite
-from gpubuild.model.target import Kind
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.legalize import driver
+from gpubuild.targets.target import Kind
 
 SUM = "%r = gpu.all_reduce add %x uniform {} : (f32) -> (f32)\nmemref.store %r, %a[%i] : memref<?xf32>"
 LOOP = f"""%lo = arith.constant 0 : index
@@ -21,11 +22,11 @@ def prepared(body: str, kind: Kind, *, size: int = 64, extra: str = "") -> str:
 
 
 def _prepare(text: str, kind: Kind, size: int) -> str:
-    with mlir.context():
-        module = mlir.parse(text)
-        rewrite.prepare(module, rewrite.Machine(kind=kind, subgroup_size=size))
-        mlir.verify(module)
-        return mlir.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(text)
+        driver.prepare(module, driver.Machine(kind=kind, subgroup_size=size))
+        contexts.verify(module)
+        return contexts.canonical_text(module)
 
 
 @pytest.mark.parametrize("size", [32, 64])

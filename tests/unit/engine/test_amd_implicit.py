@@ -3,8 +3,8 @@
 import pytest
 from unit.engine.device_steps import compile_module, kernel
 
-from gpubuild.inspection import hsaco
-from gpubuild.inspection.elf import Elf
+from gpubuild.inspect import hsaco
+from gpubuild.inspect.elf import Elf
 
 SPEAKS = """
 %ok = arith.cmpi slt, %n, %n : i32

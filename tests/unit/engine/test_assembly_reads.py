@@ -7,9 +7,8 @@ from unit.engine.steps import ZIG, run_step, system_tools
 
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
-from gpubuild.model.params import CcParams, CompileParams, LlvmParams, OutlineParams, Params
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import ROCDL_TRIPLE, Kind
+from gpubuild.model.step import CcParams, CompileParams, LlvmParams, OutlineParams, Params, StepKind
+from gpubuild.targets.target import ROCDL_TRIPLE, Kind
 
 C = """static const char *help = ".include \\"no such file\\"";
 __asm__(".data\\nblob: .inc" "bin \\"" "FILE" "\\"\\n.text\\n/* .incbin */");

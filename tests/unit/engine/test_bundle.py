@@ -8,11 +8,11 @@ import mlir as mlir_package
 import pytest
 from unit.engine.steps import Ran, failing_step, run_step
 
-from gpubuild.engine import gpu_binary, mlir
-from gpubuild.engine.bundle import carries_ptx
-from gpubuild.model.params import BundleParams, ObjectParams
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import Kind, target_id
+from gpubuild.engine.host import gpu_binary
+from gpubuild.engine.host.bundle import carries_ptx
+from gpubuild.engine.ir import contexts
+from gpubuild.model.step import BundleParams, ObjectParams, StepKind
+from gpubuild.targets.target import Kind, target_id
 
 MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
 SM_60 = ObjectParams(target="sm_60", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
@@ -62,8 +62,8 @@ def bundle(tmp_path: Path, given: BundleParams | None = None) -> Ran:
 
 
 def read(text: str) -> list[gpu_binary.ObjectData]:
-    with mlir.context():
-        return gpu_binary.read_objects(gpu_binary.binaries(mlir.parse(text))["saxpy_kernels"])
+    with contexts.context():
+        return gpu_binary.read_objects(gpu_binary.binaries(contexts.parse(text))["saxpy_kernels"])
 
 
 def upstream(text: str) -> str:
@@ -90,8 +90,8 @@ def test_blobs_and_properties_survive_upstreams_mlir_opt(tmp_path: Path) -> None
 
 def test_text_is_canonical(tmp_path: Path) -> None:
     text = bundle(tmp_path).text("binary")
-    with mlir.context():
-        assert mlir.canonical_text(mlir.parse(text)) == text
+    with contexts.context():
+        assert contexts.canonical_text(contexts.parse(text)) == text
     assert text.count("gpu.binary @saxpy_kernels <#gpu.select_object<0 : i64>>") == 1
 
 

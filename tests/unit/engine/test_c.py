@@ -10,12 +10,11 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step, system_tools
 
-from gpubuild.engine import preprocess
-from gpubuild.engine.driver import run_driver
+from gpubuild.engine.cc import preprocess
+from gpubuild.engine.cc.driver import run_driver
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.params import CcParams, PreprocessParams
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import CcParams, PreprocessParams, StepKind
 
 MAIN = """#include "sub/value.h" // a comment
 #include <stddef.h>

@@ -7,9 +7,9 @@ import sys
 import pytest
 from unit.engine.device_steps import tools
 
-from gpubuild.engine import chips
 from gpubuild.errors import UsageError
-from gpubuild.model.target import Kind, kind_of_chip
+from gpubuild.targets import chips
+from gpubuild.targets.target import Kind, kind_of_chip
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
@@ -50,7 +50,7 @@ def test_oldest_ptx_versions_are_llvms_own() -> None:
     script = """
 import json, re
 from gpubuild.engine import chips, llvm
-from gpubuild.model.target import Kind, kind_of_chip
+from gpubuild.targets.target import Kind, kind_of_chip
 found = {}
 for chip in chips.known_chips(Kind.NVVM):
     module = llvm.parse_assembly("define void @f() { ret void }", llvm.new_context())

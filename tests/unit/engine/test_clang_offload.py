@@ -14,12 +14,11 @@ from unit.engine.steps import failing_step, run_step
 from unit.engine.test_bundle import OBJECTS
 from unit.engine.test_offload import llvm_tool
 
-from gpubuild.engine.clang_link import explain
-from gpubuild.engine.clang_offload import Carried, with_device_code
-from gpubuild.engine.offload import ImageKind, OffloadKind, unpack
-from gpubuild.model.params import LinkParams
+from gpubuild.engine.cc.link import explain
+from gpubuild.engine.host.clang_offload import Carried, with_device_code
+from gpubuild.engine.host.offload_binary import ImageKind, OffloadKind, unpack
 from gpubuild.model.project import Offload
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import LinkParams, StepKind
 
 CODES = [f"code {n}".encode() for n in range(len(OBJECTS))]
 AMD_ID = "gfx90a:sramecc+:xnack-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from unit.engine.device_steps import compile_module
 
-from gpubuild.engine.constant_predicates import settle
+from gpubuild.engine.backends.nvidia.workarounds import settle
 
 
 @pytest.mark.parametrize(

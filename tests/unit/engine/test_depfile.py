@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpubuild.engine.depfile import parse_depfile
+from gpubuild.engine.cc.preprocess import parse_depfile
 
 
 def test_lines_are_joined_and_names_kept_once() -> None:

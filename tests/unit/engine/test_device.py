@@ -8,7 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import compile_module, in_child, kernel, outline_source
 
-from gpubuild.engine import llvm
+from gpubuild.engine.ir import llvm
 from gpubuild.errors import Location, StepError, ToolNotFoundError, UsageError
 
 EM_CUDA, EM_AMDGPU = 190, 224

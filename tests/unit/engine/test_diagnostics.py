@@ -1,6 +1,6 @@
 """Diagnostics: MLIR's words for people."""
 
-from gpubuild.engine import diagnostics
+from gpubuild.engine.ir import diagnostics
 
 
 def test_a_function_that_no_conversion_knows_is_shown_with_its_whole_type() -> None:

@@ -15,13 +15,14 @@ from op_coverage.table import GROUPS
 from unit.engine.divergent_programs import ALWAYS, KERNELS, MAYBE, NEVER, source
 from unit.engine.walk_ends import HARMLESS, UNTOLD
 
-from gpubuild.engine import divergence, mlir
-from gpubuild.engine.diagnostics import SourceText
-from gpubuild.engine.module_index import kernel_functions
-from gpubuild.engine.reach.decode import Code
-from gpubuild.engine.reach.effort import STEPS, Effort
-from gpubuild.engine.reach.search import search
-from gpubuild.engine.reach.walk import Situation
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.source import divergence
+from gpubuild.engine.source.module_index import kernel_functions
+from gpubuild.engine.source.reach.decode import Code
+from gpubuild.engine.source.reach.effort import STEPS, Effort
+from gpubuild.engine.source.reach.search import search
+from gpubuild.engine.source.reach.walk import Situation
 from gpubuild.errors import StepError
 
 ROOT = Path(__file__).parents[3]
@@ -31,12 +32,12 @@ SHAPES = [(64, 1, 1), (7, 5, 1), (3, 5, 7)]
 
 def told(text: str) -> tuple[str, str]:
     """What kind of message there is, and the message."""
-    with mlir.context():
+    with contexts.context():
         return _told(text)
 
 
 def _told(text: str) -> tuple[str, str]:
-    module = mlir.parse(text)
+    module = contexts.parse(text)
     try:
         warnings = divergence.check_reach(module, SourceText(text, "k.mlir"))
     except StepError as error:
@@ -111,9 +112,9 @@ def test_the_message_as_a_whole() -> None:
 def wrong_in(text: str, shapes: list[tuple[int, int, int]]) -> list[str]:
     """Kernels of which something is told in workgroups of these shapes, or of any."""
     found = []
-    with mlir.context():
-        module = mlir.parse(text)
-        for kernels in mlir.gpu_modules(module):
+    with contexts.context():
+        module = contexts.parse(text)
+        for kernels in contexts.gpu_modules(module):
             meets, functions = divergence.what_meets(kernels)
             for op in kernel_functions(kernels):
                 known = [Situation(block=shape, grid=(3, 2, 1)) for shape in shapes]
@@ -148,7 +149,7 @@ def test_nothing_is_told_of_the_programs_of_the_tree() -> None:
     texts += ["gpu.module @k {" + p.text() + "}" for programs in GROUPS.values() for p in programs]
     meeting = [text for text in texts if divergence.may_meet(text)]
     assert len(meeting) > 50
-    with mlir.context():
+    with contexts.context():
         for text in meeting:
             assert _told(text) == (NEVER, ""), text
 
@@ -172,9 +173,9 @@ def test_what_is_nested_deeply_ends_quietly(depth: int) -> None:
 
 def effort_of(body: str, grid: tuple[int, int, int]) -> tuple[int, bool]:
     """How many steps a search takes, and whether it finds something."""
-    with mlir.context():
-        module = mlir.parse(source(replace(KERNELS["lower_half"], body=body)))
-        kernels = next(iter(mlir.gpu_modules(module)))
+    with contexts.context():
+        module = contexts.parse(source(replace(KERNELS["lower_half"], body=body)))
+        kernels = next(iter(contexts.gpu_modules(module)))
         meets, functions = divergence.what_meets(kernels)
         op = next(iter(kernel_functions(kernels)))
         known = [Situation(block=(256, 1, 1), grid=grid)]

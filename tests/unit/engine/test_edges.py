@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 
-from gpubuild.engine import edges, mlir
+from gpubuild.engine.host.async_tokens import edges
+from gpubuild.engine.ir import contexts
 
 BRANCHES = {
     "cond_br": """func.func @f(%c: i1, %x: i32, %y: i64) {
@@ -36,15 +37,15 @@ def terminator(block: ir.Block) -> ir.Operation:
 
 @pytest.mark.parametrize("name", BRANCHES)
 def test_a_split_edge_passes_what_the_branch_passed(name: str) -> None:
-    with mlir.context():
-        module = mlir.parse(BRANCHES[name])
+    with contexts.context():
+        module = contexts.parse(BRANCHES[name])
         entry = module.body.operations[0].regions[0].blocks[0]
         branch = terminator(entry)
         passed, successors = edges.passed(branch), list(branch.successors)
         kept = {name: a for name, a in branch.attributes.items() if "egment" not in name}
         for number in range(len(successors)):
             branch, edge = edges.split(branch, number)
-            mlir.verify(module)
+            contexts.verify(module)
             assert branch.successors[number] == edge
             assert list(terminator(edge).operands) == passed[number]
             assert list(terminator(edge).successors) == [successors[number]]

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import compile_params, in_child, tools
 
-from gpubuild.engine import failure_site, mlir
-from gpubuild.engine.table import run_job
+from gpubuild.engine.bisect import search
+from gpubuild.engine.dispatch import run_job
+from gpubuild.engine.ir import contexts
 from gpubuild.errors import Diagnostic
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
@@ -65,8 +66,8 @@ GOOD = POWER.replace("llvm.intr.pow(%t, %s) : (f32, f32) -> f32", "arith.addf %t
 
 def sites(folder: Path, text: str, chip: str) -> tuple[Diagnostic, ...]:
     def located() -> str:
-        with mlir.context():
-            return mlir.located_text(mlir.parse(text, source_name="user.mlir").operation)
+        with contexts.context():
+            return contexts.located_text(contexts.parse(text, source_name="user.mlir").operation)
 
     located_text = in_child(located)
     path = folder / "located"
@@ -82,7 +83,7 @@ def sites(folder: Path, text: str, chip: str) -> tuple[Diagnostic, ...]:
         tools=tools(),
         workdir=workdir,
     )
-    return failure_site.find(job, run_job)
+    return search.find(job, run_job)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 import pytest
 from unit.engine.test_rewrite import prepared
 
-from gpubuild.engine import formats
+from gpubuild.engine.legalize import printf
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from gpubuild.engine import formats
     ],
 )
 def test_conversions(text: str, bits: list[int | None]) -> None:
-    assert [c.bits for c in formats.conversions(text)] == bits
+    assert [c.bits for c in printf.conversions(text)] == bits
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_conversions(text: str, bits: list[int | None]) -> None:
 )
 def test_what_cannot_be_printed(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
-        formats.conversions(text)
+        printf.conversions(text)
 
 
 @pytest.mark.parametrize(

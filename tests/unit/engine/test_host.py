@@ -20,18 +20,18 @@ from unit.engine.host_steps import (
 from unit.engine.steps import failing_step, run_step
 from unit.engine.test_bundle import BLOBS, OBJECTS, PTX
 
-from gpubuild.engine import gpu_binary, host, mlir
-from gpubuild.engine.offload import ImageKind, OffloadKind, unpack
-from gpubuild.model.params import HostParams
+from gpubuild.engine.host import gpu_binary, lowering
+from gpubuild.engine.host.offload_binary import ImageKind, OffloadKind, unpack
+from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import HostParams, StepKind
 
 
 def test_mlir_output_has_the_real_binaries_and_upstream_takes_it(tmp_path: Path) -> None:
     text = lowered(tmp_path).text("mlir")
     made = subprocess.run([UPSTREAM / "mlir-opt"], input=text, capture_output=True, text=True, check=True)
-    with mlir.context():
-        objects = gpu_binary.read_objects(gpu_binary.binaries(mlir.parse(made.stdout))["saxpy_kernels"])
+    with contexts.context():
+        objects = gpu_binary.read_objects(gpu_binary.binaries(contexts.parse(made.stdout))["saxpy_kernels"])
     assert tuple(o.data for o in objects) == BLOBS
     assert "gpu.launch_func" in text
 
@@ -75,7 +75,7 @@ def test_the_object_is_the_same_in_every_folder(tmp_path: Path) -> None:
 
 def upstream_llvm(text: str, passes: str = "") -> str:
     """What upstream's own tools make of the host with its gpu.binary ops."""
-    passes = passes or host.PASSES.replace(
+    passes = passes or lowering.PASSES.replace(
         "builtin.module(", "builtin.module(func.func(gpu-async-region),", 1
     )
     optimised = subprocess.run(
@@ -138,8 +138,8 @@ def test_a_source_without_kernels_is_lowered_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_debug_information_only_when_asked_for(tmp_path: Path, debug: bool) -> None:
-    with mlir.context():
-        text = mlir.located_text(mlir.parse(HOST, source_name="src/saxpy.mlir"))
+    with contexts.context():
+        text = contexts.located_text(contexts.parse(HOST, source_name="src/saxpy.mlir"))
     ran = lowered(tmp_path, text, params(debug=debug))
     assert (section(tmp_path, ran.outputs["object"], ".debug_line") is not None) == debug
 

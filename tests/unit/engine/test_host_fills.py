@@ -5,8 +5,9 @@ import re
 import pytest
 from mlir import ir
 
-from gpubuild.engine import host, host_memory, mlir
-from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.host import lowering, memory
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.errors import StepError
 
 ROWS = "memref<4x4xf32, strided<[8, 1], offset: ?>>"
@@ -14,10 +15,10 @@ ROWS = "memref<4x4xf32, strided<[8, 1], offset: ?>>"
 
 def lowered(lines: str, arguments: str = "%n: index") -> str:
     text = f"func.func @f({arguments}) {{\n{lines}\n return\n}}"
-    with mlir.context():
-        module = mlir.parse(text)
-        host.lower_host(module, source=SourceText(text, "app.mlir"))
-        return mlir.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(text)
+        lowering.lower_host(module, source=SourceText(text, "app.mlir"))
+        return contexts.canonical_text(module)
 
 
 def _body(text: str) -> str:
@@ -200,5 +201,5 @@ def test_what_is_refused_points_at_the_op(lines: str, message: str) -> None:
     ],
 )  # fmt: skip
 def test_sizes_of_elements(kind: str, size: int) -> None:
-    with mlir.context():
-        assert host_memory.element_bytes(ir.Type.parse(kind)) == size
+    with contexts.context():
+        assert memory.element_bytes(ir.Type.parse(kind)) == size

@@ -7,10 +7,10 @@ import pytest
 from unit.engine.host_steps import OUTPUTS, PLACEHOLDER, bundled, calls, params, run_body
 from unit.engine.steps import failing_step
 
-from gpubuild.engine import mlir, token_flow
-from gpubuild.model.params import HostParams
+from gpubuild.engine.host.async_tokens import flow
+from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import HostParams, StepKind
 
 SYNCHRONOUS = """ %h = memref.alloc(%n) : memref<?xf32>
  %d = gpu.alloc(%n) : memref<?xf32>
@@ -111,10 +111,10 @@ def test_the_host_waits_for_what_followed_a_token(tmp_path: Path) -> None:
  return
 }"""
     text = f"module attributes {{gpu.container_module}} {{\n{function}\n}}"
-    with mlir.context():
-        module = mlir.parse(text)
-        token_flow.wait_for_followers(module)
-        (wait,) = [line for line in mlir.canonical_text(module).splitlines() if "gpu.wait [" in line]
+    with contexts.context():
+        module = contexts.parse(text)
+        flow.wait_for_followers(module)
+        (wait,) = [line for line in contexts.canonical_text(module).splitlines() if "gpu.wait [" in line]
     names = [name.strip() for name in wait[wait.index("[") + 1 : wait.index("]")].split(",")]
     assert len(names) == 3  # the token, the first copy and the third; not the second, which the third follows
 
@@ -139,10 +139,10 @@ func.func @f(%h: memref<8xf32>, %d: memref<8xf32>) {
         (f"gpu.launch_func @k::@k {sizes}", 2),
         (f"%l = gpu.launch_func async [%b] @k::@k {sizes}", 1),
     ):
-        with mlir.context():
-            module = mlir.parse(text.replace("LAUNCH", launch))
-            token_flow.wait_for_copies(module)
-            assert mlir.canonical_text(module).count("gpu.wait [") == waits
+        with contexts.context():
+            module = contexts.parse(text.replace("LAUNCH", launch))
+            flow.wait_for_copies(module)
+            assert contexts.canonical_text(module).count("gpu.wait [") == waits
 
 
 def test_tokens_that_upstream_would_mistake_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpubuild.engine import index_casts, mlir
+from gpubuild.engine.ir import contexts, workarounds
 
 SOURCE = """func.func @f(%i: index) -> (index, index, index, index) {
   %a = arith.index_cast %i : index to i8
@@ -31,9 +31,9 @@ SOURCE = """func.func @f(%i: index) -> (index, index, index, index) {
     ],
 )
 def test_narrow_casts_stay(passes: str) -> None:
-    with mlir.context():
-        module = mlir.parse(SOURCE)
-        mlir.run_passes(module, f"builtin.module({passes})")
+    with contexts.context():
+        module = contexts.parse(SOURCE)
+        contexts.run_passes(module, f"builtin.module({passes})")
         function = module.body.operations[0].operation
         block = function.regions[0].blocks[0]
         results = block.operations[len(block.operations) - 1].operands
@@ -43,4 +43,4 @@ def test_narrow_casts_stay(passes: str) -> None:
 
 def test_other_passes_are_as_given() -> None:
     pipeline = "builtin.module(cse,my-canonicalize,canonicalize-more)"
-    assert index_casts.keep_narrow_casts(pipeline) == pipeline
+    assert workarounds.keep_narrow_casts(pipeline) == pipeline

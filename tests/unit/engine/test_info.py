@@ -2,7 +2,7 @@
 
 import json
 
-from gpubuild.engine.info import KernelInfo, info_json, parse_amd_assembly, parse_ptxas
+from gpubuild.engine.backends.kernel_info import KernelInfo, info_json, parse_amd_assembly, parse_ptxas
 
 PTXAS = """\
 ptxas info    : 0 bytes gmem, 8 bytes cmem[4]

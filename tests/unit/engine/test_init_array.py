@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpubuild.engine import llvm
-from gpubuild.engine.init_array import rewrite
+from gpubuild.engine.host.object_code import rewrite
+from gpubuild.engine.ir import llvm
 
 FUNCTIONS = "".join(f"define void @{name} {{ ret void }}\n" for name in ("a()", "b()", '"odd \\22name"()'))
 ENTRY = "{ i32, ptr, ptr }"

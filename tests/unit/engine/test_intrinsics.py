@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild.engine import intrinsics, llvm
+from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir import llvm as intrinsics
 from gpubuild.errors import StepError
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 import pytest
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine import known_grid, mlir
-from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.source import launch_checks
 
 TEXT = """module attributes {gpu.container_module} {
   gpu.module @m {
@@ -31,9 +32,9 @@ TEXT = """module attributes {gpu.container_module} {
 
 
 def _done(text: str) -> tuple[list[str], str]:
-    with mlir.context():
-        module = mlir.parse(text, source_name="k.mlir")
-        warnings = known_grid.drop_contradicted(module, SourceText(text, "k.mlir"))
+    with contexts.context():
+        module = contexts.parse(text, source_name="k.mlir")
+        warnings = launch_checks.drop_contradicted(module, SourceText(text, "k.mlir"))
         return [warning.render() for warning in warnings], str(module)
 
 

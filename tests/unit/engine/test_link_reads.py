@@ -9,8 +9,7 @@ from unit.engine.steps import Tools, run_step, system_tools
 
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import LinkParams, StepKind
 
 
 @pytest.fixture

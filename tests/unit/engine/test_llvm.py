@@ -5,7 +5,7 @@ from io import BytesIO
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from gpubuild.engine import llvm
+from gpubuild.engine.ir import llvm
 from gpubuild.errors import Location, StepError
 
 X86 = "x86_64-unknown-linux-gnu"

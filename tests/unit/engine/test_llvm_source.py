@@ -5,9 +5,8 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from unit.engine.steps import failing_step, run_step
 
-from gpubuild.engine import llvm
-from gpubuild.model.params import LlvmParams
-from gpubuild.model.step import StepKind
+from gpubuild.engine.ir import llvm
+from gpubuild.model.step import LlvmParams, StepKind
 
 TRIPLE = "x86_64-unknown-linux-gnu"
 PARAMS = LlvmParams(triple=TRIPLE, source_name="src/add.ll")

@@ -5,10 +5,10 @@ import re
 import pytest
 from unit.engine.device_steps import Compiled, compile_module, kernel, outline_source, rocm_libraries
 
-from gpubuild.engine import amd_messages
+from gpubuild.engine.backends.amd import printf
 from gpubuild.errors import StepError
-from gpubuild.inspection import hsaco
-from gpubuild.inspection.elf import Elf
+from gpubuild.inspect import hsaco
+from gpubuild.inspect.elf import Elf
 
 PRINT = """%b = arith.trunci %n : i32 to i8
 %w = arith.trunci %n : i32 to i16
@@ -36,7 +36,7 @@ def test_amd_messages_need_no_rocm(chip: str, level: int) -> None:
     if level:  # nothing asks the host to listen, which some machines cannot
         assert "hidden_hostcall_buffer" not in built.asm
     (entry,) = formats(built)
-    assert entry == f"0:0:{amd_messages.format_name('k', WORDS):016x},{WORDS}"
+    assert entry == f"0:0:{printf.format_name('k', WORDS):016x},{WORDS}"
     assert built.kernels[0]["registers"] > 0
 
 

@@ -7,8 +7,9 @@ import re
 import pytest
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine import misspelt, mlir
-from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.source import attribute_typos
 
 TEXT = """module attributes {gpu.containermodule, my.note = 1} {
   gpu.module @m attributes {target = 1, owner = "me", my.targets = 2} {
@@ -47,8 +48,10 @@ TOLD = [
 
 
 def told(text: str) -> list[str]:
-    with mlir.context():
-        found = misspelt.find_misspelt(mlir.parse(text, source_name="k.mlir"), SourceText(text, "k.mlir"))
+    with contexts.context():
+        found = attribute_typos.find_misspelt(
+            contexts.parse(text, source_name="k.mlir"), SourceText(text, "k.mlir")
+        )
         return [
             f"{d.location}: {d.message.replace('the attribute ', '').replace(' means nothing here', '')}"
             for d in found
@@ -81,4 +84,4 @@ def test_what_is_told_and_what_is_the_users_own() -> None:
     ],
 )
 def test_what_was_meant(name: str, meant: str) -> None:
-    assert misspelt.closest(name, (*misspelt._KERNEL, *misspelt._FUNCTION)) == meant
+    assert attribute_typos.closest(name, (*attribute_typos._KERNEL, *attribute_typos._FUNCTION)) == meant

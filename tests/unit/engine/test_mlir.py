@@ -7,8 +7,8 @@ import pytest
 from mlir import ir
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine import mlir
-from gpubuild.engine.diagnostics import SourceText, file_position, locate
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText, file_position, locate
 from gpubuild.errors import Location, StepError
 
 SOURCE = """func.func @f(%x: i32) -> i32 {
@@ -25,8 +25,8 @@ def refused(function, *args, **kwargs) -> StepError:
 
 
 def test_parse_error_has_file_line_column_text_and_caret() -> None:
-    with mlir.context():
-        error = refused(mlir.parse, "func.func @f() {\n\treturn %b : i32\n}", source_name="dir/k.mlir")
+    with contexts.context():
+        error = refused(contexts.parse, "func.func @f() {\n\treturn %b : i32\n}", source_name="dir/k.mlir")
     (diagnostic,) = error.diagnostics
     assert diagnostic.location == Location(file="dir/k.mlir", line=2, column=9)
     assert diagnostic.source_line == "\treturn %b : i32"
@@ -35,17 +35,17 @@ def test_parse_error_has_file_line_column_text_and_caret() -> None:
 
 def test_notes_point_to_both_places_and_do_not_dump_the_op() -> None:
     twice = "func.func private @f()\nfunc.func private @f()\n"
-    with mlir.context():
-        (diagnostic,) = refused(mlir.parse, twice, source_name="k.mlir").diagnostics
+    with contexts.context():
+        (diagnostic,) = refused(contexts.parse, twice, source_name="k.mlir").diagnostics
     assert diagnostic.location == Location(file="k.mlir", line=2, column=1)
     assert [n.location for n in diagnostic.notes] == [Location(file="k.mlir", line=1, column=1)]
     assert "see current operation" not in diagnostic.render()
 
 
 def test_every_op_is_located_in_the_named_file_even_with_several_at_top_level() -> None:
-    with mlir.context():
-        module = mlir.parse(SOURCE + "func.func private @g()", source_name='odd "name\\.mlir')
-        text = mlir.located_text(module)
+    with contexts.context():
+        module = contexts.parse(SOURCE + "func.func private @g()", source_name='odd "name\\.mlir')
+        text = contexts.located_text(module)
         assert '"-"' not in text
         ops = module.operation.regions[0].blocks[0].operations
         assert file_position(ops[1].operation.location) == ('odd "name\\.mlir', 5, 1)
@@ -53,9 +53,9 @@ def test_every_op_is_located_in_the_named_file_even_with_several_at_top_level() 
 
 def test_a_string_that_looks_like_a_location_is_left_alone() -> None:
     text = 'func.func private @f() attributes {test.note = "\\22-\\22:1:2"}'
-    with mlir.context():
-        module = mlir.parse(text, source_name="k.mlir")
-        assert "\\22-\\22:1:2" in mlir.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(text, source_name="k.mlir")
+        assert "\\22-\\22:1:2" in contexts.canonical_text(module)
 
 
 VARIANTS = {
@@ -69,21 +69,23 @@ VARIANTS = {
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_canonical_text_ignores(name: str) -> None:
-    with mlir.context():
-        expected = mlir.canonical_text(mlir.parse(SOURCE))
-        assert mlir.canonical_text(mlir.parse(VARIANTS[name], source_name=name)) == expected
-        assert mlir.canonical_text(mlir.parse(expected)) == expected
+    with contexts.context():
+        expected = contexts.canonical_text(contexts.parse(SOURCE))
+        assert contexts.canonical_text(contexts.parse(VARIANTS[name], source_name=name)) == expected
+        assert contexts.canonical_text(contexts.parse(expected)) == expected
 
 
 def test_canonical_text_sees_a_changed_op() -> None:
-    with mlir.context():
+    with contexts.context():
         changed = SOURCE.replace("addi", "muli")
-        assert mlir.canonical_text(mlir.parse(changed)) != mlir.canonical_text(mlir.parse(SOURCE))
+        assert contexts.canonical_text(contexts.parse(changed)) != contexts.canonical_text(
+            contexts.parse(SOURCE)
+        )
 
 
 def test_pipeline_that_does_not_parse() -> None:
-    with mlir.context():
-        error = refused(mlir.run_passes, mlir.parse(SOURCE), "builtin.module(nosuch)")
+    with contexts.context():
+        error = refused(contexts.run_passes, contexts.parse(SOURCE), "builtin.module(nosuch)")
     assert "'nosuch' does not refer to a registered pass" in error.message
     assert "builtin.module(nosuch)" in error.hint
 
@@ -99,18 +101,18 @@ def test_failing_pass_points_into_the_file() -> None:
         "}",
     ]
     text = "\n".join(lines)
-    with mlir.context() as context:
+    with contexts.context() as context:
         context.allow_unregistered_dialects = True
-        module = mlir.parse(text, source_name="k.mlir")
+        module = contexts.parse(text, source_name="k.mlir")
         error = refused(
-            mlir.run_passes, module, "builtin.module(gpu.module(convert-gpu-to-rocdl{chipset=gfx90a}))"
+            contexts.run_passes, module, "builtin.module(gpu.module(convert-gpu-to-rocdl{chipset=gfx90a}))"
         )
     assert Location(file="k.mlir", line=3, column=10) in [d.location for d in error.diagnostics]
 
 
 def test_translation_of_leftover_ops_is_refused_by_name_and_place() -> None:
-    with mlir.context():
-        error = refused(mlir.translate, mlir.parse(SOURCE, source_name="k.mlir"), target="sm_60")
+    with contexts.context():
+        error = refused(contexts.translate, contexts.parse(SOURCE, source_name="k.mlir"), target="sm_60")
     assert error.message == "target sm_60 cannot lower arith.addi, func.func, func.return"
     assert Location(file="k.mlir", line=2, column=8) in [d.location for d in error.diagnostics]
 
@@ -118,24 +120,24 @@ def test_translation_of_leftover_ops_is_refused_by_name_and_place() -> None:
 def test_leftover_cast_alone_names_both_types() -> None:
     cast = "%0 = builtin.unrealized_conversion_cast %a : i64 to index"
     text = f"llvm.func @f(%a: i64) {{\n  {cast}\n  llvm.return\n}}"
-    with mlir.context():
-        (diagnostic,) = refused(mlir.translate, mlir.parse(text)).diagnostics
+    with contexts.context():
+        (diagnostic,) = refused(contexts.translate, contexts.parse(text)).diagnostics
     assert "no conversion from (i64) to (index)" in diagnostic.message
 
 
 def test_op_without_location_still_reads_well() -> None:
-    with mlir.context():
+    with contexts.context():
         module = ir.Module.create(ir.Location.unknown())
         with ir.InsertionPoint(module.body):
             ir.Operation.create("func.return")
-        error = refused(mlir.check_translatable, module)
+        error = refused(contexts.check_translatable, module)
     assert error.render().splitlines()[1] == "error: 'func.return' op was not lowered"
 
 
 def test_translation() -> None:
     text = "llvm.func @f(%a: i32) -> i32 { %0 = llvm.add %a, %a : i32\n llvm.return %0 : i32 }"
-    with mlir.context():
-        assert "define i32 @f(i32 %0)" in mlir.translate(mlir.parse(text))
+    with contexts.context():
+        assert "define i32 @f(i32 %0)" in contexts.translate(contexts.parse(text))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_translation() -> None:
     ],
 )
 def test_file_position(location: str, expected: tuple[str, int, int] | None) -> None:
-    with mlir.context():
+    with contexts.context():
         module = ir.Module.parse(f"module {{}} {location}")
         parsed = module.operation.location
         assert file_position(parsed) == expected
@@ -161,7 +163,7 @@ def test_context_is_left_when_the_body_raises() -> None:
     """One left entered aborts the process at exit."""
 
     def fails() -> None:
-        with pytest.raises(ZeroDivisionError), mlir.context():
+        with pytest.raises(ZeroDivisionError), contexts.context():
             raise ZeroDivisionError
         assert ir.Context.current is None
 
@@ -178,26 +180,26 @@ def registered(name: str) -> bool:
 
 def test_every_dialect_that_the_engine_makes_operations_of_is_loaded() -> None:
     """Others are loaded when a text names them; an operation made by name alone would be unknown."""
-    engine = Path(mlir.__file__).parent
+    engine = Path(contexts.__file__).parent
     texts = [path.read_text() for path in engine.rglob("*.py")]
     named = {name for text in texts for name in re.findall(r'"([a-z_]+)\.[a-z_][\w.]*"', text)}
     dialects = set(filter(registered, named))
     assert {"arith", "gpu", "scf", "vector"} <= dialects
-    assert dialects <= set(mlir.DIALECTS)
+    assert dialects <= set(contexts.DIALECTS)
 
 
 def test_a_dialect_that_is_not_loaded_is_met_in_a_source_and_in_passes() -> None:
-    assert "tosa" not in mlir.DIALECTS
+    assert "tosa" not in contexts.DIALECTS
     text = """func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = tosa.abs %x : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
 """
-    with mlir.context():
-        module = mlir.parse(text)
-        mlir.run_passes(module, "builtin.module(func.func(tosa-to-linalg))")
-        assert "linalg.generic" in mlir.canonical_text(module)
-    with mlir.context():
-        module = mlir.parse(SOURCE)
-        mlir.run_passes(module, "builtin.module(convert-arith-to-spirv)")
-        assert "spirv.IAdd" in mlir.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(text)
+        contexts.run_passes(module, "builtin.module(func.func(tosa-to-linalg))")
+        assert "linalg.generic" in contexts.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(SOURCE)
+        contexts.run_passes(module, "builtin.module(convert-arith-to-spirv)")
+        assert "spirv.IAdd" in contexts.canonical_text(module)

@@ -3,7 +3,8 @@
 import pytest
 from unit.engine.device_steps import compile_module, in_child, kernel
 
-from gpubuild.engine import host, mlir
+from gpubuild.engine.host import lowering
+from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 
 FENCE = "nvvm.wgmma.fence.aligned"
@@ -123,7 +124,7 @@ def test_tensor_map_descriptors_are_pointers_to_launches() -> None:
 
 
 def _lowered_host(text: str) -> str:
-    with mlir.context():
-        module = mlir.parse(text)
-        host.lower_host(module)
-        return mlir.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(text)
+        lowering.lower_host(module)
+        return contexts.canonical_text(module)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from unit.engine.steps import run_step
 
-from gpubuild.engine import object_file
+from gpubuild.engine.host import object_file
 from gpubuild.errors import StepError
-from gpubuild.model.params import LlvmParams
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import LlvmParams, StepKind
 
 SOURCE = """
 %entry = type { i32, ptr, ptr }

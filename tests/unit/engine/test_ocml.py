@@ -17,9 +17,10 @@ from accuracy import SOME, TYPES, arguments, errors, needs_wide_numbers, referen
 from llvmlite import binding
 from unit.engine.device_steps import compile_module, kernel, rocm_libraries
 
-from gpubuild.engine import llvm, ocml
-from gpubuild.engine.cpu import half
-from gpubuild.engine.mathematics import far_turns
+from gpubuild.engine.backends.amd import ocml
+from gpubuild.engine.backends.cpu import half_conversions
+from gpubuild.engine.ir import llvm
+from gpubuild.engine.mathlib import range_reduction
 
 # Worst errors in units in the last place; docs/device-libraries.md says the same.
 BOUNDS: dict[tuple[str, str], float] = {
@@ -83,7 +84,7 @@ def library() -> ctypes.CDLL:
     llvm.set_target(module, machine)
     llvm.link_library(module, ocml.library_text(names.values()).encode(), "mathematics")
     assert not llvm.undefined_symbols(module)
-    half.link_helpers(module, machine.triple)
+    half_conversions.link_helpers(module, machine.triple)
     llvm.optimize(module, machine, 1)
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "ocml.o"), Path(folder, "ocml.so")
@@ -233,7 +234,7 @@ def test_two_over_pi() -> None:
     pi = 4 * (4 * arc_tangent_of_inverse(5) - arc_tangent_of_inverse(239))
     digits = ((2 * one * one) // pi) >> (1400 - 64 * 19)
     words = tuple((digits >> (64 * (18 - k))) % (1 << 64) for k in range(19))
-    assert (0, *words) == far_turns._TWO_OVER_PI
+    assert (0, *words) == range_reduction._TWO_OVER_PI
 
 
 def test_only_what_is_asked_for() -> None:

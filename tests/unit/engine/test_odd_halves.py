@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild.engine import llvm
-from gpubuild.engine.odd_halves import keep_in_text, keep_odd_halves, register_bits
+from gpubuild.engine.backends.cpu.workarounds import keep_in_text, keep_odd_halves, register_bits
+from gpubuild.engine.ir import llvm
 
 TRIPLE = "x86_64-unknown-linux-gnu"
 WIDE = llvm.target_machine(TRIPLE, "x86-64-v4")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpubuild.engine.offload import MAGIC, Image, ImageKind, OffloadKind, pack, unpack
+from gpubuild.engine.host.offload_binary import MAGIC, Image, ImageKind, OffloadKind, pack, unpack
 
 CUBIN = Image(
     image_kind=ImageKind.CUBIN,

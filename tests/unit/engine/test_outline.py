@@ -300,8 +300,7 @@ def test_unknown_target_attribute_is_refused() -> None:
 def test_source_that_is_not_utf8(tmp_path: Path) -> None:
     from unit.engine.steps import failing_step
 
-    from gpubuild.model.params import OutlineParams
-    from gpubuild.model.step import StepKind
+    from gpubuild.model.step import OutlineParams, StepKind
 
     error = failing_step(tmp_path, StepKind.OUTLINE, OutlineParams(), {"source": b"// ok\n// \xff\n"}, ())
     assert error.message == "in.source is not UTF-8 text: line 2 has the byte 0xff"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpubuild.engine import mlir
+from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 
 RIGHT = """\
@@ -61,17 +61,17 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("old", "new", "hint"), MISTAKES.values(), ids=MISTAKES)
 def test_hint(old: str, new: str, hint: str) -> None:
-    with mlir.context():
-        mlir.parse(RIGHT)
+    with contexts.context():
+        contexts.parse(RIGHT)
         with pytest.raises(StepError) as caught:
-            mlir.parse(RIGHT.replace(old, new, 1), source_name="k.mlir")
+            contexts.parse(RIGHT.replace(old, new, 1), source_name="k.mlir")
     assert caught.value.hint.startswith(hint) if hint else not caught.value.hint
     assert "Available dialects" not in caught.value.render()
 
 
 def test_a_pipeline_is_not_quoted_as_a_file() -> None:
-    with mlir.context(), pytest.raises(StepError) as caught:
-        mlir.run_passes(mlir.parse(RIGHT), "builtin.module(nope)")
+    with contexts.context(), pytest.raises(StepError) as caught:
+        contexts.run_passes(contexts.parse(RIGHT), "builtin.module(nope)")
     assert caught.value.message == (
         "cannot parse the pass pipeline: 'nope' does not refer to a registered pass or pass pipeline"
     )

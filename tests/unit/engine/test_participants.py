@@ -4,7 +4,7 @@ import pytest
 from unit.engine.test_rewrite import prepared
 
 from gpubuild.errors import StepError
-from gpubuild.model.target import Kind
+from gpubuild.targets.target import Kind
 
 BARE = "%r = gpu.all_reduce add %n {} : (i32) -> (i32)"
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from unit.engine.host_steps import HOST, LAUNCH, PLACEHOLDER, bundled, lowered, params
 from unit.engine.steps import run_step
 
-from gpubuild.engine import mlir, places
-from gpubuild.engine.diagnostics import SourceText
-from gpubuild.model.params import HostParams
+from gpubuild.engine.ir import contexts, locations
+from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.model.project import Offload
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import HostParams, StepKind
 
 SOURCE = f"""// a comment that canonical text has not
 {HOST}"""
@@ -19,11 +18,11 @@ NAME = "app.mlir"
 
 def texts(source: str) -> tuple[str, str, dict[str, str]]:
     """Canonical and located text of a source, and its table."""
-    with mlir.context():
-        module = mlir.parse(source, source_name=NAME)
-        canonical = mlir.canonical_text(module)
-        lines = places.table(module, canonical, SourceText(source, NAME))
-        return canonical, mlir.located_text(module), dict(line.rstrip("\n").split("\t") for line in lines)
+    with contexts.context():
+        module = contexts.parse(source, source_name=NAME)
+        canonical = contexts.canonical_text(module)
+        lines = locations.table(module, canonical, SourceText(source, NAME))
+        return canonical, contexts.located_text(module), dict(line.rstrip("\n").split("\t") for line in lines)
 
 
 def said(llvm: str) -> list[str]:
@@ -36,7 +35,7 @@ def test_a_launch_is_said_by_an_address_that_the_table_has(tmp_path: Path) -> No
     canonical, _, table = texts(SOURCE)
     launch, done = said(lowered(tmp_path, canonical).text("llvm"))
     assert done == ""
-    assert places.without_address(launch) == "gpu.launch_func in @run"
+    assert locations.without_address(launch) == "gpu.launch_func in @run"
     line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "gpu.launch_func" in text)
     assert table[launch.partition("#")[2]] == f"{NAME}:{line}:5"
 

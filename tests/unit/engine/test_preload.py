@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.engine import mlir
+from gpubuild.engine.ir import contexts
 
 LOADED = """
 import json, os, sys
@@ -51,10 +51,10 @@ def test_forks_find_all_they_need_and_no_thread(tmp_path: Path, parts: list[str]
 
 
 def test_a_spare_context_is_used_once() -> None:
-    mlir.make_spare_context()
-    mlir.make_spare_context()
-    with mlir.context() as first:
-        assert mlir.parse("module {}").context == first
-    with mlir.context() as second:
+    contexts.make_spare_context()
+    contexts.make_spare_context()
+    with contexts.context() as first:
+        assert contexts.parse("module {}").context == first
+    with contexts.context() as second:
         assert second is not first
     assert first.emit_error_diagnostics and second.emit_error_diagnostics

@@ -6,7 +6,7 @@ import pytest
 from e2e import cpu_harness
 from unit.engine.device_steps import compile_module, in_child, kernel
 
-from gpubuild.engine import mlir
+from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 
 ALL = ("sm_90", "gfx90a", "cpu")
@@ -95,8 +95,8 @@ PARAMETERS = [
 
 
 def located(text: str) -> str:
-    with mlir.context():
-        return mlir.located_text(mlir.parse(text, source_name="user.mlir").operation)
+    with contexts.context():
+        return contexts.located_text(contexts.parse(text, source_name="user.mlir").operation)
 
 
 def refused(text: str, target: str, folder) -> StepError:

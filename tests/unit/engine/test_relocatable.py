@@ -11,10 +11,9 @@ from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import OUTPUTS, compile_params, in_child, tools
 from unit.engine.steps import Ran, run_step
 
-from gpubuild.engine import llvm
-from gpubuild.model.params import CompileParams
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import Kind
+from gpubuild.engine.ir import llvm
+from gpubuild.model.step import CompileParams, StepKind
+from gpubuild.targets.target import Kind
 
 # Each module has its own @state, and may have a @helper of its own.
 MODULE = """gpu.module @k {

@@ -5,9 +5,10 @@ import re
 import pytest
 from unit.engine.device_steps import in_child, kernel
 
-from gpubuild.engine import mlir, rewrite
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.legalize import driver
 from gpubuild.errors import Location, StepError
-from gpubuild.model.target import Kind
+from gpubuild.targets.target import Kind
 
 
 def prepared(
@@ -17,11 +18,11 @@ def prepared(
 
 
 def _prepare(text: str, kind: Kind, size: int, fast: bool) -> str:
-    with mlir.context():
-        module = mlir.parse(text, source_name="k.mlir")
-        rewrite.prepare(module, rewrite.Machine(kind=kind, subgroup_size=size, fast_math=fast, name="t"))
-        mlir.verify(module)
-        return mlir.canonical_text(module)
+    with contexts.context():
+        module = contexts.parse(text, source_name="k.mlir")
+        driver.prepare(module, driver.Machine(kind=kind, subgroup_size=size, fast_math=fast, name="t"))
+        contexts.verify(module)
+        return contexts.canonical_text(module)
 
 
 def reduce_body(kind: str, op: str, options: str = "") -> str:
@@ -35,15 +36,15 @@ def reduced(kind: str, op: str, options: str = "", size: int = 32, *, full: bool
 
 
 def _reduced(kind: str, op: str, options: str, size: int, full: bool, chip: str = "") -> str:
-    with mlir.context() as context:
+    with contexts.context() as context:
         context.allow_unregistered_dialects = True
         text = kernel(reduce_body(kind, op, options), arguments=f"%v: {kind}")
         if full:
             text = text.replace(" kernel {", " kernel attributes {known_block_size = array<i32: 64, 1, 1>} {")
-        module = mlir.parse(text)
-        rewrite.prepare(module, rewrite.Machine(kind=Kind.NVVM, subgroup_size=size, chip=chip))
-        mlir.verify(module)
-        return mlir.canonical_text(module)
+        module = contexts.parse(text)
+        driver.prepare(module, driver.Machine(kind=Kind.NVVM, subgroup_size=size, chip=chip))
+        contexts.verify(module)
+        return contexts.canonical_text(module)
 
 
 @pytest.mark.parametrize(("size", "steps"), [(32, 5), (64, 6)])
@@ -96,9 +97,9 @@ def test_rotate_reads_around_in_its_width() -> None:
 
 def test_chips_that_cannot_exchange_lanes_say_so() -> None:
     def attempt(op: str) -> None:
-        with mlir.context():
-            machine = rewrite.Machine(kind=Kind.ROCDL, subgroup_size=64, exchanges_lanes=False)
-            rewrite.prepare(mlir.parse(kernel(op)), machine)
+        with contexts.context():
+            machine = driver.Machine(kind=Kind.ROCDL, subgroup_size=64, exchanges_lanes=False)
+            driver.prepare(contexts.parse(kernel(op)), machine)
 
     for op in (
         "%r = gpu.subgroup_reduce add %x : (f32) -> f32",

@@ -8,9 +8,8 @@ import pytest
 from unit.engine.steps import COMPILERS, Tools, failing_step, run_step
 
 import gpubuild
-from gpubuild.engine.runtime_library import _NEVER_HOT
-from gpubuild.model.params import RuntimeParams
-from gpubuild.model.step import StepKind
+from gpubuild.engine.cc.runtime_library import _NEVER_HOT
+from gpubuild.model.step import RuntimeParams, StepKind
 
 
 @pytest.fixture(params=["system", "zig"])

@@ -3,9 +3,9 @@
 import pytest
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine.target_attr import quoted, target_attr
-from gpubuild.model.params import ObjectParams
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.engine.host.gpu_binary import quoted, target_attr
+from gpubuild.model.step import ObjectParams
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 
 X86 = "x86_64-unknown-linux-gnu"
 
@@ -38,9 +38,9 @@ def test_text_is_stable_under_parsing(given: ObjectParams, text: str) -> None:
 def _printed(text: str) -> str:
     from mlir import ir
 
-    from gpubuild.engine import mlir
+    from gpubuild.engine.ir import contexts
 
-    with mlir.context():
+    with contexts.context():
         return str(ir.Attribute.parse(text))
 
 
@@ -52,7 +52,7 @@ def test_quoting_survives_mlirs_own_printer() -> None:
 def _round_trip(literal: str) -> str:
     from mlir import ir
 
-    from gpubuild.engine import mlir
+    from gpubuild.engine.ir import contexts
 
-    with mlir.context():
+    with contexts.context():
         return ir.StringAttr(ir.Attribute.parse(literal)).value

@@ -7,8 +7,9 @@ import itertools
 import pytest
 from mlir import ir
 
-from gpubuild.engine import async_ops, mlir
-from gpubuild.engine.token_flow import JOIN, RELEASE
+from gpubuild.engine.host.async_tokens import async_ops
+from gpubuild.engine.host.async_tokens.flow import JOIN, RELEASE
+from gpubuild.engine.ir import contexts
 
 # Each function is `(%c: i1, %m: memref<8xi32>, %v: i32)`.
 BODIES = {
@@ -118,11 +119,11 @@ def follow(path: list[ir.Operation]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_each_stream_is_released_once_on_every_way(name: str) -> None:
-    with mlir.context():
-        module = mlir.parse(f"func.func @f(%c: i1, %m: memref<8xi32>, %v: i32) {{\n{BODIES[name]}\n}}")
+    with contexts.context():
+        module = contexts.parse(f"func.func @f(%c: i1, %m: memref<8xi32>, %v: i32) {{\n{BODIES[name]}\n}}")
         async_ops.normalize(module)
-        mlir.verify(module)
-        mlir.run_passes(module, "builtin.module(convert-scf-to-cf)")
+        contexts.verify(module)
+        contexts.run_passes(module, "builtin.module(convert-scf-to-cf)")
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         (function,) = [op for op in functions if len(op.regions[0].blocks)]
         ways = paths(function.regions[0].blocks[0])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpubuild.engine.link import library_or_flag_hint
-from gpubuild.engine.undefined import (
+from gpubuild.engine.cc.link import library_or_flag_hint
+from gpubuild.engine.cc.undefined_symbols import (
     describe,
     describe_duplicates,
     duplicate_hint,

@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.params import LinkParams
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import LinkParams, StepKind
 from gpubuild.toolchain.run import run_tool
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from unit.execute.jobs import make_job, nothing
 
-from gpubuild.engine.io import StepIO
+from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, GpubuildError, Location, StepCrashedError, StepError
 from gpubuild.execute.local import LocalExecutor
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult
-from gpubuild.model.params import CompileParams
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import NVVM_TRIPLE, Kind
+from gpubuild.model.step import CompileParams, StepKind
+from gpubuild.targets.target import NVVM_TRIPLE, Kind
 
 FOUND = Diagnostic(message="here", location=Location(file="k.mlir", line=7, column=3))
 

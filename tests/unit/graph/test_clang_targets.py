@@ -10,15 +10,14 @@ import pytest
 from unit.projects import make_program, make_project
 
 from gpubuild.errors import UsageError
-from gpubuild.graph.clang_targets import check_targets
-from gpubuild.graph.layout import Layout
-from gpubuild.graph.modules import ModuleTargets
-from gpubuild.graph.plan import Plan
-from gpubuild.graph.planner import Planner
-from gpubuild.graph.scan import ScannedModule, ScannedSource
-from gpubuild.model.params import CompileParams, LinkParams
 from gpubuild.model.project import Offload
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+from gpubuild.model.step import CompileParams, LinkParams
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.modules import ModuleTargets, check_targets
+from gpubuild.plan.plan import Plan
+from gpubuild.plan.planner import Planner
+from gpubuild.plan.sources import ScannedModule, ScannedSource
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
 
 ROOT = Path("/project")
 TRIPLE = "x86_64-unknown-linux-gnu"

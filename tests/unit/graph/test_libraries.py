@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.graph.libraries import places, present
+from gpubuild.plan.library_search import places, present
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpubuild.errors import StepError
-from gpubuild.graph.layout import Layout, file_name
-from gpubuild.graph.plan import Plan
-from gpubuild.graph.scan import parse_index
-from gpubuild.model.params import RuntimeParams
-from gpubuild.model.step import Input, Output, Step, StepKind
-from gpubuild.model.target import Kind
+from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
+from gpubuild.plan.layout import Layout, file_name
+from gpubuild.plan.plan import Plan
+from gpubuild.plan.sources import parse_index
+from gpubuild.targets.target import Kind
 
 
 def step(name: str, *needs: str, writes: str = "") -> Step:

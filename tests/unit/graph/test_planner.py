@@ -9,15 +9,14 @@ import pytest
 from unit.projects import TARGETS, make_program, make_project
 
 from gpubuild.errors import UsageError
-from gpubuild.graph.layout import Layout
-from gpubuild.graph.plan import Plan
-from gpubuild.graph.planner import Planner
-from gpubuild.graph.scan import IrTarget, ScannedModule, ScannedSource
-from gpubuild.model.goal import Goal
-from gpubuild.model.params import BundleParams, CompileParams, HostParams
+from gpubuild.model.build_options import Goal
 from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import NVVM_TRIPLE, Kind
+from gpubuild.model.step import BundleParams, CompileParams, HostParams, StepKind
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.plan import Plan
+from gpubuild.plan.planner import Planner
+from gpubuild.plan.sources import IrTarget, ScannedModule, ScannedSource
+from gpubuild.targets.target import NVVM_TRIPLE, Kind
 
 ROOT = Path("/project")
 ONE = ScannedSource(modules=(ScannedModule(name="k", index=0),))

@@ -8,11 +8,9 @@ from pathlib import Path
 from unit.graph.test_planner import plan_of
 from unit.projects import make_program
 
-from gpubuild.graph.plan import Plan
-from gpubuild.model.host_options import NO_OPTIONS, HostOptions
-from gpubuild.model.params import CcParams, PreprocessParams
-from gpubuild.model.project import Program
-from gpubuild.model.step import Step
+from gpubuild.model.project import NO_OPTIONS, HostOptions, Program
+from gpubuild.model.step import CcParams, PreprocessParams, Step
+from gpubuild.plan.plan import Plan
 
 ROOT = Path("/project")
 N1 = HostOptions(define=(("N", "1"),), cxx_std="c++17")

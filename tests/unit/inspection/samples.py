@@ -6,15 +6,15 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gpubuild.engine import llvm
+from gpubuild.engine.ir import llvm
 from gpubuild.model.offload_binary import Image, ImageKind, OffloadKind
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE
 from gpubuild.settings import Settings
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.run import run_tool
 
 TOOLS = Toolchain(Settings.from_environ())
-RUNTIME = Path(llvm.__file__).parents[1] / "runtime"
+RUNTIME = Path(llvm.__file__).parents[2] / "runtime"
 
 PTX = """\
 .version 8.7

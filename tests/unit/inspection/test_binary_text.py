@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from unit.inspection import samples
 
-from gpubuild.engine import gpu_binary, mlir
-from gpubuild.inspection import inspect_file
-from gpubuild.inspection.binary_text import parse, unescape
-from gpubuild.inspection.elf import DamagedError
+from gpubuild.engine.host import gpu_binary
+from gpubuild.engine.ir import contexts
+from gpubuild.inspect import inspect_file
+from gpubuild.inspect.binary_text import parse, unescape
+from gpubuild.inspect.elf import DamagedError
 
 EVERY_BYTE = bytes(range(256)) * 2
 
@@ -30,9 +31,9 @@ def printed(handler: str = "#gpu.select_object<1>") -> str:
             format=4,
         ),
     ]
-    with mlir.context():
+    with contexts.context():
         module = gpu_binary.make_binary("weird name.x", handler, objects)
-        return mlir.canonical_text(module.operation)
+        return contexts.canonical_text(module.operation)
 
 
 def test_reads_what_mlir_prints(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from unit.inspection import samples
 
 from gpubuild.errors import ToolNotFoundError
-from gpubuild.inspection import disassemble as module
-from gpubuild.inspection.disassemble import disassemble
-from gpubuild.inspection.read import inspect_file
+from gpubuild.inspect import disassemble as module
+from gpubuild.inspect.disassemble import disassemble
+from gpubuild.inspect.reader import inspect_file
 from gpubuild.settings import Settings
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from unit.inspection import samples
 
-from gpubuild.inspection import cpu_image
-from gpubuild.inspection.elf import DamagedError
-from gpubuild.inspection.image import describe_image
-from gpubuild.inspection.inspection import Kernel
-from gpubuild.model.target import Kind
+from gpubuild.inspect import cpu_image
+from gpubuild.inspect.elf import DamagedError
+from gpubuild.inspect.image import describe_image
+from gpubuild.inspect.records import Kernel
+from gpubuild.targets.target import Kind
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from gpubuild.inspection import occupancy
-from gpubuild.inspection.occupancy import estimate, why_unknown
+from gpubuild.inspect import occupancy
+from gpubuild.inspect.occupancy import estimate, why_unknown
 
 
 @pytest.mark.parametrize(

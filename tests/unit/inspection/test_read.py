@@ -9,7 +9,7 @@ from elftools.elf.elffile import ELFFile
 from unit.inspection import samples
 
 from gpubuild.errors import UsageError
-from gpubuild.inspection import (
+from gpubuild.inspect import (
     Inspection,
     Kernel,
     Module,
@@ -21,7 +21,7 @@ from gpubuild.inspection import (
     to_json,
 )
 from gpubuild.model.offload_binary import SECTION, Image, ImageKind, pack
-from gpubuild.model.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
 
 CPU_TRIPLE = "x86_64-unknown-linux-gnu"
 KERNELS = [

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.frozen import field, frozen
-from gpubuild.model.action import Action, action_key
 from gpubuild.model.digest import digest_bytes, digest_file, encode, is_digest
-from gpubuild.model.params import (
+from gpubuild.model.project import Offload
+from gpubuild.model.step import (
+    Action,
     BundleParams,
     CcParams,
     CompileParams,
@@ -21,11 +21,11 @@ from gpubuild.model.params import (
     OutlineParams,
     PreprocessParams,
     RuntimeParams,
+    StepKind,
+    action_key,
 )
-from gpubuild.model.project import Offload
-from gpubuild.model.sanitize import Sanitize
-from gpubuild.model.step import StepKind
-from gpubuild.model.target import Kind
+from gpubuild.support.frozen import field, frozen
+from gpubuild.targets.target import Kind, Sanitize
 
 A, B = digest_bytes(b"a"), digest_bytes(b"b")
 BASE = Action(

@@ -6,16 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpubuild.buildlog import History, LoggedBuild, LoggedStep, Measures
-from gpubuild.reporting.facts import (
-    Value,
-    bars,
-    counts,
-    critical_path,
-    kernel_rows,
-    saved_seconds,
-    size_rows,
-)
+from gpubuild.build.log import History, LoggedBuild, LoggedStep, Measures
+from gpubuild.report.facts import Value, bars, counts, critical_path, kernel_rows, saved_seconds, size_rows
 
 
 def step(name: str, began: float = 0, ended: float = 1, *needs: str, **more: Any) -> LoggedStep:

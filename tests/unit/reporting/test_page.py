@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 
 from unit.reporting.test_facts import build, compiled, linked, step
 
-from gpubuild.buildlog import History
-from gpubuild.reporting.page import Section, make_page
+from gpubuild.build.log import History
+from gpubuild.report.page import Section, make_page
 
 EVIL = "</style><script>alert(1)</script>\"' onload=x \x00\ud800"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpubuild.errors import UsageError
-from gpubuild.reporting.profile import Machine, place_on_roofline, profile_section, read_profile
+from gpubuild.report.profile import Machine, place_on_roofline, profile_section, read_profile
 
 ENTRY = {
     "module": "k", "kernel": "<b>", "device": "cpu", "launches": 4,

@@ -216,7 +216,7 @@ def test_launches_from_many_threads(runtime: Runtime, images: list[bytes]) -> No
 @pytest.mark.skipif(BASE != "x86-64", reason="the table of x86-64")
 def test_what_llvm_says_of_this_machine_is_known_to_the_runtime(runtime: Runtime) -> None:
     """`chip: native` makes images that need all of it; a name that the runtime does not know fits nowhere."""
-    from gpubuild.engine.llvm import host_cpu
+    from gpubuild.engine.ir.llvm import host_cpu
 
     _, features = host_cpu()
     names = {name[1:] for name in features.split(",")}

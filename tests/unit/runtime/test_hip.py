@@ -12,7 +12,7 @@ from unit.engine.device_steps import compile_module, kernel
 from unit.runtime.programs import Runtime, container, elf, hsaco
 from unit.runtime.test_cuda import EVERYTHING
 
-from gpubuild.engine import amd_messages
+from gpubuild.engine.backends.amd import printf
 
 MODULE = container(("gfx90a", hsaco()), module="m")
 
@@ -145,6 +145,6 @@ def test_what_is_told_is_in_real_code_objects(runtime: Runtime) -> None:
     said = "k: f: assertion failed: 100%% even, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
     assert "gpubuild_assertion_record" in exported(built.object)
     image = container(("gfx90a", built.object), module="m")
-    name = f"{amd_messages.format_name('k', said):x}"
+    name = f"{printf.format_name('k', said):x}"
     done = runtime.run(LAUNCH, image, device="hip", hip="gfx90a", FAKE_ASSERTION=name)
     assert done.err.endswith(said % (1, 20, 0, 4294967295, 5, 6))

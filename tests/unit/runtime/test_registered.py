@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from unit.runtime.programs import FLAGS, Runtime, cubin, elf, extra_flags, hsaco, sanitizer_environment
 
-from gpubuild.engine.offload import Image, ImageKind, OffloadKind, pack
+from gpubuild.engine.host.offload_binary import Image, ImageKind, OffloadKind, pack
 
 PROGRAM = r"""
 #include <pthread.h>

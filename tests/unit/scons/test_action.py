@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpubuild.errors import StepError
-from gpubuild.model.params import CompileParams, LinkParams, OutlineParams, RuntimeParams
-from gpubuild.model.step import Step, StepKind
-from gpubuild.model.target import Kind
+from gpubuild.model.step import CompileParams, LinkParams, OutlineParams, RuntimeParams, Step, StepKind
 from gpubuild.scons.action import StepAction
 from gpubuild.scons.describing import describe, node_of, signature
 from gpubuild.scons.node import Node
+from gpubuild.targets.target import Kind
 
 PARAMS = CompileParams(module="k", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
 STEP = Step(

@@ -9,7 +9,7 @@ import pytest
 
 from gpubuild.errors import ToolNotFoundError
 from gpubuild.settings import Settings
-from gpubuild.toolchain.clang import hidden
+from gpubuild.toolchain.clang_linker_wrapper import hidden
 from gpubuild.toolchain.find import Toolchain
 
 

@@ -13,8 +13,9 @@ import pytest
 from gpubuild.errors import ToolNotFoundError
 from gpubuild.settings import Settings
 from gpubuild.toolchain import compiler as compiler_module
-from gpubuild.toolchain import distribution, own
+from gpubuild.toolchain import distribution
 from gpubuild.toolchain import find as find_module
+from gpubuild.toolchain import fingerprint as own
 from gpubuild.toolchain.compiler import UnusableCompilerError, _still_holds, examine, find_system_compiler
 from gpubuild.toolchain.find import NAMES, Toolchain
 from gpubuild.toolchain.memo import Memo
@@ -43,7 +44,7 @@ OPTIONAL = ("rocm-device-libs", "clang-linker-wrapper", "cuda-linker")
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpubuild.toolchain.distribution._find_installed", lambda name: None)
     monkeypatch.setattr("gpubuild.toolchain.rocm._SYSTEM", ())
-    monkeypatch.setattr("gpubuild.toolchain.clang._CUDA_PATH", Path("/nonexistent"))
+    monkeypatch.setattr("gpubuild.toolchain.clang_linker_wrapper._CUDA_PATH", Path("/nonexistent"))
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in OPTIONAL])
@@ -312,7 +313,7 @@ def test_our_own_code_is_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with (copy / "cli" / "__init__.py").open("a") as stream:
         stream.write("# what is printed changes no output of a step\n")
     assert Toolchain(BARE).require("gpubuild").fingerprint == before
-    for file in ("engine/table.py", "model/params.py", "settings.py"):
+    for file in ("engine/dispatch.py", "model/step.py", "settings.py"):
         with (copy / file).open("a") as stream:
             stream.write("# changed\n")
         after = Toolchain(BARE).require("gpubuild").fingerprint
@@ -343,7 +344,7 @@ def test_our_own_code_is_read_again_only_where_it_changed(
     monkeypatch.setattr(own, "is_settled", lambda stat, at: True)
     assert [fingerprint() for _ in range(3)] == [first] * 3
     assert len(read) == 3
-    changed = copy / "engine" / "table.py"
+    changed = copy / "engine" / "dispatch.py"
     stat = changed.stat()
     changed.write_bytes(changed.read_bytes().replace(b"run", b"nur", 1))
     os.utime(changed, ns=(stat.st_atime_ns, stat.st_mtime_ns))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.model.target import Kind
 from gpubuild.settings import Settings
-from gpubuild.toolchain.misnamed import misnamed
+from gpubuild.targets.target import Kind
+from gpubuild.toolchain.find import misnamed
 
 ALL = frozenset(Kind)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpubuild.settings import Settings
-from gpubuild.toolchain import find, needs
+from gpubuild.toolchain import find
+from gpubuild.toolchain import find as needs
 from gpubuild.toolchain.find import Toolchain
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]

@@ -8,12 +8,13 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 
-from gpubuild.engine import mlir
-from gpubuild.engine.cpu import check, layout
-from gpubuild.engine.cpu.uniformity import VERSIONED, nested
-from gpubuild.engine.diagnostics import SourceText
-from gpubuild.engine.emit import Emitter
-from gpubuild.model.sanitize import Sanitize
+from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.fission.uniformity import VERSIONED, nested
+from gpubuild.engine.backends.cpu.sanitizer import check
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.targets.target import Sanitize
 
 WG = "memref<16x16xf32, #gpu.address_space<workgroup>>"
 SUMS = "memref<256xf32, #gpu.address_space<workgroup>>"
@@ -139,7 +140,9 @@ def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
 
     A kernel with one copy has one entry.
     """
-    return [(c.count(layout.CHECK_ACCESS), c.count(layout.CHECK_BOUNDS)) for c in calls(body, *kinds)]
+    return [
+        (c.count(image_layout.CHECK_ACCESS), c.count(image_layout.CHECK_BOUNDS)) for c in calls(body, *kinds)
+    ]
 
 
 def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]]:
@@ -148,16 +151,16 @@ def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]
         "module { gpu.module @m { gpu.func @k(%A: memref<?x?xf32>, %B: memref<?x?xf32>, %C: memref<?xindex>)"
         f" workgroup(%s : {WG}, %t : {SUMS}) kernel {{{HEAD}{body}\n      gpu.return\n    }}\n  }}\n}}"
     )
-    with mlir.context():
-        module = mlir.parse(text)
+    with contexts.context():
+        module = contexts.parse(text)
         source = SourceText(text, "k.mlir")
         checks = check.Checks(wanted=frozenset(kinds), source=source, names={})
-        gpu_module = mlir.gpu_modules(module)[0]
+        gpu_module = contexts.gpu_modules(module)[0]
         check.instrument(gpu_module, checks)
-        mlir.verify(module.operation, source=source)
+        contexts.verify(module.operation, source=source)
         if launched:
             _launch(gpu_module)
-            mlir.run_passes(module, "builtin.module(gpu.module(canonicalize,cse))", source=source)
+            contexts.run_passes(module, "builtin.module(gpu.module(canonicalize,cse))", source=source)
         branch = [op for op in nested(gpu_module) if VERSIONED in op.attributes]
         copies = [list(region.blocks[0]) for region in branch[0].regions] if branch else [[gpu_module]]
         return [_called(copy) for copy in copies]
@@ -237,7 +240,7 @@ def test_all_at_once() -> None:
 )
 def test_barriers_are_counted_only_where_accesses_are_recorded(body: str, expected: list[int]) -> None:
     """Of a copy without records they would only keep loops with barriers from becoming better code."""
-    assert [c.count(layout.CHECK_MEET) for c in calls(body, Sanitize.RACE)] == expected
+    assert [c.count(image_layout.CHECK_MEET) for c in calls(body, Sanitize.RACE)] == expected
 
 
 @pytest.mark.parametrize(

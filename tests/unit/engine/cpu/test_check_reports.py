@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine import mlir
-from gpubuild.engine.cpu import check, layout
-from gpubuild.engine.cpu.fission import fission_kernels
-from gpubuild.engine.cpu.uniformity import nested, operations
-from gpubuild.engine.diagnostics import SourceText
-from gpubuild.model.sanitize import Sanitize
+from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
+from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
+from gpubuild.engine.backends.cpu.sanitizer import check
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.targets.target import Sanitize
 
 COUNT = """
 module { gpu.module @m { gpu.func @k(%A: memref<?xi32>, %B: memref<?xi32>) kernel {
@@ -30,25 +31,25 @@ module { gpu.module @m { gpu.func @k(%A: memref<?xi32>, %B: memref<?xi32>) kerne
 
 def test_only_who_is_reported_is_put_on_record() -> None:
     """Else the record would be written for each work-item and turn, which keeps loops in their order."""
-    with mlir.context():
-        module = mlir.parse(COUNT)
+    with contexts.context():
+        module = contexts.parse(COUNT)
         source = SourceText(COUNT, "k.mlir")
-        gpu_module = mlir.gpu_modules(module)[0]
+        gpu_module = contexts.gpu_modules(module)[0]
         checks = check.Checks(wanted=frozenset({Sanitize.BOUNDS}), source=source, names={})
         check.instrument(gpu_module, checks)
         done = fission_kernels(gpu_module)
-        mlir.verify(module.operation, source=source)
+        contexts.verify(module.operation, source=source)
         body = gpu_module.regions[0].blocks[0]
         function = next(
             op
             for op in operations(body)
             if "sym_name" in op.attributes and op.attributes["sym_name"].value == done.done["k"].function
         )
-        places = [op for op in nested(function) if _calls(op, layout.PLACE_ITEM)]
+        places = [op for op in nested(function) if _calls(op, image_layout.PLACE_ITEM)]
         assert places
         for place in places:
             inside = list(operations(place.block))
-            assert _calls(inside[inside.index(place) + 1], layout.CHECK_BOUNDS)
+            assert _calls(inside[inside.index(place) + 1], image_layout.CHECK_BOUNDS)
             assert place.parent.operation.name == "scf.if"
 
 

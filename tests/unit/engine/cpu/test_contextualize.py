@@ -1,13 +1,13 @@
 import pytest
 
-from gpubuild.engine import mlir
-from gpubuild.engine.cpu.address_spaces import drop_address_spaces
-from gpubuild.engine.cpu.compile import lower_text
-from gpubuild.engine.cpu.contextualize import size_in_bytes
-from gpubuild.engine.cpu.image import escaped
+from gpubuild.engine.backends.cpu.compile import lower_text
+from gpubuild.engine.backends.cpu.image import escaped
+from gpubuild.engine.backends.cpu.lower.abi import size_in_bytes
+from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
+from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
-from gpubuild.model.params import CompileParams
-from gpubuild.model.target import Kind
+from gpubuild.model.step import CompileParams
+from gpubuild.targets.target import Kind
 
 
 def params(**options):
@@ -54,11 +54,11 @@ def test_address_spaces_are_dropped_from_types_attributes_and_nothing_else():
     llvm.return %p : !llvm.ptr
   }
 }"""
-    with mlir.context():
-        module = mlir.parse(text)
-        drop_address_spaces(mlir.gpu_modules(module)[0])
-        mlir.verify(module.operation)
-        out = mlir.translate(mlir.gpu_modules(module)[0])
+    with contexts.context():
+        module = contexts.parse(text)
+        drop_address_spaces(contexts.gpu_modules(module)[0])
+        contexts.verify(module.operation)
+        out = contexts.translate(contexts.gpu_modules(module)[0])
     assert "addrspacecast" not in out
     assert out.count("addrspace(") == 1  # inside the string
     assert 'c"ptr<3> addrspace(3)"' in out

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 
-from gpubuild.engine import mlir
-from gpubuild.engine.cpu.element_size import element_bytes
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.query import element_bytes
 
 
 @pytest.mark.parametrize(
@@ -26,5 +26,5 @@ from gpubuild.engine.cpu.element_size import element_bytes
     ],
 )
 def test_size(kind, size):
-    with mlir.context():
+    with contexts.context():
         assert element_bytes(ir.Type.parse(kind)) == size

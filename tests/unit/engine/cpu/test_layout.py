@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import gpubuild
-from gpubuild.engine.cpu import layout
+from gpubuild.engine.backends.cpu import image_layout
 
 HEADER = (Path(gpubuild.__file__).parent / "runtime" / "cpu_image.h").read_text()
 SIZES = {"uint32_t": 4, "uint64_t": 8, "int64_t": 8}
@@ -32,18 +32,20 @@ def offsets(struct: str) -> dict[str, int]:
 @pytest.mark.parametrize(("struct", "prefix"), [("gb_cpu_item", "ITEM_"), ("gb_cpu_launch_info", "LAUNCH_")])
 def test_struct_offsets(struct, prefix):
     expected = {k.upper(): v for k, v in offsets(struct).items()}
-    ours = {k.removeprefix(prefix): v for k, v in vars(layout).items() if k.startswith(prefix)}
+    ours = {k.removeprefix(prefix): v for k, v in vars(image_layout).items() if k.startswith(prefix)}
     ours["SIZEOF"] = ours.pop("BYTES", expected["SIZEOF"])
     assert ours == {k: expected[k] for k in ours}
     assert set(expected) - set(ours) <= {"RESERVED"}
 
 
 def test_image_offsets_and_services():
-    assert offsets("gb_cpu_image")["services"] == layout.IMAGE_SERVICES
+    assert offsets("gb_cpu_image")["services"] == image_layout.IMAGE_SERVICES
     services = offsets("gb_cpu_services")
     services.pop("sizeof")
     ours = {
-        k.removeprefix("SERVICE_").lower(): 8 * v for k, v in vars(layout).items() if k.startswith("SERVICE_")
+        k.removeprefix("SERVICE_").lower(): 8 * v
+        for k, v in vars(image_layout).items()
+        if k.startswith("SERVICE_")
     }
     assert ours == services
 
@@ -53,10 +55,10 @@ def test_constants():
         k: int(v.rstrip("u"), 0)
         for k, v in re.findall(r"#define GB_CPU_(\w+) (0?x?[0-9A-Fa-f]+u?)\b", HEADER)
     }
-    assert constants["IMAGE_MAGIC"] == layout.IMAGE_MAGIC
-    assert constants["IMAGE_ABI"] == layout.IMAGE_ABI
-    assert constants["MAX_BLOCK"] == layout.MAX_BLOCK
-    assert constants["SUBGROUP"] == layout.SUBGROUP
+    assert constants["IMAGE_MAGIC"] == image_layout.IMAGE_MAGIC
+    assert constants["IMAGE_ABI"] == image_layout.IMAGE_ABI
+    assert constants["MAX_BLOCK"] == image_layout.MAX_BLOCK
+    assert constants["SUBGROUP"] == image_layout.SUBGROUP
     operations = {k: int(v) for k, v in re.findall(r"GB_CPU_(\w+) = (\d+)", HEADER)}
     for name in (
         "SHUFFLE_UP",
@@ -67,10 +69,10 @@ def test_constants():
         "REDUCE_UMAX",
         "TIER_FIBERS",
     ):
-        assert operations[name] == getattr(layout, name, operations[name])
+        assert operations[name] == getattr(image_layout, name, operations[name])
     ours = {
         k: v
-        for k, v in vars(layout).items()
+        for k, v in vars(image_layout).items()
         if k.startswith(("SHUFFLE_", "VOTE_", "MATCH_", "LANE_", "ELECT", "REDUCE_"))
     }
     assert ours == {k: operations[k] for k in ours}

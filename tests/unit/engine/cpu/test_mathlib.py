@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from gpubuild.engine import llvm
-from gpubuild.engine.cpu import mathlib
+from gpubuild.engine.backends.cpu import libdevice_calls
+from gpubuild.engine.ir import llvm
 
 # What MLIR's math dialect reaches through convert-gpu-to-nvvm.
 REACHED = [
@@ -102,19 +102,19 @@ REACHED = [
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("fast", [False, True])
 def test_every_function_the_math_dialect_reaches(fast, fused):
-    text = mathlib.library_text([f"__nv_{n}" for n in REACHED], fast_math=fast, fused=fused)
+    text = libdevice_calls.library_text([f"__nv_{n}" for n in REACHED], fast_math=fast, fused=fused)
     module = llvm.parse_assembly(text, llvm.new_context())
     llvm.verify(module)
     defined = {f.name for f in module.functions if not f.is_declaration}
     assert {name for name in defined if not name.startswith("gpubuild.")} == {f"__nv_{n}" for n in REACHED}
     left = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
-    assert left <= mathlib.PROVIDED
+    assert left <= libdevice_calls.PROVIDED
 
 
 def test_unknown_names_are_left_out():
-    assert "define" not in mathlib.library_text(["__nv_no_such", "__nv_", "expf"])
+    assert "define" not in libdevice_calls.library_text(["__nv_no_such", "__nv_", "expf"])
 
 
 def test_fast_functions_may_be_approximate():
-    assert re.search(r"call afn float @llvm.log.f32", mathlib.library_text(["__nv_fast_logf"]))
-    assert "afn" not in mathlib.library_text(["__nv_logf"])
+    assert re.search(r"call afn float @llvm.log.f32", libdevice_calls.library_text(["__nv_fast_logf"]))
+    assert "afn" not in libdevice_calls.library_text(["__nv_logf"])

@@ -2,8 +2,8 @@
 
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine import mlir
-from gpubuild.engine.cpu.state import written_ops
+from gpubuild.engine.backends.cpu.lower.state import written_ops
+from gpubuild.engine.ir import contexts
 
 # As transforms leave it: all that was made of one linalg.matmul is in its place.
 TEXT = """
@@ -19,8 +19,8 @@ func.func @f(%l: vector<2x2xf16>, %r: vector<1x2xf16>, %s: vector<2x2xf16>) {
 
 
 def names() -> dict[str, str]:
-    with mlir.context():
-        return written_ops(mlir.parse(TEXT).operation)
+    with contexts.context():
+        return written_ops(contexts.parse(TEXT).operation)
 
 
 def test_an_op_of_nvidia_s_is_what_is_named() -> None:

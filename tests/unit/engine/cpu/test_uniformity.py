@@ -1,8 +1,8 @@
 """Which values are the same for a workgroup, and which are worth computing again."""
 
-from gpubuild.engine import mlir
-from gpubuild.engine.cpu.recompute import Recompute
-from gpubuild.engine.cpu.uniformity import GROUP_OPS, Uniformity, is_pure, nested
+from gpubuild.engine.backends.cpu.fission.recompute import Recompute
+from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_OPS, Uniformity, is_pure, nested
+from gpubuild.engine.ir import contexts
 
 KERNEL = """gpu.module @k { gpu.func @f(%a: memref<?xi32>, %n: index) kernel {
   %c0 = arith.constant 0 : index
@@ -28,8 +28,8 @@ KERNEL = """gpu.module @k { gpu.func @f(%a: memref<?xi32>, %n: index) kernel {
 
 def _analysis():
     """For each op with an id: whether its results are uniform, and whether it may be repeated."""
-    module = mlir.parse(KERNEL)
-    function = mlir.gpu_modules(module)[0].regions[0].blocks[0].operations[0].operation
+    module = contexts.parse(KERNEL)
+    function = contexts.gpu_modules(module)[0].regions[0].blocks[0].operations[0].operation
     ops = nested(function)
     meets = {op for op in ops if op.name in GROUP_OPS or op.name == "scf.for"}
     uniformity = Uniformity(function.regions[0].blocks[0], meets)
@@ -42,7 +42,7 @@ def _analysis():
 
 
 def test_uniform_values():
-    with mlir.context():
+    with contexts.context():
         uniform = {name: same for name, (same, _) in _analysis().items()}
     assert all(uniform[name] == [True] for name in "burf")
     assert all(uniform[name] == [False] for name in "tvdlmq")
@@ -50,12 +50,12 @@ def test_uniform_values():
 
 def test_a_carried_value_varies_when_any_turn_may_bring_a_varying_one():
     """The second gets the third's value, one turn later."""
-    with mlir.context():
+    with contexts.context():
         assert _analysis()["g"][0] == [True, False, False]
 
 
 def test_what_is_worth_computing_again():
-    with mlir.context():
+    with contexts.context():
         again = {name: possible for name, (_, possible) in _analysis().items()}
     assert again["t"] and again["v"] and again["d"]
     assert not again["q"], "two divisions cost more than a load"
@@ -63,7 +63,7 @@ def test_what_is_worth_computing_again():
 
 
 def test_pure_ops():
-    with mlir.context():
-        ops = {op.name: is_pure(op) for op in nested(mlir.parse(KERNEL).operation)}
+    with contexts.context():
+        ops = {op.name: is_pure(op) for op in nested(contexts.parse(KERNEL).operation)}
     assert ops["arith.addi"] and ops["gpu.block_id"]
     assert not (ops["memref.load"] or ops["scf.for"] or ops["gpu.all_reduce"] or ops["gpu.barrier"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild.engine import mlir
-from gpubuild.engine.cpu.work import UNKNOWN, Work, kernel_work
+from gpubuild.engine.backends.cpu.work import UNKNOWN, Work, kernel_work
+from gpubuild.engine.ir import contexts
 
 CONSTANTS = """
   %c0 = arith.constant 0 : index
@@ -90,9 +90,9 @@ def work_of(body: str) -> Work:
         gpu.return
       }}
     }}"""
-    with mlir.context():
-        module = mlir.parse(text)
-        return kernel_work(mlir.gpu_modules(module)[0])["kernel"]
+    with contexts.context():
+        module = contexts.parse(text)
+        return kernel_work(contexts.gpu_modules(module)[0])["kernel"]
 
 
 @pytest.mark.parametrize("case", CASES)

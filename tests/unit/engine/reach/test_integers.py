@@ -6,8 +6,8 @@ from itertools import product
 
 from mlir import ir
 
-from gpubuild.engine import mlir
-from gpubuild.engine.reach import affine, integers
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.source.reach import affine, integers
 
 ARITH = ("addi", "subi", "muli", "andi", "ori", "xori", "divsi", "divui", "remsi", "remui", "ceildivsi",
          "ceildivui", "floordivsi", "shli", "shrsi", "shrui", "maxsi", "maxui", "minsi", "minui")  # fmt: skip
@@ -63,9 +63,9 @@ def returned(module: ir.Module) -> list[ir.Value]:
 
 def test_numbers_are_what_folding_gives() -> None:
     text = program()
-    with mlir.context():
-        plain, folded = mlir.parse(text), mlir.parse(text)
-        mlir.run_passes(folded, "builtin.module(func.func(canonicalize))")
+    with contexts.context():
+        plain, folded = contexts.parse(text), contexts.parse(text)
+        contexts.run_passes(folded, "builtin.module(func.func(canonicalize))")
         known = 0
         for value, constant in zip(returned(plain), returned(folded), strict=True):
             op = value.owner.operation
@@ -80,7 +80,7 @@ def test_numbers_are_what_folding_gives() -> None:
 
 
 def test_sets() -> None:
-    with mlir.context():
+    with contexts.context():
         inside = affine.set_of(
             ir.Attribute.parse("affine_set<(d0)[s0] : (d0 - 3 >= 0, s0 - d0 >= 0, d0 mod 2 == 0)>")
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpubuild.engine import divergence, mlir
-from gpubuild.engine.diagnostics import SourceText
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.source import divergence
 from gpubuild.errors import StepError
 
 ALWAYS, MAYBE, NEVER = "error", "warning", ""
@@ -44,9 +45,9 @@ def told(host: str, size: str) -> tuple[str, str]:
         return
       }}
     }}"""
-    with mlir.context():
+    with contexts.context():
         try:
-            found = divergence.check_reach(mlir.parse(text), SourceText(text, "k.mlir"))
+            found = divergence.check_reach(contexts.parse(text), SourceText(text, "k.mlir"))
         except StepError as error:
             return ALWAYS, error.render()
         return (MAYBE if found else NEVER), "\n".join(one.render() for one in found)

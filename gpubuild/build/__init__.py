@@ -1,0 +1,1 @@
+"""The build core: plan, cache, executor and engine, joined by one builder."""

@@ -1,0 +1,348 @@
+"""Build: joins plan, cache, executor and engine. The one place that knows all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from pathlib import Path
+
+from gpubuild.build.diagnosis import quote_sources
+from gpubuild.build.explain import Explanation, explain_step
+from gpubuild.build.log import BuildLog, log_file
+from gpubuild.build.null_build import request_of
+from gpubuild.build.null_build_proof import Witness
+from gpubuild.build.prune import remove_executable, remove_leftovers
+from gpubuild.build.scheduler import Schedule, collect
+from gpubuild.build.state import BuildState
+from gpubuild.build.step_runner import StepRunner
+from gpubuild.cache.protocol import Store
+from gpubuild.errors import GpubuildError, InterruptedBuildError
+from gpubuild.execute.executor import Executor
+from gpubuild.execute.workdir import WorkArea
+from gpubuild.model.build_options import BuildOptions, Goal
+from gpubuild.model.events import BuildWarning, Listener, StepFinished
+from gpubuild.model.project import Program, Project
+from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
+from gpubuild.model.step import Step, StepKind
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.plan import Plan
+from gpubuild.plan.planner import Planner
+from gpubuild.plan.sources import ScannedSource, parse_index
+from gpubuild.support.frozen import replace
+from gpubuild.targets.target import cpu_triple
+from gpubuild.toolchain.find import Toolchain
+
+RUNTIME_DIR = Path(__file__).parents[1] / "runtime"
+
+
+class Builder:
+    """Builds programs of one project in one build folder."""
+
+    def __init__(
+        self,
+        *,
+        project: Project,
+        options: BuildOptions,
+        layout: Layout,
+        listener: Listener,
+        toolchain: Toolchain,
+        store: Store,
+        executor: Executor,
+        witness: Witness | None = None,
+        misnamed: tuple[str, ...] = (),
+    ) -> None:
+        self._project = project
+        self.toolchain = toolchain
+        self._witness = witness
+        self.misnamed = misnamed  # what is wrong with variables that name tools
+        self._options = options
+        self._layout = layout
+        self._listener = listener
+        self._store = store
+        self._executor = executor
+        self._work = WorkArea(layout.work)
+        self.state = BuildState(layout.state_file, layout.root)
+        self._runner = StepRunner(
+            toolchain=toolchain,
+            store=store,
+            executor=executor,
+            state=self.state,
+            work=self._work,
+            root=layout.root,
+            project_file=project.file,
+            dump_ir=options.dump_ir,
+        )
+        self._planner = Planner(
+            project=project,
+            layout=layout,
+            triple=cpu_triple(os.uname().machine),
+            runtime_sources=tuple(sorted(p for p in RUNTIME_DIR.iterdir() if p.suffix in (".c", ".h", ".S"))),
+            only_targets=frozenset(options.targets),
+            goal=options.goal,
+        )
+        self._reports: dict[str, StepReport] = {}
+        self._lock = threading.Lock()
+        self._opened = time.monotonic()
+        self._told: tuple[str, ...] = ()  # the store's warnings that are in a report
+        self._log = BuildLog(log_file(layout))
+
+    def build(self) -> BuildReport:
+        """Bring every chosen program up to date.
+
+        Failures of steps are in the report. Raises ``UsageError`` for requests that cannot be
+        planned, and ``InterruptedBuildError`` on Ctrl-C, after everything under way was stopped.
+        """
+        started = time.monotonic()
+        programs = self._planner.choose_programs(self._options.programs)
+        try:
+            plan = self._planner.scan_plan(programs)
+            self._run(plan)
+            self._remove_outdated(programs)
+            if self._options.keep_going and self._broken(plan):
+                programs = tuple(p for p in programs if not self._broken(self._planner.scan_plan((p,))))
+                plan = self._planner.scan_plan(programs)
+            if programs and not self._broken(plan):
+                plan = self._full_plan(programs, plan)
+                self._run(plan)
+                self._remove_leftovers(programs, plan)
+        except KeyboardInterrupt:
+            self._executor.cancel()
+            raise InterruptedBuildError("interrupted") from None
+        finally:
+            self._save_state()
+        report = self._summed_up(programs, plan, started)
+        self._told = report.warnings
+        if not self._options.dry_run:
+            self._log.append(plan, report, self.state.record, self._executor.workers)
+        if self._witness is not None and not self._options.dry_run:
+            self._witness.leave_receipt(
+                request=request_of(
+                    str(self._project.file),
+                    str(self._options.build_dir),
+                    self._options.programs,
+                    self._options.targets,
+                ),
+                project=self._project,
+                plan=plan,
+                report=report,
+                state=self.state,
+                toolchain=self.toolchain,
+            )
+        return report
+
+    def tell_late_warnings(self) -> None:
+        """Tell what the store has to say that no report has: of its last uploads, say."""
+        told = {_without_count(warning) for warning in self._told}
+        for warning in self._warnings():
+            if _without_count(warning) not in told:
+                self._listener.on_event(BuildWarning(message=warning))
+
+    def scan(self, names: tuple[str, ...] | None = None, *, run: bool = True) -> Plan:
+        """Run the steps that tell what the modules are, and return the full plan.
+
+        ``names`` are programs, by default those of the options; later calls may name others.
+        Raises the first ``StepError`` when a source cannot be read as it is. Without ``run`` the
+        modules are those that were found last; raises ``OSError`` when they are not there.
+        """
+        programs = self._planner.choose_programs(self._options.programs if names is None else names)
+        plan = self._planner.scan_plan(programs)
+        if not run:
+            return self._full_plan(programs, plan)
+        self._run(plan, dry_run=False)
+        if any(self._reports[s].status is not Status.UP_TO_DATE for s in plan.steps):
+            self._save_state()  # SCons asks for each program in turn
+        for report in self._reports.values():
+            if report.error is not None:
+                raise report.error
+        return self._full_plan(programs, plan)
+
+    def look(self) -> tuple[BuildReport | None, str]:
+        """What :meth:`build` would report if all was up to date; else which step is not, and why.
+
+        Runs and writes nothing.
+        """
+        started = time.monotonic()
+        programs = self._planner.choose_programs(self._options.programs)
+        plan = self._planner.scan_plan(programs)
+        try:
+            trouble = self._first_outdated(plan)
+            if not trouble:
+                plan = self._full_plan(programs, plan)
+                trouble = self._first_outdated(plan)
+        except GpubuildError as error:
+            trouble = error.message
+        return (None, trouble) if trouble else (self._summed_up(programs, plan, started), "")
+
+    def _warnings(self) -> tuple[str, ...]:
+        """Of the store, and of variables that no error was about."""
+        errors = [report.error.message for report in self._reports.values() if report.error is not None]
+        unsaid = [w for w in self.misnamed if not any(w.split()[0] in error for error in errors)]
+        return (*self._store.warnings, *unsaid)
+
+    def _first_outdated(self, plan: Plan) -> str:
+        for step_id in plan.order():
+            report = self._runner.would_run(self._runner.prepare(plan.steps[step_id]))
+            if report.status is not Status.UP_TO_DATE:
+                return f"{step_id} ({report.reason})"
+            self._reports[step_id] = report
+        return ""
+
+    def _summed_up(self, programs: tuple[Program, ...], plan: Plan, started: float) -> BuildReport:
+        in_plan = [self._reports[step_id] for step_id in plan.steps if step_id in self._reports]
+        others = [report for report in self._reports.values() if report.id not in plan.steps]
+        return BuildReport(
+            steps=(*in_plan, *others),
+            executables={
+                p.name: self._layout.executable(p.name)
+                for p in programs
+                if f"{p.name}/link" in self._reports
+                and self._reports[f"{p.name}/link"].status not in (Status.FAILED, Status.SKIPPED)
+            },
+            seconds=time.monotonic() - started,
+            warnings=self._warnings(),
+            cache=self._note_use(plan),
+            links=self._links(programs, plan),
+        )
+
+    def run_step(self, step: Step) -> StepReport:
+        """Bring one step up to date, given that its inputs are. Thread-safe: for SCons.
+
+        Never raises for a failing step; see ``StepReport.error``.
+        """
+        started = time.monotonic()
+        workdir: Path | None = None
+        with self._lock:
+            try:
+                prepared = self._runner.prepare(step)
+                report = self._runner.settle(prepared)
+                if report is None:
+                    future, workdir = self._runner.start(prepared)
+            except GpubuildError as error:
+                report = self._runner.fail(step, error, started=started, workdir=workdir)
+        if report is None:
+            from concurrent.futures import wait  # loads logging
+
+            wait([future])
+        with self._lock:
+            if report is None:
+                report = collect(self._runner, prepared, future, workdir)
+                while self._runner.unstored:
+                    self._runner.store_next()
+            self._note(report)
+        return report
+
+    def explain(self, plan: Plan, step: Step) -> Explanation:
+        """What ``step`` depends on, now and when it was last brought up to date.
+
+        Runs nothing. Raises ``StepError`` when an input is not there, ``ToolNotFoundError``.
+        """
+        return explain_step(self._runner, self.state, plan, step)
+
+    def conclude(self, plan: Plan) -> None:
+        """Write down what :meth:`run_step` did, as :meth:`build` does at its end: for SCons.
+
+        ``plan`` has all steps that could be asked for. SCons asks only for those that it finds
+        outdated; of the others nothing is said.
+        """
+        self._save_state()
+        steps = tuple(self._reports.values())
+        report = BuildReport(steps=steps, executables={}, seconds=time.monotonic() - self._opened)
+        self._log.append(plan, report, self.state.record, self._executor.workers)
+
+    def _remove_outdated(self, programs: tuple[Program, ...]) -> None:
+        """Delete executables of programs with a source that could not be read: no later step will."""
+        if self._options.dry_run:
+            return
+        for program in programs:
+            if self._broken(self._planner.scan_plan((program,))):
+                remove_executable(
+                    self.state, layout=self._layout, project=self._project, program=program.name
+                )
+
+    def _remove_leftovers(self, programs: tuple[Program, ...], plan: Plan) -> None:
+        """Delete what has no step any more, as far as this build knows all steps."""
+        if (
+            self._options.targets
+            or self._options.dry_run
+            or self._broken(plan)
+            or self._options.goal is not Goal.EXECUTABLE
+        ):
+            return
+        built = [program.name for program in programs]
+        remove_leftovers(self.state, layout=self._layout, project=self._project, plan=plan, built=built)
+
+    def _broken(self, plan: Plan) -> bool:
+        """Whether a step of ``plan`` has failed."""
+        reports = (self._reports.get(step_id) for step_id in plan.steps)
+        return any(r is not None and r.status in (Status.FAILED, Status.SKIPPED) for r in reports)
+
+    def _full_plan(self, programs: tuple[Program, ...], scanned: Plan) -> Plan:
+        return self._planner.full_plan(programs, self._scans(scanned))
+
+    def _links(self, programs: tuple[Program, ...], plan: Plan) -> dict[str, Step]:
+        """How to link what was built, when this build was not to do it."""
+        if self._options.goal is Goal.EXECUTABLE or self._broken(plan):
+            return {}
+        return self._planner.link_steps(programs, self._scans(plan))
+
+    def _scans(self, scanned: Plan) -> dict[str, ScannedSource]:
+        return {
+            step.id: parse_index(step.output_path("index.json").read_text(encoding="utf-8"))
+            for step in scanned.steps.values()
+            if step.kind is StepKind.OUTLINE
+        }
+
+    def _run(self, plan: Plan, *, dry_run: bool | None = None) -> None:
+        Schedule(
+            plan,
+            runner=self._runner,
+            executor=self._executor,
+            store=self._store,
+            state=self.state,
+            listener=self._listener,
+            reports=self._reports,
+            note=self._note,
+            keep_going=self._options.keep_going,
+            dry_run=self._options.dry_run if dry_run is None else dry_run,
+        ).run()
+
+    def _note_use(self, plan: Plan) -> CacheUse | None:
+        """Add this build to the cache's history, if it asked the cache for anything."""
+        reports = self._reports.values()
+        if self._options.dry_run or all(r.status is Status.UP_TO_DATE for r in reports):
+            return None
+        from gpubuild.cache.local.history import record_build
+
+        folder = self._store.directory
+        return record_build(
+            folder, self._project.programs, plan.steps, reports, self.state.record, self._store.notes
+        )
+
+    def _note(self, report: StepReport) -> None:
+        quote_sources(report.error, self._layout.root)
+        if self._layout.scratch is not None:
+            report = replace(report, outputs=tuple(map(self._layout.settled, report.outputs)))
+        self._reports[report.id] = report
+        self._log.note(report)
+        for warning in report.warnings:
+            self._listener.on_event(BuildWarning(message=warning))
+        self._listener.on_event(StepFinished(report=report))
+
+    def _save_state(self) -> None:
+        if self._layout.scratch is not None:
+            return
+        try:
+            self.state.save()
+        except OSError as error:
+            self._listener.on_event(
+                BuildWarning(
+                    message=f"the build state was not saved ({error.strerror}): "
+                    "the next build looks at everything again"
+                )
+            )
+
+
+def _without_count(warning: str) -> str:
+    return re.sub(r" \(\d+ times\)$", "", warning)

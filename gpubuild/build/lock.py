@@ -1,0 +1,79 @@
+"""Lock: one build at a time may write into a build folder."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpubuild.errors import UsageError
+from gpubuild.model.events import BuildWarning, Listener
+from gpubuild.plan.layout import Layout
+
+_ATTEMPTS = 100
+
+
+@contextmanager
+def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
+    """Hold the folder's lock; wait, and say so, while another build has it.
+
+    The kernel drops the lock when its holder dies, so a killed build never blocks the next one.
+    Raises ``UsageError`` when the folder cannot be created or written.
+    """
+    told = False
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        descriptor = _open(layout)
+        try:
+            if not _take(descriptor, layout, listener, told=told):
+                told = True
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # While we waited, `clean` may have deleted the file: a lock on what has no name any
+            # more keeps nobody out. Some network file systems number a file anew at each look.
+            if _is_current(descriptor, layout) or not attempts_left:
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _open(layout: Layout) -> int:
+    attempts = 3
+    while True:
+        attempts -= 1
+        try:
+            layout.private.mkdir(parents=True, exist_ok=True)
+            return os.open(layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and attempts:
+                continue  # `clean` took the folder away between the two calls
+            raise UsageError(
+                f"cannot use the build folder {layout.build_dir}: {error.strerror}",
+                hint="choose another one with --build-dir",
+            ) from error
+
+
+def _take(descriptor: int, layout: Layout, listener: Listener, *, told: bool) -> bool:
+    """Take the lock if it is free; where there are no locks, say so and go on without."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            if not told:
+                listener.on_event(BuildWarning(message=f"waiting for another build in {layout.build_dir}"))
+            return False
+        listener.on_event(
+            BuildWarning(
+                message=f"{layout.build_dir} does not support locks ({error.strerror}): "
+                "do not run two builds in it at once"
+            )
+        )
+    return True
+
+
+def _is_current(descriptor: int, layout: Layout) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), layout.lock_file.stat())
+    except FileNotFoundError:
+        return False

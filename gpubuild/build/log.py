@@ -1,0 +1,266 @@
+"""Build log: what each build did, one line of JSON per build, for ``gpubuild report``.
+
+It lies in the build folder and tells nothing that decides anything: losing it loses history only.
+A build that found everything up to date leaves no line. When lines are dropped to keep the file
+small, the last sizes and resources they told of go into a first line, so that a change can still
+be told from what there was before.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpubuild.build.diagnosis import grouped
+from gpubuild.build.state import StepRecord
+from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.step import Step, StepKind
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.plan import Plan
+from gpubuild.support.frozen import field, frozen
+
+SCHEMA = 1
+_MOST_BUILDS = 40
+_KEPT_BUILDS = 20
+_MOST_ERRORS = 20
+_LONGEST_ERROR = 4000
+_MEASURED = (StepKind.COMPILE, StepKind.BUNDLE, StepKind.HOST, StepKind.LINK)
+
+
+@frozen
+class Measures:
+    """What a step made: bytes by output, and the kernels as its ``info`` has them."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    kernels: tuple[Mapping[str, Any], ...] = ()
+
+
+@frozen
+class LoggedStep:
+    """A step that a build had to look at. Times are seconds since the build began.
+
+    ``began`` is when a worker began, ``ended`` when outputs were in place. ``cost_seconds`` is
+    what the step took when it ran, whoever ran it. ``needs`` are ids of steps, whatever their state.
+    """
+
+    id: str
+    kind: str
+    program: str
+    module: str
+    target: str
+    status: str
+    reason: str
+    began: float
+    ended: float
+    cost_seconds: float
+    stages: tuple[tuple[str, float], ...]
+    needs: tuple[str, ...]
+    error: str
+    measures: Measures
+
+
+@frozen
+class LoggedBuild:
+    """One build. ``began`` is in seconds since 1970; ``up_to_date`` counts steps not listed."""
+
+    began: float
+    seconds: float
+    ok: bool
+    workers: int
+    up_to_date: int
+    steps: tuple[LoggedStep, ...]
+    errors: tuple[str, ...] = ()  # as they were shown, those of several targets once
+
+
+@frozen
+class History:
+    """Builds, oldest first, and the last that is known of steps before the oldest of them."""
+
+    builds: tuple[LoggedBuild, ...]
+    base: Mapping[str, LoggedStep]
+
+
+def log_file(layout: Layout) -> Path:
+    """Where a build folder's log lies."""
+    return layout.private / "builds.jsonl"
+
+
+class BuildLog:
+    """Takes note of steps as they end, and adds a line when the build has ended."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._zero = clock()
+        self._began = time.time()
+        self._ended: dict[str, float] = {}
+
+    def note(self, report: StepReport) -> None:
+        """A step has just ended."""
+        self._ended[report.id] = self._clock() - self._zero
+
+    def append(
+        self,
+        plan: Plan,
+        report: BuildReport,
+        record: Callable[[str], StepRecord | None],
+        workers: int,
+    ) -> None:
+        """Add the build, unless it had nothing to do. Failing to write is no failure of the build."""
+        told = [s for s in report.steps if s.status is not Status.UP_TO_DATE or s.reason]
+        if not told:
+            return
+        line = {
+            "schema": SCHEMA,
+            "began": round(self._began, 3),
+            "seconds": round(report.seconds, 4),
+            "ok": report.ok,
+            "workers": workers,
+            "up_to_date": len(report.steps) - len(told),
+            "steps": [
+                _step_line(step, plan.steps.get(step.id), plan, record(step.id), self._ended.get(step.id))
+                for step in told
+            ],
+        }
+        if report.failed:
+            errors = grouped(step.error for step in report.failed if step.error is not None)
+            line["errors"] = [_shortened(error.render()) for error in errors[:_MOST_ERRORS]]
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            whole = _trim(self._path)
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write("\n" * (not whole) + json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def read_log(path: Path) -> History:
+    """The history in a file. Lines that are damaged, cut off or of another version are left out."""
+    builds, base = [], dict[str, LoggedStep]()
+    for document in _lines(path):
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            if "base" in document:
+                base.update({str(name): _step(data) for name, data in document["base"].items()})
+            else:
+                builds.append(_build(document))
+    return History(builds=tuple(builds), base=base)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…"
+
+
+def _step_line(
+    report: StepReport, step: Step | None, plan: Plan, record: StepRecord | None, ended: float | None
+) -> dict[str, Any]:
+    end = report.seconds if ended is None else ended
+    # From here to there a step waits for a worker first; its stages are what the worker did.
+    took = min(sum(s.seconds for s in report.stages) if report.stages else report.seconds, report.seconds)
+    line: dict[str, Any] = {
+        "id": report.id,
+        "kind": report.kind.value,
+        "program": report.program,
+        "module": report.module,
+        "target": report.target,
+        "status": report.status.value,
+        "reason": report.reason,
+        "began": round(max(end - took, 0.0), 4),
+        "ended": round(end, 4),
+        "stages": [[s.stage, round(s.seconds, 4)] for s in report.stages],
+        "needs": sorted(plan.needs(report.id)) if step is not None else [],
+    }
+    if report.error is not None:
+        line["error"] = report.error.message
+    if record is not None and report.outputs:
+        line["cost"] = round(record.result.seconds, 4)
+        line["sizes"] = {blob.name: blob.size_bytes for blob in record.result.blobs}
+    if step is not None and step.kind is StepKind.COMPILE and report.outputs:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            line["kernels"] = json.loads(step.output_path("info").read_bytes())["kernels"]
+    return line
+
+
+def _trim(path: Path) -> bool:
+    """Fold the older half into one line when the file has grown long; whether it ends with a line.
+
+    Raises ``OSError``.
+    """
+    if not path.exists():
+        return True
+    data = path.read_bytes()
+    if data.count(b"\n") < _MOST_BUILDS:
+        return data.endswith(b"\n")
+    documents = list(_lines(path))
+    builds = [d for d in documents if "steps" in d]
+    base: dict[str, Any] = {}
+    for document in documents:
+        with suppress(TypeError, AttributeError):
+            base.update(document.get("base", {}))
+    for build in builds[:-_KEPT_BUILDS]:
+        with suppress(KeyError, TypeError, AttributeError):
+            for step in build["steps"]:
+                if step["kind"] in _MEASURED and "sizes" in step:
+                    base[step["id"]] = step
+    lines = [{"schema": SCHEMA, "base": base}, *builds[-_KEPT_BUILDS:]]
+    temporary = path.with_name(f"{path.name}.new")
+    try:
+        temporary.write_text("".join(json.dumps(d, separators=(",", ":")) + "\n" for d in lines))
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def _lines(path: Path) -> Iterable[dict[str, Any]]:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return
+    for line in data.split(b"\n"):
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(document, dict) and document.get("schema") == SCHEMA:
+            yield document
+
+
+def _build(document: Mapping[str, Any]) -> LoggedBuild:
+    return LoggedBuild(
+        began=float(document["began"]),
+        seconds=float(document["seconds"]),
+        ok=bool(document["ok"]),
+        workers=int(document["workers"]),
+        up_to_date=int(document["up_to_date"]),
+        steps=tuple(_step(step) for step in document["steps"]),
+        errors=tuple(str(error) for error in document.get("errors", ())),
+    )
+
+
+def _step(data: Mapping[str, Any]) -> LoggedStep:
+    return LoggedStep(
+        id=str(data["id"]),
+        kind=str(data["kind"]),
+        program=str(data["program"]),
+        module=str(data["module"]),
+        target=str(data["target"]),
+        status=str(data["status"]),
+        reason=str(data["reason"]),
+        began=float(data["began"]),
+        ended=float(data["ended"]),
+        cost_seconds=float(data.get("cost", 0.0)),
+        stages=tuple((str(name), float(seconds)) for name, seconds in data["stages"]),
+        needs=tuple(str(need) for need in data["needs"]),
+        error=str(data.get("error", "")),
+        measures=_measures(data),
+    )
+
+
+def _measures(data: Mapping[str, Any]) -> Measures:
+    return Measures(
+        sizes={str(name): int(size) for name, size in data.get("sizes", {}).items()},
+        kernels=tuple(dict(kernel) for kernel in data.get("kernels", ())),
+    )

@@ -1,0 +1,263 @@
+"""Proof: what a finished build's receipt says, put together from all that the build knew.
+
+Everything recorded was seen by the build itself; nothing is looked at for the first time here but
+tools, and those count only when they have not changed since the build began.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpubuild.build import null_build
+from gpubuild.build.include_scan import surroundings
+from gpubuild.build.state import BuildState
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.project import Project
+from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.step import LinkParams, Step, StepKind
+from gpubuild.plan.library_search import places, present
+from gpubuild.plan.plan import Plan
+from gpubuild.toolchain.find import Toolchain
+
+_DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)
+_CLOCK_SLACK_SECONDS = 1.0
+
+
+def load_witnessed(file: Path) -> tuple[Project, Witness | None]:
+    """The project, and a witness that saw the very bytes it was loaded from.
+
+    Raises ``ConfigError`` with every mistake in the file.
+    """
+    from gpubuild.config.load import load_project, loads
+
+    try:
+        at = time.time_ns()
+        before = null_build.stat_of(file)
+        data = file.read_bytes()
+        unchanged = null_build.stat_of(file) == before
+    except OSError:
+        return load_project(file), None  # to say what is wrong with it
+    known = (before, at, digest_bytes(data))
+    witness = Witness((os.path.abspath(file), known)) if unchanged else None  # noqa: PTH100 - as loads()
+    return loads(data, file), witness
+
+
+class Witness:
+    """Takes note of the scene when a build begins, and makes the receipt when it ended well.
+
+    Make it before anything of the project or the tools is looked at. ``config`` is the project
+    file with what was known of it when it was read.
+    """
+
+    def __init__(self, config: tuple[str, null_build.Known]) -> None:
+        self._config = config
+        self._scene = null_build.scene()
+        self._boot = null_build.boot()
+        self._native = False
+        self._began_ns = time.time_ns()
+        self._began = time.monotonic()
+
+    def note_native(self) -> None:
+        """The project names this machine's own CPU."""
+        self._native = True
+
+    def leave_receipt(
+        self,
+        *,
+        request: null_build.Request,
+        project: Project,
+        plan: Plan,
+        report: BuildReport,
+        state: BuildState,
+        toolchain: Toolchain,
+    ) -> None:
+        """Let the next build with this request see at a glance that there is nothing to do.
+
+        Failing to write it is no failure: the next build takes longer, nothing else.
+        """
+        data = self.attest(
+            request=request, project=project, plan=plan, report=report, state=state, toolchain=toolchain
+        )
+        path = Path(null_build.path_for(request))
+        with suppress(OSError):
+            if any(step.status is not Status.UP_TO_DATE for step in report.steps) and path.parent.is_dir():
+                import shutil  # loads bz2 and lzma
+
+                shutil.rmtree(path.parent, ignore_errors=True)  # those of other requests have aged
+            if data is not None:
+                null_build.write(str(path), data)
+            else:
+                path.unlink(missing_ok=True)
+
+    def attest(
+        self,
+        *,
+        request: null_build.Request,
+        project: Project,
+        plan: Plan,
+        report: BuildReport,
+        state: BuildState,
+        toolchain: Toolchain,
+    ) -> bytes | None:
+        """The receipt's bytes, or ``None`` when something stands against one."""
+        if not report.ok or report.warnings or any(s.status not in _DONE for s in report.steps):
+            return None
+        return self.prove(
+            request=request,
+            project=project,
+            plan=plan,
+            state=state,
+            toolchain=toolchain,
+            facts={
+                "steps": len(report.steps),
+                "programs": [[name, str(path)] for name, path in report.executables.items()],
+                "warnings": list(dict.fromkeys(w for step in report.steps for w in step.warnings)),
+            },
+            show={"steps": [_shown(report_step) for report_step in report.steps]},
+        )
+
+    def prove(
+        self,
+        *,
+        request: null_build.Request,
+        project: Project,
+        plan: Plan,
+        state: BuildState,
+        toolchain: Toolchain,
+        facts: dict[str, Any],
+        show: dict[str, Any],
+    ) -> bytes | None:
+        """A proof that all that ``plan`` rests on and makes is as ``state`` has it.
+
+        ``facts`` and ``show`` come with it. ``None`` when something stands against one.
+        """
+        passed_ns = time.time_ns() - self._began_ns
+        if abs(passed_ns / 1e9 - (time.monotonic() - self._began)) > _CLOCK_SLACK_SECONDS:
+            return None  # the clock was set meanwhile: times prove nothing
+        if self._native and not self._boot:
+            return None
+        files = self._step_files(plan, state)
+        if files is None:
+            return None
+        path, known = self._config
+        files[path] = known
+        around = _around(plan, state, project.root)
+        if around is None:
+            return None
+        there, absent = around
+        used, looked_for = toolchain.evidence()
+        for name in {*used, *looked_for, *map(str, _named_files(project)), *there}:
+            if name in files:
+                continue
+            try:
+                stat = null_build.stat_of(name)
+            except OSError:
+                absent.add(name)
+                continue
+            if not null_build.is_settled(stat, self._began_ns):
+                return None
+            files[name] = (stat, self._began_ns, "")
+        if any(name in absent and self._may_have_vanished(Path(name)) for name in used):
+            return None
+        check = {
+            "request": request,
+            "scene": self._scene,
+            "boot": self._boot if self._native else "",
+            **facts,
+            "files": null_build.pack_files(files),
+            "doubtful": sorted(
+                p for p, (stat, at, _) in files.items() if not null_build.is_settled(stat, at)
+            ),
+            "executables": sorted(
+                str(step.output_path(output.name))
+                for step in plan.steps.values()
+                for output in step.outputs
+                if output.executable
+            ),
+            "absent": sorted(absent),
+        }
+        return null_build.dumps(check, show)
+
+    def _may_have_vanished(self, path: Path) -> bool:
+        """Whether a path that is not there may have been when the build began."""
+        for parent in path.parents:
+            try:
+                return not null_build.is_settled(null_build.stat_of(parent), self._began_ns)
+            except OSError:
+                continue
+        return True
+
+    def _step_files(self, plan: Plan, state: BuildState) -> dict[str, null_build.Known] | None:
+        """Every input, discovered input and output of the steps, if state and steps agree on all."""
+        files: dict[str, null_build.Known] = {}
+        for step in plan.steps.values():
+            for path, digest in _contents(step, state):
+                known = state.files.known(path)
+                if known is None and state.files.digest(path):  # a header that only a worker has read
+                    known = state.files.known(path)
+                if known is None or (digest and known[2] != digest):
+                    return None
+                files[str(path)] = known
+        return files
+
+
+def _around(plan: Plan, state: BuildState, root: Path) -> tuple[set[str], set[str]] | None:
+    """Paths that change what preprocessors and linkers read by going or by coming.
+
+    ``None`` if they have done so.
+    """
+    there: set[str] = set()
+    absent: set[str] = set()
+    for step in plan.steps.values():
+        if isinstance(step.params, LinkParams):
+            candidates = places(step.params.libraries, step.params.flags)
+            there.update(now := present(candidates))
+            absent.update(set(candidates).difference(now))
+            if now != step.params.present:
+                return None
+        if step.kind is not StepKind.PREPROCESS:
+            continue
+        record = state.record(step.id)
+        if record is None:
+            return None
+        found = surroundings(record.result.discovered, step, root)
+        if not record.around or found.digest(root) != record.around:
+            return None
+        there |= found.present
+        absent |= found.absent
+    return there, absent
+
+
+def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:
+    """Files of a step with the digests that its result rests on; an impossible digest if there is none."""
+    record = state.record(step.id)
+    if record is None:
+        yield Path(), "?"
+        return
+    for item in step.inputs:
+        yield item.path, record.parts.get(f"input {item.name}", "?") if item.in_key else ""
+    for text, digest in record.result.discovered:
+        yield Path(text), digest
+    for blob in record.result.blobs:
+        yield step.output_path(blob.name), blob.digest
+
+
+def _named_files(project: Project) -> Iterable[Path]:
+    """Files that must exist for the project file to be valid, whatever was asked for."""
+    for target in project.targets.values():
+        yield from target.device_libs
+    for program in project.programs.values():
+        yield from program.sources
+        for libraries in program.device_libs.values():
+            yield from libraries
+        for override in program.modules.values():
+            yield from override.device_libs
+
+
+def _shown(step: StepReport) -> list[Any]:
+    return [step.id, step.kind.value, step.module, step.target, [str(p) for p in step.outputs]]

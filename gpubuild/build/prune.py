@@ -1,0 +1,90 @@
+"""Leftovers: what earlier builds made for programs, modules and targets that are no more.
+
+Only a file goes that a step of this project file made, that no step makes or reads any more, and
+that still has the content it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from gpubuild.build.state import BuildState, Origin
+from gpubuild.model.project import Project
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.plan import Plan
+
+
+def remove_leftovers(
+    state: BuildState, *, layout: Layout, project: Project, plan: Plan, built: Collection[str]
+) -> list[Path]:
+    """Delete outputs of steps that are no more, and folders that are empty then; returns the files.
+
+    ``plan`` has every step of the programs ``built``; nothing is known of the others of ``project``.
+    """
+    file = str(project.file)
+    gone = {
+        step_id: record
+        for step_id, record in state.records().items()
+        if record.origin is not None
+        and record.origin.file == file
+        and step_id not in plan.steps
+        and (record.origin.program in built or record.origin.program not in project.programs)
+    }
+    if not gone:
+        return []
+    needed = {str(item.path) for step in plan.steps.values() for item in step.inputs}
+    needed |= {str(output.path) for step in plan.steps.values() for output in step.outputs}
+    needed |= {str(source) for program in project.programs.values() for source in program.sources}
+    for step_id, record in state.records().items():
+        if step_id not in gone and record.origin is not None:
+            needed.update(record.origin.outputs)
+    removed = []
+    for step_id, record in gone.items():
+        state.forget(step_id)
+        for text, blob in zip(_outputs(record.origin), record.result.blobs, strict=False):
+            path = Path(text)
+            if text in needed or not _is_inside(path, layout) or state.files.digest(path) != blob.digest:
+                continue
+            with suppress(OSError):
+                path.unlink()
+                removed.append(path)
+            state.files.forget(path)
+    for path in removed:
+        _remove_empty(path.parent, layout)
+    return removed
+
+
+def remove_executable(state: BuildState, *, layout: Layout, project: Project, program: str) -> None:
+    """Delete what an earlier build linked, if it is still that; the cache has it should it be right again."""
+    record = state.record(f"{program}/link")
+    path = layout.executable(program)
+    if (
+        record is not None
+        and record.origin is not None
+        and record.origin.file == str(project.file)
+        and _is_inside(path, layout)
+        and state.files.digest(path) in {blob.digest for blob in record.result.blobs}
+    ):
+        with suppress(OSError):
+            path.unlink()
+        state.files.forget(path)
+
+
+def _outputs(origin: Origin | None) -> tuple[str, ...]:
+    return origin.outputs if origin else ()
+
+
+def _is_inside(path: Path, layout: Layout) -> bool:
+    """Whether ``path`` is a file of the build folder's own, not one that a link leads to."""
+    if layout.build_dir not in path.parents or ".." in path.parts or path.is_symlink():
+        return False
+    return path.parent.resolve() == layout.build_dir.resolve() / path.parent.relative_to(layout.build_dir)
+
+
+def _remove_empty(folder: Path, layout: Layout) -> None:
+    with suppress(OSError):
+        while layout.build_dir in folder.parents:
+            folder.rmdir()
+            folder = folder.parent

@@ -1,0 +1,242 @@
+"""Explain: why a step had to be looked at again, in words a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from gpubuild.build.module_diff import Summary, describe_difference
+from gpubuild.model.step import Action, BundleParams, HostParams, ObjectParams, Step, StepKind
+from gpubuild.support.frozen import fields, frozen
+
+_SHOWN_CHARACTERS = 60
+
+
+@frozen
+class Vocabulary:
+    """What digests stand for: tool versions by fingerprint, summaries of module texts by digest."""
+
+    version: Callable[[str], str]  # "" when not known
+    summary: Callable[[str], Summary | None]
+
+
+@frozen
+class Row:
+    """One part of a step's key, then and now; empty where it was or is no part."""
+
+    name: str
+    before: str
+    now: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether it differs."""
+        return self.before != self.now
+
+
+def key_parts(action: Action) -> dict[str, str]:
+    """What a key is made of, by the names that explanations use."""
+    parts = {"key version": action.version}
+    parts.update({f"input {role}": digest for role, digest in action.inputs})
+    parts.update({f"tool {name}": fingerprint for name, fingerprint in action.tools})
+    for field in fields(action.params):
+        if field.name == "objects" and isinstance(action.params, BundleParams):
+            for item in action.params.objects:
+                parts[f"option object {item.target}"] = _object(item)
+        elif field.compare:
+            parts[f"option {field.name}"] = _shown(getattr(action.params, field.name))
+    return parts
+
+
+def _shown(value: object) -> str:
+    """A value as targets.yaml has it: what stands for a word is that word."""
+    if isinstance(value, Enum):
+        return repr(value.value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _object(params: ObjectParams) -> str:
+    given = {f.name: getattr(params, f.name) for f in fields(params) if f.name != "target"}
+    return ", ".join(f"{name} {_shown(value)}" for name, value in given.items())
+
+
+def why_changed(
+    step: Step, before: Mapping[str, str] | None, now: Mapping[str, str], words: Vocabulary
+) -> str:
+    """One line for the difference of two :func:`key_parts` of ``step``, as it is now."""
+    if before is None:
+        return "first build"
+    changes: dict[str, None] = {}  # in order, each once: an object comes with its info
+    unsure: set[str] = set()
+    before = _as_now_numbered(before, now, changes, unsure)
+    for name in (*now, *(n for n in before if n not in now)):
+        old, new = before.get(name, ""), now.get(name, "")
+        if old != new:
+            kind, _, rest = name.partition(" ")
+            if name == "option present":
+                changes["libraries may be found elsewhere now"] = None
+            elif kind == "option" and rest.startswith("object "):
+                changes[_object_changed(rest.removeprefix("object "), old, new)] = None
+            elif kind == "option":
+                changes[f"{name} changed: {_difference(old, new)}"] = None
+            elif kind == "tool":
+                changes[_tool(rest, old, new, words)] = None
+            elif kind == "input" and not (old and new) and _is_told_by_an_option(step, rest, new):
+                continue
+            elif name in unsure:
+                changes[f"{_subject(step, rest)} is new or changed"] = None
+            elif kind == "input":
+                changes[_input(step, rest, old, new, words)] = None
+            else:
+                changes["gpubuild makes keys in another way now"] = None
+    return "; ".join(changes) or "unchanged"
+
+
+def _as_now_numbered(
+    before: Mapping[str, str], now: Mapping[str, str], changes: dict[str, None], unsure: set[str]
+) -> Mapping[str, str]:
+    """``before``, with inputs that are still there under the numbers they have now.
+
+    An input that comes or goes moves those behind it, which did not change. Where no other
+    difference is left, their order is it. ``unsure`` gets those of which nobody can tell whether
+    they are new or one of the earlier ones, changed.
+    """
+    found = dict(before)
+    groups = {name.rpartition(".")[0] for name in (*before, *now) if _is_numbered(name)}
+    for group in sorted(groups):
+        old = {n: d for n, d in before.items() if _is_numbered(n) and n.rpartition(".")[0] == group}
+        new = {n: d for n, d in now.items() if _is_numbered(n) and n.rpartition(".")[0] == group}
+        if old == new:
+            continue
+        placed = {name: digest for name, digest in new.items() if old.get(name) == digest}
+        left = {name: digest for name, digest in old.items() if name not in placed}
+        for name, digest in new.items():
+            if name not in placed and (was := _first_with(digest, left)) is not None:
+                placed[name] = left.pop(was)
+        if not left and len(placed) == len(new):
+            changes["the order of what it is made of changed"] = None
+        others = [name for name in new if name not in placed]
+        if left and len(left) != len(others):
+            unsure.update(others)
+        elif left:
+            placed |= dict(zip(others, left.values(), strict=True))
+            left = {}
+        for name in old:
+            del found[name]
+        found |= placed
+        if len(left) > len(others):
+            found |= {f"{group}.gone": next(iter(left.values()))}
+    return found
+
+
+def _is_numbered(name: str) -> bool:
+    return name.startswith("input ") and name.rpartition(".")[2].isdecimal()
+
+
+def _first_with(digest: str, inputs: Mapping[str, str]) -> str | None:
+    return next((name for name, value in inputs.items() if value == digest), None)
+
+
+def rows(
+    before: Mapping[str, str] | None, now: Mapping[str, str], version: Callable[[str], str]
+) -> tuple[Row, ...]:
+    """Both sides of the key, part by part, with versions beside fingerprints."""
+
+    def text(name: str, value: str) -> str:
+        if name.startswith("tool ") and len(value) == 64:
+            return f"{version(value)} ({value[:12]})".lstrip()
+        return value[:12] if name.startswith("input ") else value
+
+    old = before or {}
+    names = (*now, *(n for n in old if n not in now))
+    return tuple(Row(name=n, before=text(n, old.get(n, "")), now=text(n, now.get(n, ""))) for n in names)
+
+
+def _object_changed(target: str, old: str, new: str) -> str:
+    if not old:
+        return f"the object for {target} is new"
+    return (
+        f"options of the object for {target} changed: {_difference(old, new)}"
+        if new
+        else (f"the object for {target} is gone")
+    )
+
+
+def _is_told_by_an_option(step: Step, role: str, new: str) -> bool:
+    """Whether that an input came or went follows from an option, which changed with it."""
+    if step.kind is StepKind.CC:
+        return role in ("source", "deps")  # they count where flags are about warnings
+    return step.kind is StepKind.BUNDLE and not new  # a target's name is in an option
+
+
+def _tool(name: str, old: str, new: str, words: Vocabulary) -> str:
+    if not old or old == "absent":
+        return f"{name} was found" if new != "absent" else f"{name} is looked for now"
+    if not new or new == "absent":
+        return f"{name} is gone"
+    was, is_now = words.version(old), words.version(new)
+    if was and is_now and was != is_now:
+        return f"{name} changed: {was} → {is_now}"
+    return f"{name} changed" + (f" (still {is_now}, another content)" if is_now else "")
+
+
+def _input(step: Step, role: str, old: str, new: str, words: Vocabulary) -> str:
+    what = _subject(step, role)
+    if not old:
+        return f"{what} is new"
+    if not new:
+        return f"{what} is gone"
+    was, is_now = words.summary(old), words.summary(new)
+    if was is None or is_now is None:
+        return f"{what} changed"
+    return f"{what} changed: {describe_difference(was, is_now)}"
+
+
+def _subject(step: Step, role: str) -> str:
+    """What a person calls an input."""
+    name, _, digits = role.rpartition(".")
+    number = int(digits) if name and digits.isdigit() else -1
+    item = next((i for i in step.inputs if i.name == role), None)
+    if role == "source":
+        return step.id.partition("/")[2].partition("#")[0]
+    if step.kind is StepKind.COMPILE and role == "module":
+        return f"gpu.module @{step.module}"
+    if name == "lib":
+        return f"device library {item.path.name}" if item else "a device library"
+    if role == "host":
+        return "host code"
+    if role == "deps":
+        return f"what {step.id.partition('/')[2]} includes"
+    if role == "text":
+        return f"what the preprocessor makes of {step.id.partition('/')[2]}"
+    if isinstance(step.params, BundleParams) and name in ("object", "info", "asm"):
+        known = 0 <= number < len(step.params.objects)
+        return f"the object for {step.params.objects[number].target}" if known else "an object"
+    if isinstance(step.params, HostParams) and name == "binary":
+        known = 0 <= number < len(step.params.modules)
+        return f"the binary of @{step.params.modules[number]}" if known else "a binary"
+    if step.kind is StepKind.LINK:
+        if role == "runtime":
+            return "the runtime library"
+        if item is None:
+            return "an object"
+        return f"the object of {item.producer}" if item.producer else item.path.name
+    return item.path.name if item else f"input {role}"
+
+
+def _difference(old: str, new: str) -> str:
+    """``old → new``; of long texts only where they differ."""
+    if len(old) <= _SHOWN_CHARACTERS and len(new) <= _SHOWN_CHARACTERS:
+        return f"{old or '(none)'} → {new or '(none)'}"
+    shortest = min(len(old), len(new))
+    start = next((n for n in range(shortest) if old[n] != new[n]), shortest)
+    end = next((n for n in range(shortest - start) if old[-1 - n] != new[-1 - n]), shortest - start)
+    start = max(start - _SHOWN_CHARACTERS // 3, 0)
+    return f"{_part(old, start, len(old) - end)} → {_part(new, start, len(new) - end)}"
+
+
+def _part(text: str, start: int, end: int) -> str:
+    end = min(max(end, start), start + _SHOWN_CHARACTERS)
+    return "…" * (start > 0) + text[start:end] + "…" * (end < len(text))

@@ -1,0 +1,351 @@
+"""StepRunner: brings one step up to date, by the cheapest way that is certainly right.
+
+In order: its outputs are still there; another step of this build made the same thing; the cache
+has it; a worker makes it. Not thread-safe by itself: the builder calls it from one thread, or
+under a lock (SCons).
+
+Prepared: a step about to be brought up to date.
+
+Dump folders: which steps have IR to dump, and where each one's goes (engine.ir.dump writes it).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpubuild.build.include_scan import around, from_store, speaks_of, to_store
+from gpubuild.build.outputs import StepOutputs
+from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
+from gpubuild.build.state import BuildState, Origin, StepRecord
+from gpubuild.cache.protocol import Store
+from gpubuild.errors import GpubuildError, StepError, UsageError
+from gpubuild.execute.executor import Executor
+from gpubuild.execute.workdir import WorkArea
+from gpubuild.model.digest import Digest
+from gpubuild.model.job import Job, JobInput, JobResult
+from gpubuild.model.result import Status, StepReport
+from gpubuild.model.step import Action, ActionResult, Step, StepKind, action_key
+from gpubuild.plan.layout import file_name
+from gpubuild.support.frozen import frozen, replace
+from gpubuild.toolchain.find import Toolchain
+from gpubuild.toolchain.tool import Tool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loads logging; most builds run nothing
+
+ABSENT = "absent"  # an optional tool's fingerprint when it is not there
+
+
+class StepRunner:
+    """See the module. ``work`` gives out private folders on the build folder's file system."""
+
+    def __init__(
+        self,
+        *,
+        toolchain: Toolchain,
+        store: Store,
+        executor: Executor,
+        state: BuildState,
+        work: WorkArea,
+        root: Path = Path("/"),
+        project_file: Path = Path(),
+        dump_ir: Path | None = None,
+    ) -> None:
+        self._toolchain = toolchain
+        self._store = store
+        self._executor = executor
+        self._state = state
+        self._work = work
+        self._outputs = StepOutputs(state=state, store=store, root=root)
+        self._root = root  # messages name files relative to it
+        self._project_file = project_file
+        self._dump_ir = dump_ir  # steps that have IR then run, whatever the cache has
+        self._keeps = True  # results of earlier builds that the cache lacks, until it refuses one
+        self._spoiled: set[Digest] = set()  # keys whose entry in the cache turned out to be damaged
+        self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
+        self._unstored = deque[tuple[Prepared, ActionResult]]()
+
+    def prepare(self, step: Step, expected: Mapping[Path, Digest] | None = None) -> Prepared:
+        """Digest inputs, or take what is ``expected`` in them, and tools.
+
+        Raises ``StepError`` for a missing input, ``ToolNotFoundError``.
+        """
+        started = time.monotonic()
+        inputs = []
+        for item in step.inputs:
+            digest = (expected or {}).get(item.path) or self._state.files.digest(item.path)
+            if digest is None:
+                from gpubuild.build.diagnosis import missing_input
+
+                raise missing_input(item.path, self._root)
+            inputs.append((item, digest))
+        tools = {name: self._toolchain.require(name) for name in step.tools}
+        missing = {}
+        for name in step.optional_tools:
+            tool = self._toolchain.find_optional(name)
+            if tool is not None:
+                tools[name] = tool
+            else:
+                missing[name] = self._toolchain.why_missing(name)
+        action = Action(
+            kind=step.kind,
+            params=step.params,
+            inputs=tuple((item.name, digest) for item, digest in inputs if item.in_key),
+            tools=tuple(
+                (name, tools[name].fingerprint if name in tools else ABSENT)
+                for name in (*step.tools, *step.optional_tools)
+            ),
+        )
+        parts = key_parts(action)
+        key = action_key(action)
+        record = self._state.record(step.id)
+        versions = {tool.fingerprint: tool.version for tool in tools.values()}
+        why = "unchanged"
+        if record is None or record.key != key:
+            why = self._why(step, record, parts, versions)
+        return Prepared(
+            step=step,
+            key=key,
+            parts=parts,
+            inputs=tuple(JobInput(name=i.name, path=i.path, digest=digest) for i, digest in inputs),
+            tools=tools,
+            missing=missing,
+            why=why,
+            versions=versions,
+            started=started,
+        )
+
+    def _why(
+        self,
+        step: Step,
+        record: StepRecord | None,
+        parts: Mapping[str, str],
+        versions: Mapping[str, str],
+    ) -> str:
+        if record is None:
+            return "first build"
+        self._note_texts(step, parts)
+        words = Vocabulary(
+            version=lambda f: versions.get(f, "") or self._state.version(f), summary=self._state.summary
+        )
+        return why_changed(step, record.parts, parts, words)
+
+    def _note_texts(self, step: Step, parts: Mapping[str, str]) -> None:
+        """Have summaries of the module texts that the step reads, to tell later what changed."""
+        for item in step.inputs:
+            if item.name in ("module", "host"):
+                self._state.note_text(parts[f"input {item.name}"], item.path)
+
+    def settle(self, prepared: Prepared) -> StepReport | None:
+        """Bring the step up to date without running it, or return ``None``: it must run."""
+        step, key = prepared.step, prepared.key
+        if self._dumps(step):
+            return None
+        record = self._state.record(step.id)
+        stale = ""
+        if record is not None and record.key == key:
+            stale = self._outputs.stale(step, record)
+            if not stale:
+                self._keep(prepared, record)
+                return self._report(prepared, Status.UP_TO_DATE, record.result)
+        reason = stale or prepared.why
+        if key in self._made:
+            other, result = self._made[key]
+            if speaks_of(result, step) and self._copied(other, step, result):
+                reason = f"{reason}; same as {other.id}"
+                record = self._state.record(other.id)
+                self._remember(prepared, result, reason, kept_in=record.kept_in if record else "")
+                return self._report(prepared, Status.UP_TO_DATE, result, reason)
+        warnings = self._store.warnings
+        cached = self._if_valid(step, self._store.lookup(key))
+        fetched = cached is not None and self._outputs.fetch(step, key, cached)
+        if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
+            self._spoiled.add(key)
+        if cached is not None and fetched:
+            self._remember(prepared, cached, reason, kept_in=self._store.place)
+            status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
+            return self._report(prepared, status, cached, reason)
+        return None
+
+    def _copied(self, made_by: Step, step: Step, result: ActionResult) -> bool:
+        scratch = self._work.new()
+        copied = self._outputs.copy(made_by, step, result, scratch)
+        self._work.release(scratch)
+        return copied
+
+    def peek(self, prepared: Prepared) -> ActionResult | None:
+        """What the cache has for the step; nothing is moved or written."""
+        return self._if_valid(prepared.step, self._store.peek(prepared.key))
+
+    def _if_valid(self, step: Step, stored: ActionResult | None) -> ActionResult | None:
+        if stored is None or not stored.discovered:
+            return stored
+        return from_store(stored, step, self._root, self._state.files.digest)
+
+    def wanted_key(self, step: Step) -> Digest | None:
+        """The key that :meth:`settle` would look up, if it would. Raises as :meth:`prepare` does."""
+        prepared = self.prepare(step)
+        record = self._state.record(step.id)
+        if prepared.key in self._made:
+            return None
+        if record is not None and record.key == prepared.key and not self._outputs.stale(step, record):
+            return None
+        return prepared.key
+
+    def would_run(self, prepared: Prepared) -> StepReport:
+        """For a dry run: what :meth:`settle` would say, without touching a file."""
+        step = prepared.step
+        record = self._state.record(step.id)
+        if record is not None and record.key == prepared.key:
+            stale = self._outputs.stale(step, record)
+            if not stale:
+                return self._report(prepared, Status.UP_TO_DATE, record.result)
+            return self._report(prepared, Status.WOULD_RUN, record.result, stale)
+        return self._report(prepared, Status.WOULD_RUN, None, prepared.why)
+
+    def start(self, prepared: Prepared) -> tuple[Future[JobResult], Path]:
+        """Hand the step to a worker; the folder is to be given to :meth:`finish` or :meth:`fail`."""
+        step = prepared.step
+        workdir = self._work.new()
+        job = Job(
+            step_id=step.id,
+            kind=step.kind,
+            params=step.params,
+            inputs=prepared.inputs,
+            output_names=tuple(o.name for o in step.outputs),
+            tools={name: tool.command for name, tool in prepared.tools.items()},
+            missing_tools=dict(prepared.missing),
+            workdir=workdir,
+            executable_outputs=tuple(o.name for o in step.outputs if o.executable),
+            dump_ir=dump_folder(self._dump_ir, step) if self._dump_ir and self._dumps(step) else None,
+        )
+        return self._executor.submit(job), workdir
+
+    def _dumps(self, step: Step) -> bool:
+        return self._dump_ir is not None and step.kind in KINDS_WITH_IR
+
+    def finish(self, prepared: Prepared, done: JobResult, workdir: Path) -> StepReport:
+        """Move outputs into place and remember them, to be stored later. Raises ``OSError``."""
+        step, result = prepared.step, done.result
+        why = prepared.why
+        record = self._state.record(step.id)
+        if record is not None and record.key == prepared.key:
+            missing = "its IR was asked for" if self._dumps(step) else "it is not in the cache"
+            why = self._outputs.stale(step, record) or missing
+        if prepared.key in self._spoiled:
+            why += "; its entry in the cache was corrupt: set aside"
+        self._outputs.place(step, result, workdir / "out")
+        self._work.release(workdir)
+        self._remember(prepared, result, why, kept_in="")
+        self._unstored.append((prepared, result))
+        return self._report(prepared, Status.RAN, result, why)
+
+    @property
+    def unstored(self) -> int:
+        """How many results are to be given to the cache."""
+        return len(self._unstored)
+
+    def store_next(self) -> None:
+        """Give the cache the oldest of them, durably: this waits for the disk."""
+        prepared, result = self._unstored.popleft()
+        if not self._store_result(prepared, result, self._store.publish):
+            return
+        record = self._state.record(prepared.step.id)
+        if record is not None and record.key == prepared.key:
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
+
+    def _keep(self, prepared: Prepared, record: StepRecord) -> None:
+        """Store what is up to date, if it was made without this cache or when that did not work."""
+        place = self._store.place if self._keeps else ""
+        if not place or place == record.kept_in:
+            return
+        self._keeps = self._store_result(prepared, record.result, self._store.keep)
+        if self._keeps:
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
+
+    def _store_result(self, prepared: Prepared, result: ActionResult, store: Callable[..., bool]) -> bool:
+        """Give a result to the cache; False if it was not taken, True also if it is not for caches."""
+        step = prepared.step
+        files = {b.name: step.output_path(b.name) for b in result.blobs}
+        stored = to_store(result, step, self._root) if result.discovered else result
+        return stored is None or store(prepared.key, stored, files)
+
+    def fail(self, step: Step, error: GpubuildError, *, started: float, workdir: Path | None) -> StepReport:
+        """Describe the failure and remove the step's old outputs: they no longer match its inputs."""
+        if workdir is not None:
+            self._work.release(workdir)
+        self._outputs.remove(step)
+        if isinstance(error, UsageError) and step.kind is StepKind.COMPILE:
+            from gpubuild.config.locations import at_target  # what is wrong are options of the project file
+
+            error = at_target(error, self._project_file, step.target) or error
+        if isinstance(error, StepError):
+            from gpubuild.build.diagnosis import blame
+
+            blame(error, step, self._root)
+        seconds = time.monotonic() - started
+        return StepReport.of(step, Status.FAILED, error.message, seconds=seconds, error=error)
+
+    def remove_outputs(self, step: Step) -> None:
+        """Delete what an earlier build made of ``step``: it no longer matches its inputs."""
+        self._outputs.remove(step)
+
+    def _remember(self, prepared: Prepared, result: ActionResult, why: str, *, kept_in: str) -> None:
+        step, parts = prepared.step, prepared.parts
+        self._made[prepared.key] = (step, result)
+        self._note_texts(step, parts)
+        for fingerprint, version in prepared.versions.items():
+            self._state.note_version(fingerprint, version)
+        old = self._state.record(step.id)
+        before: Mapping[str, str] = {}
+        if old is not None:
+            names = parts.keys() | old.parts.keys()
+            before = {n: old.parts.get(n, "") for n in names if parts.get(n, "") != old.parts.get(n, "")}
+        origin = None
+        if step.program:
+            outputs = tuple(str(step.output_path(blob.name)) for blob in result.blobs)
+            origin = Origin(file=str(self._project_file), program=step.program, outputs=outputs)
+        record = StepRecord(
+            key=prepared.key,
+            parts=parts,
+            result=result,
+            why=why,
+            before=before,
+            kept_in=kept_in,
+            origin=origin,
+            around=around(step, result, self._root),
+        )
+        self._state.remember(step.id, record)
+
+    def _report(
+        self, prepared: Prepared, status: Status, result: ActionResult | None, reason: str = ""
+    ) -> StepReport:
+        seconds = time.monotonic() - prepared.started
+        return StepReport.of(prepared.step, status, reason, key=prepared.key, result=result, seconds=seconds)
+
+
+@frozen
+class Prepared:
+    """A step whose inputs exist and whose key is known."""
+
+    step: Step
+    key: Digest
+    parts: Mapping[str, str]
+    inputs: tuple[JobInput, ...]
+    tools: Mapping[str, Tool]
+    missing: Mapping[str, str]  # optional tools that were not found, and why
+    why: str  # what differs from the last time it was brought up to date
+    versions: Mapping[str, str]  # of tools by fingerprint
+    started: float  # time.monotonic()
+
+
+KINDS_WITH_IR = frozenset({StepKind.OUTLINE, StepKind.COMPILE, StepKind.HOST, StepKind.LLVM})
+
+
+def dump_folder(folder: Path, step: Step) -> Path:
+    """The folder of one step: its id, as a path below ``folder``."""
+    return folder.joinpath(*(file_name(part) for part in step.id.split("/")))

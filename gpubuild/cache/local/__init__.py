@@ -1,0 +1,1 @@
+"""The local cache: one folder with an index and content-addressed files."""

@@ -1,0 +1,318 @@
+"""Archive: results in one file, for a CI service to keep and a fresh machine to import.
+
+A tar file of a manifest and the blobs, sorted, without times or owners: equal content gives equal
+bytes. It is read by code of our own, which knows nothing but plain files with the names below:
+an archive may come from anybody, and ``tarfile`` believes what headers say.
+
+    manifest.json   records, with their checksums, and the histories of projects
+    cas/<sha256>    the blobs
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from gpubuild.cache.local.blobs import DamagedBlobError
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.history import (
+    MAX_HISTORY_BYTES,
+    decode_history,
+    list_projects,
+    read_history,
+    write_history,
+)
+from gpubuild.cache.record import decode_record, encode_record
+from gpubuild.errors import UsageError
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import ActionResult, Blob
+from gpubuild.support.text import counted
+
+SCHEMA = "gpubuild.archive/1"
+DEFAULT_LIMIT_BYTES = 20 << 30
+MAX_MANIFEST_BYTES = 256 << 20
+_BLOCK = 512
+_CHUNK_BYTES = 1 << 20
+_MANIFEST = "manifest.json"
+_COMPRESSION_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What an archive holds. ``missing`` results were wanted and not in the cache."""
+
+    records: int
+    blobs: int
+    size_bytes: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What was taken. ``problems`` tell what was not, and why; nothing of it is in the cache."""
+
+    records: int
+    blobs: int
+    size_bytes: int
+    problems: tuple[str, ...]
+
+
+class ArchiveError(Exception):
+    """The bytes are not an archive of ours, or not all of one."""
+
+
+def last_keys(cache: Path, builds: int) -> set[Digest]:
+    """The keys that the last ``builds`` builds of every project used."""
+    return {
+        key
+        for project in list_projects(cache)
+        for entry in read_history(cache, project)[-builds:]
+        for key in entry.keys
+    }
+
+
+def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None) -> Exported:
+    """Write the results of ``keys`` (``None``: all) to ``file``, which appears when it is complete.
+
+    Blobs are checked while they are read. Raises ``UsageError`` when ``file`` cannot be written.
+    """
+    records = store.records()
+    wanted = {k: r for k, r in sorted(records.items()) if keys is None or k in keys}
+    wanted = {k: r for k, r in wanted.items() if all(store.has(blob) for blob in r.blobs)}
+    blobs = {b.digest: b for r in wanted.values() for b in r.blobs}
+    manifest = _encode_manifest(store.directory, wanted)
+    temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with _writing(temporary, compressed=file.suffix in (".gz", ".tgz")) as out:
+            out.write(_header(_MANIFEST, len(manifest)) + manifest + _padding(len(manifest)))
+            for digest in sorted(blobs):
+                out.write(_header(f"cas/{digest}", blobs[digest].size_bytes))
+                for chunk in _stored_bytes(store, blobs[digest]):
+                    out.write(chunk)
+                out.write(_padding(blobs[digest].size_bytes))
+            out.write(bytes(2 * _BLOCK))
+        temporary.replace(file)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {file}: {error.strerror or error}", hint="free some space or choose another place"
+        ) from error
+    except DamagedBlobError as error:
+        raise UsageError(
+            f"the cache is damaged: {error}", hint="run `gpubuild cache verify`, build, and export again"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    return Exported(
+        records=len(wanted),
+        blobs=len(blobs),
+        size_bytes=sum(blob.size_bytes for blob in blobs.values()),
+        missing=0 if keys is None else len(set(keys) - set(wanted)),
+    )
+
+
+def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Imported:
+    """Add what ``file`` holds to ``store``: whole, checked results only.
+
+    A damaged or truncated archive gives what is good in it, and a problem. Raises ``UsageError``
+    when there is no such file, or the cache cannot be written.
+    """
+    if not store.writable:
+        raise UsageError(
+            f"the cache {store.directory} cannot be written", hint="choose another with --cache-dir"
+        )
+    problems: list[str] = []
+    records: dict[Digest, ActionResult] = {}
+    there: set[Digest] = set()
+    taken_bytes = 0
+    try:
+        stream = _open(file)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    with stream:
+        try:
+            members = _members(stream)
+            records = _read_manifest(store.directory, members, limit_bytes)
+            blobs = {b.digest: b for r in records.values() for b in r.blobs}
+            there = {digest for digest, blob in blobs.items() if store.has(blob)}
+            last = ""
+            for name, size, chunks in members:
+                blob = _wanted(name, size, blobs)
+                if name <= last:
+                    raise ArchiveError("its files are not in order")  # nor is any there twice
+                last = name
+                if blob.digest in there:
+                    continue
+                try:
+                    store.receive(blob, chunks)
+                except DamagedBlobError:
+                    problems.append(f"{name} is damaged")
+                    continue
+                there.add(blob.digest)
+                taken_bytes += size
+        except (ArchiveError, EOFError, gzip.BadGzipFile) as error:
+            problems.append(str(error) or "it ends early")
+        except OSError as error:
+            problems.append(error.strerror or str(error))
+        except Exception as error:
+            if type(error).__module__ != "zlib":  # zlib.error has no other base
+                raise
+            problems.append("its compressed bytes are damaged")
+    whole = {k: r for k, r in records.items() if there.issuperset(blob.digest for blob in r.blobs)}
+    stored = sum(store.adopt(key, result) for key, result in whole.items())
+    if len(whole) < len(records):
+        problems.append(f"{counted(len(records) - len(whole), 'result')} left out: not complete")
+    return Imported(records=stored, blobs=len(there), size_bytes=taken_bytes, problems=tuple(problems))
+
+
+# --- the manifest ---
+
+
+def _encode_manifest(cache: Path, records: dict[Digest, ActionResult]) -> bytes:
+    histories = {}
+    for project in list_projects(cache):
+        with suppress(OSError):
+            histories[project] = (cache / "history" / f"{project}.json").read_text(encoding="utf-8")
+    document = {
+        "schema": SCHEMA,
+        "records": {key: encode_record(key, result).decode() for key, result in records.items()},
+        "histories": histories,
+    }
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _read_manifest(
+    cache: Path, members: Iterator[tuple[str, int, Iterator[bytes]]], limit_bytes: int
+) -> dict[Digest, ActionResult]:
+    name, size, chunks = next(members, ("", 0, iter(())))
+    if name != _MANIFEST:
+        raise ArchiveError("it was not written by `gpubuild cache export`")
+    if size > MAX_MANIFEST_BYTES:
+        raise ArchiveError("its manifest is too large")
+    try:
+        document = json.loads(b"".join(chunks))
+        if document["schema"] != SCHEMA:
+            raise ArchiveError("it was written by another version of gpubuild")
+        records = {
+            Digest(key): decode_record(key, text.encode())
+            for key, text in document["records"].items()
+            if is_digest(key)
+        }
+        histories = {Digest(p): str(text) for p, text in document["histories"].items() if is_digest(p)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ArchiveError("its manifest is damaged") from error
+    sizes = {blob.digest: blob.size_bytes for result in records.values() for blob in result.blobs}
+    if sum(sizes.values()) > limit_bytes:
+        raise ArchiveError(f"it holds {sum(sizes.values())} bytes, more than the limit of {limit_bytes}")
+    for project, text in histories.items():
+        with suppress(ValueError, OSError):
+            theirs = decode_history(text[:MAX_HISTORY_BYTES])
+            ours = read_history(cache, project)
+            if theirs and (not ours or ours[-1].when < theirs[-1].when):
+                write_history(cache, project, theirs)
+    return records
+
+
+def _wanted(name: str, size: int, blobs: dict[Digest, Blob]) -> Blob:
+    folder, _, digest = name.partition("/")
+    blob = blobs.get(Digest(digest)) if folder == "cas" else None
+    if blob is None or blob.size_bytes != size:
+        raise ArchiveError(f"its manifest does not mention {name[:100]!r} of {size} bytes")
+    return blob
+
+
+# --- tar ---
+
+
+def _header(name: str, size: int) -> bytes:
+    fields = (
+        name.encode().ljust(100, b"\0"),
+        b"0000644\0" + b"0000000\0" * 2,
+        b"%011o\0" % size,
+        b"00000000000\0" + b" " * 8 + b"0" + bytes(100) + b"ustar\x0000" + bytes(64),
+        b"0000000\0" * 2,
+    )
+    header = b"".join(fields).ljust(_BLOCK, b"\0")
+    return header[:148] + b"%06o\0 " % sum(header) + header[156:]
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _BLOCK)
+
+
+def _members(stream: BinaryIO) -> Iterator[tuple[str, int, Iterator[bytes]]]:
+    """Name, size and content of each file; content that was not read is passed over."""
+    while True:
+        header = _exactly(stream, _BLOCK)
+        if header == bytes(_BLOCK):
+            return
+        name, size = _parse_header(header)
+        chunks = _content(stream, size)
+        yield name, size, chunks
+        for _ in chunks:
+            pass
+        _exactly(stream, -size % _BLOCK)
+
+
+def _parse_header(header: bytes) -> tuple[str, int]:
+    """Accept exactly what :func:`_header` writes: no links, no long names, no extensions."""
+    name, size = header[:100].rstrip(b"\0"), header[124:135]
+    if not size.isdigit() or b"8" in size or b"9" in size or not name.isascii():
+        raise ArchiveError("a header in it is damaged")
+    text = name.decode()
+    if header != _header(text, int(size, 8)):
+        raise ArchiveError("a header in it is damaged, or it was not written by `gpubuild cache export`")
+    return text, int(size, 8)
+
+
+def _content(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    left = size
+    while left:
+        chunk = stream.read(min(left, _CHUNK_BYTES))
+        if not chunk:
+            raise ArchiveError("it ends early")
+        left -= len(chunk)
+        yield chunk
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    return b"".join(_content(stream, size))
+
+
+def _stored_bytes(store: DiskStore, blob: Blob) -> Iterator[bytes]:
+    """The blob's bytes. Raises ``DamagedBlobError`` in time for the archive not to appear."""
+    digest, size = hashlib.sha256(), 0
+    with store.blobs.path(blob.digest).open("rb") as stream:
+        while (chunk := stream.read(_CHUNK_BYTES)) and size <= blob.size_bytes:
+            digest.update(chunk)
+            size += len(chunk)
+            yield chunk
+    if digest.hexdigest() != blob.digest:
+        raise DamagedBlobError(f"the content of {blob.digest} does not match its name")
+
+
+@contextmanager
+def _writing(file: Path, *, compressed: bool) -> Iterator[BinaryIO]:
+    with file.open("xb") as raw:
+        if compressed:
+            with gzip.GzipFile("", "wb", _COMPRESSION_LEVEL, raw, mtime=0) as out:
+                yield cast(BinaryIO, out)
+        else:
+            yield raw
+        raw.flush()
+        os.fsync(raw.fileno())
+
+
+def _open(file: Path) -> BinaryIO:
+    raw = file.open("rb")
+    magic = raw.read(2)
+    raw.seek(0)
+    return cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if magic == b"\x1f\x8b" else raw

@@ -1,0 +1,384 @@
+"""Blobs: files named by the SHA-256 of their content.
+
+A name appears only by rename of a complete, synced file, and whoever reads one checks it, so a
+torn write, a flipped bit or an edited file is never served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from gpubuild.cache.local.folder import delete_tree, entries
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import Blob
+from gpubuild.support.frozen import frozen
+
+TEMPORARY_PREFIX = ".gpubuild-"  # of files being copied out; a killed build may leave one
+_CHUNK_BYTES = 1 << 20
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+# Non-blocking, so that a FIFO put in a blob's place cannot hang a build.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class DamagedBlobError(Exception):
+    """A stored blob is not what its name says. It was set aside if that was possible."""
+
+
+class DestinationError(Exception):
+    """The copy could not be written where it was wanted; the store is not to blame."""
+
+
+class SourceError(Exception):
+    """A file to be stored is unreadable or does not have the digest it was announced with."""
+
+
+@frozen
+class StoredBlob:
+    """One file of the store. ``used_seconds`` is when it was last read or written (Unix time)."""
+
+    digest: Digest
+    path: Path
+    size_bytes: int
+    used_seconds: float
+
+
+class BlobFolder:
+    """The folders ``cas``, ``tmp`` and ``quarantine`` of a cache directory.
+
+    Methods raise ``OSError`` when the store itself fails, else what they say.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._cas = directory / "cas"
+        self._tmp = directory / "tmp"
+        self._quarantine = directory / "quarantine"
+        self._prefix = f"{self._cas}{os.sep}"
+
+    def prepare(self) -> None:
+        """Make the folders and prove that files can be created in them."""
+        for folder in (self._cas, self._tmp, self._quarantine):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        os.close(os.open(probe := self._temporary(), _CREATE, 0o600))
+        probe.unlink()
+
+    def path(self, digest: Digest) -> Path:
+        """Where the blob lies if it is there. Raises ``ValueError`` for what is not a digest."""
+        return Path(self._place(digest))
+
+    def _place(self, digest: Digest) -> str:
+        # Plain text: a build that finds all in the cache comes here twice a file, and would spend
+        # as long on Path objects as on reading.
+        if not is_digest(digest):
+            raise ValueError(f"not a digest: {digest!r}")
+        return f"{self._prefix}{digest[:2]}{os.sep}{digest}"
+
+    def has(self, blob: Blob) -> bool:
+        """Whether a file of the right name and size is there; its content is not read."""
+        try:
+            found = os.lstat(self._place(blob.digest))
+        except FileNotFoundError:
+            return False
+        return stat.S_ISREG(found.st_mode) and found.st_size == blob.size_bytes
+
+    def copy_out(self, blob: Blob, destination: Path) -> None:
+        """Replace ``destination`` by a verified copy, mode 0644 or 0755 whatever the umask.
+
+        A copy, never a link: the user may edit build outputs. Raises ``FileNotFoundError`` for
+        an absent blob, ``DamagedBlobError`` after setting a bad one aside, ``DestinationError``.
+        """
+        place = self._place(blob.digest)
+        try:
+            source = os.open(place, _READ)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            path = Path(place)
+            if path.is_symlink():
+                self._set_aside(path, path.lstat())
+                raise DamagedBlobError(f"{path} is a link") from error
+            raise
+        try:
+            found = os.fstat(source)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != blob.size_bytes:
+                self._set_aside(Path(place), found)
+                raise DamagedBlobError(f"{place} is not a file of {blob.size_bytes} bytes")
+
+            def fill(target: int) -> None:
+                if _copy(source, target, destination) != blob.digest:
+                    self._set_aside(Path(place), found)
+                    raise DamagedBlobError(f"the content of {place} does not match its name")
+
+            _replace(blob, destination, fill)
+        finally:
+            os.close(source)
+
+    def add(self, files: Mapping[Blob, Path]) -> list[Blob]:
+        """Store files as blobs, durable with their names; gives those that were not there.
+
+        All are written before one is waited for: else each would wait for the disk on its own.
+        Raises ``SourceError`` when a file's bytes are not those of its blob; then none is stored.
+        """
+        staged: dict[Path, Blob] = {}
+        try:
+            for blob, file in files.items():
+                if temporary := self._stage(blob, file, coming={b.digest for b in staged.values()}):
+                    staged[temporary] = blob
+            for temporary in staged:
+                with _closing(handle := os.open(temporary, _READ)):
+                    os.fsync(handle)
+            for temporary, blob in staged.items():
+                self._rename(temporary, blob.digest)
+        except BaseException:
+            for temporary in staged:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+            raise
+        self.sync([blob.digest for blob in staged.values()])
+        return list(staged.values())
+
+    def _stage(self, blob: Blob, file: Path, *, coming: set[Digest]) -> Path | None:
+        """A whole copy of ``file``, on its way to the disk; ``None`` if ``blob`` is there or ``coming``."""
+        try:
+            source = os.open(file, _READ)
+        except OSError as error:
+            raise SourceError(f"cannot read {file}: {error.strerror}") from error
+        with _closing(source):
+            if blob.digest in coming or self.has(blob):
+                _expect(_copy(source, None), blob, file)
+                with contextlib.suppress(OSError):
+                    os.utime(self._place(blob.digest))  # in use, for the eviction order
+                return None
+            with self._new_file() as (temporary, target):
+                _expect(_copy(source, target), blob, file)
+                os.fchmod(target, 0o444)
+                with contextlib.suppress(OSError):  # begins to write and does not wait
+                    os.posix_fadvise(target, 0, 0, os.POSIX_FADV_DONTNEED)
+                return temporary
+
+    def add_chunks(self, blob: Blob, chunks: Iterable[bytes]) -> None:
+        """Store what another cache sends as ``blob``. Thread-safe; durable only after :meth:`sync`.
+
+        Never writes more than the blob's size. Raises ``DamagedBlobError`` for bytes that are not
+        its, and passes on what ``chunks`` raises.
+        """
+        with self._new_file() as (temporary, target):
+            _receive(blob, chunks, target, None)
+            os.fchmod(target, 0o444)
+            os.fsync(target)
+            self._rename(temporary, blob.digest)
+
+    def sync(self, digests: list[Digest]) -> None:
+        """Make the names of newly added blobs durable."""
+        for folder in {self.path(digest).parent for digest in digests} | ({self._cas} if digests else set()):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with _closing(handle):
+                os.fsync(handle)
+
+    def set_aside_bytes(self, name: str, data: bytes) -> None:
+        """Keep ``data`` in quarantine for whoever wants to know what happened."""
+        handle = os.open(self._quarantine / f"{name}-{time.time_ns()}", _CREATE, 0o600)
+        with _closing(handle):
+            os.write(handle, data)
+
+    def set_aside_folder(self, folder: Path) -> Path:
+        """Move ``folder`` into quarantine and return its new place."""
+        place = self._quarantine / f"{folder.name}-{time.time_ns()}"
+        folder.rename(place)
+        return place
+
+    def scan(self) -> Iterator[StoredBlob]:
+        """All blobs, in no order. Files that are not ours are passed over."""
+        for folder in entries(self._cas):
+            if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+                continue
+            for entry in entries(Path(folder.path)):
+                if not is_digest(entry.name) or not entry.name.startswith(folder.name):
+                    continue
+                with contextlib.suppress(OSError):  # deleted meanwhile
+                    found = entry.stat(follow_symlinks=False)
+                    yield StoredBlob(
+                        digest=Digest(entry.name),
+                        path=Path(entry.path),
+                        size_bytes=found.st_size,
+                        # Reading need not touch the file: the kernel keeps atime, at worst a day old.
+                        used_seconds=max(found.st_atime, found.st_mtime),
+                    )
+
+    def quarantined(self) -> int:
+        """How many things were set aside."""
+        return sum(1 for _ in entries(self._quarantine))
+
+    def rehash(self, blob: StoredBlob) -> bool:
+        """Whether a blob's content is what its name says; if not, it was set aside. Thread-safe.
+
+        Raises ``OSError`` when it cannot be read, which says nothing about its content.
+        """
+        try:
+            source = os.open(blob.path, _READ)
+        except FileNotFoundError:
+            return True  # evicted meanwhile
+        with _closing(source):
+            found = os.fstat(source)
+            if stat.S_ISREG(found.st_mode) and _copy(source, None) == blob.digest:
+                return True
+            self._set_aside(blob.path, found)
+            return False
+
+    def delete(self, blob: StoredBlob) -> int:
+        """Delete one blob; returns the bytes freed, 0 if it was gone or cannot be deleted.
+
+        One that was used since it was scanned is kept: a build may be about to name it.
+        """
+        try:
+            found = blob.path.lstat()
+            if max(found.st_atime, found.st_mtime) > blob.used_seconds:
+                return 0
+            blob.path.unlink()
+        except OSError:
+            return 0
+        return blob.size_bytes
+
+    def sweep(self, *, older_than_seconds: float, quarantine: bool = False) -> int:
+        """Delete what killed processes left in ``tmp`` (and the quarantine); returns bytes freed."""
+        freed = 0
+        limit = time.time() - older_than_seconds
+        for folder in (self._tmp, self._quarantine) if quarantine else (self._tmp,):
+            for entry in entries(folder):
+                freed += delete_tree(Path(entry.path), limit)
+        return freed
+
+    @contextlib.contextmanager
+    def _new_file(self) -> Iterator[tuple[Path, int]]:
+        """A file to write a blob into, which goes when that fails."""
+        temporary = self._temporary()
+        target = os.open(temporary, _CREATE, 0o600)
+        try:
+            with _closing(target):
+                yield temporary, target
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+    def _rename(self, temporary: Path, digest: Digest) -> None:
+        place = self._place(digest)
+        try:
+            os.replace(temporary, place)
+        except FileNotFoundError:
+            Path(place).parent.mkdir(mode=0o700, exist_ok=True)
+            os.replace(temporary, place)
+
+    def _temporary(self) -> Path:
+        return self._tmp / f"{os.getpid()}-{os.urandom(8).hex()}"
+
+    def _set_aside(self, path: Path, found: os.stat_result) -> None:
+        """Quarantine ``path`` unless another process has already put a good file in its place."""
+        with contextlib.suppress(OSError):
+            now = path.lstat()
+            if (now.st_ino, now.st_dev) == (found.st_ino, found.st_dev):
+                path.rename(self._quarantine / f"{path.name}-{time.time_ns()}")
+
+
+def write_chunks(blob: Blob, chunks: Iterable[bytes], destination: Path) -> None:
+    """Replace ``destination`` by what another cache sends as ``blob``, as ``copy_out`` does.
+
+    Raises ``DamagedBlobError``, ``DestinationError``, and what ``chunks`` raises.
+    """
+    _replace(blob, destination, lambda target: _receive(blob, chunks, target, destination))
+
+
+def _replace(blob: Blob, destination: Path, fill: Callable[[int], None]) -> None:
+    """Have ``fill`` write a file, which then takes the place of ``destination``.
+
+    Its mode is that of a build output, whatever the umask.
+    """
+    folder, _ = os.path.split(destination)
+    temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}.tmp")
+    try:
+        try:
+            target = os.open(temporary, _CREATE, 0o600)
+        except FileNotFoundError:
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            target = os.open(temporary, _CREATE, 0o600)
+    except OSError as error:
+        raise _cannot_write(destination, error) from error
+    try:
+        try:
+            fill(target)
+            try:
+                os.fchmod(target, 0o755 if blob.executable else 0o644)
+            except OSError as error:
+                raise _cannot_write(destination, error) from error
+        finally:
+            os.close(target)
+        try:
+            os.replace(temporary, destination)
+        except OSError as error:
+            raise _cannot_write(destination, error) from error
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _receive(blob: Blob, chunks: Iterable[bytes], target: int, destination: Path | None) -> None:
+    digest, size_bytes = hashlib.sha256(), 0
+    for chunk in chunks:
+        size_bytes += len(chunk)
+        if size_bytes > blob.size_bytes:
+            break
+        digest.update(chunk)
+        _write_all(target, chunk, destination)
+    if size_bytes != blob.size_bytes or digest.hexdigest() != blob.digest:
+        raise DamagedBlobError(f"what was sent as {blob.digest} is something else")
+
+
+def _write_all(target: int, data: bytes, destination: Path | None = None) -> None:
+    """Write ``data``. A failure is the fault of ``destination`` if one is named, else of the store."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(target, rest) :]
+    except OSError as error:
+        if destination is None:
+            raise
+        raise _cannot_write(destination, error) from error
+
+
+@contextlib.contextmanager
+def _closing(handle: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _cannot_write(destination: Path, error: OSError) -> DestinationError:
+    return DestinationError(f"cannot write {destination}: {error.strerror}")
+
+
+def _copy(source: int, target: int | None, destination: Path | None = None) -> Digest:
+    """Hash ``source`` to its end, writing the same bytes to ``target``."""
+    digest = hashlib.sha256()
+    # Most are small: room for a whole chunk, and a second read to see the end, would take longer than the
+    # rest. What is appended meanwhile counts or not; the digest decides.
+    left = os.fstat(source).st_size
+    while chunk := os.read(source, min(left + 1, _CHUNK_BYTES) if left >= 0 else _CHUNK_BYTES):
+        digest.update(chunk)
+        if target is not None:
+            _write_all(target, chunk, destination)
+        left -= len(chunk)
+        if left == 0:
+            break
+    return Digest(digest.hexdigest())
+
+
+def _expect(digest: Digest, blob: Blob, file: Path) -> None:
+    if digest != blob.digest:
+        raise SourceError(f"{file} changed before it was stored")

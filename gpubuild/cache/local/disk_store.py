@@ -1,0 +1,392 @@
+"""DiskStore: the local cache, one folder with an index and content-addressed files.
+
+    CACHEDIR.TAG  lock  index/cache.db  cas/ab/<sha256>  tmp/  quarantine/  history/  size
+
+Whatever happens to it, a build goes on: look-ups miss, results are not stored, each cause is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
+from gpubuild.cache.local.folder import TAG_NAME, read_note, read_place, write_note, write_tag
+from gpubuild.cache.local.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
+from gpubuild.cache.local.locking import locked
+from gpubuild.cache.null import Alone
+from gpubuild.cache.protocol import StoreStats
+from gpubuild.cache.record import RecordError, decode_record, encode_record
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import ActionResult, Blob
+
+if TYPE_CHECKING:
+    from gpubuild.cache.local.index import Index
+
+_LOCK_SECONDS = 15.0
+_LOW_WATER = 0.9  # collect to this part of the limit, so that not every build has to
+
+
+class DiskStore(Alone):
+    """A ``Store`` in ``directory``, shared safely by any number of processes.
+
+    When a store that published something is closed and the cache is larger than ``max_size_bytes``
+    (0: no limit), ``on_full`` is called with the folder and the size to collect down to.
+    ``write_only`` finds nothing. ``read_only`` forbids writing; a folder that cannot be written
+    is used the same way. Nothing is created or opened before the first request.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        max_size_bytes: int = 0,
+        read_only: bool = False,
+        write_only: bool = False,
+        on_full: Callable[[Path, int], None] | None = None,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._max_size_bytes = max_size_bytes
+        self._on_full = on_full
+        self._writable = not read_only
+        self._readable = not write_only
+        self._blobs = BlobFolder(self._directory)
+        self._index: Index | None = None
+        self._identity: tuple[int, int] | None = None  # the database file that was opened
+        self._opened = False
+        self._resets_left = 2
+        self._published_bytes = 0
+        self._refused: set[Digest] = set()  # blobs found bad that could not be moved away
+        self._causes: dict[str, tuple[str, int]] = {}
+        self.unusable = ""  # why nothing is read or written any more
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See ``Store``."""
+        return tuple(
+            message + (f" ({count} times)" if count > 1 else "") for message, count in self._causes.values()
+        )
+
+    def lookup(self, key: Digest) -> ActionResult | None:
+        """See ``Store``. A record with an absent or wrongly sized blob is a miss."""
+        result = self._read_record(key) if self._readable else None
+        if result is None:
+            return None
+        try:
+            complete = all(self._blobs.has(b) and b.digest not in self._refused for b in result.blobs)
+        except OSError as error:
+            self.warn_once("read", f"cannot read the cache {self._directory}: {error.strerror}")
+            return None
+        return result if complete else None
+
+    peek = lookup
+
+    def fetch(self, blob: Blob, destination: Path) -> bool:
+        """See ``Store``."""
+        try:
+            self._blobs.copy_out(blob, destination)
+        except FileNotFoundError:
+            return False  # evicted since the look-up
+        except DamagedBlobError as error:
+            self._refused.add(blob.digest)
+            self.warn_once("damaged blob", f"the cache is damaged: {error}; it was set aside")
+            return False
+        except DestinationError as error:
+            self.warn_once("destination", str(error))
+            return False
+        except (OSError, ValueError) as error:
+            self.warn_once("read", f"cannot read the cache {self._directory}: {_reason(error)}")
+            return False
+        return True
+
+    def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``. The files are hashed again; one that does not match stores nothing."""
+        if not is_digest(key) or self._ready() is None or not self._writable:
+            return False
+        try:
+            record = encode_record(key, result)
+            added = self._blobs.add({blob: files[blob.name] for blob in result.blobs})
+        except (SourceError, RecordError) as error:
+            self.warn_once("source", f"a result was not cached: {error}")
+            return False
+        except OSError as error:
+            self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
+            return False
+        self._refused.difference_update(blob.digest for blob in result.blobs)
+        if not self._change(lambda index: index.write(key, record)):
+            return False
+        self._published_bytes += sum(blob.size_bytes for blob in added)
+        return True
+
+    @property
+    def place(self) -> str:
+        """See ``Store``. The tag tells: whatever empties the cache replaces it."""
+        return read_place(self._directory) if self._writable else ""
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``."""
+        return self.lookup(key) is not None or self.publish(key, result, files)
+
+    def discard(self, key: Digest) -> None:
+        """See ``Store``."""
+        if self._ready() is not None and self._writable:
+            self._change(lambda index: index.delete(key))
+
+    def stats(self) -> StoreStats:
+        """See ``Store``."""
+        named = self.records()
+        wanted = {blob.digest for result in named.values() for blob in result.blobs}
+        blobs = list(self._blobs.scan())
+        return StoreStats(
+            directory=str(self._directory),
+            records=len(named),
+            blobs=len(blobs),
+            size_bytes=sum(blob.size_bytes for blob in blobs),
+            reclaimable_bytes=sum(blob.size_bytes for blob in blobs if blob.digest not in wanted),
+            quarantined=self._blobs.quarantined(),
+        )
+
+    def clear(self) -> int:
+        """See ``Store``. Only files of ours go; a build under way sees misses."""
+        from gpubuild.cache.local.history import forget_history
+
+        if self._ready() is None or not self._writable or not self._change(lambda index: index.clear()):
+            return 0
+        freed = sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
+        forget_history(self._directory)
+        self.note_size(0)
+        self._renew_tag()
+        return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)
+
+    # --- for other caches: a remote one that fills this one, an archive ---
+
+    @property
+    def directory(self) -> Path:
+        """The cache's folder, absolute."""
+        return self._directory
+
+    @property
+    def blobs(self) -> BlobFolder:
+        """The files, for upkeep."""
+        return self._blobs
+
+    @property
+    def writable(self) -> bool:
+        """Whether results can be stored; opens the cache."""
+        return self._ready() is not None and self._writable
+
+    def has(self, blob: Blob) -> bool:
+        """Whether ``blob`` is there; its content is not read. Thread-safe."""
+        try:
+            return self._blobs.has(blob) and blob.digest not in self._refused
+        except OSError:
+            return False
+
+    def receive(self, blob: Blob, chunks: Iterable[bytes]) -> None:
+        """Store ``blob`` from elsewhere, for :meth:`adopt`. Thread-safe once :attr:`writable`.
+
+        Raises ``DamagedBlobError`` for other bytes than its own, ``OSError`` for a failing disk.
+        """
+        self._blobs.add_chunks(blob, chunks)
+        self._refused.discard(blob.digest)
+
+    def adopt(self, key: Digest, result: ActionResult) -> bool:
+        """Store a result from elsewhere whose blobs were received."""
+        if not is_digest(key) or not self.writable:
+            return False
+        try:
+            record = encode_record(key, result)
+            self._blobs.sync([blob.digest for blob in result.blobs])
+        except (RecordError, OSError) as error:
+            self.warn_once("write", f"cannot write to the cache {self._directory}: {_reason(error)}")
+            return False
+        if not self._change(lambda index: index.write(key, record)):
+            return False
+        self._published_bytes += sum(blob.size_bytes for blob in result.blobs)
+        return True
+
+    def records(self) -> dict[Digest, ActionResult]:
+        """Every good record. Bad ones are set aside."""
+        return {key: result for key in self._list_keys() if (result := self._read_record(key)) is not None}
+
+    def close(self) -> None:
+        """See ``Store``. Closing twice is harmless."""
+        if self._published_bytes and self._writable:
+            self._check_size()
+        self._published_bytes = 0
+        if self._index is not None:
+            self._index.close()
+        self._index, self._opened = None, False
+
+    def note_size(self, size_bytes: int) -> None:
+        """Remember how large the cache is, as just counted."""
+        write_note(self._directory, size_bytes)
+        self._published_bytes = 0
+
+    def _check_size(self) -> None:
+        """Have garbage collected, by somebody else, when what builds stored is over the limit."""
+        known = read_note(self._directory)
+        if known is None:
+            known = sum(blob.size_bytes for blob in self._blobs.scan())
+        else:
+            known += self._published_bytes
+        write_note(self._directory, known)
+        if 0 < self._max_size_bytes < known and self._on_full is not None:
+            self._on_full(self._directory, int(self._max_size_bytes * _LOW_WATER))
+
+    # --- records ---
+
+    def _read_record(self, key: Digest) -> ActionResult | None:
+        index = self._ready()
+        if index is None or not is_digest(key):
+            return None
+        data = b""
+        try:
+            found = index.read(key)
+            if found is None:
+                return None
+            data = found
+            return decode_record(key, data)
+        except (RecordError, MalformedRowError) as error:
+            self.warn_once("record", f"the cache is damaged: the record of {key} is malformed: {error}")
+            if self._writable:
+                with suppress(OSError):
+                    self._blobs.set_aside_bytes(f"record-{key}", data)
+                self._change(lambda index: index.delete(key))
+        except DamagedIndexError as error:
+            self._reset(str(error))
+        except UnavailableIndexError as error:
+            self._give_up(f"cannot read its index: {error}")
+        return None
+
+    def _list_keys(self) -> list[Digest]:
+        index = self._ready()
+        if index is None:
+            return []
+        try:
+            return [Digest(key) for key in index.list_keys() if is_digest(key)]
+        except (DamagedIndexError, MalformedRowError) as error:
+            self._reset(str(error))
+        except UnavailableIndexError as error:
+            self._give_up(f"cannot read its index: {error}")
+        return []
+
+    def _change(self, change: Callable[[Index], None]) -> bool:
+        """Apply ``change`` to the index, once more if it had to be recreated."""
+        for _attempt in range(2):
+            index = self._ready()
+            if index is None or not self._writable:
+                return False
+            try:
+                change(index)
+            except (DamagedIndexError, MalformedRowError) as error:
+                self._reset(str(error))
+            except UnavailableIndexError as error:
+                # Reading may still work, and trying again would cost every step the time-out.
+                self._writable = False
+                self.warn_once("write", f"cannot write to the cache {self._directory}: {error}{_NFS_HINT}")
+                return False
+            else:
+                return True
+        return False
+
+    # --- opening ---
+
+    def _ready(self) -> Index | None:
+        """The index, opened on first use; ``None`` when there is none to be had."""
+        if not self._opened:
+            self._opened = True
+            self._open()
+        return self._index
+
+    def _open(self) -> None:
+        if self._writable:
+            try:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
+                self._blobs.prepare()
+                if not (self._directory / TAG_NAME).exists():
+                    write_tag(self._directory)
+            except OSError as error:
+                self._writable = False
+                self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
+        self._open_index()
+
+    def _open_index(self) -> None:
+        from gpubuild.cache.local.index import DATABASE, ReadOnlyIndex, WritableIndex, identity
+
+        folder = self._directory / "index"
+        self._identity = identity(folder)
+        try:
+            if self._writable and (folder / DATABASE).exists():
+                self._index = WritableIndex(folder)
+            elif self._writable:
+                # Creating the tables is not safe against others doing the same.
+                with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
+                    if not (folder / DATABASE).exists():
+                        self._renew_tag()
+                    self._index = WritableIndex(folder)
+                    self._identity = identity(folder)
+            elif (folder / DATABASE).exists():
+                self._index = ReadOnlyIndex(folder)
+        except DamagedIndexError as error:
+            self._reset(str(error))
+        except UnavailableIndexError as error:
+            if self._writable:
+                self._writable = False
+                self.warn_once("write", f"cannot use the cache {self._directory}: {error}{_NFS_HINT}")
+                self._open_index()
+            else:
+                self._give_up(f"cannot open its index: {error}")
+        except OSError as error:  # a folder that may not be entered, a name that is too long
+            self._give_up(f"cannot open its index: {error.strerror}")
+
+    def _reset(self, reason: str) -> None:
+        """Set a corrupt index aside and start an empty one; the blobs stay and serve again."""
+        from gpubuild.cache.local.index import identity
+
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+        message = f"the cache {self._directory} is damaged: its index cannot be read ({reason})"
+        if not self._writable or self._resets_left == 0:
+            self._give_up(f"its index is damaged: {reason}")
+            return
+        self._resets_left -= 1
+        try:
+            with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
+                # Another process may have replaced it since we opened it.
+                if identity(self._directory / "index") in (self._identity, None):
+                    place = self._blobs.set_aside_folder(self._directory / "index")
+                    message += f"; it was set aside as {place} and started anew"
+                (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            self._give_up(f"its index is damaged and cannot be set aside: {error.strerror}")
+            return
+        self.warn_once("index", message)
+        self._open_index()
+
+    def _renew_tag(self) -> None:
+        with suppress(OSError):  # then results that are up to date are not stored again; no harm
+            write_tag(self._directory)
+
+    def _give_up(self, reason: str) -> None:
+        self.unusable = reason
+        self.warn_once("index", f"the cache {self._directory} is not used: {reason}")
+        if self._index is not None:
+            self._index.close()
+        self._index, self._opened = None, True
+
+    def warn_once(self, cause: str, message: str) -> None:
+        """Keep the first ``message`` about ``cause`` and count the others."""
+        first, count = self._causes.get(cause, (message, 0))
+        self._causes[cause] = (first, count + 1)
+
+
+_NFS_HINT = "; if it is on a network file system, choose a local folder with --cache-dir"
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,91 @@
+"""Opening: from a project's ``cache:`` section and the environment to the store a build uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.null import NullStore
+from gpubuild.cache.protocol import Store
+from gpubuild.errors import UsageError
+from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
+from gpubuild.settings import Settings
+from gpubuild.support.frozen import replace
+
+_OFF = "off"
+
+
+def open_store(
+    config: CacheConfig | None,
+    settings: Settings | None = None,
+    on_full: Callable[[Path, int], None] | None = None,
+) -> Store:
+    """The store that ``config`` describes; ``None`` (``--no-cache``) keeps nothing.
+
+    ``settings`` may name another remote cache and mode, and hold what it asks for. ``on_full``:
+    see ``DiskStore``. Touches no file and no network: both are opened on first use. Raises
+    ``UsageError`` for an address or a mode that cannot be.
+    """
+    settings = settings or Settings()
+    mode = _mode(settings.cache_mode, "GPUBUILD_CACHE") or RemoteMode.READ_WRITE
+    if config is None or mode == _OFF:
+        return NullStore()
+    local = DiskStore(
+        config.directory,
+        max_size_bytes=config.max_size_bytes,
+        read_only=mode == RemoteMode.READ_ONLY,
+        write_only=mode == RemoteMode.WRITE_ONLY,
+        on_full=on_full,
+    )
+    remote = choose_remote(config.remote, settings)
+    if remote is not None and mode == RemoteMode.WRITE_ONLY:
+        remote = replace(remote, mode=RemoteMode.WRITE_ONLY) if remote.mode != RemoteMode.READ_ONLY else None
+    if remote is None:
+        return local
+    # Imported here: most builds have no remote cache, and HTTP costs 25 ms.
+    from gpubuild.cache.remote.credentials import find_authorization
+    from gpubuild.cache.remote.store import RemoteStore
+    from gpubuild.cache.remote.tiered import TieredStore
+
+    authorization, problem = find_authorization(remote.url, settings)
+    if problem:
+        local.warn_once("credentials", problem)
+    return TieredStore(local, RemoteStore(remote.url, mode=remote.mode, authorization=authorization))
+
+
+def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteCache | None:
+    """The remote cache to use: what the environment says goes before the project file.
+
+    Raises ``UsageError``.
+    """
+    url = settings.remote_url or (configured.url if configured else "")
+    if settings.remote_mode == _OFF or not url:
+        return None
+    mode = _mode(settings.remote_mode, "GPUBUILD_REMOTE_MODE")
+    mode = mode or (configured.mode if configured else RemoteMode.READ_WRITE)
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        parts, good = urlsplit(""), False
+    if parts.username is not None or parts.password is not None:
+        # The message must not repeat the address: it holds a password.
+        raise UsageError(
+            "the address of the remote cache has a user or password in it",
+            hint="put them into GPUBUILD_REMOTE_USER and GPUBUILD_REMOTE_PASSWORD, or into ~/.netrc",
+        )
+    if not good or parts.query or parts.fragment:
+        raise UsageError(
+            f"the address of the remote cache cannot be used: {url}",
+            hint="write something like https://cache.example:8080/gpubuild",
+        )
+    return RemoteCache(url=url.rstrip("/"), mode=RemoteMode(mode))
+
+
+def _mode(text: str, variable: str) -> str:
+    """What an environment variable says; empty when it is not set. Raises ``UsageError``."""
+    if text and text not in (*RemoteMode, _OFF):
+        raise UsageError(f"{variable} is {text!r}", hint=f"it can be {', '.join([*RemoteMode, _OFF])}")
+    return text

@@ -1,0 +1,1 @@
+"""Shared caches over HTTP."""

@@ -1,0 +1,227 @@
+"""Bazel result: the protocol buffer that Bazel's clients store in ``/ac/``, as far as we need it.
+
+A server that knows the format (bazel-remote) refuses other bodies, keeps a result only as long as
+all blobs it names, and counts a look-up as a use of them. Our own text travels in it as the
+action's standard output. Such a server writes the message anew and adds fields: nothing but that
+text is taken from an answer, and the text has its own checksum.
+
+``build.bazel.remote.execution.v2`` numbers the fields: ActionResult {output_files 2, stdout_raw 5,
+execution_metadata 9}, OutputFile {path 1, digest 2}, Digest {hash 1, size_bytes 2},
+ExecutedActionMetadata {worker 1}.
+
+Remote record: what ``/ac/<key>`` holds. Our own JSON, in a protocol buffer of Bazel's.
+
+It carries the local record with its checksum, and how each blob was sent: compressed bytes are
+stored under their own digest, so that ``/cas/<digest>`` always holds what its name says and a
+server that checks this (bazel-remote) accepts them.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+
+from gpubuild.cache.record import MAX_BLOB_BYTES, MAX_RECORD_BYTES, RecordError, decode_record, encode_record
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import ActionResult
+from gpubuild.support.frozen import frozen
+
+_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+_STDOUT_RAW = 5
+_MAX_SHIFT = 63
+
+
+def encode_bazel_result(outputs: Iterable[tuple[str, Digest, int]], text: bytes) -> bytes:
+    """The message. ``outputs`` are names, digests and sizes in bytes of blobs in ``/cas/``."""
+    files = b"".join(
+        _bytes(2, _bytes(1, name.encode()) + _bytes(2, _bytes(1, digest.encode()) + _number(2, size_bytes)))
+        for name, digest, size_bytes in outputs
+    )
+    # With a worker named, servers need not put in the address of the one who sent this.
+    return files + _bytes(_STDOUT_RAW, text) + _bytes(9, _bytes(1, b"gpubuild"))
+
+
+def decode_bazel_result(data: bytes) -> bytes:
+    """The text in a message, whatever else is in it. Raises ``RecordError`` for anything else."""
+    texts = [value for number, value in _fields(data) if number == _STDOUT_RAW and value is not None]
+    if len(texts) != 1:
+        raise RecordError("not a record of ours")
+    return texts[0]
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3 | _VARINT) + _varint(value) if value else b""
+
+
+def _varint(value: int) -> bytes:
+    data = bytearray()
+    while value > 0x7F:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*data, value))
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, bytes | None]]:
+    """Numbers of the fields, with the value of those that have bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        kind, size = tag & 7, 0
+        if kind == _VARINT:
+            _, at = _read_varint(data, at)
+        elif kind == _BYTES:
+            size, at = _read_varint(data, at)
+        elif kind in {_EIGHT_BYTES, _FOUR_BYTES}:
+            size = 8 if kind == _EIGHT_BYTES else 4
+        else:
+            raise RecordError("not a protocol buffer")
+        end = at + size
+        if end > len(data):
+            raise RecordError("it ends early")
+        yield tag >> 3, data[at:end] if kind == _BYTES else None
+        at = end
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, _MAX_SHIFT + 1, 7):
+        if at >= len(data):
+            raise RecordError("it ends early")
+        value |= (data[at] & 0x7F) << shift
+        at += 1
+        if not data[at - 1] & 0x80:
+            return value, at
+    raise RecordError("not a protocol buffer")
+
+
+SCHEMA = "gpubuild.remote/1"
+MAX_REMOTE_RECORD_BYTES = 4 * MAX_RECORD_BYTES
+_CHUNK_BYTES = 1 << 18
+
+
+class Encoding(StrEnum):
+    """How a blob's bytes are stored."""
+
+    IDENTITY = "identity"
+    ZLIB = "zlib"
+
+
+@frozen
+class Stored:
+    """Where a blob's bytes are: the digest and size of what is stored, and its encoding."""
+
+    digest: Digest
+    size_bytes: int
+    encoding: Encoding
+
+
+@frozen
+class RemoteRecord:
+    """A result, and how the content of each of its digests is stored."""
+
+    result: ActionResult
+    stored: Mapping[Digest, Stored]
+
+
+def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
+    """The body of ``/ac/<key>``. Raises ``RecordError`` for what the reader would refuse."""
+    text = json.dumps(
+        {
+            "schema": SCHEMA,
+            "record": encode_record(key, record.result).decode(),
+            "stored": {
+                digest: [stored.digest, stored.size_bytes, stored.encoding.value]
+                for digest, stored in record.stored.items()
+            },
+        },
+        separators=(",", ":"),
+        sort_keys=True,
+    ).encode()
+    # Under the digest of what is sent: a server looks for blobs by that.
+    outputs = [
+        (blob.name, place.digest, place.size_bytes)
+        for blob in record.result.blobs
+        if (place := record.stored.get(blob.digest))
+    ]
+    data = encode_bazel_result(outputs, text)
+    decode_remote(key, data)
+    return data
+
+
+def decode_remote(key: Digest, data: bytes) -> RemoteRecord:
+    """Read what a server sent. Raises ``RecordError`` for anything ``encode_remote`` did not write."""
+    if len(data) > MAX_REMOTE_RECORD_BYTES:
+        raise RecordError("too long")
+    body = decode_bazel_result(data)
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RecordError("not JSON") from error
+    if not isinstance(document, dict) or set(document) != {"schema", "record", "stored"}:
+        raise RecordError("not a record of ours")
+    text, table = document["record"], document["stored"]
+    if document["schema"] != SCHEMA or not isinstance(text, str) or not isinstance(table, dict):
+        raise RecordError("not a record of ours")
+    try:
+        result = decode_record(key, text.encode())
+    except UnicodeEncodeError as error:
+        raise RecordError("not text") from error
+    if result.discovered:
+        raise RecordError("it names files of another machine")
+    stored = {_digest(digest): _stored(value) for digest, value in table.items()}
+    if stored.keys() != {blob.digest for blob in result.blobs}:
+        raise RecordError("it does not say how its outputs are stored")
+    for blob in result.blobs:
+        where = stored[blob.digest]
+        if where.encoding is Encoding.IDENTITY and (where.digest, where.size_bytes) != (
+            blob.digest,
+            blob.size_bytes,
+        ):
+            raise RecordError("an output is stored under a wrong name")
+    return RemoteRecord(result=result, stored=stored)
+
+
+def decompress(chunks: Iterable[bytes], limit_bytes: int) -> Iterator[bytes]:
+    """The content of a zlib stream, at most little more than ``limit_bytes`` of it.
+
+    Raises ``RecordError`` for a malformed stream. The receiver checks size and digest.
+    """
+    stream, sent = zlib.decompressobj(), 0
+    for chunk in chunks:
+        rest = chunk
+        while rest and not stream.eof:
+            try:
+                data = stream.decompress(rest, _CHUNK_BYTES)
+            except zlib.error as error:
+                raise RecordError("its compressed bytes are damaged") from error
+            rest = stream.unconsumed_tail
+            sent += len(data)
+            if data:
+                yield data
+            if sent > limit_bytes:
+                return
+        if stream.eof:
+            return
+
+
+def _stored(value: object) -> Stored:
+    if not isinstance(value, list) or len(value) != 3:
+        raise RecordError("expected digest, size and encoding")
+    digest, size, encoding = value
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_BLOB_BYTES:
+        raise RecordError("not a size")
+    if encoding not in tuple(Encoding):
+        raise RecordError(f"unknown encoding {str(encoding)[:40]!r}")
+    return Stored(digest=_digest(digest), size_bytes=size, encoding=Encoding(encoding))
+
+
+def _digest(value: object) -> Digest:
+    if not is_digest(value):
+        raise RecordError("expected a digest")
+    return Digest(str(value))

@@ -1,0 +1,233 @@
+"""TieredStore: the local cache, and behind it a remote one that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from pathlib import Path
+
+from gpubuild.cache.local.blobs import DestinationError, write_chunks
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.protocol import Notes, StoreStats
+from gpubuild.cache.remote.bazel_result import RemoteRecord, Stored
+from gpubuild.cache.remote.http import TimeLimits
+from gpubuild.cache.remote.store import RemoteStore
+from gpubuild.cache.remote.transfers import Transfers
+from gpubuild.model.digest import Digest, is_digest
+from gpubuild.model.step import ActionResult, Blob
+from gpubuild.support.text import counted
+
+_DOWNLOADS = 8
+_UPLOADS = 4
+
+
+class TieredStore:
+    """A ``Store``: look-ups go to ``local``, then to ``remote``; what is found there is kept here.
+
+    Uploads happen in the background and are waited for, within bounds, when the store is closed.
+    """
+
+    def __init__(self, local: DiskStore, remote: RemoteStore, *, limits: TimeLimits | None = None) -> None:
+        self._local = local
+        self._remote = remote
+        self._limits = limits or TimeLimits()
+        self._downloads = Transfers(_DOWNLOADS, remote.close)
+        self._uploads = Transfers(_UPLOADS, remote.close)
+        self._coming: dict[Digest, Future[RemoteRecord | None]] = {}
+        self._from_remote: set[Digest] = set()  # keys
+        self._distrusted: set[Digest] = set()  # keys whose remote result turned out to be unusable
+        self._places: dict[Digest, Stored] = {}  # of blobs that records from afar named
+        self._local_keys: dict[Digest, Digest] = {}  # of blobs that records of the local cache named
+        self._unsent = 0
+        self._cancelled = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See ``Store``."""
+        warnings = (*self._local.warnings, *self._remote.warnings)
+        if not self._unsent:
+            return warnings
+        unsent = counted(self._unsent, "result")
+        return (*warnings, f"{unsent} could not be sent to the remote cache in time")
+
+    @property
+    def directory(self) -> Path:
+        """See ``Store``."""
+        return self._local.directory
+
+    @property
+    def has_remote(self) -> bool:
+        """See ``Store``: while the server answers."""
+        return self._remote.readable
+
+    @property
+    def notes(self) -> Notes:
+        """See ``Store``."""
+        return self
+
+    def read_note(self, name: Digest) -> bytes | None:
+        """See ``Notes``."""
+        return self._remote.find_note(name)
+
+    def send_note(self, name: Digest, data: bytes) -> None:
+        """See ``Notes``."""
+        if self._remote.writable:
+            self._uploads.submit(lambda: self._remote.send_note(name, data))
+
+    def anticipate(self, keys: Iterable[Digest]) -> None:
+        """See ``Store``: begin to download what a look-up would find afar."""
+        for key in keys:
+            if self._asks_remote(key) and key not in self._coming and self._local.lookup(key) is None:
+                self._coming[key] = self._begin(key)
+
+    def lookup(self, key: Digest) -> ActionResult | None:
+        """See ``Store``. A result found afar is in the local cache before it is returned."""
+        coming = self._coming.pop(key, None)
+        if coming is None:
+            found = self._local.lookup(key)
+            if found is not None:
+                self._local_keys.update((blob.digest, key) for blob in found.blobs)
+                return found
+            if not self._asks_remote(key):
+                return None
+            coming = self._begin(key)
+        try:
+            record = coming.result()
+        except CancelledError:
+            return None
+        if record is None:
+            return None
+        self._from_remote.add(key)
+        self._places.update(record.stored)
+        if self._local.writable:
+            self._local.adopt(key, record.result)
+        return record.result
+
+    def peek(self, key: Digest) -> ActionResult | None:
+        """See ``Store``. The server is asked for the record alone."""
+        found = self._local.lookup(key)
+        if found is None and self._asks_remote(key) and (record := self._remote.find(key)) is not None:
+            self._from_remote.add(key)
+            found = record.result
+        return found
+
+    def is_remote(self, key: Digest) -> bool:
+        """See ``Store``."""
+        return key in self._from_remote
+
+    def fetch(self, blob: Blob, destination: Path) -> bool:
+        """See ``Store``. What the local cache could not keep, or has in a damaged copy, comes from afar."""
+        if self._local.fetch(blob, destination):
+            return True
+        stored = self._places.get(blob.digest) or self._find_afar(blob)
+        if stored is None:
+            return False
+        if self._mend(blob, stored):
+            return self._local.fetch(blob, destination)
+        try:
+            return self._remote.receive(blob, stored, lambda chunks: write_chunks(blob, chunks, destination))
+        except (DestinationError, OSError) as error:
+            self._local.warn_once("destination", str(error))
+            return False
+
+    def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``. What can only be used here (``discovered`` files) stays here."""
+        kept = self._local.publish(key, result, files)
+        if self._remote.writable and is_digest(key) and not result.discovered:
+            self._uploads.submit(
+                lambda: self._remote.send(key, result, lambda blob: self._source(blob, files))
+            )
+        return kept
+
+    @property
+    def place(self) -> str:
+        """See ``Store``: of the local cache."""
+        return self._local.place
+
+    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        """See ``Store``: in the local cache. What nobody made now is not sent."""
+        return self._local.keep(key, result, files)
+
+    def discard(self, key: Digest) -> None:
+        """See ``Store``. The remote record is not asked for again in this build."""
+        self._local.discard(key)
+        self._distrusted.add(key)
+
+    def stats(self) -> StoreStats:
+        """See ``Store``: of the local cache."""
+        return self._local.stats()
+
+    def clear(self) -> int:
+        """See ``Store``: of the local cache."""
+        return self._local.clear()
+
+    def cancel(self) -> None:
+        """See ``Store``: uploads are dropped."""
+        self._cancelled = True
+        self._remote.leave_alone()
+
+    def close(self) -> None:
+        """See ``Store``. Waits for uploads while the server takes them."""
+        try:
+            self._downloads.close()
+            left = self._uploads.drain(0.0 if self._cancelled else self._limits.drain)
+            if self._remote.writable:
+                self._unsent += left
+        finally:
+            self._remote.leave_alone()
+            self._uploads.close()
+            self._local.close()
+
+    def _asks_remote(self, key: Digest) -> bool:
+        return self._remote.readable and is_digest(key) and key not in self._distrusted
+
+    def _begin(self, key: Digest) -> Future[RemoteRecord | None]:
+        keeps = self._local.writable  # opens it, in this thread
+        return self._downloads.submit(lambda: self._download(key, keeps=keeps))
+
+    def _download(self, key: Digest, *, keeps: bool) -> RemoteRecord | None:
+        """The record of ``key``, its blobs in the local cache when that takes them. In any thread."""
+        record = self._remote.find(key)
+        if record is None or not keeps:
+            return record
+        for blob in record.result.blobs:
+            if self._local.has(blob):
+                continue
+            try:
+                stored = record.stored[blob.digest]
+                if not self._remote.receive(blob, stored, partial(self._local.receive, blob)):
+                    return None
+            except OSError as error:
+                self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+                return record  # fetched from afar, then
+        return record
+
+    def _find_afar(self, blob: Blob) -> Stored | None:
+        """Where a blob is whose local copy turned out to be damaged or gone."""
+        key = self._local_keys.get(blob.digest)
+        if key is None or not self._asks_remote(key):
+            return None
+        record = self._remote.find(key)
+        if record is None or blob.digest not in record.stored:
+            return None
+        self._places.update(record.stored)
+        self._from_remote.add(key)
+        return record.stored[blob.digest]
+
+    def _mend(self, blob: Blob, stored: Stored) -> bool:
+        """Put a good copy of ``blob`` into the local cache."""
+        if not self._local.writable or self._local.has(blob):
+            return False
+        try:
+            if not self._remote.receive(blob, stored, partial(self._local.receive, blob)):
+                return False
+            self._local.blobs.sync([blob.digest])
+        except OSError as error:
+            self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+            return False
+        return True
+
+    def _source(self, blob: Blob, files: Mapping[str, Path]) -> Path:
+        """The cache's copy, which nobody edits; the build's own when there is none."""
+        return self._local.blobs.path(blob.digest) if self._local.has(blob) else files[blob.name]

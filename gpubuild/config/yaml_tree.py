@@ -1,0 +1,353 @@
+"""Tree: YAML text as values that know their place, without YAML's surprises.
+
+The parser's node graph is used instead of its constructed values, because only nodes have marks,
+keep duplicate keys, and leave it to us what a plain word means. Words follow YAML 1.2, as editors
+and JSON Schema understand them: ``on`` and ``yes`` are text, ``010`` and ``1:30`` are refused as
+numbers.
+
+Problems: mistakes found in one file, collected until all of them can be told at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpubuild.errors import ConfigError, Diagnostic, Location
+from gpubuild.support.frozen import field, frozen
+
+# What YAML 1.1 counts as a line break, so that line numbers agree with the parser's marks.
+_LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"
+
+
+class Place(NamedTuple):
+    """A position in the file, 1-based. Places sort in file order."""
+
+    line: int
+    column: int
+
+
+START = Place(1, 1)
+
+
+class Problems:
+    """The mistakes in one file. ``file`` is its name as messages show it."""
+
+    def __init__(self, file: str, text: str = "") -> None:
+        self._file = file
+        self._text = text
+        self._lines: list[str] = []  # of the text, when there is something to show in it
+        # A dict for its order and its keys: an alias shows one node in several places of the tree,
+        # and once is enough.
+        self._found: dict[tuple[Place, Diagnostic], None] = {}
+
+    def add(
+        self, place: Place, message: str, *, first: Place | None = None, about: str = "first given here"
+    ) -> None:
+        """Note a mistake at ``place``; ``first`` is an earlier place it has to do with, as ``about`` says."""
+        notes: tuple[Diagnostic, ...] = ()
+        if first is not None:
+            notes = (self._diagnostic(first, about, severity="note"),)
+        self._found[place, self._diagnostic(place, message, notes=notes)] = None
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def error(self) -> ConfigError:
+        """All mistakes, in file order."""
+        return ConfigError(d for _, d in sorted(self._found, key=lambda pair: pair[0]))
+
+    def _diagnostic(
+        self, place: Place, message: str, severity: str = "error", notes: tuple[Diagnostic, ...] = ()
+    ) -> Diagnostic:
+        self._lines = self._lines or re.split(_LINE_BREAK, self._text)
+        line = self._lines[place.line - 1] if place.line <= len(self._lines) else ""
+        return Diagnostic(
+            message=message,
+            severity=severity,
+            location=Location(file=self._file, line=place.line, column=place.column),
+            source_line=line,
+            notes=notes,
+        )
+
+
+def did_you_mean(word: str, known: Iterable[str], *, what: str = "known") -> str:
+    """`` (did you mean 'x'?)``, else the known words, as the end of a message."""
+    import difflib  # for mistakes only
+
+    names = list(known)
+    if close := difflib.get_close_matches(word, names, n=1):
+        return f" (did you mean '{close[0]}'?)"
+    return f" ({what}: {', '.join(names)})" if names else ""
+
+
+if TYPE_CHECKING:
+    import yaml
+
+MAX_BYTES = 1 << 20
+MAX_NODES = 50_000  # after aliases are followed: a "billion laughs" file stops here
+MAX_DEPTH = 64
+
+_TAG = "tag:yaml.org,2002:"
+_WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+# What the parser says, in words for people who do not know its grammar.
+_PLAINLY = {
+    "did not find expected ',' or ']'": "a `]` or a comma is missing",
+    "did not find expected ',' or '}'": "a `}` or a comma is missing",
+    "did not find expected key": "this line is indented otherwise than those it belongs to",
+    "did not find expected '-' indicator": "this line is indented otherwise than those it belongs to",
+    "mapping values are not allowed in this context": (
+        "a `:` cannot stand here; one may be missing at the end of the line before, "
+        "or text with a colon needs quotes"
+    ),
+    "could not find expected ':'": "a `:` and a value are missing after this key",
+    "found unexpected end of stream": "the closing quote is missing",
+}
+_BEGUN = {
+    "while parsing a flow sequence": "the list begins here",
+    "while parsing a flow mapping": "the mapping begins here",
+    "while parsing a block mapping": "the mapping begins here",
+    "while parsing a block collection": "the list begins here",
+    "while scanning a quoted scalar": "the text begins here",
+    "while scanning a simple key": "the key begins here",
+}
+# Characters YAML does not allow in a file. The C parser reports them at byte offsets only.
+_FORBIDDEN = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+
+
+class Shape(StrEnum):
+    """What a node is, in words that messages use."""
+
+    NULL = "nothing"
+    FLAG = "true or false"
+    WHOLE = "a whole number"
+    NUMBER = "a number"  # a fraction, or a whole number in a notation that readers disagree on
+    TEXT = "text"
+    LIST = "a list"
+    MAP = "a mapping"
+    BROKEN = "an unreadable value"  # a problem is noted already
+
+
+@frozen
+class Node:
+    """A value and its place. ``scalar`` is set for FLAG, WHOLE and TEXT; ``raw`` is as written.
+
+    ``flawed`` marks a mapping of which config.spec left something out: what seems to be missing
+    there may only be misspelt.
+    """
+
+    shape: Shape
+    place: Place
+    scalar: bool | int | str | None = None
+    raw: str = ""
+    items: tuple[Node, ...] = ()
+    members: Mapping[str, Member] = field(default_factory=dict)
+    flawed: bool = False
+
+    def describe(self) -> str:
+        """The value in a message: short, quoted."""
+        shown = self.raw if len(self.raw) <= 60 else self.raw[:57] + "..."
+        match self.shape:
+            case Shape.NULL | Shape.LIST | Shape.MAP:
+                return str(self.shape)
+            case Shape.TEXT:
+                return f"'{shown}'"
+            case _:
+                return shown
+
+
+@frozen
+class Member:
+    """One ``key: value`` of a mapping; ``place`` is the key's."""
+
+    place: Place
+    node: Node
+
+
+def decode(data: bytes, file: str) -> str:
+    """The text of ``data``. Raises ``ConfigError`` where it is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8", errors="replace").removeprefix("\ufeff")
+        problems = Problems(file, before)
+        problems.add(_place_at(before, len(before)), "the file is not UTF-8 text; save it as UTF-8")
+        raise problems.error() from error
+
+
+def parse(text: str, problems: Problems) -> Node | None:
+    """The document as a tree; ``None`` when it cannot be read at all (see ``problems``)."""
+    import yaml
+
+    if len(text) > MAX_BYTES:
+        problems.add(START, f"the file is larger than {MAX_BYTES >> 20} MiB, which is more than it can need")
+        return None
+    if bad := _first_forbidden(text):
+        code = f"U+{ord(bad.group()):04X}"
+        problems.add(_place_at(text, bad.start()), f"control character {code} is not allowed in YAML")
+        return None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        # compose builds nodes only; SafeLoader's constructors never run.
+        root: yaml.Node | None = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        place, message = _syntax_problem(error, text)
+        began = error.context_mark
+        about = _BEGUN.get(str(error.context), "")
+        first = Place(began.line + 1, began.column + 1) if began and about else None
+        problems.add(place, message, first=None if first == place else first, about=about)
+        return None
+    except RecursionError:
+        problems.add(START, "cannot read this as YAML: nested too deeply")
+        return None
+    except (yaml.YAMLError, ValueError) as error:
+        problems.add(START, f"cannot read this as YAML: {error}")
+        return None
+    if root is None:
+        problems.add(START, "the file is empty; `gpubuild init` writes one to start from")
+        return None
+    return _Reader(problems).read(root)
+
+
+class _TooMuchError(Exception):
+    """The document grows beyond MAX_NODES or MAX_DEPTH."""
+
+
+class _Reader:
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._count = 0
+        self._open: list[int] = []  # collections being read, to notice one that contains itself
+
+    def read(self, root: yaml.Node) -> Node | None:
+        try:
+            return self._node(root)
+        except _TooMuchError as error:
+            self._problems.add(_place(root), str(error))
+            return None
+
+    def _node(self, node: yaml.Node) -> Node:
+        import yaml
+
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise _TooMuchError(f"the file expands to more than {MAX_NODES} values; use fewer aliases")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            self._problems.add(_place(node), "this anchor contains an alias to itself")
+            return Node(shape=Shape.BROKEN, place=_place(node))
+        if len(self._open) >= MAX_DEPTH:
+            raise _TooMuchError(f"the file nests more than {MAX_DEPTH} levels deep")
+        tag = "map" if isinstance(node, yaml.MappingNode) else "seq"
+        if node.tag != _TAG + tag:
+            return self._foreign(node)
+        self._open.append(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return Node(shape=Shape.MAP, place=_place(node), members=self._members(node))
+            items = tuple(self._node(item) for item in node.value)
+            return Node(shape=Shape.LIST, place=_place(node), items=items)
+        finally:
+            self._open.pop()
+
+    def _members(self, node: yaml.MappingNode) -> dict[str, Member]:
+        import yaml
+
+        members: dict[str, Member] = {}
+        merged: dict[str, Member] = {}
+        for key, value in node.value:
+            place = _place(key)
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _TAG + "null":
+                self._problems.add(place, "a key must be a plain word")
+                continue
+            if key.tag == _TAG + "merge":
+                for name, member in self._merge(value).items():
+                    merged.setdefault(name, member)
+                continue
+            member = Member(place=place, node=self._node(value))
+            if key.value in members:
+                first = members[key.value].place
+                self._problems.add(place, f"key '{key.value}' is given twice", first=first)
+            else:
+                members[key.value] = member
+        return merged | members  # own keys win over those of `<<`
+
+    def _merge(self, value: yaml.Node) -> dict[str, Member]:
+        import yaml
+
+        merged: dict[str, Member] = {}
+        parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        for part in parts:
+            if not isinstance(part, yaml.MappingNode):
+                self._problems.add(_place(part), "`<<` takes a mapping, or a list of mappings")
+                continue
+            for name, member in self._node(part).members.items():
+                merged.setdefault(name, member)
+        return merged
+
+    def _scalar(self, node: yaml.ScalarNode) -> Node:
+        shape, scalar = _meaning(node)
+        if shape is Shape.BROKEN:
+            return self._foreign(node)
+        return Node(shape=shape, place=_place(node), scalar=scalar, raw=node.value)
+
+    def _foreign(self, node: yaml.Node) -> Node:
+        self._problems.add(_place(node), f"the tag {node.tag} is not supported; leave it out")
+        return Node(shape=Shape.BROKEN, place=_place(node))
+
+
+def _meaning(node: yaml.ScalarNode) -> tuple[Shape, bool | int | str | None]:
+    text = node.value
+    match node.tag.removeprefix(_TAG):
+        case "str" | "timestamp" | "value" | "merge":
+            return Shape.TEXT, text
+        case "null":
+            return Shape.NULL, None
+        case "bool":
+            word = text.lower()
+            return (Shape.FLAG, word == "true") if word in ("true", "false") else (Shape.TEXT, text)
+        case "int":
+            if _WHOLE.fullmatch(text):
+                return Shape.WHOLE, int(text)
+            # 1:30 is sixty-based in YAML 1.1 and text in YAML 1.2.
+            return (Shape.TEXT, text) if ":" in text else (Shape.NUMBER, None)
+        case "float":
+            return (Shape.TEXT, text) if ":" in text else (Shape.NUMBER, None)
+        case _:
+            return Shape.BROKEN, None
+
+
+def _place(node: yaml.Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _first_forbidden(text: str) -> re.Match[str] | None:
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return None  # compiling the pattern takes longer than the rest of reading a project file
+    return re.search(_FORBIDDEN, text)
+
+
+def _place_at(text: str, offset: int) -> Place:
+    before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
+    return Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[Place, str]:
+    mark = error.problem_mark or error.context_mark
+    place = Place(mark.line + 1, mark.column + 1) if mark else START
+    problem = str(error.problem or error.context or "syntax error")
+    problem = _PLAINLY.get(problem, problem)
+    lines = text.split("\n")
+    line = lines[place.line - 1] if place.line <= len(lines) else ""
+    if "\t" in line[: place.column]:
+        return place, "a tab stands where YAML wants spaces; indent with spaces"
+    if "expected a single document" in str(error.context) + problem:
+        return place, "a second document starts here; the file must hold one"
+    if mark and place.line >= len(lines) - 1 and not "\n".join(lines[place.line - 1 :]).strip():
+        problem += "; the file seems to be cut off"
+    told = str(error.context) in _BEGUN or not error.problem
+    context = f", {error.context}" if error.context and not told else ""
+    return place, f"not valid YAML: {problem}{context}"

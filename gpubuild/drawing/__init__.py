@@ -1,1 +1,0 @@
-"""Pictures of a build's steps: SVG, Graphviz, Mermaid, JSON."""

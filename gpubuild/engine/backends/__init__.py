@@ -1,0 +1,1 @@
+"""Back ends: one folder for each vendor."""

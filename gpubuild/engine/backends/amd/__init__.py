@@ -1,0 +1,1 @@
+"""AMD GPUs: one gpu.module to an AMD code object."""

@@ -1,0 +1,201 @@
+"""ROCDL: one gpu.module for one AMD chip: MLIR, LLVM IR, object, hsaco."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends.amd import inline_assembly, ocml, printf, workarounds
+from gpubuild.engine.backends.amd import workarounds as amd_workarounds
+from gpubuild.engine.backends.assembly_locations import place_inline
+from gpubuild.engine.backends.gpu_compile import (
+    DeviceBuild,
+    Stage,
+    lower_module,
+    optimize_module,
+    own_library,
+    refuse_undefined,
+    run_stages,
+    user_libraries,
+)
+from gpubuild.engine.backends.kernel_info import info_json, parse_amd_assembly, with_parameters
+from gpubuild.engine.ir import files_read, llvm
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.step import CompileParams
+from gpubuild.targets.chips import check_chip, gfx_version, subgroup_size
+from gpubuild.toolchain.run import run_tool
+
+_ABI_5, _ABI_6 = 500, 600  # both lay out implicit arguments as our minimal ockl reads them
+_ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
+_DEVICE_LIBRARIES = "rocm-device-libs"
+_FAST_LIBRARY = "ocml_fast.ll"
+_OWN_LIBRARIES = ("ockl.ll", "ocml.ll", printf.LIBRARY)
+_ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
+_INSTALL_HINT = (
+    "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
+    "or set ROCM_PATH to a ROCm installation"
+)
+_OBJECT_FILE = "module.o"
+
+
+def run(params: CompileParams, io: StepIO) -> None:
+    """Write ``llvm``, ``asm``, ``object`` (hsaco), ``info`` and, when asked for, ``device`` (bitcode).
+
+    Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
+    """
+    stages = STAGES
+    if params.relocatable:
+        stages = gpu_compile.stages_with(STAGES, gpu_compile.emit_bitcode, after="optimize")
+    run_stages(DeviceBuild(params=params, io=io), stages)
+
+
+def check_target(build: DeviceBuild) -> None:
+    """Stage: refuse names that LLVM would only warn about."""
+    params = build.params
+    check_chip(params.kind, params.chip, params.features)
+    build.features = params.features
+
+
+def link_libraries(build: DeviceBuild) -> None:
+    """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls.
+
+    Ours come first, so that a machine with ROCm makes the same bytes as one without.
+    """
+    llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
+    if build.lowered and build.lowered.formats:
+        llvm.link_text(build.module, printf.metadata(build.lowered.formats), "formats of messages")
+    if record := printf.assertion_record(llvm.undefined_symbols(build.module)):
+        llvm.link_text(build.module, record, "record of assertions")
+    given = user_libraries(build.io)
+    asks_for_all = build.params.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
+    fast = [_FAST_LIBRARY] if build.params.fast_math else []
+    own = [*fast, *_OWN_LIBRARIES]
+    libraries = [*given, *(own_library(name) for name in own)]
+    llvm.link_libraries(build.module, libraries)
+    mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
+    if mathematics:
+        llvm.link_library(build.module, mathematics.encode(), "mathematics")
+    build.module = amd_workarounds.move_out(build.module, build.params.chip)
+    missing = llvm.undefined_symbols(build.module)
+    wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
+    if not wanted:
+        if asks_for_all:
+            build.module = workarounds.say_unused(build.module)
+        return
+    if not build.io.has_tool(_DEVICE_LIBRARIES):
+        names = [n for n in missing if n.startswith(("__ocml_", "__ockl_"))]
+        why = build.io.why_missing(_DEVICE_LIBRARIES)
+        raise StepError(
+            f"@{build.params.module} needs ROCm's device libraries for {', '.join(names)}"
+            + (f": {why}" if why else ""),
+            hint=_INSTALL_HINT,
+        )
+    folder = Path(build.io.tool(_DEVICE_LIBRARIES)[0])
+    # ocml and ockl call each other, so both are offered as soon as one is needed.
+    offered = [(file, _read(folder / file)) for _, file in _ROCM_LIBRARIES]
+    llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
+
+
+def emit_code(build: DeviceBuild) -> None:
+    """Stage: assembly text (for people, and for its metadata) and what the linker makes the object of."""
+    refuse_undefined(
+        build,
+        frozenset(),
+        (
+            ("__ocml_", "the ROCm device libraries found have no such function; is the name right?"),
+            (
+                "malloc",
+                "kernels of AMD GPUs have no heap: use memref.alloca, or name a library under `device_libs:`",
+            ),
+            ("__nv_", "that is a function of NVIDIA's libdevice; the module was written for NVVM"),
+        ),
+    )
+    params = build.params
+    if inline_assembly.uses_inline_assembly(build.module):
+        build.assembly, build.link_arguments = inline_assembly.emit_assembly(
+            build.module,
+            build.io,
+            chip=params.chip,
+            features=build.features,
+            opt_level=params.opt_level,
+            what=f"assembling @{params.module} for {params.chip}",
+        )
+        build.io.write("asm", build.assembly)
+        text = str(build.module).encode()
+        if params.relocatable and files_read.mentions(text):
+            raise StepError(
+                f"inline assembly in @{params.module} reads a file, which with `offload: clang` is read only "
+                "when the program is linked",
+                hint="put the data into a memref.global or a device library, or choose another `offload:`",
+            )
+        files_read.discover(text, build.io)
+        return
+    # Code generation changes the module it works on, so each output starts from the same one.
+    build.assembly = llvm.emit_assembly(build.module.clone(), build.machine)
+    build.io.write("asm", build.assembly)
+    (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
+    build.link_arguments = [_OBJECT_FILE]
+
+
+def link_code_object(build: DeviceBuild) -> None:
+    """Stage: ld.lld makes the loadable code object."""
+    io = build.io
+    # Other steps run beside this one: to start threads takes a fifth of the linker's time.
+    command = [*io.tool("ld.lld"), "--threads=1", "-shared", "--no-undefined", *build.link_arguments]
+    done = run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch)
+    try:
+        done.check(f"linking @{build.params.module} for {build.params.chip}")
+    except StepError as error:
+        place_inline(error, io)
+        raise
+
+
+def write_info(build: DeviceBuild) -> None:
+    """Stage: resources per kernel."""
+    kernels = parse_amd_assembly(build.assembly, build.kernel_names)
+    build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
+
+
+def code_object_version(chip: str) -> int:
+    """The ABI of the code object: the oldest that knows the chip, as LLVM counts (500 is 5)."""
+    return _ABI_6 if chip.endswith("-generic") or chip in _ABI_6_CHIPS else _ABI_5
+
+
+def _controls(build: DeviceBuild) -> str:
+    """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
+    params = build.params
+    major, minor, stepping = gfx_version(params.chip)
+    wave64 = subgroup_size(params.kind, params.chip, params.features) == 64
+    fast = int(params.fast_math)
+    values = (
+        ("__oclc_ISA_version", "i32", major * 1000 + minor * 100 + stepping),
+        ("__oclc_ABI_version", "i32", code_object_version(params.chip)),
+        ("__oclc_wavefrontsize64", "i8", int(wave64)),
+        ("__oclc_finite_only_opt", "i8", fast),
+        ("__oclc_unsafe_math_opt", "i8", fast),
+        ("__oclc_daz_opt", "i8", fast),
+        ("__oclc_correctly_rounded_sqrt32", "i8", 1 - fast),
+    )
+    return "".join(
+        f"@{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {kind} {value}\n"
+        for name, kind, value in values
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StepError(f"cannot read {path}: {error.strerror}", hint=_INSTALL_HINT) from error
+
+
+STAGES: tuple[Stage, ...] = (
+    ("check", check_target),
+    ("lower", lower_module),
+    ("link", link_libraries),
+    ("optimize", optimize_module),
+    ("emit", emit_code),
+    ("lld", link_code_object),
+    ("info", write_info),
+)

@@ -1,0 +1,207 @@
+"""Messages of AMD kernels: ``gpu.printf`` and ``cf.assert`` by way of the buffer that HIP prints.
+
+A message is one frame in that buffer: a control word (its size, and to which stream), the name of its
+format, and eight bytes for each value. Formats are metadata of the code object, where HIP looks a name
+up. ``amd_messages.ll`` has the functions that kernels call; docs/design/2026-11-21-amd-messages.md says
+where each fact comes from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
+
+LIBRARY = "printf.ll"
+_FORMATS = "gpubuild.formats"  # on the gpu.module: what its kernels may say
+_RESERVE = "gpubuild_message"
+_STORE = "gpubuild_message_value"
+_ASSERTION_FAILED = "gpubuild_assertion_failed"
+_RECORD = "gpubuild_assertion_record"
+_SIGNATURES = {
+    _RESERVE: "ptr<1> (i32, i64)",
+    _STORE: "void (ptr<1>, i32, i64)",
+    _ASSERTION_FAILED: "void (i64)",
+}
+_HEADER_BYTES, _VALUE_BYTES = 12, 8
+_NAMED_FORMAT = 2  # bit of the control word
+_WORD_BITS = 32
+# HIP takes these for C's escapes: what a format says is then another text.
+_BACKSLASH = re.compile(r"\\(?=[abfnrv7])")
+_CONVERSION = re.compile(r"%(?:%|[^%diouxXfFeEgGaAcspn]*[diouxXfFeEgGaAcspn])|\\(?=[abfnrv7])", re.DOTALL)
+
+
+def expand(op: ir.Operation) -> None:
+    """``gpu.printf`` or ``cf.assert`` as code that leaves a message."""
+    (_expand_printf if op.name == "gpu.printf" else _expand_assert)(op)
+
+
+def _expand_printf(op: ir.Operation) -> None:
+    """``gpu.printf`` with arguments of C's widths: room for a message, then a store for each value."""
+    emit = Emitter(op)
+    values = [_as_i64(emit, value) for value in op.operands]
+    text, values = _without_escapes(op.attributes["format"].value, values, emit)
+    if text:
+        # Without a value HIP 5.7 to 7 may write seven bytes behind the text, which one more makes room for.
+        stored = values or [emit.constant(0, _i64())]
+        control = (_HEADER_BYTES + _VALUE_BYTES * len(stored)) << 2 | _NAMED_FORMAT
+        word = ir.IntegerType.get_signless(_WORD_BITS)
+        arguments = [emit.constant(control, word), emit.constant(_name(op, text), _i64())]
+        (place,) = _call(op, emit, _RESERVE, arguments, [ir.Type.parse("!llvm.ptr<1>")])
+        for number, value in enumerate(stored):
+            _call(op, emit, _STORE, [place, emit.constant(number, word), value])
+    op.erase()
+
+
+def _expand_assert(op: ir.Operation) -> None:
+    """``cf.assert``: where it does not hold, a message to stderr, then a trap."""
+    emit = Emitter(op)
+    i1 = ir.IntegerType.get_signless(1)
+    true = emit.op("arith.constant", [], [i1], {"value": ir.IntegerAttr.get(i1, 1)}).results[0]
+    failed = emit.binary("arith.xori", op.operands[0], true)
+    branch = emit.op("scf.if", [failed], [], regions=2)
+    inside = emit.inside(branch.regions[0].blocks.append())
+    found = file_position(op.location)
+    where = ":".join(map(str, found)) + ": " if found and found[0] != UNNAMED_BUFFER else ""
+    said = f"{where}{_function_name(op)}: assertion failed: {op.attributes['msg'].value}".replace("%", "%%")
+    # The library stores six values, so a backslash that HIP would misread can be no seventh.
+    said = _BACKSLASH.sub("/", said)
+    text = f"{said}, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
+    _call(op, inside, _ASSERTION_FAILED, [inside.constant(_name(op, text), _i64())])
+    inside.op("llvm.intr.trap", [], [])
+    inside.op("scf.yield", [], [])
+    op.erase()
+
+
+def assertion_record(undefined: Sequence[str]) -> str:
+    """LLVM IR of the variable that the runtime looks for in modules with assertions; empty for others."""
+    if _ASSERTION_FAILED not in undefined:
+        return ""
+    return f"@{_RECORD} = addrspace(1) externally_initialized global ptr addrspace(1) null, align 8\n"
+
+
+def take_formats(module: ir.Operation) -> tuple[str, ...]:
+    """The formats of ``module``'s messages, ``<name>,<text>``, taken off it: nothing below knows them."""
+    if _FORMATS not in module.attributes:
+        return ()
+    formats = tuple(text.value for text in module.attributes[_FORMATS])
+    del module.attributes[_FORMATS]
+    return formats
+
+
+def metadata(formats: Sequence[str]) -> str:
+    """LLVM IR whose metadata ``amdhsa.printf`` of a code object is made of; each format once."""
+    references = ", ".join(f"!{number}" for number in range(len(formats)))
+    entries = "".join(f'!{number} = !{{!"0:0:{_quoted(text)}"}}\n' for number, text in enumerate(formats))
+    return f"!llvm.printf.fmts = !{{{references}}}\n{entries}"
+
+
+def format_name(module: str, text: str) -> int:
+    """What a message calls its format: 64 bits. Modules that are linked with each other share no names."""
+    return int.from_bytes(hashlib.sha256(f"{module}\0{text}".encode()).digest()[:8], "little")
+
+
+def _without_escapes(text: str, values: list[ir.Value], emit: Emitter) -> tuple[str, list[ir.Value]]:
+    r"""The same message without what HIP takes for an escape: the backslash of ``\n`` becomes a value."""
+    taken = 0
+    kept: list[ir.Value] = []
+
+    def replace(found: re.Match[str]) -> str:
+        nonlocal taken
+        conversion = found[0]
+        if conversion == "\\":
+            kept.append(emit.constant(ord("\\"), _i64()))
+            return "%c"
+        if conversion != "%%":
+            used = 1 + conversion.count("*")
+            kept.extend(values[taken : taken + used])
+            taken += used
+        return conversion
+
+    if not _BACKSLASH.search(text):
+        return text, values
+    return _CONVERSION.sub(replace, text), kept + values[taken:]
+
+
+def _as_i64(emit: Emitter, value: ir.Value) -> ir.Value:
+    kind, i64 = value.type, _i64()
+    if kind == i64:
+        return value
+    if isinstance(kind, ir.IndexType):
+        return emit.op("arith.index_cast", [value], [i64]).results[0]
+    if isinstance(kind, ir.FloatType):
+        double = ir.F64Type.get()
+        if kind != double:
+            value = emit.op("arith.extf", [value], [double]).results[0]
+        return emit.op("arith.bitcast", [value], [i64]).results[0]
+    return emit.op("arith.extsi", [value], [i64]).results[0]
+
+
+def _name(op: ir.Operation, text: str) -> int:
+    """The name of a format, which the gpu.module around ``op`` then has."""
+    module = _gpu_module(op)
+    formats = list(module.attributes[_FORMATS]) if _FORMATS in module.attributes else []
+    name = format_name(module.attributes["sym_name"].value, text)
+    new = ir.StringAttr.get(f"{name:016x},{text}")
+    if new not in formats:
+        module.attributes[_FORMATS] = ir.ArrayAttr.get([*formats, new])
+    return name - (1 << 64) if name >> 63 else name
+
+
+def _call(
+    op: ir.Operation, emit: Emitter, name: str, arguments: list[ir.Value], results: Sequence[ir.Type] = ()
+) -> list[ir.Value]:
+    body = _gpu_module(op).regions[0].blocks[0]
+    if not any(
+        "sym_name" in o.operation.attributes and o.operation.attributes["sym_name"].value == name
+        for o in body
+    ):
+        ir.Operation.create(
+            "llvm.func",
+            regions=1,
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "function_type": ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<{_SIGNATURES[name]}>")),
+            },
+            loc=op.location,
+            ip=ir.InsertionPoint.at_block_begin(body),
+        )
+    attributes: dict[str, ir.Attribute] = {
+        "callee": ir.FlatSymbolRefAttr.get(name),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(arguments), 0]),
+    }
+    return list(emit.op("llvm.call", arguments, results, attributes).results)
+
+
+def _function_name(op: ir.Operation) -> str:
+    """``module: function`` of what ``op`` lies in."""
+    names: list[str] = []
+    parent = op.parent
+    while parent is not None:
+        if "sym_name" in parent.attributes:
+            names.insert(0, parent.attributes["sym_name"].value)
+        parent = parent.operation.parent
+    return ": ".join(names)
+
+
+def _gpu_module(op: ir.Operation) -> ir.Operation:
+    parent = op
+    while parent.name != "gpu.module":
+        parent = parent.parent.operation
+    return parent
+
+
+def _i64() -> ir.Type:
+    return ir.IntegerType.get_signless(64)
+
+
+def _quoted(text: str) -> str:
+    return "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()
+    )

@@ -1,0 +1,56 @@
+"""Implicit arguments of AMD kernels that code of ours never reads, said where LLVM does not find out.
+
+LLVM's optimiser infers which of them a kernel needs; without it, at level 0, a code object asks for all.
+HIP then gets a buffer for calls of the host and a heap for device code ready before the launch, and
+refuses the launch where it cannot (clr, `rocclr/device/rocm/rocvirtual.cpp`).
+
+Traps on GFX 11.0: kept out of kernels, where LLVM 22's code for them loses code.
+
+These chips ignore `s_trap 2`, and LLVM writes a halting loop instead. Where the trap ends a block, LLVM
+skips the blocks after it, and then stops with "Unsupported instruction" (llvm/llvm-project#208912; mended
+after 22.1.8). A function of one block has no others to skip.
+"""
+
+from __future__ import annotations
+
+import re
+
+from llvmlite import binding
+
+from gpubuild.engine.ir import llvm
+from gpubuild.targets.chips import gfx_version
+
+_CALL = re.compile(r"\bcall void @llvm\.trap\(\)(?: #\d+)?")
+_FUNCTION = "gpubuild_trap"
+_DEFINITION = f"""
+define internal void @{_FUNCTION}() cold noinline norecurse noreturn nounwind {{
+  call void @llvm.trap()
+  unreachable
+}}
+"""
+
+
+def move_out(module: binding.ModuleRef, chip: str) -> binding.ModuleRef:
+    """``module`` for ``chip``, its traps in a function of their own where the chip needs that."""
+    text = str(module)
+    if gfx_version(chip)[:2] != (11, 0) or not _CALL.search(text):
+        return module
+    text = _CALL.sub(f"call void @{_FUNCTION}()", text) + _DEFINITION
+    return llvm.parse_assembly(text, llvm.new_context(), name="LLVM IR with traps moved")
+
+
+_READS = "llvm.amdgcn.implicitarg.ptr"
+_UNUSED = ("hostcall-ptr", "heap-ptr", "multigrid-sync-arg", "default-queue", "completion-action")
+_ATTRIBUTES = " ".join(f'"amdgpu-no-{name}"' for name in _UNUSED)
+_KERNEL = re.compile(r"^(define .*\bamdgpu_kernel .*\))(?= (?:[^()\n]* )?\{$)", re.MULTILINE)
+
+
+def reads_its_own(module: binding.ModuleRef) -> bool:
+    """Whether ``module``, to which no library has been linked yet, looks at implicit arguments itself."""
+    return any(function.name == _READS for function in module.functions)
+
+
+def say_unused(module: binding.ModuleRef) -> binding.ModuleRef:
+    """``module``, whose kernels and libraries are ours, its kernels marked."""
+    text = _KERNEL.sub(lambda found: f"{found[1]} {_ATTRIBUTES}", str(module))
+    return llvm.parse_assembly(text, llvm.new_context(), name="LLVM IR with kernels marked")

@@ -1,0 +1,321 @@
+"""Disjoint: memrefs among a kernel's parameters, and code that finds out whether they overlap.
+
+Kernels may be launched with arguments that share memory, but hardly ever are. LLVM, which must expect it,
+would ask in front of each vectorised loop, each time; so it is asked once per launch and thread, for whole
+memrefs, and the kernel compiled twice: with ``noalias`` arguments for the usual case, and without. A kernel
+whose work-items fill a tile of workgroup memory, each the element with its number, is also compiled for
+workgroups of just that shape: then loops over work-items are vectors, and tiles stay in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.backends.cpu.fission.loop_interchange import is_id
+from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
+from gpubuild.engine.backends.cpu.image_layout import MAX_BLOCK
+from gpubuild.engine.backends.cpu.nontemporal import PIECE_BYTES, WHOLE, filled
+from gpubuild.engine.backends.cpu.streaming import streams
+from gpubuild.engine.ir.query import VIEWS, element_bytes
+
+_LOADS = frozenset({"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload"})
+_HARMLESS = VIEWS | {"memref.dim"}
+# With these, an access may lie outside the memref it started from; foreign code may do anything.
+_UNBOUNDED = frozenset(
+    {
+        "memref.reinterpret_cast",
+        "memref.extract_aligned_pointer_as_index",
+        "memref.extract_strided_metadata",
+        "builtin.unrealized_conversion_cast",
+        "func.call",
+    }
+)
+_FOREIGN = frozenset({"llvm", "nvvm", "nvgpu", "rocdl", "amdgpu", "ptr"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemrefParameter:
+    """A memref that takes LLVM's parameters from ``first`` on; ``None`` stands for what they tell.
+
+    Sizes, strides and the offset count elements.
+    """
+
+    first: int
+    element_bytes: int
+    written: bool
+    filled: bool  # row by row, by a kernel that does little else; its rows have no gaps between elements
+    offset: int | None
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """All parameters of a kernel: how many there are in LLVM's eyes, and which are memrefs."""
+
+    count: int
+    memrefs: tuple[MemrefParameter, ...]
+    block: tuple[int, int, int] | None = (
+        None  # the likely size of a workgroup, 0 where it is not worth knowing
+    )
+
+    @property
+    def filled(self) -> tuple[MemrefParameter, ...]:
+        """What the kernel does little but fill; see engine.backends.cpu.nontemporal."""
+        return tuple(memref for memref in self.memrefs if memref.filled)
+
+
+def separable_parameters(module: ir.Operation) -> dict[str, Parameters]:
+    """The kernels of a gpu.module that gain from arguments known not to overlap."""
+    found: dict[str, Parameters] = {}
+    for op in operations(module.regions[0].blocks[0]):
+        if op.name == "gpu.func" and "gpu.kernel" in op.attributes:
+            parameters = _parameters(op)
+            if parameters is not None:
+                found[op.attributes["sym_name"].value] = parameters
+    return found
+
+
+def _parameters(kernel: ir.Operation) -> Parameters | None:
+    inside = nested(kernel)
+    if any(op.name in _UNBOUNDED or op.name.partition(".")[0] in _FOREIGN for op in inside):
+        return None
+    entry = kernel.regions[0].blocks[0]
+    inputs = ir.FunctionType(kernel.attributes["function_type"].value).inputs
+    arguments = list(entry.arguments)[: len(inputs)]
+    reached = {a: _reached(a) for a in arguments if isinstance(a.type, ir.MemRefType)}
+    written = {a: any(op.name not in _LOADS for op in users) for a, users in reached.items()}
+    known = "known_block_size" in kernel.attributes
+    block = None if known else _likely_block(inside) or (_likely_row(inside) if streams(kernel) else None)
+    if block is None and not (known and _fills_tile(inside)) and not _meet_in_a_block(reached):
+        return None
+    count, memrefs = 0, []
+    for argument in arguments:
+        kind = argument.type
+        if not isinstance(kind, ir.MemRefType):
+            if not isinstance(kind, ir.IndexType | ir.IntegerType | ir.FloatType | ir.VectorType):
+                return None
+            count += 1
+            continue
+        size = element_bytes(kind.element_type)
+        if size is None:
+            return None
+        try:
+            strides, offset = kind.get_strides_and_offset()
+        except ValueError:  # an affine map that is no such layout
+            return None
+        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+        memrefs.append(
+            MemrefParameter(
+                first=count,
+                element_bytes=size,
+                written=written[argument],
+                filled=size in WHOLE
+                and bool(strides)
+                and strides[-1] == 1
+                and filled(kernel, reached[argument]),
+                offset=None if offset == dynamic else offset,
+                sizes=tuple(
+                    None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)
+                ),
+                strides=tuple(None if stride == dynamic else stride for stride in strides),
+            )
+        )
+        count += 3 + 2 * kind.rank
+    return Parameters(count=count, memrefs=tuple(memrefs), block=block)
+
+
+def _reached(value: ir.Value) -> set[ir.Operation]:
+    """The ops that use ``value`` or a view of it, other than for its shape."""
+    found: set[ir.Operation] = set()
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in _HARMLESS:
+            for result in op.results:
+                if isinstance(result.type, ir.MemRefType):
+                    found |= _reached(result)
+        else:
+            found.add(op)
+    return found
+
+
+def _meet_in_a_block(reached: dict[ir.Value, set[ir.Operation]]) -> bool:
+    """Whether one argument is stored to, and another used, in the same block: a loop of LLVM's, likely."""
+    stored: dict[ir.Block, set[ir.Value]] = {}
+    used: dict[ir.Block, set[ir.Value]] = {}
+    for argument, users in reached.items():
+        for op in users:
+            used.setdefault(op.block, set()).add(argument)
+            if op.name not in _LOADS:
+                stored.setdefault(op.block, set()).add(argument)
+    return any(used[block] - {argument} for block, some in stored.items() for argument in some)
+
+
+def _fills_tile(inside: Sequence[ir.Operation]) -> bool:
+    """Whether something is stored to workgroup memory: in unrolled loops LLVM loses sight of what that is."""
+    return any(
+        op.name == "memref.store" and "workgroup" in str(ir.MemRefType(op.operands[1].type).memory_space)
+        for op in inside
+    )
+
+
+def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
+    """The shape of a tile of workgroup memory that is stored to at [y, x] of the work-item.
+
+    Of a tile that has several rows for each work-item, stored to at [..., x], it is the width alone.
+    """
+    for op in inside:
+        if op.name != "memref.store" or len(op.operands) != 4 or not _is_thread(op.operands[3], "x"):
+            continue
+        kind = ir.MemRefType(op.operands[1].type)
+        if "workgroup" not in str(kind.memory_space) or not kind.has_static_shape:
+            continue
+        height, width = kind.shape
+        width -= width == height + 1  # a column that nobody uses spreads the rows over banks
+        if not _is_thread(op.operands[2], "y"):
+            return width, 0, 0
+        if width * height <= MAX_BLOCK:
+            return width, height, 1
+    return None
+
+
+def _likely_row(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
+    """The length of workgroup memory of one dimension that is stored to at the work-item's x."""
+    for op in inside:
+        if op.name == "memref.store" and len(op.operands) == 3 and _is_thread(op.operands[2], "x"):
+            kind = ir.MemRefType(op.operands[1].type)
+            if "workgroup" in str(kind.memory_space) and kind.has_static_shape and kind.shape[0] <= MAX_BLOCK:
+                return kind.shape[0], 1, 1
+    return None
+
+
+def _is_thread(value: ir.Value, axis: str) -> bool:
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    return op.name == "gpu.thread_id" and is_id(op, axis)
+
+
+def test_of(parameters: Parameters, *, yes: str, no: str) -> str:
+    """LLVM IR that branches to ``yes`` if no memref overlaps one that is written, and the workgroup fits.
+
+    It reads ``%arg<number>`` and ``%n<axis>``, the size of the workgroup.
+    """
+    lines: list[str] = []
+    for number, memref in enumerate(parameters.memrefs):
+        lines += _range(number, memref)
+    tests = []
+    for a, left in enumerate(parameters.memrefs):
+        for b, right in list(enumerate(parameters.memrefs))[a + 1 :]:
+            if left.written or right.written:
+                name = f"%apart.{a}.{b}"
+                lines += [
+                    f"{name}.below = icmp ule i64 %m{a}.end, %m{b}.start",
+                    f"{name}.above = icmp ule i64 %m{b}.end, %m{a}.start",
+                    f"{name} = or i1 {name}.below, {name}.above",
+                ]
+                tests.append(name)
+    for axis, extent in zip("xyz", parameters.block or (), strict=False):
+        if not extent:
+            continue
+        lines.append(f"%fits.{axis} = icmp eq i32 %n{axis}, {extent}")
+        tests.append(f"%fits.{axis}")
+    last = "true"
+    for number, name in enumerate(tests):
+        lines.append(f"%all.{number} = and i1 {last}, {name}")
+        last = f"%all.{number}"
+    lines.append(f"br i1 {last}, label %{yes}, label %{no}")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def test_of_size(parameters: Parameters, *, yes: str, no: str) -> str:
+    """LLVM IR that branches to ``yes`` if what is filled exceeds ``%cache`` bytes, and rows start at pieces.
+
+    It goes on from :func:`test_of`, and reads ``%nx``, the width of a workgroup.
+    """
+    lines = ["%width = zext i32 %nx to i64"]
+    last = "true"
+    for number, memref in enumerate(parameters.memrefs):
+        if not memref.filled:
+            continue
+        name = f"%m{number}"
+        lines += [
+            f"{name}.extent = sub i64 {name}.end, {name}.start",
+            f"{name}.large = icmp sgt i64 {name}.extent, %cache",
+            f"{name}.large.all = and i1 {last}, {name}.large",
+        ]
+        places = f"{name}.base"
+        for i, value in enumerate([*_steps(memref), "%width"]):
+            lines += [
+                f"{name}.step.{i} = mul i64 {value}, {memref.element_bytes}",
+                f"{name}.places.{i} = or i64 {places}, {name}.step.{i}",
+            ]
+            places = f"{name}.places.{i}"
+        lines += [
+            f"{name}.rest = and i64 {places}, {PIECE_BYTES - 1}",
+            f"{name}.whole = icmp eq i64 {name}.rest, 0",
+            f"{name}.direct = and i1 {name}.large.all, {name}.whole",
+        ]
+        last = f"{name}.direct"
+    lines.append(f"br i1 {last}, label %{yes}, label %{no}")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def _steps(memref: MemrefParameter) -> list[str]:
+    """The offset of a memref and the strides between its rows, in elements."""
+    at = memref.first + 3 + len(memref.sizes)
+    rows = [
+        f"%arg{at + i}" if stride is None else str(stride) for i, stride in enumerate(memref.strides[:-1])
+    ]
+    return [f"%arg{memref.first + 2}" if memref.offset is None else str(memref.offset), *rows]
+
+
+def facts_of_large(parameters: Parameters, width: str) -> str:
+    """LLVM IR that tells LLVM what :func:`test_of_size` has found out. ``width`` is a workgroup's, an i32."""
+    lines = []
+    for number, memref in enumerate(parameters.filled):
+        base = f"%arg{memref.first + 1}"
+        lines.append(f'call void @llvm.assume(i1 true) ["align"(ptr {base}, i64 {PIECE_BYTES})]')
+        values = [(value, "i64") for value in _steps(memref)] + [(width, "i32")]
+        for i, (value, kind) in enumerate(values):
+            name = f"%whole.{number}.{i}"
+            lines += [
+                f"{name}.rest = and {kind} {value}, {PIECE_BYTES // memref.element_bytes - 1}",
+                f"{name} = icmp eq {kind} {name}.rest, 0",
+                f"call void @llvm.assume(i1 {name})",
+            ]
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def _range(number: int, memref: MemrefParameter) -> list[str]:
+    """``%m<number>.start`` and ``.end``: the addresses of the first byte and of that behind the last."""
+    rank = len(memref.sizes)
+    at = memref.first + 3
+    start = str(memref.offset) if memref.offset is not None else f"%arg{memref.first + 2}"
+    end = start
+    lines = []
+    for i, (size, stride) in enumerate(zip(memref.sizes, memref.strides, strict=True)):
+        name = f"%m{number}.d{i}"
+        extent = f"%arg{at + i}" if size is None else str(size)
+        step = f"%arg{at + rank + i}" if stride is None else str(stride)
+        lines += [
+            f"{name}.last = sub i64 {extent}, 1",
+            f"{name}.far = mul i64 {name}.last, {step}",
+            f"{name}.back = icmp slt i64 {name}.far, 0",
+            f"{name}.down = select i1 {name}.back, i64 {name}.far, i64 0",
+            f"{name}.up = select i1 {name}.back, i64 0, i64 {name}.far",
+            f"{name}.start = add i64 {start}, {name}.down",
+            f"{name}.end = add i64 {end}, {name}.up",
+        ]
+        start, end = f"{name}.start", f"{name}.end"
+    lines.append(f"%m{number}.base = ptrtoint ptr %arg{memref.first + 1} to i64")
+    for word, value, more in (("start", start, 0), ("end", end, memref.element_bytes)):
+        lines += [
+            f"%m{number}.{word}.bytes = mul i64 {value}, {memref.element_bytes}",
+            f"%m{number}.{word}.at = add i64 %m{number}.base, %m{number}.{word}.bytes",
+            f"%m{number}.{word} = add i64 %m{number}.{word}.at, {more}",
+        ]
+    return lines

@@ -1,0 +1,1 @@
+"""Kernels with barriers as loops over work-items between the barriers."""

@@ -1,0 +1,120 @@
+"""Slots: places where a value of each work-item outlives a barrier, in memory of the workgroup."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import VIEWS
+
+
+class CannotFissionError(Exception):
+    """Why a kernel cannot be cut at its barriers; the text ends up as the tier's reason."""
+
+
+class Slots:
+    """Slots of one kernel: variables of ``count`` elements, next to the kernel in its module.
+
+    The variables lie in workgroup memory as far as MLIR is concerned. engine.backends.cpu.lower.abi
+    places them by name in memory that each thread keeps for this purpose.
+    """
+
+    def __init__(self, function: ir.Operation, prefix: str, count: int, head: Emitter) -> None:
+        self.variables: list[ir.Operation] = []
+        self._beside = Emitter(function)
+        self._prefix = prefix
+        self._count = count
+        self._head = head
+        self._of: dict[ir.Value, ir.Value] = {}
+
+    def __contains__(self, value: ir.Value) -> bool:
+        return value in self._of
+
+    def holds(self, value: ir.Value, slot: ir.Value) -> bool:
+        """Whether ``slot`` is the one of ``value``."""
+        return value in self._of and self._of[value] == slot
+
+    def get(self, value: ir.Value) -> ir.Value | None:
+        """The slot of one of the kernel's values, if it has one."""
+        return self._of.get(value)
+
+    def of(self, value: ir.Value) -> ir.Value:
+        """The slot of one of the kernel's values, made when first asked for."""
+        if value not in self._of:
+            if isinstance(value.type, ir.MemRefType) and not _outlives_work_item(value):
+                raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
+            self._of[value] = self._make(value.type, self._count)
+        return self._of[value]
+
+    def share(self, value: ir.Value, other: ir.Value) -> None:
+        """Let ``value`` live in the slot of ``other``."""
+        self._of[value] = self.of(other)
+
+    def make(self, kind: ir.Type, count: int = 0) -> ir.Value:
+        """A slot for ``count`` values of ``kind``, or one for each work-item.
+
+        Raises ``CannotFissionError`` for what memory cannot hold.
+        """
+        if isinstance(kind, ir.MemRefType):
+            raise CannotFissionError(f"a value of type {kind} is needed after a barrier")
+        return self._make(kind, count or self._count)
+
+    def _make(self, kind: ir.Type, count: int) -> ir.Value:
+        space = ir.Attribute.parse("#gpu.address_space<workgroup>")
+        memory = ir.MemRefType.get([count], _stored(kind), memory_space=space)
+        name = f"{self._prefix}.slot.{len(self.variables)}"
+        attributes = {
+            "sym_name": ir.StringAttr.get(name),
+            "sym_visibility": ir.StringAttr.get("private"),
+            "type": ir.TypeAttr.get(memory),
+            "initial_value": ir.UnitAttr.get(),
+        }
+        self.variables.append(self._beside.op("memref.global", [], [], attributes))
+        reference = {"name": ir.FlatSymbolRefAttr.get(name)}
+        return self._head.op("memref.get_global", [], [memory], reference).results[0]
+
+
+def store(value: ir.Value, slot: ir.Value, loops: ItemLoops, *, at: ir.Value | None = None) -> None:
+    """Keep ``value`` of the loops' work-item, at its place in the workgroup or another."""
+    emit = loops.emit
+    if str(value.type) == "i1":
+        value = emit.op("arith.extui", [value], [ir.IntegerType.get_signless(8)]).results[0]
+    emit.op("memref.store", [value, slot, loops.linear if at is None else at], [])
+
+
+def load(
+    kind: ir.Type, slot: ir.Value, loops: ItemLoops, emit: Emitter, *, at: ir.Value | None = None
+) -> ir.Value:
+    """The value of type ``kind`` that the loops' work-item kept."""
+    place = loops.linear if at is None else at
+    value: ir.Value = emit.op("memref.load", [slot, place], [_stored(kind)]).results[0]
+    if str(kind) == "i1":
+        value = emit.op("arith.trunci", [value], [kind]).results[0]
+    return value
+
+
+def _stored(kind: ir.Type) -> ir.Type:
+    """The element type of a slot: a bit takes a byte, as memory has no bits."""
+    if str(kind) == "i1":
+        return ir.IntegerType.get_signless(8)
+    scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+    text = str(scalar)
+    if (
+        isinstance(kind, ir.MemRefType)
+        or text == "index"
+        or text in {"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"}
+    ):
+        return kind
+    raise CannotFissionError(f"a value of type {kind} is needed after a barrier")
+
+
+def _outlives_work_item(value: ir.Value) -> bool:
+    """Whether a memref is one of memory that is not private, which work-items use in turn."""
+    if isinstance(value.owner, ir.Block):
+        return bool(value.owner.owner.operation.name == "gpu.func")
+    op = value.owner.operation
+    if op.name == "arith.select":
+        return all(map(_outlives_work_item, list(op.operands)[1:]))
+    roots = ("memref.get_global", "gpu.dynamic_shared_memory")
+    return op.name in roots or (op.name in VIEWS and _outlives_work_item(op.operands[0]))

@@ -1,0 +1,137 @@
+"""Item loops: loop nests over the work-items of a workgroup, and the structured ops they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.ir.builder import Emitter
+
+_AXES = "xyz"
+EQUAL = 0  # a predicate of arith.cmpi
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extents:
+    """Values that are computed once per workgroup, at the entry of the function."""
+
+    zero: ir.Value
+    one: ir.Value
+    block_id: tuple[ir.Value, ...]
+    block_dim: tuple[ir.Value, ...]
+    plane: ir.Value  # work-items in an x-y plane
+    items: ir.Value  # work-items in the workgroup
+
+    @classmethod
+    def emit(cls, emit: Emitter) -> Extents:
+        """Compute them where ``emit`` points."""
+        sizes = tuple(emit.dimension("block_dim", axis) for axis in _AXES)
+        plane = emit.binary("arith.muli", sizes[0], sizes[1])
+        return cls(
+            zero=emit.constant(0),
+            one=emit.constant(1),
+            block_id=tuple(emit.dimension("block_id", axis) for axis in _AXES),
+            block_dim=sizes,
+            plane=plane,
+            items=emit.binary("arith.muli", plane, sizes[2]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ItemLoops:
+    """A nest under construction; ``emit`` makes ops for one work-item, in its innermost loop."""
+
+    extents: Extents
+    ids: tuple[ir.Value, ...]
+    linear: ir.Value  # of the work-item in its workgroup, x fastest
+    end: ir.Operation  # the terminator of the innermost loop
+    values: dict[ir.Value, ir.Value] = field(default_factory=dict)  # the kernel's value → the one here
+
+    @property
+    def emit(self) -> Emitter:
+        """Puts ops at the end of what the work-item does."""
+        return Emitter(self.end)
+
+    @classmethod
+    def open(cls, emit: Emitter, extents: Extents) -> ItemLoops:
+        """A nest with nothing in it yet, z outermost."""
+        ids: list[ir.Value] = []
+        for size in reversed(extents.block_dim):
+            loop = for_loop(emit, extents.zero, size, extents.one)
+            ids.insert(0, loop.regions[0].blocks[0].arguments[0])
+            end = loop.regions[0].blocks[0].operations[0].operation
+            emit = Emitter(end)
+        return cls.at(emit, extents, tuple(ids), end)
+
+    @classmethod
+    def at(cls, emit: Emitter, extents: Extents, ids: tuple[ir.Value, ...], end: ir.Operation) -> ItemLoops:
+        """Inside loops that are there; ``ids`` are the work-item's x, y and z."""
+        rows = emit.binary(
+            "arith.addi",
+            emit.binary("arith.muli", ids[2], extents.plane),
+            emit.binary("arith.muli", ids[1], extents.block_dim[0]),
+        )
+        return cls(extents=extents, ids=ids, linear=emit.binary("arith.addi", rows, ids[0]), end=end)
+
+    def only_if(self, condition: ir.Value) -> None:
+        """What follows is for work-items of which ``condition`` is true."""
+        branch = if_op(self.emit, condition, [], 1)
+        self.end = branch.regions[0].blocks[0].operations[0].operation
+
+    def identity(self, op: ir.Operation, emit: Emitter) -> ir.Value:
+        """What ``op``, one of ITEM_IDS, is for this work-item."""
+        if op.name == "gpu.lane_id":
+            return emit.binary("arith.andi", self.linear, emit.constant(image_layout.SUBGROUP - 1))
+        axis = _AXES.index(str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0])
+        if op.name == "gpu.thread_id":
+            return self.ids[axis]
+        before = emit.binary("arith.muli", self.extents.block_id[axis], self.extents.block_dim[axis])
+        return emit.binary("arith.addi", before, self.ids[axis])
+
+
+def for_loop(
+    emit: Emitter,
+    lower: ir.Value,
+    upper: ir.Value,
+    step: ir.Value,
+    carried: Sequence[ir.Value] = (),
+    attributes: Mapping[str, ir.Attribute] | None = None,
+) -> ir.Operation:
+    """An ``scf.for`` whose body only hands on what it carries: its terminator is there to be changed."""
+    kinds = [value.type for value in carried]
+    loop = emit.op("scf.for", [lower, upper, step, *carried], kinds, attributes, regions=1)
+    index = ir.IndexType.get()
+    places = [loop.location] * (1 + len(kinds))
+    body = loop.regions[0].blocks.append(index, *kinds, arg_locs=places)
+    _yield(body, list(body.arguments)[1:], loop.location)
+    return loop
+
+
+def if_op(emit: Emitter, condition: ir.Value, results: Sequence[ir.Type], branches: int) -> ir.Operation:
+    """An ``scf.if`` with empty branches; their terminators still lack operands for ``results``."""
+    op = emit.op("scf.if", [condition], results, regions=2)
+    for region in list(op.regions)[:branches]:
+        _yield(region.blocks.append(), [], op.location)
+    return op
+
+
+def set_operands(end: ir.Operation, values: Sequence[ir.Value]) -> ir.Operation:
+    """Put a terminator with ``values`` in the place of ``end``."""
+    made = Emitter(end).op(end.name, values, [])
+    end.erase()
+    return made
+
+
+def _yield(block: ir.Block, values: Sequence[ir.Value], location: ir.Location) -> None:
+    ir.Operation.create("scf.yield", operands=list(values), loc=location, ip=ir.InsertionPoint(block))
+
+
+def compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
+    """``arith.cmpi`` with one of its predicates."""
+    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
+    bit = ir.IntegerType.get_signless(1)
+    result: ir.Value = emit.op("arith.cmpi", [left, right], [bit], {"predicate": attribute}).results[0]
+    return result

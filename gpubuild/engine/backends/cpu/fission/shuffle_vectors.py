@@ -1,0 +1,198 @@
+"""Lane rows: exchanges within subgroups as shuffles of vectors, where it is known who reads whom.
+
+Work-items that all come to an exchange have stored what they give in a slot, in the order of their numbers.
+Then each subgroup is a row of it: one vector, whose elements change places and go to a second slot, from
+which each work-item takes its own. The last row of a workgroup may lack lanes: who would read one that is not
+there keeps its own value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, compare, for_loop, if_op
+from gpubuild.engine.backends.cpu.fission.uniformity import terminator
+from gpubuild.engine.ir.builder import Emitter
+
+ROW = "gpubuild.lane_row"  # on a wait and on the read behind it: the number of their exchange
+_LANES = image_layout.SUBGROUP
+_NOT_EQUAL, _BELOW = 1, 6  # predicates of arith.cmpi
+_INDEX_BITS = 64
+
+Numbers = tuple[int, ...]  # of each lane, without a sign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRow:
+    """An exchange: lane i of ``taken`` is lane ``sources[i]`` of ``given``."""
+
+    given: ir.Value
+    taken: ir.Value
+    sources: Numbers
+
+    def build(self, given: ir.Value, taken: ir.Value, extents: Extents, emit: Emitter) -> None:
+        """Exchange the values of all subgroups; ``given`` and ``taken`` are the slots in the new code."""
+        lanes = emit.constant(_LANES)
+        rest = emit.binary("arith.andi", extents.items, emit.constant(_LANES - 1))
+        whole = emit.binary("arith.subi", extents.items, rest)
+        body = for_loop(emit, extents.zero, whole, lanes).regions[0].blocks[0]
+        inside = Emitter(terminator(body))
+        at = body.arguments[0]
+        _, moved = self._move(given, at, inside)
+        inside.op("vector.store", [moved, taken, at], [])
+        part = if_op(emit, compare(emit, _NOT_EQUAL, rest, extents.zero), [], 1)
+        inside = Emitter(terminator(part.regions[0].blocks[0]))
+        own, moved = self._move(given, whole, inside)
+        there = self._there(rest, inside)
+        moved = inside.op("arith.select", [there, moved, own], [own.type]).results[0]
+        inside.op("vector.store", [moved, taken, whole], [])
+
+    def _move(self, given: ir.Value, at: ir.Value, emit: Emitter) -> tuple[ir.Value, ir.Value]:
+        """The row from ``at`` on, as it is and with its elements in their new places."""
+        kind = ir.VectorType.get([_LANES], ir.MemRefType(given.type).element_type)
+        own = emit.op("vector.load", [given, at], [kind]).results[0]
+        mask = {"mask": ir.DenseI64ArrayAttr.get(list(self.sources))}
+        return own, emit.op("vector.shuffle", [own, own], [kind], mask).results[0]
+
+    def _there(self, lanes: ir.Value, emit: Emitter) -> ir.Value:
+        """Of each lane, whether the one that it reads is among the first ``lanes``."""
+        i32 = ir.IntegerType.get_signless(32)
+        kind = ir.VectorType.get([_LANES], i32)
+        dense = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, s) for s in self.sources], kind)
+        sources = emit.op("arith.constant", [], [kind], {"value": dense}).results[0]
+        number = emit.op("arith.index_cast", [lanes], [i32]).results[0]
+        every = emit.op("vector.broadcast", [number], [kind]).results[0]
+        predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _BELOW)}
+        bits = ir.VectorType.get([_LANES], ir.IntegerType.get_signless(1))
+        return emit.op("arith.cmpi", [sources, every], [bits], predicate).results[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRows:
+    """The exchanges of a function that is being cut; ``known`` gives its uniform values in the new code."""
+
+    rows: Sequence[LaneRow]
+    moved: set[int] = field(default_factory=set)  # by vectors, for the code that is being built
+
+    def exchange(
+        self,
+        wait: ir.Operation,
+        known: Callable[[ir.Value], ir.Value],
+        extents: Extents,
+        emit: Emitter,
+        *,
+        everyone: bool,
+    ) -> None:
+        """At a wait behind which work-items take what they read, if all of the workgroup have come to it."""
+        number = _row_number(wait)
+        self.moved.discard(number)
+        if everyone:
+            row = self.rows[number]
+            row.build(known(row.given), known(row.taken), extents, emit)
+            self.moved.add(number)
+
+    def read(self, load: ir.Operation, known: Callable[[ir.Value], ir.Value], place: ir.Value) -> bool:
+        """Have a load take the work-item's own element, at ``place``, if its exchange was made by vectors."""
+        if ROW not in load.attributes:
+            return False
+        number = _row_number(load)
+        del load.attributes[ROW]
+        if number not in self.moved:
+            return False
+        load.operands[0], load.operands[1] = known(self.rows[number].taken), place
+        return True
+
+
+def _row_number(op: ir.Operation) -> int:
+    return int(ir.IntegerAttr(op.attributes[ROW]).value)
+
+
+def sources_of(source: ir.Value, valid: ir.Value, lane: ir.Value) -> Numbers | None:
+    """Whom each lane reads, itself where ``valid`` is false; ``None`` if only the launch tells."""
+    known: dict[ir.Value, Numbers | None] = {lane: tuple(range(_LANES))}
+    numbers, bits = _numbers(source, known), _numbers(valid, known)
+    if numbers is None or bits is None:
+        return None
+    found = tuple(n if bit else own for own, (n, bit) in enumerate(zip(numbers, bits, strict=True)))
+    return found if max(found) < _LANES else None
+
+
+def can_move(kind: ir.Type) -> bool:
+    """Whether a vector can have elements of ``kind``, and memory as they are."""
+    if isinstance(kind, ir.IntegerType):
+        return bool(ir.IntegerType(kind).width in (8, 16, 32, 64))
+    return isinstance(kind, ir.FloatType)
+
+
+def _compare(predicate: int, left: int, right: int, bits: int) -> int:
+    if 2 <= predicate <= 5:  # with a sign
+        left, right = (n - (n >> bits - 1 << bits) for n in (left, right))
+    if predicate < 2:
+        return int((left == right) == (predicate == 0))
+    return int((left < right, left <= right, left > right, left >= right)[(predicate - 2) % 4])
+
+
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.andi": lambda a, b: a & b,
+    "arith.ori": lambda a, b: a | b,
+    "arith.xori": lambda a, b: a ^ b,
+    "arith.minui": min,
+    "arith.maxui": max,
+}
+_DIVISION: dict[str, Callable[[int, int], int]] = {
+    "arith.divui": lambda a, b: a // b,
+    "arith.remui": lambda a, b: a % b,
+}
+_CASTS = frozenset({"arith.index_castui", "arith.extui", "arith.trunci"})
+
+
+def _numbers(value: ir.Value, known: dict[ir.Value, Numbers | None]) -> Numbers | None:
+    if value not in known:
+        known[value] = None if isinstance(value.owner, ir.Block) else _computed(value, known)
+    return known[value]
+
+
+def _computed(value: ir.Value, known: dict[ir.Value, Numbers | None]) -> Numbers | None:
+    """What lanes get from an operation on what is known of its operands."""
+    op = value.owner.operation
+    if not isinstance(value.type, ir.IntegerType | ir.IndexType):
+        return None
+    if op.name == "gpu.lane_id":
+        return tuple(range(_LANES))
+    if op.name == "arith.constant":
+        return (int(ir.IntegerAttr(op.attributes["value"]).value) % (1 << _bits(value.type)),) * _LANES
+    rows = [_numbers(operand, known) for operand in op.operands]
+    complete = [row for row in rows if row is not None]
+    if len(complete) < len(rows):
+        return None
+    return _apply(op, list(zip(*complete, strict=True)), _bits(value.type))
+
+
+def _apply(op: ir.Operation, lanes: list[Numbers], bits: int) -> Numbers | None:
+    name = op.name
+    if name in _CASTS or (name == "arith.index_cast" and all(n[0] < 1 << 31 for n in lanes)):
+        found = [n for (n,) in lanes]
+    elif name in _BINARY:
+        found = [_BINARY[name](a, b) for a, b in lanes]
+    elif name in _DIVISION and all(b for _, b in lanes):
+        found = [_DIVISION[name](a, b) for a, b in lanes]
+    elif name == "arith.select":
+        found = [a if bit else b for bit, a, b in lanes]
+    elif name == "arith.cmpi":
+        predicate = int(ir.IntegerAttr(op.attributes["predicate"]).value)
+        width = _bits(op.operands[0].type)
+        found = [_compare(predicate, a, b, width) for a, b in lanes]
+    else:
+        return None
+    return tuple(n % (1 << bits) for n in found)
+
+
+def _bits(kind: ir.Type) -> int:
+    return int(ir.IntegerType(kind).width) if isinstance(kind, ir.IntegerType) else _INDEX_BITS

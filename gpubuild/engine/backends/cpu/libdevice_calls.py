@@ -1,0 +1,211 @@
+"""Mathlib: libdevice's functions for CPUs, written as LLVM intrinsics or calls of the C library.
+
+The NVVM route lowers the math dialect to calls of ``__nv_*``. Intrinsics let LLVM vectorise and
+fold; what they do not cover goes to libm, which the runtime has loaded before any image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gpubuild.engine.mathlib import functions, library_fallback
+
+PREFIX = "__nv_"
+
+# libdevice name without "f" for float → (LLVM intrinsic, number of operands)
+_INTRINSICS = {
+    "ceil": ("ceil", 1), "copysign": ("copysign", 2), "cos": ("cos", 1), "exp": ("exp", 1),
+    "exp2": ("exp2", 1), "exp10": ("exp10", 1), "fabs": ("fabs", 1), "floor": ("floor", 1),
+    "fma": ("fma", 3), "fmax": ("maxnum", 2), "fmin": ("minnum", 2), "log": ("log", 1),
+    "log10": ("log10", 1), "log2": ("log2", 1), "nearbyint": ("nearbyint", 1), "pow": ("pow", 2),
+    "rint": ("roundeven", 1), "round": ("round", 1), "sin": ("sin", 1), "sqrt": ("sqrt", 1),
+    "trunc": ("trunc", 1),
+}  # fmt: skip
+_LIBM = {
+    "acos": 1, "acosh": 1, "asin": 1, "asinh": 1, "atan": 1, "atan2": 2, "atanh": 1, "cbrt": 1,
+    "cosh": 1, "erf": 1, "erfc": 1, "expm1": 1, "fdim": 2, "fmod": 2, "hypot": 2, "j0": 1, "j1": 1,
+    "lgamma": 1, "log1p": 1, "logb": 1, "nextafter": 2, "remainder": 2, "sinh": 1, "tan": 1,
+    "tanh": 1, "tgamma": 1, "y0": 1, "y1": 1,
+}  # fmt: skip
+_FAST = {"cosf", "exp10f", "expf", "log10f", "log2f", "logf", "powf", "sinf", "tanf"}
+_TESTS = {  # name → (type, predicate, compare with infinity); C's truth value as an i32
+    "finitef": ("float", "one", True), "isfinited": ("double", "one", True),
+    "isinff": ("float", "oeq", True), "isinfd": ("double", "oeq", True),
+    "isnanf": ("float", "uno", False), "isnand": ("double", "uno", False),
+}  # fmt: skip
+_INTEGERS = {  # name → (intrinsic, type, operands, last operand)
+    "abs": ("abs", "i32", 1, ", i1 false"), "llabs": ("abs", "i64", 1, ", i1 false"),
+    "brev": ("bitreverse", "i32", 1, ""), "brevll": ("bitreverse", "i64", 1, ""),
+    "max": ("smax", "i32", 2, ""), "min": ("smin", "i32", 2, ""),
+    "umax": ("umax", "i32", 2, ""), "umin": ("umin", "i32", 2, ""),
+    "llmax": ("smax", "i64", 2, ""), "llmin": ("smin", "i64", 2, ""),
+    "ullmax": ("umax", "i64", 2, ""), "ullmin": ("umin", "i64", 2, ""),
+}  # fmt: skip
+_COUNTS = {
+    "clz": ("ctlz", "i32"),
+    "clzll": ("ctlz", "i64"),
+    "popc": ("ctpop", "i32"),
+    "popcll": ("ctpop", "i64"),
+}
+
+# Symbols that an image may leave to the C library.
+PROVIDED = frozenset(
+    {n + suffix for n in (*_LIBM, *(k for k in _INTRINSICS)) for suffix in ("", "f")}
+    | {"malloc", "free", "memcpy", "memmove", "memset", "memcmp", "calloc", "realloc", "abort"}
+    | {
+        "fmaf",
+        "fminf",
+        "fmaxf",
+        "fmin",
+        "fmax",
+        "sincos",
+        "sincosf",
+        "ldexp",
+        "ldexpf",
+        "roundeven",
+        "roundevenf",
+    }
+)
+
+
+def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool = False) -> str:
+    """LLVM IR that defines those of ``names`` (``__nv_*``) that are known; the rest is left out.
+
+    ``fused`` says that the CPU has instructions for a fused multiply-add.
+    """
+    declarations: dict[str, None] = {}
+    definitions = []
+    for name in sorted(set(names)):
+        if name.startswith(PREFIX):
+            plain = name.removeprefix(PREFIX)
+            own = plain.removeprefix("fast_")
+            body = functions.define(own, name, fused=fused, declarations=declarations)
+            body = body or _define(plain, declarations, fast_math=fast_math, fused=fused)
+            if body:
+                definitions.append(body)
+    text = "\n".join([*declarations, *definitions]) + "\n"
+    return text + _kept(text)
+
+
+def _kept(text: str) -> str:
+    """Keeps functions that LLVM's vectoriser may call, and nothing before it."""
+    names = re.findall(rf"^define internal .*?(@{re.escape(library_fallback.PREFIX)}[\w.]+)\(", text, re.M)
+    pointers = ", ".join(f"ptr {name}" for name in names)
+    line = (
+        f'@llvm.compiler.used = appending global [{len(names)} x ptr] [{pointers}], section "llvm.metadata"\n'
+    )
+    return line if names else ""
+
+
+def _define(name: str, declarations: dict[str, None], *, fast_math: bool, fused: bool) -> str:
+    flags = "afn arcp contract nsz reassoc " if fast_math else ""
+    if name.startswith("fast_") and name.removeprefix("fast_") in _FAST:
+        return _float_function(f"fast_{name.removeprefix('fast_')}", declarations, "afn ", fused=fused)
+    if name in _TESTS:
+        return _test(name, declarations)
+    if name in _INTEGERS:
+        intrinsic, kind, count, extra = _INTEGERS[name]
+        operands = ", ".join(f"{kind} %{i}" for i in range(count))
+        declared = ", ".join([kind] * count) + (", i1" if extra else "")
+        declarations[f"declare {kind} @llvm.{intrinsic}.{kind}({declared})"] = None
+        call = f"call {kind} @llvm.{intrinsic}.{kind}({operands}{extra})"
+        return _function(kind, name, operands, f"  %r = {call}\n  ret {kind} %r\n")
+    if name in _COUNTS:
+        return _count(name, declarations)
+    return _float_function(name, declarations, flags, fused=fused)
+
+
+def _float_function(name: str, declarations: dict[str, None], flags: str, *, fused: bool) -> str:
+    plain = name.removeprefix("fast_")
+    for base, kind, suffix in ((plain, "double", ""), (plain.removesuffix("f"), "float", "f")):
+        if suffix and base == plain:
+            continue
+        if base in _INTRINSICS:
+            intrinsic, count = _INTRINSICS[base]
+            callee = f"llvm.{intrinsic}.{'f32' if suffix else 'f64'}"
+            return _forward(name, callee, kind, count, declarations, flags)
+        if base in _LIBM:
+            return _forward(name, base + suffix, kind, _LIBM[base], declarations, flags)
+        if base == "rsqrt":
+            root = f"llvm.sqrt.{'f32' if suffix else 'f64'}"
+            declarations[f"declare {kind} @{root}({kind})"] = None
+            body = (
+                f"  %s = call {flags}{kind} @{root}({kind} %0)\n"
+                f"  %r = fdiv {flags}{kind} 1.0, %s\n  ret {kind} %r\n"
+            )
+            return _function(kind, name, f"{kind} %0", body)
+        if base == "powi":
+            return _integer_power(name, kind, declarations, flags)
+        if base == "sincos":
+            return _sincos(name, kind, "f32" if suffix else "f64", declarations, flags, fused=fused)
+    return ""
+
+
+def _forward(name: str, callee: str, kind: str, count: int, declarations: dict[str, None], flags: str) -> str:
+    attributes = "" if callee.startswith("llvm.") else " nounwind willreturn memory(none)"
+    declarations[f"declare {kind} @{callee}({', '.join([kind] * count)}){attributes}"] = None
+    operands = ", ".join(f"{kind} %{i}" for i in range(count))
+    body = f"  %r = call {flags}{kind} @{callee}({operands})\n  ret {kind} %r\n"
+    return _function(kind, name, operands, body)
+
+
+def _integer_power(name: str, kind: str, declarations: dict[str, None], flags: str) -> str:
+    """In double precision, which holds every i32 exponent exactly."""
+    declarations["declare double @llvm.pow.f64(double, double)"] = None
+    base = "%0" if kind == "double" else "%w"
+    lines = [] if kind == "double" else ["  %w = fpext float %0 to double"]
+    lines += [
+        "  %e = sitofp i32 %1 to double",
+        f"  %p = call {flags}double @llvm.pow.f64(double {base}, double %e)",
+    ]
+    lines += (
+        ["  ret double %p"] if kind == "double" else ["  %r = fptrunc double %p to float", "  ret float %r"]
+    )
+    return _function(kind, name, f"{kind} %0, i32 %1", "\n".join(lines) + "\n")
+
+
+def _sincos(
+    name: str, kind: str, mangled: str, declarations: dict[str, None], flags: str, *, fused: bool
+) -> str:
+    lines = []
+    for index, function in enumerate(("sin", "cos"), start=1):
+        plain = function + "f" * (kind == "float")
+        own = functions.define(plain, f"gpubuild.{plain}", fused=fused, declarations=declarations)
+        callee = f"gpubuild.{plain}" if own else f"llvm.{function}.{mangled}"
+        definition = own.replace("define", "define internal", 1).rstrip()
+        declarations[definition or f"declare {kind} @{callee}({kind})"] = None
+        lines.append(f"  %{function} = call {'' if own else flags}{kind} @{callee}({kind} %0)")
+        lines.append(f"  store {kind} %{function}, ptr %{index}")
+    return _function("void", name, f"{kind} %0, ptr %1, ptr %2", "\n".join([*lines, "  ret void"]) + "\n")
+
+
+def _test(name: str, declarations: dict[str, None]) -> str:
+    kind, predicate, infinity = _TESTS[name]
+    mangled = "f32" if kind == "float" else "f64"
+    lines = []
+    value, other = "%0", "%0"
+    if infinity:
+        declarations[f"declare {kind} @llvm.fabs.{mangled}({kind})"] = None
+        lines.append(f"  %a = call {kind} @llvm.fabs.{mangled}({kind} %0)")
+        value, other = "%a", "0x7FF0000000000000"  # float constants are written as doubles, too
+    lines += [f"  %c = fcmp {predicate} {kind} {value}, {other}", "  %r = zext i1 %c to i32", "  ret i32 %r"]
+    return _function("i32", name, f"{kind} %0", "\n".join(lines) + "\n")
+
+
+def _count(name: str, declarations: dict[str, None]) -> str:
+    intrinsic, kind = _COUNTS[name]
+    extra = ", i1 false" if intrinsic == "ctlz" else ""
+    declarations[f"declare {kind} @llvm.{intrinsic}.{kind}({kind}{', i1' if extra else ''})"] = None
+    lines = [f"  %c = call {kind} @llvm.{intrinsic}.{kind}({kind} %0{extra})"]
+    lines += ["  ret i32 %c"] if kind == "i32" else ["  %r = trunc i64 %c to i32", "  ret i32 %r"]
+    return _function("i32", name, f"{kind} %0", "\n".join(lines) + "\n")
+
+
+def _function(result: str, name: str, parameters: str, body: str) -> str:
+    return f"define {result} @{PREFIX}{name}({parameters}) alwaysinline {{\n{body}}}\n"
+
+
+def needs_half_helpers(text: str) -> bool:
+    """Whether LLVM IR uses 16-bit floats, for which plain x86-64 calls compiler-rt's functions."""
+    return re.search(r"\b(?:half|bfloat)\b", text) is not None

@@ -1,0 +1,1 @@
+"""From the NVVM and LLVM dialects to code that asks its work-item."""

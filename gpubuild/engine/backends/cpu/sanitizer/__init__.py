@@ -1,0 +1,1 @@
+"""Instrumentation for `sanitize:`: bounds, races, barriers, uninitialised memory."""

@@ -1,0 +1,101 @@
+"""Odd halves: parts of vectors that LLVM 22.1 takes from the wrong place on x86 with AVX.
+
+Its code generator joins ``extract(v, n / 2)`` with the part that follows to one part of twice the width,
+and rounds its position down to a multiple of that width. The two differ where n is not a power of two:
+rows 3 and 4 of six rows of four floats became rows 2 and 3 (measured with LLVM 22.1.8). What has gone
+through an instruction that LLVM cannot look into, and that is none, is not joined.
+"""
+
+from __future__ import annotations
+
+import re
+
+from llvmlite import binding
+
+from gpubuild.engine.ir import llvm
+
+_BITS = {
+    "half": 16,
+    "bfloat": 16,
+    "float": 32,
+    "double": 64,
+    "ptr": 64,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+}
+_SHUFFLE = re.compile(
+    r'^  (?P<name>%(?:"[^"]*"|[^ ]+)) = shufflevector <(?P<from>\d+) x (?P<element>\w+)> '
+    r".*, <(?P<count>\d+) x i32> <(?P<mask>[^<>]*)>(?P<rest>[^<>]*)$",
+    re.MULTILINE,
+)
+_ADDITION = (
+    "define <16 x float> @f(<16 x float> %a) {\n  %r = fadd <16 x float> %a, %a\n  ret <16 x float> %r\n}\n"
+)
+_REGISTERS = (("%zmm", 512), ("%ymm", 256))
+
+
+def keep_odd_halves(module: binding.ModuleRef, machine: binding.TargetMachine) -> binding.ModuleRef:
+    """``module``, or a copy of it in which such parts are safe. To be called after all optimisation."""
+    if not machine.triple.startswith("x86_64"):
+        return module
+    text = str(module)
+    if not any(_is_odd_half(found) for found in _SHUFFLE.finditer(text)):
+        return module
+    kept = keep_in_text(text, register_bits(machine))
+    return module if kept == text else llvm.parse_assembly(kept, llvm.new_context())
+
+
+def keep_in_text(text: str, bits: int) -> str:
+    """The same for LLVM IR text, where ``bits`` is the width of the widest registers."""
+    return _SHUFFLE.sub(
+        lambda found: _kept(found) if _is_odd_half(found) and 2 * _part_bits(found) <= bits else found[0],
+        text,
+    )
+
+
+def register_bits(machine: binding.TargetMachine) -> int:
+    """Width of the widest vectors that an x86 ``machine`` adds in one instruction."""
+    module = llvm.parse_assembly(_ADDITION, llvm.new_context())
+    llvm.set_target(module, machine)
+    text = llvm.emit_assembly(module, machine)
+    return next((bits for name, bits in _REGISTERS if name in text), 128)
+
+
+def _part_bits(shuffle: re.Match[str]) -> int:
+    return _BITS.get(shuffle["element"], 0) * int(shuffle["count"])
+
+
+def _is_odd_half(shuffle: re.Match[str]) -> bool:
+    whole, count = int(shuffle["from"]), int(shuffle["count"])
+    if _part_bits(shuffle) not in (128, 256) or whole % (2 * count):
+        return False
+    if whole // (2 * count) % 2 == 0 or whole == 2 * count:
+        return False
+    words = [item.split()[-1] for item in shuffle["mask"].split(",")]
+    places = [int(word) for word in words if word.isdigit()]
+    sides = [[p for p in places if p < whole], [p - whole for p in places if p >= whole]]
+    return any(side and whole // 2 <= min(side) and max(side) < whole // 2 + count for side in sides)
+
+
+def _kept(shuffle: re.Match[str]) -> str:
+    """The instruction under another name, and its name for what comes out of an empty assembly."""
+    name, element, count = shuffle["name"], shuffle["element"], int(shuffle["count"])
+    bits = f"<{_part_bits(shuffle) // 64} x i64>"
+    kind = f"<{count} x {element}>"
+    there, back = ("ptrtoint", "inttoptr") if element == "ptr" else ("bitcast", "bitcast")
+    taken, packed, kept = (_named(name, part) for part in ("taken", "packed", "kept"))
+    return "\n".join(
+        (
+            shuffle[0].replace(name, taken, 1),
+            f"  {packed} = {there} {kind} {taken} to {bits}",
+            f'  {kept} = call {bits} asm "", "=x,0"({bits} {packed})',
+            f"  {name} = {back} {bits} {kept} to {kind}",
+        )
+    )
+
+
+def _named(name: str, part: str) -> str:
+    plain = name[1:].strip('"')
+    return f'%"gpubuild.{part}.{plain}"'

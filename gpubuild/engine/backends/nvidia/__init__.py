@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: one gpu.module to PTX and a cubin."""

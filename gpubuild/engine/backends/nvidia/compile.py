@@ -1,0 +1,147 @@
+"""NVVM: one gpu.module for one NVIDIA chip: MLIR, LLVM IR, PTX, cubin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends.assembly_locations import place_ptxas
+from gpubuild.engine.backends.gpu_compile import (
+    DeviceBuild,
+    Stage,
+    lower_module,
+    optimize_module,
+    refuse_undefined,
+    run_stages,
+    user_libraries,
+)
+from gpubuild.engine.backends.kernel_info import info_json, parse_ptxas, with_parameters
+from gpubuild.engine.backends.nvidia import libdevice, workarounds
+from gpubuild.engine.backends.nvidia import workarounds as nvidia_workarounds
+from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.step import CompileParams
+from gpubuild.targets.chips import check_chip
+from gpubuild.toolchain.run import run_tool
+
+# Functions that the CUDA driver provides to every kernel.
+_PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+_PTX_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
+_NEEDS_PTX = re.compile(r"requires PTX ISA \.version (\d+)\.(\d) or later")
+_PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
+
+
+def run(params: CompileParams, io: StepIO) -> None:
+    """Write ``llvm``, ``asm`` (PTX), ``object`` (cubin), ``info`` and, when asked for, ``device``.
+
+    Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
+    """
+    stages = STAGES
+    if params.relocatable:
+        stages = gpu_compile.stages_with(STAGES, assemble_relocatable, after="ptxas")
+    run_stages(DeviceBuild(params=params, io=io), stages)
+
+
+def check_target(build: DeviceBuild) -> None:
+    """Stage: refuse names that LLVM would only warn about."""
+    params = build.params
+    check_chip(params.kind, params.chip, params.features)
+
+
+def link_libraries(build: DeviceBuild) -> None:
+    """Stage: the user's libraries, then libdevice when something in it is used."""
+    libraries = user_libraries(build.io)
+    if libraries:
+        llvm.link_libraries(build.module, libraries)
+    if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
+        data = Path(build.io.tool("libdevice")[0]).read_bytes()
+        build.module = libdevice.link_libdevice(build.module, data, fast_math=build.params.fast_math)
+
+
+def emit_ptx(build: DeviceBuild) -> None:
+    """Stage: PTX text, once nothing is left undefined."""
+    refuse_undefined(
+        build,
+        _PROVIDED,
+        (
+            (libdevice.PREFIX, "libdevice has no such function; is the name right?"),
+            ("__ocml_", "that is a function of AMD's library; the module was written for ROCDL"),
+        ),
+    )
+    for name in build.kernel_names:
+        if not _PTX_NAME.fullmatch(name):
+            raise StepError(
+                f"kernel @{name} has a name that PTX cannot spell",
+                hint="use letters, digits, _ and $ only, and no digit first",
+            )
+    text = nvidia_workarounds.settle(llvm.emit_assembly(build.module, build.machine))
+    build.assembly = workarounds.keep_subnormals(text)
+    build.io.write("asm", build.assembly)
+
+
+def assemble(build: DeviceBuild) -> None:
+    """Stage: ptxas."""
+    (build.io.scratch / _PTX_FILE).write_text(build.assembly, encoding="utf-8")
+    output = _run_ptxas(build, "-v", role="object")
+    build.kernels = parse_ptxas(output, build.kernel_names)
+    for line in output.splitlines():
+        if "warning" in line:
+            build.io.warn(line.strip())
+
+
+def assemble_relocatable(build: DeviceBuild) -> None:
+    """Stage: ptxas once more, for what nvlink is to link."""
+    _run_ptxas(build, "-c", role="device")
+
+
+def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
+    """Write output ``role``; returns what ptxas says."""
+    params, io = build.params, build.io
+    command = [*io.tool("ptxas"), f"-arch={params.chip}", f"-O{params.opt_level}", option]
+    if params.debug:
+        command.append("-lineinfo")  # -g would switch optimisation off
+    done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
+    try:
+        done.check(f"assembling @{params.module} for {params.chip}")
+    except StepError as error:
+        explain_ptxas(error)
+        place_ptxas(error, build.assembly, io)
+        raise
+    return done.output
+
+
+def explain_ptxas(error: StepError) -> None:
+    """Take from ``error`` what ``-v`` told about kernels that are fine; add advice where there is some."""
+    lines = error.output.splitlines()
+    notes = [n for n, line in enumerate(lines) if line.startswith("ptxas info")]
+    kept = [
+        line for n, line in enumerate(lines) if n not in notes and not (n - 1 in notes and line[:1] == " ")
+    ]
+    error.output = "\n".join(kept) or error.output
+    if "uses too much shared data" in error.output:
+        error.hint = (
+            "memory declared in a kernel ends at 48 KiB on every NVIDIA chip: use less, "
+            "or take it with gpu.dynamic_shared_memory, whose size is given at launch"
+        )
+    elif versions := [int(major) * 10 + int(minor) for major, minor in _NEEDS_PTX.findall(error.output)]:
+        error.hint = (
+            f'write features: "+ptx{max(versions)}" for this target, which then needs a driver that knows it'
+        )
+
+
+def write_info(build: DeviceBuild) -> None:
+    """Stage: resources per kernel."""
+    build.io.write("info", info_json(with_parameters(build.kernels, build.parameters)))
+
+
+STAGES: tuple[Stage, ...] = (
+    ("check", check_target),
+    ("lower", lower_module),
+    ("link", link_libraries),
+    ("optimize", optimize_module),
+    ("emit", emit_ptx),
+    ("ptxas", assemble),
+    ("info", write_info),
+)

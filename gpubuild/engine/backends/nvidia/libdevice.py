@@ -1,0 +1,33 @@
+"""libdevice: NVIDIA's math library in bitcode, linked with the precision a target asks for."""
+
+from __future__ import annotations
+
+import re
+
+from llvmlite import binding
+
+from gpubuild.engine.ir import llvm
+
+PREFIX = "__nv_"  # of all its functions
+_QUESTION = re.compile(r'^(@[-\w.$"]+) = [^\n]*c"(__CUDA_\w+)\\00"', re.MULTILINE)
+_ASKED = r"call i32 @__nvvm_reflect\(ptr (?:nonnull )?(?:noundef )?{name}\)[^\n]*"
+
+
+def link_libdevice(module: binding.ModuleRef, data: bytes, *, fast_math: bool) -> binding.ModuleRef:
+    """Link what ``module`` uses, and return the module to go on with.
+
+    The library asks ``__nvvm_reflect`` whether to flush denormals and whether square roots must
+    be correctly rounded. LLVM answers the second with no, whatever the code says, so both are
+    answered here: IEEE results unless ``fast_math``.
+    """
+    llvm.link_library(module, data, "libdevice")
+    answers = {"__CUDA_FTZ": int(fast_math), "__CUDA_PREC_SQRT": int(not fast_math)}
+    text = str(module)
+    resolved = text
+    for match in _QUESTION.finditer(text):
+        if match[2] in answers:
+            asked = re.compile(_ASKED.format(name=re.escape(match[1])))
+            resolved = asked.sub(f"add i32 {answers[match[2]]}, 0", resolved)
+    if resolved == text:
+        return module
+    return llvm.parse_assembly(resolved, llvm.new_context(), name="LLVM IR with libdevice")

@@ -1,0 +1,289 @@
+"""Packed vectors: parameters and results of functions whose elements are not of whole bytes, for NVIDIA.
+
+In memory LLVM packs such elements bit by bit, and so does the host that hands them to a kernel:
+``vector<4xi1>`` is one byte. The NVPTX code generator of LLVM 22.1 declares a parameter of that size, and
+reads each element from bytes of its own, behind the parameter's end (measured with LLVM 22.1.8; ptxas ends
+in a crash on some). Such vectors are handed on as vectors of bytes, which hold the same bits.
+
+Where functions are called by address, it ends the process over integers of other than 8, 16, 32 and 64
+bits, ``i1`` among them, and of several results it puts an ``i7`` behind the end. Functions of these two
+kinds take and give the next larger type.
+
+Constant predicates: PTX's guards are registers, and LLVM writes a constant where it knows one.
+
+The nvvm dialect writes a guarded instruction as inline assembly, ``@$0 instruction``. When the guard
+turns out to be a constant, which a loop of one turn is enough for, LLVM writes ``@0 instruction``,
+which ptxas refuses. ``@0`` is never right PTX, so that nothing else can be meant.
+
+Comparisons of bf16 in PTX: they have no ``.ftz``, which LLVM 22.1 writes where f32 is flushed.
+
+ptxas refuses it (``Illegal modifier '.ftz' for instruction 'setp'``), so that with ``fast_math`` nothing
+that compares bf16 could be assembled for sm_90 and later. Without it, subnormals are compared as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+
+_GUARDED = re.compile(
+    r"(?P<before>^[ \t]*|[;{}][ \t]*)@(?P<not>!?)(?P<guard>-?\d+)[ \t]+"
+    r"(?P<instruction>[^;{}\n]*(?:\{[^;\n]*)?;)",
+    re.MULTILINE,
+)
+
+
+def settle(ptx: str) -> str:
+    """``ptx`` with instructions guarded by a constant written without it, or left out."""
+    return _GUARDED.sub(_settled, ptx) if "@" in ptx else ptx
+
+
+def _settled(match: re.Match[str]) -> str:
+    taken = (int(match["guard"]) != 0) is not bool(match["not"])
+    return match["before"] + (match["instruction"] if taken else "")
+
+
+_FLUSHED = re.compile(r"(\bsetp\.[\w.]+?)\.ftz(\.bf16(?:x2)?\b)")
+
+
+def keep_subnormals(ptx: str) -> str:
+    """``ptx`` with such comparisons written without the modifier."""
+    return _FLUSHED.sub(r"\1\2", ptx) if ".ftz.bf16" in ptx else ptx
+
+
+_VECTOR = re.compile(r"vector<(?P<count>\d+)xi(?P<bits>\d+)>")
+_WHOLE = frozenset((8, 16, 32, 64, 128))
+_INTEGER = re.compile(r"i(\d+)")
+_AGGREGATE = re.compile(r"(?:!llvm\.)?(array|struct)<")
+_ARRAY = re.compile(r"((?:!llvm\.)?array<\d+ x )(.*)>", re.DOTALL)
+_STRUCT = re.compile(r'((?:!llvm\.)?struct<)(?:"[^"]*", )?(packed )?\((.*)\)>', re.DOTALL)
+# Pieces in which no bracket or comma counts, and the brackets and commas that do.
+_MARK = re.compile(r'"[^"]*"|->|[<>(),]')
+
+
+def pass_in_bytes(kernels: ir.Operation) -> None:
+    """Change functions of the module, kernels and others, and the calls of them."""
+    functions = {
+        op.attributes["sym_name"].value: op.operation
+        for op in kernels.regions[0].blocks[0]
+        if op.operation.name == "llvm.func"
+    }
+    if not any(_changes(function) for function in functions.values()):
+        return
+    by_address, calls = _uses(kernels)
+    changed = {}
+    for name, function in functions.items():
+        if not function.regions[0].blocks and name not in by_address:
+            continue  # Made elsewhere, and called only in the way that its declaration says.
+        kind = str(function.attributes["function_type"])
+        integers = "nvvm.kernel" not in function.attributes and (name in by_address or "struct<" in kind)
+        wanted = _in_bytes(kind, integers=integers)
+        if wanted != kind:
+            function.attributes["function_type"] = ir.Attribute.parse(wanted)
+            for each, attribute in _without_ranges(function).items():
+                function.attributes[each] = attribute
+            changed[name] = integers
+    for name, integers in changed.items():
+        if functions[name].regions[0].blocks:
+            _take_bytes(functions[name], integers=integers)
+    for call in calls if changed else ():
+        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value if "callee" in call.attributes else ""
+        if callee in changed or callee not in functions:  # By address, or by an alias.
+            _hand_on_bytes(call, integers=changed.get(callee, True))
+
+
+def _changes(function: ir.Operation) -> bool:
+    kind = str(function.attributes["function_type"])
+    return _in_bytes(kind, integers="nvvm.kernel" not in function.attributes) != kind
+
+
+def _uses(kernels: ir.Operation) -> tuple[set[str], list[ir.Operation]]:
+    """Names whose addresses are taken, in functions or tables, be they of functions or not; and all calls."""
+    by_address: set[str] = set()
+    calls: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "llvm.mlir.addressof":
+            by_address.add(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
+        elif op.name == "llvm.call":
+            calls.append(op)
+        return ir.WalkResult.ADVANCE
+
+    kernels.walk(visit)
+    return by_address, calls
+
+
+def _without_ranges(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """Attributes of parameters and results without their ranges, which are of the old types."""
+    found: dict[str, ir.Attribute] = {}
+    for name in ("arg_attrs", "res_attrs"):
+        if name in op.attributes:
+            each = [ir.DictAttr(one) for one in ir.ArrayAttr(op.attributes[name])]
+            kept = [{a.name: a.attr for a in one if a.name != "llvm.range"} for one in each]
+            found[name] = ir.ArrayAttr.get([ir.DictAttr.get(one) for one in kept])
+    return found
+
+
+def _in_bytes(kind: str, *, integers: bool) -> str:
+    """The type to hand on for that of this text; a struct with a name loses it where a member changes."""
+    if found := _VECTOR.fullmatch(kind):
+        return _as_bytes(found)
+    if found := _INTEGER.fullmatch(kind):
+        return _as_whole(found) if integers else kind
+    if found := _ARRAY.fullmatch(kind):
+        return f"{found[1]}{_in_bytes(found[2], integers=integers)}>"
+    if found := _STRUCT.fullmatch(kind):
+        old = _parts(found[3])
+        new = [_in_bytes(part, integers=integers) for part in old]
+        return kind if new == old else f"{found[1]}{found[2] or ''}({', '.join(new)})>"
+    if kind.startswith("!llvm.func<"):
+        inner = kind.removeprefix("!llvm.func<").removesuffix(")>")
+        result = inner[: _parameters_start(inner)]
+        parameters = _parts(inner[len(result) + len(" (") :])
+        new = [_in_bytes(part, integers=integers) for part in parameters]
+        return f"!llvm.func<{_in_bytes(result, integers=integers)} ({', '.join(new)})>"
+    return kind
+
+
+def _parameters_start(function: str) -> int:
+    """Where the result of a function type ends, which may have brackets of its own."""
+    depth = 0
+    for mark in _MARK.finditer(function):
+        if mark[0] == "(" and depth == 0:
+            return mark.start() - 1
+        depth += (mark[0] in "<(") - (mark[0] in ">)")
+    raise ValueError(f"not a function type: {function}")
+
+
+def _parts(text: str) -> list[str]:
+    """What commas part that are in no bracket and in no name."""
+    parts, depth, start = [], 0, 0
+    for mark in _MARK.finditer(text):
+        depth += (mark[0] in "<(") - (mark[0] in ">)")
+        if mark[0] == "," and depth == 0:
+            parts.append(text[start : mark.start()].strip())
+            start = mark.end()
+    return [*parts, text[start:].strip()] if text.strip() else []
+
+
+def _as_whole(found: re.Match[str]) -> str:
+    bits = int(found[1])
+    return f"i{max(8, 1 << (bits - 1).bit_length())}"
+
+
+def _as_bytes(found: re.Match[str]) -> str:
+    count, bits = int(found["count"]), int(found["bits"])
+    if bits in _WHOLE:
+        return found[0]
+    size = -(-count * bits // 8)
+    # As large and aligned as the vector; one of a single byte would itself get bytes of its own in a struct.
+    return f"i{8 * size}" if size in (1, 2, 4, 8) else f"vector<{size}xi8>"
+
+
+def _take_bytes(function: ir.Operation, *, integers: bool) -> None:
+    """Parameters and results of the function itself."""
+    blocks = function.regions[0].blocks
+    for argument in blocks[0].arguments:
+        kind = argument.type
+        wanted = ir.Type.parse(_in_bytes(str(kind), integers=integers))
+        if wanted != kind:
+            argument.set_type(wanted)
+            first = blocks[0].operations[0].operation
+            value = _converted(Emitter(first), argument, kind, from_bytes=True)
+            made = _made_before(first, blocks[0])
+            argument.replace_all_uses_except(value, made)
+    for block in blocks:
+        last = block.operations[len(block.operations) - 1].operation
+        if last.name == "llvm.return":
+            for number, operand in enumerate(last.operands):
+                wanted = ir.Type.parse(_in_bytes(str(operand.type), integers=integers))
+                if wanted != operand.type:
+                    last.operands[number] = _converted(Emitter(last), operand, wanted, from_bytes=False)
+
+
+def _made_before(first: ir.Operation, block: ir.Block) -> list[ir.Operation]:
+    made = []
+    for op in block.operations:
+        if op.operation == first:
+            break
+        made.append(op.operation)
+    return made
+
+
+def _hand_on_bytes(call: ir.Operation, *, integers: bool) -> None:
+    """A call of a changed function, or by address: whatever has one has been changed as well."""
+    emit = Emitter(call)
+    attributes = {name: call.attributes[name] for name in call.attributes}
+    own = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])[0]  # The others are of bundles.
+    if variadic := attributes.get("var_callee_type"):
+        attributes["var_callee_type"] = ir.Attribute.parse(_in_bytes(str(variadic), integers=integers))
+        inner = str(variadic).removeprefix("!llvm.func<").removesuffix(")>")
+        named = len(_parts(inner[_parameters_start(inner) + len(" (") :])) - 1
+        own = named + ("callee" not in attributes)  # What stands for "..." is read as the callee says.
+    operands = list(call.operands)
+    for number, operand in enumerate(operands[:own]):
+        wanted = ir.Type.parse(_in_bytes(str(operand.type), integers=integers))
+        if wanted != operand.type:
+            operands[number] = _converted(emit, operand, wanted, from_bytes=False)
+    results = [ir.Type.parse(_in_bytes(str(result.type), integers=integers)) for result in call.results]
+    if operands == list(call.operands) and results == [r.type for r in call.results]:
+        return
+    made = emit.op("llvm.call", operands, results, attributes | _without_ranges(call))
+    for old, new in zip(call.results, made.results, strict=True):
+        same = old.type == new.type
+        old.replace_all_uses_with(new if same else _converted(emit, new, old.type, from_bytes=True))
+    call.erase()
+
+
+def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: bool) -> ir.Value:
+    """``value`` with its packed vectors as bytes, or the other way."""
+    kind = str(wanted if from_bytes else value.type)
+    if value.type == wanted:
+        return value
+    if _AGGREGATE.match(kind):
+        return _aggregate(emit, value, wanted, from_bytes=from_bytes)
+    found = _VECTOR.fullmatch(kind)
+    if found is None and _INTEGER.fullmatch(kind):
+        return emit.op("llvm.trunc" if from_bytes else "llvm.zext", [value], [wanted]).results[0]
+    if found is None:
+        return value
+    bits = int(found["count"]) * int(found["bits"])
+    narrow, wide = ir.IntegerType.get_signless(bits), ir.IntegerType.get_signless(-(-bits // 8) * 8)
+    steps = [("llvm.bitcast", narrow), ("llvm.zext", wide), ("llvm.bitcast", wanted)]
+    if from_bytes:
+        steps = [("llvm.bitcast", wide), ("llvm.trunc", narrow), ("llvm.bitcast", wanted)]
+    else:  # One element that is poison would make poison of all.
+        value = emit.op("llvm.freeze", [value], [value.type]).results[0]
+    for name, to in steps:
+        if value.type != to:
+            value = emit.op(name, [value], [to]).results[0]
+    return value
+
+
+def _aggregate(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: bool) -> ir.Value:
+    made = emit.op("llvm.mlir.poison", [], [wanted]).results[0]
+    for number, (old, new) in enumerate(zip(_members(value.type), _members(wanted), strict=True)):
+        position = {"position": ir.DenseI64ArrayAttr.get([number])}
+        part = emit.op("llvm.extractvalue", [value], [old], position).results[0]
+        part = _converted(emit, part, new, from_bytes=from_bytes)
+        made = emit.op("llvm.insertvalue", [made, part], [wanted], position).results[0]
+    return made
+
+
+def _members(kind: ir.Type) -> list[ir.Type]:
+    text = str(kind)
+    if text.startswith("!llvm.array<"):
+        count, _, member = text.removeprefix("!llvm.array<").removesuffix(">").partition(" x ")
+        return [_parsed(member)] * int(count)
+    found = _STRUCT.fullmatch(text)
+    return [_parsed(part) for part in _parts(found[3])] if found else []
+
+
+def _parsed(member: str) -> ir.Type:
+    """A type as it stands within another one of the dialect, where the prefix may be left out."""
+    if re.match(r"(?:array|struct|ptr|func)\b", member):
+        member = f"!llvm.{member}"
+    return ir.Type.parse(member)

@@ -1,0 +1,1 @@
+"""Find the operation on which a compile step fails."""

@@ -1,0 +1,1 @@
+"""C and C++ sources, the runtime library, linking."""

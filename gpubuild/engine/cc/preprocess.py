@@ -1,0 +1,228 @@
+"""Preprocess: run the C preprocessor on a source and find out which files it read.
+
+Depfile: the make rule in which a C compiler lists the files it read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from gpubuild.engine.cc.compiler_messages import parse_messages
+from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, run_driver
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.errors import InputChangedError, StepError
+from gpubuild.model.digest import Digest, digest_bytes, digest_file
+from gpubuild.model.project import language_arguments, search_arguments
+from gpubuild.model.step import CcParams, PreprocessParams
+
+# A backslash escapes a blank, a hash or itself before one; `$$` is a dollar.
+_TOKEN = re.compile(r"(?:\\[ \t#]|\\(?!\r?\n)|\$\$|[^\s\\])+")
+_ESCAPE = re.compile(r"\\([ \t#])|\$(\$)")
+
+
+def parse_depfile(text: str) -> list[str]:
+    """The prerequisites of the first rule, in order, each once.
+
+    Raises ``ValueError`` when there is no rule.
+    """
+    first = re.split(r"(?<!\\)\r?\n", text.lstrip(), maxsplit=1)[0]
+    _, colon, rest = first.partition(":")
+    if not colon:
+        raise ValueError("a dependency file without a rule")
+    names = (_ESCAPE.sub(lambda m: m[1] or m[2], token) for token in _TOKEN.findall(rest))
+    return list(dict.fromkeys(names))
+
+
+_LINE_MARKER = re.compile(r'^(# \d+ ")((?:[^"\\\n]|\\.)*)(".*)$', re.MULTILINE)
+# What a compiler says of its options: "clang: warning: …", "cc1: warning: …", "warning: …".
+_ABOUT_OPTIONS = re.compile(r"(?:[^\s:]+: )?warning: (?!argument unused)(.*)")
+# What only the compiler answers, by the line markers in the text: std::source_location is made of these.
+_ASKS_WHERE = re.compile(rb"__builtin_(?:LINE|FILE|FILE_NAME|COLUMN|source_location)\b")
+# Sanitizers report places, and so does debug information however it is asked for.
+_FLAGS_OF_PLACES = ("-fsanitize", "-g")
+# With -O `zig cc` would leave assertions out and refuse `__DATE__`, for which there is SOURCE_DATE_EPOCH.
+# `__TIMESTAMP__` is the time of a file, which every checkout sets anew; no variable is about it.
+_AS_ELSEWHERE = (
+    *("-UNDEBUG", "-Wno-date-time", "-Wno-builtin-macro-redefined"),
+    '-D__TIMESTAMP__="Thu Jan  1 00:00:00 1970"',
+)
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    text: bytes
+    files: dict[str, Digest]  # what was read, by name as the compiler spells it
+    warnings: tuple[str, ...]
+    undisturbed: bool  # no file changed after the compiler started
+
+
+def run(params: PreprocessParams, io: StepIO) -> None:
+    """Write ``text`` and ``deps``, and record every header read.
+
+    The compiler runs in the project's folder with the source's relative name, so that `__FILE__`,
+    `#include "…"` and line markers are what the user expects and the same in every checkout.
+    Raises ``StepError`` with places in the user's files.
+    """
+    with io.stage("preprocess"):
+        source = digest_bytes(io.read("source"))
+        root, name = split_root(io.path("source"), params.source_name)
+        markers = params.debug or any(flag.startswith(_FLAGS_OF_PLACES) for flag in params.flags)
+        last = _preprocess(params, io, root, name, markers=markers)
+        if not markers and _ASKS_WHERE.search(last.text):
+            markers = True
+            last = _preprocess(params, io, root, name, markers=True)
+        for _ in range(_ROUNDS):
+            if last.undisturbed:
+                break
+            # A header saved between being read and being digested would be recorded with content
+            # that the text does not have. Clocks of file systems differ, so equal rounds decide.
+            before, last = last, _preprocess(params, io, root, name, markers=markers)
+            if (before.text, before.files) == (last.text, last.files):
+                break
+        else:
+            raise InputChangedError(
+                f"{name} or a file it includes keeps changing", hint="build again; nothing was stored"
+            )
+        own = {name, name.removeprefix("./")}  # gcc lists it without
+        if not any(last.files.get(spelt) == source for spelt in own):
+            raise InputChangedError(
+                f"{io.path('source')} changed while the build was running",
+                hint="build again; nothing was stored",
+            )
+        io.write("text", last.text)
+        for warning in last.warnings:
+            io.warn(warning)
+        files = dict(sorted(last.files.items()))
+        io.write("deps", json.dumps(files, indent=1, ensure_ascii=False) + "\n")
+        for file, digest in sorted(last.files.items()):
+            if file not in own:
+                io.discover((root / file).absolute(), digest)
+
+
+def split_root(source: Path, source_name: str) -> tuple[Path, str]:
+    """The folder to run in, and the name to give: a source in the project keeps its relative name.
+
+    Where that begins as options do, `./` stands before it.
+    """
+    folder, name = _split_root(source, source_name)
+    return folder, f"./{name}" if name.startswith("-") else name
+
+
+def _split_root(source: Path, source_name: str) -> tuple[Path, str]:
+    shown = PurePath(source_name).parts
+    if source_name and not PurePath(source_name).is_absolute() and source.parts[-len(shown) :] == shown:
+        return Path(*source.parts[: -len(shown)]), source_name
+    return source.parent, source.name
+
+
+def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str, *, markers: bool) -> _Round:
+    text_file, depfile = io.scratch / f"text{params.suffix}", io.scratch / "deps.d"
+    depfile.write_bytes(b"")
+    # The kernel stamps files with the clock of its last tick, which lags behind time.time_ns().
+    started = min(depfile.stat().st_ctime_ns, time.time_ns())
+    tool = "cxx" if params.language == "c++" else "cc"
+    # `-MT` sets a target without blanks or colons, whatever the output is called.
+    made = run_driver(
+        io,
+        tool,
+        [
+            *as_in_a_build(params), "-E", *(() if markers else ("-P",)), "-MD", "-MF", depfile, "-MT", "text",
+            "-o", text_file, name,
+        ],
+        cwd=root,
+    )  # fmt: skip
+    if made.returncode < 0:
+        made.check(f"preprocessing {name}")
+    messages = parse_messages(
+        made.stderr.decode(errors="replace"), source_line=lambda file, line: line_of(root / file, line)
+    )
+    if made.returncode:
+        errors = [m for m in messages if m.severity == "error"]
+        raise StepError(
+            f"cannot preprocess {name}",
+            diagnostics=errors,
+            output="" if errors else first_lines(made.stderr),
+            hint=_include_hint(errors[0].message) if errors else flags_hint(params),
+        )
+    files: dict[str, Digest] = {}
+    undisturbed = True
+    for file in parse_depfile(depfile.read_text(errors="surrogateescape")):
+        path = root / file
+        try:
+            files[file] = digest_file(path)
+            undisturbed &= path.stat().st_ctime_ns < started
+        except OSError as error:
+            raise InputChangedError(
+                f"{file} was read by {name} and cannot be read again: {error.strerror}",
+                hint="build again; nothing was stored",
+            ) from error
+    text = text_file.read_bytes()
+    if markers:
+        text = _portable_markers(text, root, io.tool(tool)[0])
+    warnings = (
+        *(_about_options(made.stderr) if params.flags else ()),
+        *(message.render() for message in messages if message.severity == "warning"),
+    )
+    return _Round(text=text, files=files, warnings=warnings, undisturbed=undisturbed)
+
+
+def _about_options(stderr: bytes) -> list[str]:
+    """Warnings without a place: of an option that the compiler, or the language, does not have."""
+    found = map(_ABOUT_OPTIONS.fullmatch, stderr.decode(errors="replace").splitlines())
+    return [f"`host: flags:` in the project file: {match[1]}" for match in found if match]
+
+
+def as_in_a_build(params: PreprocessParams | CcParams) -> list[str]:
+    """The options with which the compiler reads the user's own file, in the project's folder."""
+    return [
+        *("-x", params.language, f"-O{params.opt_level}", *COMMON_FLAGS, *_AS_ELSEWHERE),
+        *language_arguments(params.std, params.flags),
+        *search_arguments(params.include, params.define),
+    ]
+
+
+def flags_hint(params: PreprocessParams | CcParams) -> str:
+    """Where the user's options come from, when a compiler says something that has no place in a file."""
+    if not (params.flags or params.std):
+        return ""
+    given = " ".join(language_arguments(params.std, params.flags))
+    return f"`host:` in the project file gives these options: {given}"
+
+
+def _portable_markers(text: bytes, root: Path, compiler: str) -> bytes:
+    """Take this checkout's and a bundled compiler's folder out of line markers."""
+    home = f"{PurePath(compiler).parent}/"
+    marker = text.decode(errors="surrogateescape")
+
+    def replace(match: re.Match[str]) -> str:
+        file = match[2]
+        if file.rstrip("/") == str(root):
+            file = "."
+        elif PurePath(home).name not in ("bin", "") and file.startswith(home):
+            file = "/compiler/" + file.removeprefix(home)
+        return match[1] + file.removeprefix(f"{root}/") + match[3]
+
+    return _LINE_MARKER.sub(replace, marker).encode(errors="surrogateescape")
+
+
+def line_of(path: Path, line: int) -> str:
+    """Line ``line`` (from 1) of a file, or an empty string when there is none to be had."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def _include_hint(message: str) -> str:
+    if "file not found" in message or "No such file" in message:
+        return (
+            "includes are looked for beside the file that has them, in the folders that `host: include:` "
+            "in the project file names, and in the system's"
+        )
+    return ""

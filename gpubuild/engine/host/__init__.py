@@ -1,0 +1,1 @@
+"""Host code: lowering, async tokens, gpu.binary, the container of images."""

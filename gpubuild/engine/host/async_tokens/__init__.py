@@ -1,0 +1,1 @@
+"""Values of type `!gpu.async.token`: which stream each one stands for."""

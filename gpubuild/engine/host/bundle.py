@@ -1,0 +1,78 @@
+"""Bundle: put the objects of one gpu.module, one per target, into one gpu.binary."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from mlir import ir
+
+from gpubuild.engine.host import gpu_binary
+from gpubuild.engine.host.gpu_binary import target_attr
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.step import BundleParams, ObjectParams
+from gpubuild.targets.target import Kind, target_id
+
+_SELECTED_INDEX = re.compile(r"#gpu\.select_object<(\d+)(?: : \w+)?>")
+_SELECTED_TARGET = re.compile(r"#gpu\.select_object<(#.*)>", re.DOTALL)
+
+
+def run(params: BundleParams, io: StepIO) -> None:
+    """Write ``binary``. Raises ``StepError`` when the handler selects none of the objects."""
+    with io.stage("bundle"), contexts.context():
+        objects = [_object(number, item, io) for number, item in enumerate(params.objects)]
+        module = gpu_binary.make_binary(params.module, params.handler, objects)
+        _check_handler(params, module)
+        contexts.verify(module)
+        io.write("binary", contexts.canonical_text(module))
+
+
+def _object(number: int, params: ObjectParams, io: StepIO) -> gpu_binary.ObjectData:
+    properties: dict[str, str | int] = {
+        gpu_binary.OPT_LEVEL: params.opt_level,
+        gpu_binary.TARGET: params.target,
+        gpu_binary.KERNELS: _kernels(io.text(f"info.{number}")),
+        gpu_binary.TRIPLE: params.triple,
+        gpu_binary.ARCH: target_id(params.chip, params.features)
+        if params.kind is Kind.ROCDL
+        else params.chip,
+    }
+    if params.kind is Kind.CPU and params.features:
+        properties[gpu_binary.FEATURES] = params.features
+    if params.sanitize:
+        properties[gpu_binary.SANITIZE] = ",".join(params.sanitize)
+    if carries_ptx(params):
+        properties[gpu_binary.PTX] = io.text(f"asm.{number}")
+    return gpu_binary.ObjectData(
+        target=target_attr(params), data=io.read(f"object.{number}"), properties=properties
+    )
+
+
+def carries_ptx(params: ObjectParams) -> bool:
+    """Whether later devices could run the object's PTX: not so for `sm_90a`, `sm_100f` and the like."""
+    return params.kind is Kind.NVVM and params.chip[-1:].isdigit()
+
+
+def _kernels(info: str) -> str:
+    return json.dumps(json.loads(info)["kernels"], separators=(",", ":"), ensure_ascii=False)
+
+
+def _check_handler(params: BundleParams, module: ir.Module) -> None:
+    """Upstream finds a wrong selection only when it translates host code, without saying why."""
+    targets = [item.target for item in gpu_binary.read_objects(gpu_binary.binaries(module)[params.module])]
+    handler = str(gpu_binary.binaries(module)[params.module].attributes["offloadingHandler"])
+    if match := _SELECTED_INDEX.fullmatch(handler):
+        found = int(match[1]) < len(targets)
+    elif match := _SELECTED_TARGET.fullmatch(handler):
+        found = match[1] in targets
+    else:
+        return  # a handler of another kind has rules of its own
+    if not found:
+        listed = "\n".join(f"  {number}: {target}" for number, target in enumerate(targets))
+        raise StepError(
+            f"the offloading handler of gpu.module @{params.module} selects none of its objects: {handler}",
+            output=f"its objects are\n{listed}",
+            hint="select by index, or by a target that is spelled like one of these",
+        )

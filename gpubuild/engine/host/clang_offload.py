@@ -1,0 +1,129 @@
+"""Clang offload: host objects that clang-linker-wrapper finishes (``offload: clang``).
+
+The wrapper takes relocatable device code from section ``.llvm.offloading`` of its inputs, links it
+per triple and chip, puts the images into the program, and generates constructors that hand them,
+with the entries in section ``llvm_offload_entries``, to the registration functions of the HIP, CUDA
+and OpenMP runtimes. gpubuild's runtime answers those (runtime/registered.c), so that no SDK is needed.
+
+What a program hands to ``mgpuModuleLoad`` is then a record: an OffloadBinary container with an
+entry, but no bytes, for each target. The address of a module's offload entry lies in its record; by
+that the runtime knows which of the registered images are the module's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.host import fat_container, gpu_binary
+from gpubuild.engine.host.gpu_binary import FATBIN, ObjectData
+from gpubuild.engine.host.offload_binary import SECTION, Image, ImageKind, OffloadKind, pack
+from gpubuild.errors import StepError
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+
+_KINDS = {
+    NVVM_TRIPLE: (ImageKind.CUBIN, OffloadKind.CUDA),
+    ROCDL_TRIPLE: (ImageKind.BITCODE, OffloadKind.HIP),
+}
+_CPU_KINDS = (ImageKind.OBJECT, OffloadKind.OPENMP)
+_ENTRIES = "llvm_offload_entries"
+_ENTRY_VERSION = 1
+# llvm/Frontend/Offloading/Utility.h: reserved, version, kind, flags, address, name, size, data, more.
+_ENTRY = "{ i64, i16, i16, i32, ptr, ptr, i64, i64, ptr }"
+_USED = re.compile(r"^@llvm\.compiler\.used = ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Device code of one module: a container for the wrapper, and what is to be registered."""
+
+    module: str
+    container: bytes
+    kernels: tuple[str, ...]
+    kinds: tuple[OffloadKind, ...]
+
+
+def embed_record(binary: ir.Operation, module: str, devices: Sequence[bytes]) -> Carried:
+    """Replace the objects of a gpu.binary by the module's record.
+
+    ``devices`` are the objects' relocatable codes, in order.
+    """
+    objects = gpu_binary.read_objects(binary)
+    carried, described = [], []
+    kernels: dict[str, None] = {}
+    for item, code in zip(objects, devices, strict=True):
+        strings = fat_container.strings_of(item, module)
+        image_kind, offload_kind = _KINDS.get(strings["triple"], _CPU_KINDS)
+        described.append(Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=b""))
+        # A chip's own strings only: the wrapper takes those with other strings for other devices.
+        strings = {name: strings[name] for name in ("triple", "arch")}
+        carried.append(Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=code))
+        kernels.update(dict.fromkeys(kernel["name"] for kernel in json.loads(_kernels(item))))
+    record = ObjectData(target=objects[0].target, data=pack(described), properties={}, format=FATBIN)
+    binary.attributes["objects"] = gpu_binary.objects_attribute([record])
+    binary.attributes["offloadingHandler"] = ir.Attribute.parse("#gpu.select_object<0>")
+    return Carried(
+        module=module,
+        container=pack(carried),
+        kernels=tuple(kernels),
+        kinds=tuple(dict.fromkeys(image.offload_kind for image in carried)),  # type: ignore[misc]
+    )
+
+
+def _kernels(item: ObjectData) -> str:
+    return str(item.properties[gpu_binary.KERNELS])
+
+
+def with_device_code(text: str, modules: Sequence[Carried]) -> str:
+    """LLVM IR text of a host part, with the device code of its modules and their entries."""
+    if not modules:
+        return text
+    if _USED.search(text):
+        raise StepError(
+            "the host part defines @llvm.compiler.used, which `offload: clang` needs for itself",
+            hint="leave it out, or use offload: dispatch",
+        )
+    lines, used = [], []
+
+    def define(name: str, what: str) -> str:
+        quoted = f'@"{_escaped(name.encode())}"'
+        lines.append(f"{quoted} = {what}")
+        return quoted
+
+    for module in modules:
+        container = define(
+            f"gpubuild.device.{module.module}",
+            f'internal constant {_bytes(module.container)}, section "{SECTION}", align 8, !exclude !{{}}',
+        )
+        used.append(container)
+        record = f'@"{_escaped(f"{module.module}_binary".encode())}"'
+        for number, kernel in enumerate(module.kernels):
+            name = define(
+                f"gpubuild.kernel.{module.module}.{kernel}",
+                f"internal unnamed_addr constant {_bytes(kernel.encode() + bytes(1))}",
+            )
+            # Each kernel has an address of its own in the record, which is longer than their number.
+            address = f"ptr getelementptr (i8, ptr {record}, i64 {number})"
+            for kind in module.kinds:
+                entry = define(
+                    f"gpubuild.entry.{module.module}.{kernel}.{kind.name.lower()}",
+                    f"internal constant {_ENTRY} {{ i64 0, i16 {_ENTRY_VERSION}, i16 {int(kind)}, i32 0, "
+                    f'{address}, ptr {name}, i64 0, i64 0, ptr null }}, section "{_ENTRIES}", align 8',
+                )
+                used.append(entry)
+    listed = ", ".join(f"ptr {name}" for name in used)
+    kept = f'appending global [{len(used)} x ptr] [{listed}], section "llvm.metadata"'
+    lines.append(f"@llvm.compiler.used = {kept}")
+    return text + "\n" + "\n".join(lines) + "\n"
+
+
+def _bytes(data: bytes) -> str:
+    return f'[{len(data)} x i8] c"{_escaped(data)}"'
+
+
+def _escaped(data: bytes) -> str:
+    return "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)

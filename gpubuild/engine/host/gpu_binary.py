@@ -1,0 +1,139 @@
+"""gpu.binary: the operation that carries a module's objects, made and read through MLIR itself.
+
+Target attribute: the ``#nvvm.target`` or ``#rocdl.target`` text that describes a target to MLIR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
+
+from gpubuild.engine.ir import contexts
+from gpubuild.model.step import CompileParams, ObjectParams
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+
+# gpu::CompilationTarget; its Python spelling lives in the wrapper.
+BINARY = 3
+FATBIN = 4
+
+# What an object's properties say, besides upstream's `O` and `section`.
+OPT_LEVEL = "O"
+SECTION = "section"
+TARGET = "gpubuild.target"
+KERNELS = "gpubuild.kernels"  # JSON, the list of the compile step's `info`
+PTX = "gpubuild.ptx"
+TRIPLE = "gpubuild.triple"
+ARCH = "gpubuild.arch"  # the chip; for AMD the target id, such as gfx90a:sramecc+:xnack-
+FEATURES = "gpubuild.features"  # of a CPU, beyond what its chip implies
+SANITIZE = "gpubuild.sanitize"  # of a CPU: what its kernels are checked for, joined by commas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectData:
+    """One ``#gpu.object``. ``target`` is attribute text such as ``#nvvm.target<chip = "sm_60">``."""
+
+    target: str
+    data: bytes
+    properties: Mapping[str, str | int]
+    format: int = BINARY
+
+
+def make_binary(name: str, handler: str, objects: Sequence[ObjectData]) -> ir.Module:
+    """A builtin.module with one gpu.binary, in the current context. Raises ``StepError``."""
+    module = ir.Module.create()
+    handler_attr = contexts.parse_attribute(handler, what="an offloading handler")
+    with ir.InsertionPoint(module.body):
+        ir.Operation.create(
+            "gpu.binary",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "offloadingHandler": handler_attr,
+                "objects": objects_attribute(objects),
+            },
+        )
+    return module
+
+
+def objects_attribute(objects: Sequence[ObjectData]) -> ir.Attribute:
+    """The ``objects`` attribute of a gpu.binary."""
+    return ir.ArrayAttr.get(
+        [
+            ObjectAttr.get(
+                ir.Attribute.parse(item.target), item.format, item.data, _properties(item.properties)
+            )
+            for item in objects
+        ]
+    )
+
+
+def read_objects(binary: ir.Operation) -> list[ObjectData]:
+    """The objects of a gpu.binary, in order; properties that are neither text nor integers are left out."""
+    return [
+        ObjectData(
+            target=str(item.target),
+            data=item.object,
+            properties=_read_properties(item.properties),
+            format=item.format,
+        )
+        for item in map(ObjectAttr, binary.attributes["objects"])
+    ]
+
+
+def binaries(module: ir.Module) -> dict[str, ir.Operation]:
+    """The gpu.binary operations directly inside a builtin.module, by name, in order."""
+    return {
+        op.operation.attributes["sym_name"].value: op.operation
+        for op in module.body.operations
+        if op.operation.name == "gpu.binary"
+    }
+
+
+def _properties(values: Mapping[str, str | int]) -> ir.DictAttr:
+    integer = ir.IntegerType.get_signless(32)
+    return ir.DictAttr.get(
+        {
+            name: ir.StringAttr.get(value) if isinstance(value, str) else ir.IntegerAttr.get(integer, value)
+            for name, value in values.items()
+        }
+    )
+
+
+def _read_properties(attribute: ir.DictAttr) -> dict[str, str | int]:
+    found: dict[str, str | int] = {}
+    for named in attribute or ():
+        if isinstance(named.attr, ir.StringAttr | ir.IntegerAttr):
+            found[named.name] = named.attr.value
+    return found
+
+
+_DEFAULT_TRIPLES = {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE}
+
+
+def target_attr(target: ObjectParams | CompileParams | Target) -> str:
+    """The attribute's text, spelled as MLIR takes it for a gpu.module or a ``#gpu.object``.
+
+    A CPU is described by ``#nvvm.target`` with a host triple, because the verifier of
+    ``#gpu.object`` takes that and refuses ``#llvm.target``.
+    """
+    dialect = "rocdl" if target.kind is Kind.ROCDL else "nvvm"
+    fields = [f"O = {target.opt_level}"]
+    if target.triple != _DEFAULT_TRIPLES.get(target.kind):
+        fields.append(f"triple = {quoted(target.triple)}")
+    fields.append(f"chip = {quoted(target.chip)}")
+    if target.features:
+        fields.append(f"features = {quoted(target.features)}")
+    if target.fast_math:
+        # NVVM's reading of "fast" has flushing to zero beside it; ROCDL's "fast" implies it.
+        fields.append("flags = {fast}" if target.kind is Kind.ROCDL else "flags = {fast, ftz}")
+    return f"#{dialect}.target<{', '.join(fields)}>"
+
+
+def quoted(text: str) -> str:
+    """``text`` as an MLIR string literal: quotes, backslashes and non-printing bytes as ``\\XX``."""
+    body = "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()
+    )
+    return f'"{body}"'

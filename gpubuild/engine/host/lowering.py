@@ -1,0 +1,141 @@
+"""Host: lower the host part of a source, with the modules it launches, to an object file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.host import call_locations, clang_offload, fat_container, gpu_binary, object_code
+from gpubuild.engine.host import object_code as host_object_code
+from gpubuild.engine.host.async_tokens import async_ops
+from gpubuild.engine.ir import contexts, locations
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.legalize import driver
+from gpubuild.errors import StepError
+from gpubuild.model.project import Offload
+from gpubuild.model.step import HostParams
+
+# Runs after async_ops.normalize. `convert-math-to-libm` takes what LLVM has no intrinsic for, and
+# leaves calls that the second `convert-to-llvm` lowers.
+PASSES = (
+    "builtin.module(expand-realloc,convert-linalg-to-loops,convert-vector-to-scf,lower-affine,convert-scf-to-cf,"
+    "expand-strided-metadata,lower-affine,convert-nvgpu-to-nvvm,gpu-to-llvm,convert-to-llvm,"
+    "convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
+)
+# Why upstream's conversion leaves an op alone, where its name does not tell.
+_HINTS = {
+    "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
+    "gpu.printf": "only kernels can use it; host code calls printf of the C library",
+}
+_TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
+_DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lowered:
+    mlir_text: str
+    llvm_text: str
+
+
+def run(params: HostParams, io: StepIO) -> None:
+    """Write ``mlir`` (with real gpu.binary ops), ``llvm`` (as translated) and ``object``.
+
+    Raises ``StepError`` whose diagnostics point into the user's file when ``located`` is there.
+    """
+    try:
+        lowered = _lower(io.text("host"), params, io)
+    except StepError as plain:
+        if not io.has("located"):
+            raise
+        # The same again on the text that knows where everything was written, for its messages.
+        try:
+            _lower(io.text("located"), params, io)
+        except StepError as located:
+            raise located from plain
+        raise
+    io.write("mlir", lowered.mlir_text)
+    io.write("llvm", lowered.llvm_text)
+    data = host_object_code.compile_ir(
+        lowered.llvm_text, triple=params.triple, opt_level=params.opt_level, io=io
+    )
+    io.write("object", data)
+
+
+def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
+    carried: list[clang_offload.Carried] = []
+    with contexts.context():
+        with io.stage("embed binaries"):
+            source = SourceText(text, "host part (canonical text)")
+            module = contexts.parse(text)
+            named = call_locations.names(module)
+            placed = _place_binaries(module, params, io)
+            mlir_text = contexts.canonical_text(module)
+            if params.offload is Offload.DISPATCH:
+                for name, binary in placed.items():
+                    fat_container.embed_container(binary, name)
+            if params.offload is Offload.CLANG:
+                for number, (name, binary) in enumerate(placed.items()):
+                    carried.append(clang_offload.embed_record(binary, name, _device_codes(number, io)))
+        with io.stage("lower host"):
+            lower_host(module, params.passes, source)
+            if params.offload is not Offload.SELECT_OBJECT:  # that is upstream's code as it is
+                call_locations.mark(module, named, locations.text_digest(text))
+            if params.debug:
+                contexts.run_passes(module, _DEBUG_PASSES, source=source)
+        with io.stage("translate host"):
+            text = _translate(module, source)
+    return _Lowered(mlir_text=mlir_text, llvm_text=clang_offload.with_device_code(text, carried))
+
+
+def _device_codes(number: int, io: StepIO) -> list[bytes]:
+    """The relocatable codes of the objects of binary ``number``, in order."""
+    prefix = f"device.{number}."
+    roles = [role for role in io.input_names if role.startswith(prefix)]
+    return [io.read(role) for role in sorted(roles, key=lambda role: int(role.removeprefix(prefix)))]
+
+
+def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = None) -> None:
+    """Lower a host module to the LLVM dialect in place, by ``passes`` instead of ours if given."""
+    object_code.give_main_an_exit_code(module)
+    if not passes:
+        tasks = async_ops.lower_regions(module, source)
+        driver.prepare_host(module, source=source)
+        async_ops.normalize(module, source)
+        if tasks:
+            contexts.run_passes(module, _TASK_PASSES, source=source)
+    contexts.run_passes(module, passes or PASSES, source=source)
+
+
+def _place_binaries(module: ir.Module, params: HostParams, io: StepIO) -> dict[str, ir.Operation]:
+    """Fill the placeholders; ready gpu.binary ops of the user's keep what they have."""
+    found = gpu_binary.binaries(module)
+    placed = {}
+    for number, name in enumerate(params.modules):
+        if name not in found:
+            raise StepError(f"the host part has no place for the binary of gpu.module @{name}")
+        real = gpu_binary.binaries(contexts.parse(io.text(f"binary.{number}")))[name]
+        for attribute in ("objects", "offloadingHandler"):
+            found[name].attributes[attribute] = real.attributes[attribute]
+        placed[name] = found[name]
+    contexts.verify(module)
+    return placed
+
+
+def _translate(module: ir.Module, source: SourceText) -> str:
+    try:
+        return contexts.translate(module, target="host", source=source)
+    except StepError as error:
+        left = re.fullmatch(r"target host cannot lower (.*)", error.message)
+        if left is None:
+            raise
+        special = next((text for name, text in _HINTS.items() if name in left[1]), "")
+        raise StepError(
+            f"host code cannot lower {left[1]}",
+            diagnostics=error.diagnostics,
+            hint=special
+            or "lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
+            "or replace those (`passes: {host: …}`)",
+        ) from error

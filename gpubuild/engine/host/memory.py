@@ -1,0 +1,228 @@
+"""Host memory: copies, fills and memory spaces of host code that ``gpu-to-llvm`` refuses or gets wrong.
+
+That pass fills 16- and 32-bit elements only; of memrefs with gaps or an offset it copies and fills
+whatever lies at their base. Such operations become calls of the runtime (``runtime/strided.c``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from gpubuild.engine.host.async_tokens.flow import TOKEN_TYPE, declare, is_join, is_token
+from gpubuild.engine.host.async_tokens.points import local_array, mark
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.errors import StepError
+
+_OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
+# Which memory drivers give to host code: 0 is memory of any kind, 1 is global.
+_SPACES = (0, 1)
+_FUNCTIONS = {"gpu.memcpy": "gpubuildMemcpy", "gpu.memset": "gpubuildMemset"}
+
+
+def check(module: ir.Module, source: SourceText | None = None) -> None:
+    """Raise ``StepError`` for elements without a size and memory spaces that no device allocates from."""
+    lines = source or SourceText()
+    found = [about(op, reason, lines) for op in _memory_ops(module) if (reason := _refusal(op))]
+    if found:
+        raise StepError(
+            "host code uses memory in a way that cannot be lowered",
+            diagnostics=found,
+            hint="memory that host code allocates, copies and fills is global: leave the memory space out "
+            "or use 1; elements are integers, floats, index, complex numbers or vectors of these",
+        )
+
+
+def use_default_space(module: ir.Module) -> None:
+    """Let operations on numbered memory spaces work on casts to the default one, in place."""
+    for op in _memory_ops(module):
+        for number, operand in enumerate(op.operands):
+            if _space(operand.type):
+                op.operands[number] = _in_space(Emitter(op), operand, None)
+        for result in op.results:
+            if _space(result.type):
+                _allocate_in_default_space(op)
+                break
+
+
+def call_runtime(module: ir.Module) -> None:
+    """Replace what upstream cannot lower, or would lower wrongly, by calls of the runtime, in place.
+
+    Every operation must be asynchronous with one dependency (see async_ops).
+    """
+    used = set()
+    for op in _memory_ops(module):
+        if op.name in _FUNCTIONS and _needs_runtime(op):
+            used.add(op.name)
+            _call(op)
+    for name in sorted(used):
+        numbers = [ir.IndexType.get()] * 5  # to, from or element, extents, rank, bytes of an element
+        declare(module, _FUNCTIONS[name], [*numbers, ir.Type.parse(TOKEN_TYPE)])
+
+
+def _memory_ops(module: ir.Module) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _OPS:
+            found.append(op)
+        # Kernels have memory spaces of their own.
+        return ir.WalkResult.SKIP if op.name == "gpu.module" else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _memrefs(op: ir.Operation) -> list[ir.MemRefType]:
+    values = [*op.operands, *op.results]
+    return [ir.MemRefType(v.type) for v in values if isinstance(v.type, ir.MemRefType)]
+
+
+def _space(kind: ir.Type) -> int:
+    """The number of a memref's memory space; 0 for the default one and for those that are no numbers."""
+    space = ir.MemRefType(kind).memory_space if isinstance(kind, ir.MemRefType) else None
+    return ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
+
+
+def _refusal(op: ir.Operation) -> str:
+    for kind in _memrefs(op):
+        if _space(kind) not in _SPACES:
+            return f"'{op.name}' in memory space {_space(kind)}: devices allocate from memory space 1"
+        if op.name in _FUNCTIONS and not element_bytes(kind.element_type):
+            return f"'{op.name}' on elements of type {kind.element_type}, whose size is not known"
+        if op.name in _FUNCTIONS and not _is_strided(kind):
+            return f"'{op.name}' on a memref whose layout is not strides and an offset: {kind}"
+    return ""
+
+
+def _is_strided(kind: ir.MemRefType) -> bool:
+    try:
+        kind.get_strides_and_offset()
+    except RuntimeError:
+        return False
+    return True
+
+
+# ---- memory spaces ----
+
+
+def _with(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
+    return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space)
+
+
+def _in_space(emit: Emitter, value: ir.Value, space: ir.Attribute | None) -> ir.Value:
+    kind = _with(ir.MemRefType(value.type), space)
+    return emit.op("memref.memory_space_cast", [value], [kind]).results[0]
+
+
+def _allocate_in_default_space(op: ir.Operation) -> None:
+    kinds = [r.type for r in op.results]
+    wanted = ir.MemRefType(kinds[0])
+    kinds[0] = _with(wanted, None)
+    new = Emitter(op).op(op.name, list(op.operands), kinds, dict(op.attributes.items()))
+    cast = _in_space(Emitter(op), new.results[0], wanted.memory_space)
+    for old, value in zip(op.results, [cast, *list(new.results)[1:]], strict=True):
+        old.replace_all_uses_with(value)
+    op.erase()
+
+
+# ---- calls of the runtime ----
+
+
+def element_bytes(kind: ir.Type) -> int:
+    """The distance of two elements in memory, as LLVM lays them out; 0 when it is not known."""
+    if isinstance(kind, ir.IndexType):
+        return 8
+    if isinstance(kind, ir.IntegerType):
+        return _rounded((ir.IntegerType(kind).width + 7) // 8)
+    if isinstance(kind, ir.FloatType):
+        return _rounded((ir.FloatType(kind).width + 7) // 8)
+    if isinstance(kind, ir.ComplexType):
+        return 2 * element_bytes(ir.ComplexType(kind).element_type)
+    if isinstance(kind, ir.VectorType):
+        vector = ir.VectorType(kind)
+        if any(vector.scalable_dims) or not vector.rank:
+            return 0
+        outer, inner = vector.shape[:-1], vector.shape[-1]
+        total = _rounded((inner * _bits(vector.element_type) + 7) // 8)
+        for size in outer:
+            total *= size
+        return total
+    return 0
+
+
+def _bits(kind: ir.Type) -> int:
+    if isinstance(kind, ir.IntegerType):
+        return int(ir.IntegerType(kind).width)
+    if isinstance(kind, ir.FloatType):
+        return int(ir.FloatType(kind).width)
+    return 8 * element_bytes(kind)
+
+
+def _rounded(size: int) -> int:
+    """LLVM aligns to the next power of two, and sizes are multiples of it."""
+    return 1 << (size - 1).bit_length() if size else 0
+
+
+def _needs_runtime(op: ir.Operation) -> bool:
+    if any(not _is_plain(kind) for kind in _memrefs(op)):
+        return True
+    if op.name == "gpu.memcpy":
+        return False
+    kind = op.operands[-1].type
+    if not isinstance(kind, ir.IntegerType | ir.FloatType):
+        return True
+    return _bits(kind) not in (16, 32)
+
+
+def _is_plain(kind: ir.MemRefType) -> bool:
+    """Whether elements follow each other from the memref's base on, as upstream takes for granted."""
+    return bool(kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout)
+
+
+def _call(op: ir.Operation) -> None:
+    emit = Emitter(op)
+    token = next(o for o in op.operands if is_token(o))
+    to, other = (o for o in op.operands if not is_token(o))
+    size = element_bytes(ir.MemRefType(to.type).element_type)
+    address, extents = _described(emit, to, size)
+    if op.name == "gpu.memcpy":
+        second, others = _described(emit, other, size)
+        extents = [*extents, *others[len(others) // 2 :]]
+    else:
+        if _bits(other.type) < 8:
+            # In memory it takes a byte, and upstream aborts on storing less.
+            other = emit.op("arith.extui", [other], [ir.IntegerType.get_signless(8)]).results[0]
+        second = _stored(emit, op, [other], other.type)
+    rank = ir.MemRefType(to.type).rank
+    numbers = [_stored(emit, op, extents, ir.IndexType.get()), emit.constant(rank), emit.constant(size)]
+    callee = {"callee": ir.FlatSymbolRefAttr.get(_FUNCTIONS[op.name])}
+    emit.op("func.call", [address, second, *numbers, token], [], callee)
+    result = op.results[0]
+    if any(is_join(use.owner) for use in result.uses):
+        token = mark(op, token)
+    result.replace_all_uses_with(token)
+    op.erase()
+
+
+def _described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, list[ir.Value]]:
+    """The address of a memref's first element, and its sizes and strides."""
+    kind = ir.MemRefType(memref.type)
+    index = ir.IndexType.get()
+    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
+    results = emit.op(
+        "memref.extract_strided_metadata", [memref], [base, *[index] * (1 + 2 * kind.rank)]
+    ).results
+    start = emit.op("memref.extract_aligned_pointer_as_index", [memref], [index]).results[0]
+    offset = emit.binary("arith.muli", results[1], emit.constant(size))
+    return emit.binary("arith.addi", start, offset), list(results)[2:]
+
+
+def _stored(emit: Emitter, op: ir.Operation, values: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+    """The address of a local array of these values."""
+    local = local_array(op, max(1, len(values)), kind)
+    for number, value in enumerate(values):
+        emit.op("memref.store", [value, local, emit.constant(number)], [])
+    return emit.op("memref.extract_aligned_pointer_as_index", [local], [ir.IndexType.get()]).results[0]

@@ -1,0 +1,1 @@
+"""Helpers for MLIR and LLVM IR: contexts, builders, queries, locations, dumps."""

@@ -1,0 +1,260 @@
+"""MLIR: parse, run passes, print canonically, translate. The only module that holds a Context.
+
+MLIR can end the process on input it did not expect, so all of this runs in workers only, and known
+causes are refused first with a message.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mlir import ir, passmanager
+from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s of generated dialects
+
+import gpubuild.engine.ir.bindings  # noqa: F401 - settles how mlir is loaded
+from gpubuild.engine.ir.diagnostics import SourceText, from_mlir, locate
+from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.workarounds import keep_narrow_casts
+from gpubuild.errors import Diagnostic, StepError
+
+# Positions in text parsed from memory; a quote inside a string is escaped, so this cannot match there.
+_UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
+_TRANSLATABLE_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
+_TRANSLATABLE_OPS = frozenset({"builtin.module", "gpu.module", "gpu.binary", "gpu.launch_func"})
+_TENSOR_DIALECTS = frozenset({"bufferization", "tensor"})
+_CAST = "builtin.unrealized_conversion_cast"
+_CAST_MESSAGE = "no conversion from"
+_MAX_LISTED_OPS = 10
+_A_PASS_FAILED = "a compiler pass failed"  # noqa: S105 - no password
+_LEAVE_OUT = (
+    "rewrite the kernel without it, leave this target out for the module, "
+    "or lower it with passes of your own (`passes:` in targets.yaml)"
+)
+# What the engine makes operations of, and their types are of. MLIR loads what else a source, an
+# attribute or a pass names when it meets it, as mlir-opt does. To load all there are takes 3 ms longer, and
+# passes such as `canonicalize` collect the patterns of all that are loaded, each time.
+DIALECTS = (
+    "affine", "amdgpu", "arith", "async", "builtin", "cf", "complex", "func", "gpu", "index", "linalg",
+    "llvm", "math", "memref", "nvgpu", "nvvm", "rocdl", "scf", "tensor", "transform", "ub", "vector",
+)  # fmt: skip
+_spare: list[ir.Context] = []
+_kept: list[ir.Context] = []
+
+
+@contextmanager
+def context() -> Iterator[ir.Context]:
+    """A fresh context and an unknown location, entered; both are left on every way out."""
+    if _spare:
+        fresh = _spare.pop()
+        _kept.append(fresh)  # to take it apart costs 1 ms in a process that ends anyway
+    else:
+        fresh = _new_context()
+    with fresh, ir.Location.unknown():
+        yield fresh
+
+
+def make_spare_context() -> None:
+    """Make what the next :func:`context` gives: before a fork, for a job in each child to find.
+
+    It costs 5 ms and is the same for all. It has no threads, so that a fork copies all of it, and
+    no job has used it.
+    """
+    if not _spare:
+        _spare.append(_new_context())
+
+
+def _new_context() -> ir.Context:
+    fresh = ir.Context(load_on_create_dialects=DIALECTS)
+    # Parallelism comes from processes; a thread pool per step only costs.
+    fresh.enable_multithreading(False)
+    # Otherwise the bindings keep errors to themselves and end the process when a pass reports one
+    # and succeeds all the same.
+    fresh.emit_error_diagnostics = True
+    return fresh
+
+
+def parse(text: str, *, source_name: str = "") -> ir.Module:
+    """Parse and verify ``text`` in the current context.
+
+    With ``source_name`` every op is located in a file of that name. Raises ``StepError`` with one
+    diagnostic per mistake.
+    """
+    source = SourceText(text, source_name)
+    try:
+        with _diagnosed("cannot parse the MLIR text", source):
+            module = ir.Module.parse(text)
+    except StepError as error:
+        from gpubuild.engine.ir.parse_hints import advise
+
+        raise advise(error, text) from error
+    if not source_name:
+        return module
+    # The bindings name a buffer only when it holds a single op, so rename by printing once.
+    with _diagnosed("cannot parse the MLIR text", source):
+        return ir.Module.parse(_rename_buffer(_print(module.operation, locations=True), source_name))
+
+
+def parse_attribute(text: str, *, what: str) -> ir.Attribute:
+    """Parse an attribute that the user wrote. Raises ``StepError`` that says it is not ``what``."""
+    with _diagnosed(f"not {what}: {text}", SourceText(text, what)):
+        return ir.Attribute.parse(text)
+
+
+def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = None) -> None:
+    """Run a pass pipeline such as ``builtin.module(canonicalize,cse)`` on a module or operation.
+
+    ``source`` helps messages to show source lines. Raises ``StepError``: for a pipeline that does
+    not parse, and with MLIR's diagnostics for a pass that fails.
+    """
+    try:
+        manager = passmanager.PassManager.parse(keep_narrow_casts(pipeline))
+    except ValueError as error:
+        raise StepError(
+            f"cannot parse the pass pipeline: {_pipeline_mistake(error)}",
+            hint=f"the pipeline is: {pipeline}",
+        ) from error
+    with _diagnosed(_A_PASS_FAILED, source or SourceText()):
+        try:
+            manager.run(module.operation)
+        finally:  # also what a pass has left that failed, which may be no valid IR
+            dump("mlir", lambda: canonical_text(module.operation))
+
+
+def blame_pass(error: StepError, target: str) -> None:
+    """Say in ``error`` of a pass that it is about ``target``, and what the user can do.
+
+    Upstream's conversions know what a chip lacks; a user of many targets must know which chip.
+    """
+    if not error.message.startswith(_A_PASS_FAILED):
+        return
+    error.message = f"target {target} cannot compile this module: {error.message}"
+    error.hint = error.hint or _LEAVE_OUT
+
+
+def verify(op: ir.Operation, *, source: SourceText | None = None) -> None:
+    """Check ``op`` and everything inside. Raises ``StepError`` with MLIR's diagnostics."""
+    with _diagnosed("the MLIR is not valid", source or SourceText()):
+        op.operation.verify()
+
+
+def canonical_text(op: ir.Operation) -> str:
+    """Text that does not depend on comments, white space, SSA names, aliases or locations.
+
+    A fixpoint: parsing and printing it again gives the same text. Ends with a newline.
+    """
+    return _print(op.operation, locations=False) + "\n"
+
+
+def located_text(op: ir.Operation) -> str:
+    """Like :func:`canonical_text`, with locations written in place. Ends with a newline."""
+    return _print(op.operation, locations=True) + "\n"
+
+
+def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> None:
+    """Refuse ops that translation to LLVM IR does not know: it would crash on them.
+
+    Raises ``StepError`` that names each kind of op left, where it is, and ``target``.
+    """
+    found: list[Diagnostic] = []
+    counts: Counter[str] = Counter()
+    lines = source or SourceText()
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        name = inner.name
+        if name not in _TRANSLATABLE_OPS and name.partition(".")[0] not in _TRANSLATABLE_DIALECTS:
+            counts[name] += 1
+            if counts[name] == 1 and len(found) < _MAX_LISTED_OPS:
+                location, line = locate(inner.location, lines)
+                found.append(
+                    Diagnostic(message=_leftover_message(inner), location=location, source_line=line)
+                )
+        return ir.WalkResult.ADVANCE
+
+    op.operation.walk(visit)
+    if set(counts) - {_CAST}:  # then the casts only surround what the others left
+        counts.pop(_CAST, None)
+        found = [d for d in found if not d.message.startswith(_CAST_MESSAGE)]
+    if counts:
+        names = ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in sorted(counts.items()))
+        where = f"target {target}" if target else "this target"
+        raise StepError(
+            f"{where} cannot lower {names}",
+            diagnostics=found,
+            hint=_LEAVE_OUT,
+        )
+
+
+def translate(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> str:
+    """LLVM IR text of a gpu.module or builtin.module in the LLVM, NVVM and ROCDL dialects.
+
+    Calls :func:`check_translatable` first. Raises ``StepError``.
+    """
+    check_translatable(op, target=target, source=source)
+    with _diagnosed("cannot translate to LLVM IR", source or SourceText(), aloud=True):
+        return str(_mlirDialectsLLVM.translate_module_to_llvmir(op.operation))
+
+
+def gpu_modules(module: ir.Module) -> list[ir.Operation]:
+    """The gpu.module operations directly inside ``module``, in order."""
+    return [op.operation for op in module.operation.regions[0].blocks[0] if op.operation.name == "gpu.module"]
+
+
+def _leftover_message(op: ir.Operation) -> str:
+    if op.name == _CAST:
+        operands = ", ".join(str(o.type) for o in op.operands)
+        results = ", ".join(str(r.type) for r in op.results)
+        return f"{_CAST_MESSAGE} ({operands}) to ({results}): some op that uses this value was not lowered"
+    if op.name.partition(".")[0] in _TENSOR_DIALECTS:
+        return f"'{op.name}' works on tensors, which kernels have no memory for: bufferize before"
+    return f"'{op.name}' op was not lowered"
+
+
+def _print(op: ir.Operation, *, locations: bool) -> str:
+    return str(op.get_asm(use_local_scope=True, enable_debug_info=locations))
+
+
+def _rename_buffer(text: str, source_name: str) -> str:
+    quoted = '"' + source_name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return _UNNAMED_POSITION.sub(lambda _: quoted, text)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _pipeline_mistake(error: BaseException) -> str:
+    """What is wrong, without MLIR's name for the text and the text itself, which the hint has."""
+    found = re.search(r"error: (.+)", str(error))
+    return found[1].strip() if found else _one_line(error)
+
+
+@contextmanager
+def _diagnosed(what: str, source: SourceText, *, aloud: bool = False) -> Iterator[None]:
+    """Turn MLIR's exceptions into ``StepError``, with whatever MLIR told its diagnostic handlers.
+
+    ``aloud``: what follows an error may end the process, whose log then tells why.
+    """
+    told: list[Diagnostic] = []
+
+    def handler(info: ir.DiagnosticInfo) -> bool:
+        errors = [d for d in from_mlir([info], source) if d.severity == "error"]
+        told.extend(errors)
+        if aloud:
+            for error in errors:
+                print(f"error: {error.message}", file=sys.stderr, flush=True)
+        return True
+
+    attached = ir.Context.current.attach_diagnostic_handler(handler)
+    try:
+        yield
+    except ir.MLIRError as error:
+        diagnostics = from_mlir(error.error_diagnostics, source) or tuple(told)
+        raise StepError(what, diagnostics=diagnostics) from error
+    except (RuntimeError, ValueError) as error:
+        raise StepError(f"{what}: {_one_line(error)}", diagnostics=told) from error
+    finally:
+        attached.detach()

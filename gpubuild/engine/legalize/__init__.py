@@ -1,0 +1,1 @@
+"""Rewrites of what upstream's conversions lack or get wrong."""

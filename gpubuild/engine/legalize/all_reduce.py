@@ -1,0 +1,169 @@
+"""Reductions over a workgroup: ``gpu.all_reduce`` in forms that are right on GPUs.
+
+Upstream's lowering counts subgroups of 32 lanes everywhere and ends in a shuffle among as many lanes as
+there are subgroups. AMD's lowering of that shuffle takes powers of two only, so that sums over three
+subgroups were wrong; and a fast subgroup that comes to the operation again, in a loop, may overwrite
+the result before a slow one has read it, since nothing waits between.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.legalize.subgroup_reduce import Tree, combine_op, workgroup_position, workgroup_size
+from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word
+from gpubuild.targets.target import Kind
+
+_WORD_BITS = 32
+_MOST_WORK_ITEMS = 1024
+_WORKGROUP = "#gpu.address_space<workgroup>"
+_EQUAL = 0  # arith.cmpi predicate
+_ONCE = frozenset({"scf.if", "scf.index_switch", "scf.execute_region", "memref.alloca_scope"})
+
+
+def expand_all_reduce(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
+    """Rewrite ``op`` as far as upstream's lowering for ``kind`` needs; the CPU has its own."""
+    op = _widen(op)
+    if kind is Kind.CPU:
+        return
+    if not _runs_once(op):
+        after = Emitter(_next(op))
+        after.op("gpu.barrier", [], [])
+    if kind is Kind.ROCDL:
+        _expand(op, subgroup_size)
+
+
+def _widen(op: ir.Operation) -> ir.Operation:
+    """Reduce narrow values as 32-bit ones, those between as 64-bit ones: upstream exchanges no others."""
+    kind = op.operands[0].type
+    is_float = isinstance(kind, ir.FloatType)
+    bits = ir.FloatType(kind).width if is_float else ir.IntegerType(kind).width
+    whole = _WORD_BITS if bits <= _WORD_BITS else 2 * _WORD_BITS
+    if bits >= whole:
+        return op
+    wide = ir.F32Type.get() if is_float else ir.IntegerType.get_signless(whole)
+    name = str(op.attributes["op"]) if "op" in op.attributes else ""
+    widen = "arith.extf" if is_float else "arith.extsi" if "si>" in name else "arith.extui"
+    narrow = "arith.truncf" if is_float else "arith.trunci"
+    emit = Emitter(op)
+    value = emit.op(widen, [op.operands[0]], [wide]).results[0]
+    attributes = {key: op.attributes[key] for key in op.attributes}
+    reduced = emit.op("gpu.all_reduce", [value], [wide], attributes, regions=1)
+    if op.regions[0].blocks:
+        block = op.regions[0].blocks[0]
+        block.append_to(reduced.regions[0])
+        inside = Emitter(block.operations[0].operation)
+        for argument in block.arguments:
+            seen = inside.op(narrow, [argument], [kind])
+            argument.replace_all_uses_except(seen.results[0], seen)
+            argument.set_type(wide)
+        end = block.operations[len(block.operations) - 1].operation
+        closing = Emitter(end)
+        closing.op("gpu.yield", [closing.op(widen, [end.operands[0]], [wide]).results[0]], [])
+        end.erase()
+    emit.replace(emit.op(narrow, [reduced.results[0]], [kind]).results[0])
+    return reduced
+
+
+def _runs_once(op: ir.Operation) -> bool:
+    """Whether a launch comes to ``op`` at most once: a kernel's own code, in no loop."""
+    around, block = op.parent.operation, op.block
+    while around.name in _ONCE:
+        if len(list(block.region.blocks)) > 1:
+            return False
+        around, block = around.parent.operation, around.block
+    is_kernel = around.name == "gpu.func" and (
+        "gpu.kernel" in around.attributes or "kernel" in around.attributes
+    )
+    return is_kernel and block == around.regions[0].blocks[0]
+
+
+def _next(op: ir.Operation) -> ir.Operation:
+    return next(b.operation for a, b in pairwise(op.block.operations) if a.operation == op)
+
+
+def _expand(op: ir.Operation, subgroup_size: int) -> None:
+    """A tree in each subgroup, and then every work-item goes through what the subgroups have come to.
+
+    These are at most 16 or 32 numbers, which all read at the same time: no slower than a second tree, and
+    right for workgroups that do not fill their last subgroup.
+    """
+    emit = Emitter(op)
+    value = op.operands[0]
+    i1, index = ir.IntegerType.get_signless(1), ir.IndexType.get()
+
+    def combine(at: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
+        if "op" in op.attributes:
+            return at.binary(combine_op(last_word(op.attributes["op"]), left.type), left, right)
+        return _inline(at, op.regions[0].blocks[0], left, right)
+
+    partial = Tree(emit, subgroup_size, combine).to_first_lane(value)
+    name, memory = _memory(op, value.type, _MOST_WORK_ITEMS // subgroup_size)
+    symbol = {"name": ir.FlatSymbolRefAttr.get(name)}
+    buffer = emit.op("memref.get_global", [], [memory], symbol).results[0]
+    size = emit.constant(subgroup_size)
+    position = workgroup_position(emit)
+    predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _EQUAL)}
+    zero = emit.constant(0, ir.IntegerType.get_signless(_WORD_BITS))
+    first = emit.op("arith.cmpi", [lane_number(emit), zero], [i1], predicate).results[0]
+    subgroup = emit.binary("arith.divui", position, size)
+    branch = emit.op("scf.if", [first], [], regions=2)
+    inside = emit.inside(branch.regions[0].blocks.append())
+    inside.op("memref.store", [partial, buffer, subgroup], [])
+    inside.op("scf.yield", [], [])
+    emit.op("gpu.barrier", [], [])
+    rounded = emit.binary("arith.addi", workgroup_size(emit), emit.constant(subgroup_size - 1))
+    count = emit.binary("arith.divui", rounded, size)
+    start = emit.op("memref.load", [buffer, emit.constant(0)], [value.type]).results[0]
+    loop = emit.op("scf.for", [emit.constant(1), count, emit.constant(1), start], [value.type], regions=1)
+    body = loop.regions[0].blocks.append(index, value.type)
+    turn = emit.inside(body)
+    next_one = turn.op("memref.load", [buffer, body.arguments[0]], [value.type]).results[0]
+    turn.op("scf.yield", [combine(turn, body.arguments[1], next_one)], [])
+    emit.replace(loop.results[0])
+
+
+def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Type]:
+    """Name and type of workgroup memory of ``count`` elements, in the gpu.module around ``op``."""
+    module = op
+    while module.name != "gpu.module":
+        module = module.parent.operation
+    body = module.regions[0].blocks[0]
+    names = {o.operation.attributes["sym_name"].value for o in body if "sym_name" in o.operation.attributes}
+    name = next(n for number in range(len(names) + 1) if (n := f"all_reduce_{number}") not in names)
+    kind = ir.MemRefType.get([count], element, memory_space=ir.Attribute.parse(_WORKGROUP))
+    ir.Operation.create(
+        "memref.global",
+        attributes={
+            "sym_name": ir.StringAttr.get(name),
+            "sym_visibility": ir.StringAttr.get("private"),
+            "type": ir.TypeAttr.get(kind),
+        },
+        loc=op.location,
+        ip=ir.InsertionPoint.at_block_begin(body),
+    )
+    return name, kind
+
+
+def _inline(emit: Emitter, block: ir.Block, left: ir.Value, right: ir.Value) -> ir.Value:
+    """What the region of an all_reduce makes of two values."""
+    values = [(block.arguments[0], left), (block.arguments[1], right)]
+
+    def current(value: ir.Value) -> ir.Value:
+        return next((new for old, new in values if old == value), value)
+
+    def replace(op: ir.Operation) -> ir.WalkResult:
+        for number, operand in enumerate(op.operands):
+            op.operands[number] = current(operand)
+        return ir.WalkResult.ADVANCE
+
+    for inner in block.operations:
+        if inner.operation.name == "gpu.yield":
+            return current(inner.operation.operands[0])
+        copy = emit.copy(inner.operation)
+        copy.walk(replace)
+        values += zip(inner.operation.results, copy.results, strict=True)
+    raise AssertionError("a region of gpu.all_reduce without gpu.yield")

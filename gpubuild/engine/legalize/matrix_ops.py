@@ -1,0 +1,292 @@
+"""Matrix code: each ``gpu.subgroup_mma_*`` op as vector code of one lane, on its fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.legalize.matrix_fragments import Fragment
+from gpubuild.engine.legalize.subgroup_shuffle import below, last_word
+
+_CONTRACT = "#arith.fastmath<contract>"
+_FLOATS = {
+    "addf": "arith.addf", "subf": "arith.subf", "mulf": "arith.mulf", "divf": "arith.divf",
+    "maxf": "arith.maximumf", "minf": "arith.minimumf", "negatef": "arith.negf",
+}  # fmt: skip
+_INTEGERS = {
+    "addi": "arith.addi", "subi": "arith.subi", "muli": "arith.muli",
+    "divs": "arith.divsi", "divu": "arith.divui",
+}  # fmt: skip
+FUNCTIONS = frozenset({*_FLOATS, *_INTEGERS, "negates", "extf"})  # of gpu.subgroup_mma_elementwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixOp:
+    """An op with the fragments of its matrix operands and results, in order; ``lanes`` in a subgroup."""
+
+    lanes: int
+    op: ir.Operation
+    operands: tuple[Fragment, ...]
+    results: tuple[Fragment, ...]
+
+
+def load(work: MatrixOp) -> None:
+    """``gpu.subgroup_mma_load_matrix``."""
+    op, fragment = work.op, work.results[0]
+    emit = Emitter(op)
+    place = _Place.of(op, fragment, op.operands[0], list(op.operands)[1:], emit)
+    row = ir.VectorType.get([place.width], fragment.matrix.scalar)
+    whole = _zero(emit, ir.VectorType.get([place.height, place.width], fragment.matrix.scalar))
+    for number in range(place.height):
+        value = emit.op("vector.load", [place.memory, place.row(number, emit)], [row]).results[0]
+        whole = _insert(emit, value, whole, [number])
+    emit.replace(_transpose(emit, whole) if place.transposed else whole)
+
+
+def store(work: MatrixOp) -> None:
+    """``gpu.subgroup_mma_store_matrix``: lanes beyond the last tile hold copies, and store nothing."""
+    op, fragment = work.op, work.operands[0]
+    emit = Emitter(op)
+    value, memory, *indices = list(op.operands)
+    if fragment.tiles.count < work.lanes:
+        lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+        branch = emit.op("scf.if", [below(emit, lane, emit.constant(fragment.tiles.count))], [], regions=2)
+        block = branch.regions[0].blocks.append()
+        ir.Operation.create("scf.yield", loc=op.location, ip=ir.InsertionPoint(block))
+        emit = Emitter(block.operations[0].operation)
+    place = _Place.of(op, fragment, memory, indices, emit)
+    if place.transposed:
+        value = _transpose(emit, value)
+    row = ir.VectorType.get([place.width], fragment.matrix.scalar)
+    for number in range(place.height):
+        part = _extract(emit, value, [number], row)
+        emit.op("vector.store", [part, place.memory, place.row(number, emit)], [])
+    op.erase()
+
+
+def compute(work: MatrixOp) -> None:
+    """``gpu.subgroup_mma_compute``: products are exact, or rounded as sums are, in no given order."""
+    op = work.op
+    emit = Emitter(op)
+    left, right, first = work.operands
+    is_float = isinstance(first.matrix.scalar, ir.FloatType)
+    wide = _wider(first.matrix.scalar)
+    a = _widen(emit, op.operands[0], left, wide)
+    b = _widen(emit, op.operands[1], right, wide)
+    c = _widen(emit, op.operands[2], first, wide)
+    row = ir.VectorType.get([first.columns], wide)
+    b_rows = [_extract(emit, b, [k], row) for k in range(right.rows)]
+    attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if is_float else {}
+    multiply, add = ("arith.mulf", "arith.addf") if is_float else ("arith.muli", "arith.addi")
+    whole = c
+    for number in range(first.rows):
+        total = _extract(emit, c, [number], row)
+        for k, b_row in enumerate(b_rows):
+            factor = _splat(emit, _extract(emit, a, [number, k], wide), row)
+            product = emit.op(multiply, [factor, b_row], [row], attributes).results[0]
+            total = emit.op(add, [total, product], [row], attributes).results[0]
+        whole = _insert(emit, total, whole, [number])
+    if wide != first.matrix.scalar:
+        whole = emit.op("arith.truncf", [whole], [first.vector]).results[0]
+    emit.replace(whole)
+
+
+def constant(work: MatrixOp) -> None:
+    """``gpu.subgroup_mma_constant_matrix``."""
+    emit = Emitter(work.op)
+    emit.replace(_splat(emit, work.op.operands[0], work.results[0].vector))
+
+
+def elementwise(work: MatrixOp) -> None:
+    """``gpu.subgroup_mma_elementwise``, for each of FUNCTIONS."""
+    op = work.op
+    name = last_word(op.attributes["opType"])
+    emit = Emitter(op)
+    values, kind = list(op.operands), work.results[0].vector
+    if name == "negates":
+        values, name = [_zero(emit, kind), values[0]], "subi"
+    if name == "extf":
+        same = values[0].type == kind
+        emit.replace(values[0] if same else emit.op("arith.extf", values, [kind]).results[0])
+        return
+    emit.replace(emit.op({**_FLOATS, **_INTEGERS}[name], values, [kind]).results[0])
+
+
+def extract(work: MatrixOp) -> None:
+    """``gpu.subgroup_mma_extract_thread_local``: elements of a lane count row by row."""
+    op, fragment = work.op, work.operands[0]
+    emit = Emitter(op)
+    flat = _flat(emit, op.operands[0], fragment)
+    emit.replace(
+        emit.op("vector.extract", [flat, op.operands[1]], [fragment.matrix.scalar], _dynamic()).results[0]
+    )
+
+
+def insert(work: MatrixOp) -> None:
+    """``gpu.subgroup_mma_insert_thread_local``."""
+    op, fragment = work.op, work.results[0]
+    emit = Emitter(op)
+    value, matrix, index = list(op.operands)
+    flat = _flat(emit, matrix, fragment)
+    changed = emit.op("vector.insert", [value, flat, index], [flat.type], _dynamic()).results[0]
+    emit.replace(emit.op("vector.shape_cast", [changed], [fragment.vector]).results[0])
+
+
+EXPANSIONS: dict[str, Callable[[MatrixOp], None]] = {
+    "gpu.subgroup_mma_load_matrix": load,
+    "gpu.subgroup_mma_store_matrix": store,
+    "gpu.subgroup_mma_compute": compute,
+    "gpu.subgroup_mma_constant_matrix": constant,
+    "gpu.subgroup_mma_elementwise": elementwise,
+    "gpu.subgroup_mma_extract_thread_local": extract,
+    "gpu.subgroup_mma_insert_thread_local": insert,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A fragment in memory: ``height`` stretches of ``width`` elements, one in each row of memory."""
+
+    memory: ir.Value
+    first: ir.Value  # index of the first element
+    lead: int  # elements from one row of memory to the next
+    height: int
+    width: int
+    transposed: bool
+
+    @classmethod
+    def of(
+        cls,
+        op: ir.Operation,
+        fragment: Fragment,
+        memory: ir.Value,
+        indices: Sequence[ir.Value],
+        emit: Emitter,
+    ) -> _Place:
+        transposed = "transpose" in op.attributes
+        lead = ir.IntegerAttr(op.attributes["leadDimension"]).value
+        matrix, tiles = fragment.matrix, fragment.tiles
+        extents, sizes = (matrix.rows, matrix.columns), (fragment.rows, fragment.columns)
+        if transposed:
+            extents, sizes = extents[::-1], sizes[::-1]
+        lane: ir.Value = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+        tile = _remainder(emit, lane, tiles.count)
+        row = emit.constant(0)
+        if not fragment.all_rows:
+            row = _times(emit, _quotient(emit, tile, tiles.across), fragment.rows)
+        column = emit.constant(0)
+        if not fragment.all_columns:
+            column = _times(emit, _remainder(emit, tile, tiles.across), fragment.columns)
+        outer, inner = (column, row) if transposed else (row, column)
+        return cls(
+            memory=_view(emit, memory, indices, (extents[0] - 1) * lead + extents[1]),
+            first=emit.binary("arith.addi", _times(emit, outer, lead), inner),
+            lead=lead,
+            height=sizes[0],
+            width=sizes[1],
+            transposed=transposed,
+        )
+
+    def row(self, number: int, emit: Emitter) -> ir.Value:
+        """Index of the first element of a stretch."""
+        return emit.binary("arith.addi", self.first, emit.constant(number * self.lead))
+
+
+def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: int) -> ir.Value:
+    """``extent`` consecutive elements of ``memory`` from ``indices`` on, whatever its own rows are."""
+    kind = ir.MemRefType(memory.type)
+    index = ir.IndexType.get()
+    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
+    parts = emit.op("memref.extract_strided_metadata", [memory], [base, *[index] * (1 + 2 * kind.rank)])
+    at = parts.results[1]
+    for number, value in enumerate(indices):
+        step = emit.binary("arith.muli", value, parts.results[2 + kind.rank + number])
+        at = emit.binary("arith.addi", at, step)
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    layout = ir.StridedLayoutAttr.get(dynamic, [1])
+    return emit.op(
+        "memref.reinterpret_cast",
+        [parts.results[0], at],
+        [ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space)],
+        {
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0]),
+            "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
+            "static_sizes": ir.DenseI64ArrayAttr.get([extent]),
+            "static_strides": ir.DenseI64ArrayAttr.get([1]),
+        },
+    ).results[0]
+
+
+def _quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
+    if divisor == 1:
+        return value
+    if divisor & (divisor - 1):
+        return emit.binary("arith.divui", value, emit.constant(divisor))
+    return emit.binary("arith.shrui", value, emit.constant(divisor.bit_length() - 1))
+
+
+def _remainder(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
+    if divisor & (divisor - 1):
+        return emit.binary("arith.remui", value, emit.constant(divisor))
+    return emit.binary("arith.andi", value, emit.constant(divisor - 1))
+
+
+def _times(emit: Emitter, value: ir.Value, factor: int) -> ir.Value:
+    return value if factor == 1 else emit.binary("arith.muli", value, emit.constant(factor))
+
+
+def _wider(scalar: ir.Type) -> ir.Type:
+    """The type in which products of a result of type ``scalar`` are summed."""
+    return ir.F32Type.get() if str(scalar) == "f16" else scalar
+
+
+def _widen(emit: Emitter, value: ir.Value, fragment: Fragment, wide: ir.Type) -> ir.Value:
+    if fragment.matrix.scalar == wide:
+        return value
+    kind = ir.VectorType.get([fragment.rows, fragment.columns], wide)
+    if isinstance(wide, ir.FloatType):
+        return emit.op("arith.extf", [value], [kind]).results[0]
+    name = "arith.extui" if fragment.matrix.unsigned else "arith.extsi"
+    return emit.op(name, [value], [kind]).results[0]
+
+
+def _zero(emit: Emitter, kind: ir.VectorType) -> ir.Value:
+    scalar = kind.element_type
+    zero = (
+        ir.FloatAttr.get(scalar, 0.0) if isinstance(scalar, ir.FloatType) else ir.IntegerAttr.get(scalar, 0)
+    )
+    value = {"value": ir.DenseElementsAttr.get_splat(kind, zero)}
+    return emit.op("arith.constant", [], [kind], value).results[0]
+
+
+def _splat(emit: Emitter, value: ir.Value, kind: ir.VectorType) -> ir.Value:
+    return emit.op("vector.broadcast", [value], [kind]).results[0]
+
+
+def _extract(emit: Emitter, value: ir.Value, at: Sequence[int], kind: ir.Type) -> ir.Value:
+    position = {"static_position": ir.DenseI64ArrayAttr.get(list(at))}
+    return emit.op("vector.extract", [value], [kind], position).results[0]
+
+
+def _insert(emit: Emitter, value: ir.Value, into: ir.Value, at: Sequence[int]) -> ir.Value:
+    position = {"static_position": ir.DenseI64ArrayAttr.get(list(at))}
+    return emit.op("vector.insert", [value, into], [into.type], position).results[0]
+
+
+def _transpose(emit: Emitter, value: ir.Value) -> ir.Value:
+    kind = ir.VectorType(value.type)
+    turned = ir.VectorType.get(kind.shape[::-1], kind.element_type)
+    order = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
+    return emit.op("vector.transpose", [value], [turned], order).results[0]
+
+
+def _flat(emit: Emitter, value: ir.Value, fragment: Fragment) -> ir.Value:
+    kind = ir.VectorType.get([fragment.rows * fragment.columns], fragment.matrix.scalar)
+    return emit.op("vector.shape_cast", [value], [kind]).results[0]
+
+
+def _dynamic() -> dict[str, ir.Attribute]:
+    return {"static_position": ir.DenseI64ArrayAttr.get([ir.ShapedType.get_dynamic_size()])}

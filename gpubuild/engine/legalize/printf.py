@@ -1,0 +1,115 @@
+"""Formats: what the text of a ``gpu.printf`` asks of its arguments.
+
+C leaves it undefined when they do not fit, and so do GPUs: NVIDIA's would take all that follow from the
+wrong place, CPUs would end with a crash over ``%s``.
+
+Messages: the arguments of what kernels print, on every kind of target.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+
+_CONVERSION = re.compile(
+    r"%(?P<flags>[-+ #0']*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
+    r"(?P<length>hh|h|ll|l|L|j|z|t|q)?(?P<letter>.?)",
+    re.DOTALL,
+)
+_INTEGERS, _FLOATS, _ADDRESS = "diouxXc", "aAeEfFgG", "p"
+_WIDE_LENGTHS = ("l", "ll", "j", "z", "t", "q")
+_PERCENT = "write %% for a percent sign"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """One value that a format prints, or a ``*`` in it: an integer of ``bits``, or a float."""
+
+    text: str
+    bits: int | None
+
+
+def conversions(text: str) -> list[Conversion]:
+    """What ``text`` asks for, in its order. Raises ``ValueError`` with the reason if it cannot be printed."""
+    found = []
+    for match in _CONVERSION.finditer(text):
+        letter, whole = match["letter"], match[0]
+        if whole == "%%":
+            continue
+        if letter == "s":
+            raise ValueError(f"{whole!r} asks for a string, which kernels have none of ({_PERCENT})")
+        if not letter or letter not in _INTEGERS + _FLOATS + _ADDRESS:
+            raise ValueError(f"{whole!r} is no conversion of numbers ({_PERCENT})")
+        stars = [match["width"], match["precision"]].count("*")
+        found += [Conversion(text=whole, bits=32)] * stars
+        if letter in _FLOATS:
+            bits = None
+        else:
+            bits = 64 if match["length"] in _WIDE_LENGTHS or letter == _ADDRESS else 32
+        found.append(Conversion(text=whole, bits=bits))
+    return found
+
+
+def refusal(op: ir.Operation) -> str:
+    """Why the arguments of ``gpu.printf`` do not fit its format, or an empty string."""
+    try:
+        wanted = conversions(op.attributes["format"].value)
+    except ValueError as error:
+        return f"'{op.name}': {error}"
+    given = list(op.operands)
+    if len(wanted) != len(given):
+        asked = f"{len(wanted)} argument{'' if len(wanted) == 1 else 's'}"
+        return f"'{op.name}': its format asks for {asked}, and there are {len(given)} ({_PERCENT})"
+    for number, (conversion, value) in enumerate(zip(wanted, given, strict=True), 1):
+        is_float = isinstance(value.type, ir.FloatType)
+        if is_float != (conversion.bits is None):
+            kind = "a float" if conversion.bits is None else "an integer"
+            return f"'{op.name}': {conversion.text!r} asks for {kind}, and argument {number} is {value.type}"
+    return ""
+
+
+_WORD_BITS, _DOUBLE_BITS = 32, 64
+
+
+def printf_refusal(op: ir.Operation) -> str:
+    """Why ``gpu.printf`` cannot be compiled, or an empty string."""
+    for value in op.operands:
+        if isinstance(value.type, ir.IntegerType) and ir.IntegerType(value.type).width > _DOUBLE_BITS:
+            return f"'{op.name}' of {value.type}: there is no format for integers wider than 64 bits"
+        if str(value.type) in {"f80", "f128"}:
+            return f"'{op.name}' of {value.type}: GPUs print no floats wider than f64"
+    return refusal(op)
+
+
+def promote_printf_arguments(op: ir.Operation) -> None:
+    """Give the arguments of ``gpu.printf`` the widths that its format asks for, as C's variadic calls do.
+
+    Integers grow to 32 or 64 bits with their sign, an ``i1`` is 0 or 1; of a wide one that is printed
+    as ``%d`` the lower half counts, as with C on most processors. Floats become at least f32,
+    which the conversions widen to f64. Upstream puts an i8 in the list as one byte, and NVIDIA's
+    vprintf then reads three bytes of something else along with it.
+    """
+    emit = Emitter(op)
+    wanted = conversions(op.attributes["format"].value)
+    for number, (conversion, value) in enumerate(zip(wanted, op.operands, strict=True)):
+        if conversion.bits is not None:
+            op.operands[number] = _integer(emit, value, conversion.bits)
+        elif ir.FloatType(value.type).width < _WORD_BITS:
+            op.operands[number] = emit.op("arith.extf", [value], [ir.F32Type.get()]).results[0]
+
+
+def _integer(emit: Emitter, value: ir.Value, bits: int) -> ir.Value:
+    kind = ir.IntegerType.get_signless(bits)
+    if isinstance(value.type, ir.IndexType):
+        if bits == _DOUBLE_BITS:
+            return value
+        return emit.op("arith.index_cast", [value], [kind]).results[0]
+    given = ir.IntegerType(value.type).width
+    if given == bits:
+        return value
+    name = "arith.trunci" if given > bits else "arith.extui" if given == 1 else "arith.extsi"
+    return emit.op(name, [value], [kind]).results[0]

@@ -1,0 +1,238 @@
+"""Small floats: conversions of the 8-, 6- and 4-bit float types in integer arithmetic, for every target.
+
+Back ends know these types as bytes or bits only. Arithmetic on them is done in f32, by upstream's pass; what
+it leaves are conversions, which are expanded here. They round to nearest, ties to even. What is too large
+becomes infinity, or NaN in types without one, as when LLVM folds constants; in types that have neither,
+the largest number, which a NaN becomes, too. Types of less than a byte are for registers and vectors:
+memory of them has no addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.legalize import e8m0_floats
+from gpubuild.engine.legalize.arith_expansions import compare, element_of, like, splat
+
+_EQ, _ULT, _UGT = 0, 6, 8  # arith.cmpi predicates
+_OGT, _ONE = 2, 6  # arith.cmpf predicates
+_F32_MANTISSA, _F32_BIAS = 23, 127
+_F32_MAGNITUDE, _F32_INFINITY = 0x7FFFFFFF, 0x7F800000
+_IEEE, _FINITE, _UNSIGNED_ZERO, _SATURATES = range(4)  # what takes the place of infinities and NaNs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Format:
+    mantissa: int  # bits
+    bias: int
+    kind: int
+    bits: int = 8
+
+    @property
+    def sign_bit(self) -> int:
+        """What a negative number has in addition."""
+        return 1 << (self.bits - 1)
+
+    @property
+    def largest(self) -> int:
+        """The magnitude of the largest number."""
+        return self.sign_bit - 1 if self.kind == _SATURATES else self.infinity - 1
+
+    @property
+    def infinity(self) -> int:
+        """The magnitude that takes the place of what is too large for a number."""
+        exponents = (1 << (self.bits - 1 - self.mantissa)) - 1
+        all_ones = self.sign_bit - 1
+        return {
+            _IEEE: exponents << self.mantissa,
+            _FINITE: all_ones,
+            _UNSIGNED_ZERO: self.sign_bit,
+            _SATURATES: all_ones,
+        }[self.kind]
+
+    @property
+    def not_a_number(self) -> int:
+        """The magnitude of a NaN; of types without infinities it is all there is beyond numbers."""
+        return self.infinity | (1 << (self.mantissa - 1) if self.kind == _IEEE else 0)
+
+
+FORMATS = {
+    "f8E5M2": _Format(mantissa=2, bias=15, kind=_IEEE),
+    "f8E4M3": _Format(mantissa=3, bias=7, kind=_IEEE),
+    "f8E3M4": _Format(mantissa=4, bias=3, kind=_IEEE),
+    "f8E4M3FN": _Format(mantissa=3, bias=7, kind=_FINITE),
+    "f8E5M2FNUZ": _Format(mantissa=2, bias=16, kind=_UNSIGNED_ZERO),
+    "f8E4M3FNUZ": _Format(mantissa=3, bias=8, kind=_UNSIGNED_ZERO),
+    "f8E4M3B11FNUZ": _Format(mantissa=3, bias=11, kind=_UNSIGNED_ZERO),
+    "f6E2M3FN": _Format(mantissa=3, bias=1, kind=_SATURATES, bits=6),
+    "f6E3M2FN": _Format(mantissa=2, bias=3, kind=_SATURATES, bits=6),
+    "f4E2M1FN": _Format(mantissa=1, bias=1, kind=_SATURATES, bits=4),
+}
+# Upstream's pass does not know this one by name; it is converted, and no arithmetic is done on it.
+_CONVERTED_ONLY = "f8E4M3B11FNUZ"
+_EMULATED = ",".join(name for name in FORMATS if name != _CONVERTED_ONLY)
+_EMULATE = f"arith-emulate-unsupported-floats{{source-types={_EMULATED} target-type=f32}}"
+_KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.select"})
+
+
+def expand_small_floats(module: ir.Module) -> None:
+    """Expand all arithmetic and conversions of small floats in the gpu.modules of ``module``."""
+    e8m0_floats.expand_scaling(module)
+    found = _users(module)
+    if any(op.name not in CONVERSIONS for op in found):
+        contexts.run_passes(module, f"builtin.module(gpu.module({_EMULATE}))")
+        found = _users(module)
+    for op in found:
+        if expand := CONVERSIONS.get(op.name):
+            expand(op)
+    e8m0_floats.expand_conversions(module, _as_f32_bits)
+
+
+def _users(module: ir.Module) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith("arith.") and op.name not in _KEPT:
+            values = [*op.operands, *op.results]
+            if any(str(element_of(v.type)) in FORMATS for v in values):
+                found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _extend(op: ir.Operation) -> None:
+    """``arith.extf`` from a small type: exact, by way of f32."""
+    small, wanted = op.operands[0].type, op.results[0].type
+    form = FORMATS.get(str(element_of(small)))
+    if form is None:
+        return
+    emit = Emitter(op)
+    i32 = like(small, ir.IntegerType.get_signless(32))
+    f32 = like(small, ir.F32Type.get())
+    byte = emit.op("arith.bitcast", [op.operands[0]], [like(small, ir.IntegerType.get_signless(form.bits))])
+    bits = emit.op("arith.extui", [byte.results[0]], [i32]).results[0]
+    magnitude = emit.binary("arith.andi", bits, splat(emit, form.sign_bit - 1, i32))
+    shift = splat(emit, _F32_MANTISSA - form.mantissa, i32)
+    normal = emit.binary(
+        "arith.addi",
+        emit.binary("arith.shli", magnitude, shift),
+        splat(emit, (_F32_BIAS - form.bias) << _F32_MANTISSA, i32),
+    )
+    # Not by way of f32's own subnormals, which may be flushed.
+    count = emit.op("arith.uitofp", [magnitude], [f32]).results[0]
+    tiny = emit.binary("arith.mulf", count, _float(emit, 2.0 ** (1 - form.bias - form.mantissa), f32))
+    tiny = emit.op("arith.bitcast", [tiny], [i32]).results[0]
+    is_tiny = compare(emit, _ULT, magnitude, splat(emit, 1 << form.mantissa, i32))
+    result = _select(emit, is_tiny, tiny, normal)
+    sign = emit.binary("arith.andi", bits, splat(emit, form.sign_bit, i32))
+    quiet = _F32_INFINITY | 1 << (_F32_MANTISSA - 1)
+    if form.kind == _UNSIGNED_ZERO:
+        is_nan = compare(emit, _EQ, bits, splat(emit, form.sign_bit, i32))
+        result = _select(emit, is_nan, splat(emit, quiet, i32), result)
+    elif form.kind != _SATURATES:
+        if form.kind == _IEEE:
+            infinite = compare(emit, _EQ, magnitude, splat(emit, form.infinity, i32))
+            result = _select(emit, infinite, splat(emit, _F32_INFINITY, i32), result)
+        last = form.infinity if form.kind == _IEEE else form.infinity - 1
+        is_nan = compare(emit, _UGT, magnitude, splat(emit, last, i32))
+        result = _select(emit, is_nan, splat(emit, quiet, i32), result)
+    result = emit.binary(
+        "arith.ori", result, emit.binary("arith.shli", sign, splat(emit, 32 - form.bits, i32))
+    )
+    value = emit.op("arith.bitcast", [result], [f32]).results[0]
+    if wanted != f32:
+        width = ir.FloatType(element_of(wanted)).width
+        value = emit.op("arith.extf" if width > 32 else "arith.truncf", [value], [wanted]).results[0]
+    emit.replace(value)
+
+
+def _truncate(op: ir.Operation) -> None:
+    """``arith.truncf`` to a small type, rounded once."""
+    small = op.results[0].type
+    form = FORMATS.get(str(element_of(small)))
+    if form is None:
+        return
+    emit = Emitter(op)
+    i32 = like(small, ir.IntegerType.get_signless(32))
+    f32 = like(small, ir.F32Type.get())
+    bits = _as_f32_bits(emit, op.operands[0], i32, f32)
+    magnitude = emit.binary("arith.andi", bits, splat(emit, _F32_MAGNITUDE, i32))
+    rebased = emit.binary("arith.subi", magnitude, splat(emit, (_F32_BIAS - form.bias) << _F32_MANTISSA, i32))
+    dropped = _F32_MANTISSA - form.mantissa
+    shift = splat(emit, dropped, i32)
+    odd = emit.binary("arith.andi", emit.binary("arith.shrui", rebased, shift), splat(emit, 1, i32))
+    rounded = emit.binary("arith.addi", rebased, splat(emit, (1 << (dropped - 1)) - 1, i32))
+    normal = emit.binary("arith.shrui", emit.binary("arith.addi", rounded, odd), shift)
+    # Below the normal numbers: counted in the smallest step, and rounded by an addition that has no
+    # room for fractions.
+    value = emit.op("arith.bitcast", [magnitude], [f32]).results[0]
+    steps = emit.binary("arith.mulf", value, _float(emit, 2.0 ** (form.bias - 1 + form.mantissa), f32))
+    steps = emit.binary("arith.addf", steps, _float(emit, 2.0**_F32_MANTISSA, f32))
+    count = emit.op("arith.bitcast", [steps], [i32]).results[0]
+    base = (_F32_BIAS + _F32_MANTISSA) << _F32_MANTISSA
+    tiny = emit.binary("arith.subi", count, splat(emit, base, i32))
+    smallest = splat(emit, (_F32_BIAS - form.bias + 1) << _F32_MANTISSA, i32)
+    result = _select(emit, compare(emit, _ULT, magnitude, smallest), tiny, normal)
+    largest = splat(emit, form.largest, i32)
+    above = compare(emit, _UGT, result, largest)
+    result = _select(emit, above, splat(emit, form.infinity, i32), result)
+    is_nan = compare(emit, _UGT, magnitude, splat(emit, _F32_INFINITY, i32))
+    result = _select(emit, is_nan, splat(emit, form.not_a_number, i32), result)
+    sign = emit.binary("arith.shrui", bits, splat(emit, 32 - form.bits, i32))
+    sign = emit.binary("arith.andi", sign, splat(emit, form.sign_bit, i32))
+    if form.kind == _UNSIGNED_ZERO:
+        zero = splat(emit, 0, i32)
+        sign = _select(emit, compare(emit, _EQ, result, zero), zero, sign)
+    if form.kind == _SATURATES:
+        sign = _select(emit, is_nan, splat(emit, 0, i32), sign)
+    result = emit.binary("arith.ori", result, sign)
+    byte = emit.op("arith.trunci", [result], [like(small, ir.IntegerType.get_signless(form.bits))]).results[0]
+    emit.replace(emit.op("arith.bitcast", [byte], [small]).results[0])
+
+
+def _as_f32_bits(emit: Emitter, value: ir.Value, i32: ir.Type, f32: ir.Type) -> ir.Value:
+    """``value`` as bits of an f32 that rounds to the same small float."""
+    width = ir.FloatType(element_of(value.type)).width
+    if width < 32:
+        value = emit.op("arith.extf", [value], [f32]).results[0]
+    if width <= 32:
+        return emit.op("arith.bitcast", [value], [i32]).results[0]
+    # To odd: towards zero, with the last bit set when anything was lost, so that rounding again is right.
+    near = emit.op("arith.truncf", [value], [f32]).results[0]
+    bits = emit.op("arith.bitcast", [near], [i32]).results[0]
+    back = emit.op(
+        "math.absf", [emit.op("arith.extf", [near], [value.type]).results[0]], [value.type]
+    ).results[0]
+    exact = emit.op("math.absf", [value], [value.type]).results[0]
+    one = splat(emit, 1, i32)
+    away = _compare_floats(emit, _OGT, back, exact)
+    below = _select(emit, away, emit.binary("arith.subi", bits, one), bits)
+    lost = _compare_floats(emit, _ONE, back, exact)
+    return _select(emit, lost, emit.binary("arith.ori", below, one), bits)
+
+
+def _select(emit: Emitter, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
+    return emit.op("arith.select", [condition, yes, no], [yes.type]).results[0]
+
+
+def _compare_floats(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
+    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
+    kind = like(left.type, ir.IntegerType.get_signless(1))
+    return emit.op("arith.cmpf", [left, right], [kind], {"predicate": attribute}).results[0]
+
+
+def _float(emit: Emitter, value: float, kind: ir.Type) -> ir.Value:
+    element = ir.FloatAttr.get(element_of(kind), value)
+    attribute: ir.Attribute = element
+    if isinstance(kind, ir.VectorType):
+        attribute = ir.DenseElementsAttr.get_splat(kind, element)
+    return emit.op("arith.constant", [], [kind], {"value": attribute}).results[0]
+
+
+CONVERSIONS = {"arith.extf": _extend, "arith.truncf": _truncate}

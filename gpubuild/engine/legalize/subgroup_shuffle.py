@@ -1,0 +1,271 @@
+"""Exchange: work-items of a subgroup read each other's values, with the dialect's own meaning.
+
+Upstream lowers ``gpu.shuffle`` to whatever the hardware does: NVIDIA's instruction knows 32-bit
+values only and bounds ``up`` by the wrong lane, AMD's takes widths for segments of the subgroup.
+Here the lane to read is computed as the dialect documents it, for every type, and what is left for
+upstream to lower is the one form that is right everywhere: reading a lane by its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.targets.target import Kind
+
+_WORD_BITS = 32
+_FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
+_BLOCK_BITS = 10  # blocks of a region that are told apart
+_ULT = 6  # arith.cmpi predicate: unsigned less than
+_SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
+
+SOME_LANES = "gpubuild.some_lanes"  # on a gpu.shuffle of the first lanes: others need not come to it
+
+Read = Callable[[Emitter, ir.Value], tuple[ir.Value, ir.Value]]  # an i32 → another lane's, and whether
+
+
+def expand_shuffle(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
+    """``gpu.shuffle``: valid where both this lane and the one it reads are among the first ``width``."""
+    mode = last_word(op.attributes["mode"])
+    value, offset, width = op.operands
+    emit = Emitter(op)
+    lane = lane_number(emit)
+    source = emit.binary(_SOURCES[mode], lane, offset) if mode in _SOURCES else offset
+    valid = below(emit, source, width)
+    _exchange(op, emit, _Lanes(kind, subgroup_size, lane, width), value, source, valid)
+
+
+def expand_rotate(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
+    """``gpu.rotate``: each lane reads ``offset`` further, around in its ``width``."""
+    offset, width = op.attributes["offset"].value, op.attributes["width"].value
+    emit = Emitter(op)
+    i32 = ir.IntegerType.get_signless(_WORD_BITS)
+    lane = lane_number(emit)
+    further = emit.binary("arith.addi", lane, emit.constant(offset, i32))
+    source = emit.binary("arith.andi", further, emit.constant(width - 1, i32))
+    lanes = _Lanes(kind, subgroup_size, lane, emit.constant(width, i32))
+    _exchange(op, emit, lanes, op.operands[0], source, None)
+
+
+def expand_broadcast(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
+    """``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
+    emit = Emitter(op)
+    i32 = ir.IntegerType.get_signless(_WORD_BITS)
+    specific = len(op.operands) > 1
+    if kind is Kind.NVVM:
+        mask = emit.op(
+            "llvm.call_intrinsic",
+            [],
+            [i32],
+            {
+                "intrin": ir.StringAttr.get("llvm.nvvm.activemask"),
+                "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+            },
+        ).results[0]
+        source = op.operands[1] if specific else emit.op("math.cttz", [mask], [i32]).results[0]
+
+        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+            shuffle = at.op(
+                "nvvm.shfl.sync",
+                [mask, word, source, at.constant(subgroup_size - 1, i32)],
+                [i32],
+                {"kind": ir.Attribute.parse("#nvvm<shfl_kind idx>")},
+            )
+            return shuffle.results[0], word
+    elif kind is Kind.ROCDL:
+
+        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+            name = "rocdl.readlane" if specific else "rocdl.readfirstlane"
+            return at.op(name, [word, *list(op.operands)[1:]], [i32]).results[0], word
+    else:
+        everywhere = _runs_everywhere(op)
+        if specific:
+            source = op.operands[1]
+        elif everywhere:
+            source = emit.constant(0, i32)
+        else:
+            source = _first_active_lane(emit, subgroup_size, mark=_path_number(op))
+
+        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+            found = read_lane(at, word, source, at.constant(subgroup_size, i32))
+            return found if everywhere else _without_others(found)
+
+    emit.replace(move(emit, op.operands[0], read)[0])
+
+
+def lane_number(emit: Emitter) -> ir.Value:
+    """The lane's number as an i32."""
+    lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+    return emit.op("arith.index_cast", [lane], [ir.IntegerType.get_signless(_WORD_BITS)]).results[0]
+
+
+def below(emit: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
+    """``left < right``, both without a sign."""
+    predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ULT)}
+    return emit.op("arith.cmpi", [left, right], [ir.IntegerType.get_signless(1)], predicate).results[0]
+
+
+def read_lane(
+    emit: Emitter, word: ir.Value, source: ir.Value, width: ir.Value, *, mode: str = "idx"
+) -> tuple[ir.Value, ir.Value]:
+    """An i32 of lane ``source``, for upstream to lower; the first ``width`` lanes take part.
+
+    In mode ``xor``, ``source`` is what the number of the lane is combined with.
+    """
+    shuffle = emit.op(
+        "gpu.shuffle",
+        [word, source, width],
+        [word.type, ir.IntegerType.get_signless(1)],
+        {"mode": ir.Attribute.parse(f"#gpu<shuffle_mode {mode}>")},
+    )
+    return shuffle.results[0], shuffle.results[1]
+
+
+def move(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value]:
+    """``value`` of any type through ``read``, in words of 32 bits; and what the last word said."""
+    kind = value.type
+    if isinstance(kind, ir.VectorType):
+        return _move_vector(emit, value, read)
+    i32, i64 = (ir.IntegerType.get_signless(n) for n in (_WORD_BITS, 64))
+    if isinstance(kind, ir.IndexType):
+        moved, there = move(emit, emit.op("arith.index_cast", [value], [i64]).results[0], read)
+        return emit.op("arith.index_cast", [moved], [kind]).results[0], there
+    if isinstance(kind, ir.FloatType):
+        bits = ir.IntegerType.get_signless(ir.FloatType(kind).width)
+        moved, there = move(emit, emit.op("arith.bitcast", [value], [bits]).results[0], read)
+        return emit.op("arith.bitcast", [moved], [kind]).results[0], there
+    width = ir.IntegerType(kind).width
+    if width == _WORD_BITS:
+        return read(emit, value)
+    if width < _WORD_BITS:
+        moved, there = read(emit, emit.op("arith.extui", [value], [i32]).results[0])
+        return emit.op("arith.trunci", [moved], [kind]).results[0], there
+    words = []
+    for start in range(0, width, _WORD_BITS):
+        part = emit.binary("arith.shrui", value, emit.constant(start, kind)) if start else value
+        moved, there = read(emit, emit.op("arith.trunci", [part], [i32]).results[0])
+        wide = emit.op("arith.extui", [moved], [kind]).results[0]
+        words.append(emit.binary("arith.shli", wide, emit.constant(start, kind)) if start else wide)
+    whole = words[0]
+    for word in words[1:]:
+        whole = emit.binary("arith.ori", whole, word)
+    return whole, there
+
+
+def _move_vector(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value]:
+    vector = ir.VectorType(value.type)
+    result = value
+    for place in product(*(range(n) for n in vector.shape)):
+        position = {"static_position": ir.DenseI64ArrayAttr.get(list(place))}
+        element = emit.op("vector.extract", [value], [vector.element_type], position).results[0]
+        element, there = move(emit, element, read)
+        result = emit.op("vector.insert", [element, result], [vector], position).results[0]
+    return result, there
+
+
+def _runs_everywhere(op: ir.Operation) -> bool:
+    """Whether all work-items come to ``op``: a kernel's own code, before anything branches."""
+    around = op.parent.operation
+    return (
+        around.name == "gpu.func"
+        and "gpu.kernel" in around.attributes
+        and op.block == around.regions[0].blocks[0]
+    )
+
+
+def _path_number(op: ir.Operation) -> int:
+    """A number that no op has whose block is another one and always runs before."""
+    depth, around = 0, op.parent.operation
+    while around.name not in _FUNCTIONS:
+        depth, around = depth + 1, around.parent.operation
+    return depth << _BLOCK_BITS | list(op.block.region.blocks).index(op.block)
+
+
+def _first_active_lane(emit: Emitter, subgroup_size: int, *, mark: int) -> ir.Value:
+    """The lowest lane that comes here, on the CPU: there, reading a lane that does not gives one's own value.
+
+    Not a loop, at whose exchanges all lanes would have to be. ``mark`` is part of the values: the same
+    exchanges where more lanes come by must not be taken for these.
+    """
+    i32 = ir.IntegerType.get_signless(_WORD_BITS)
+    lane = lane_number(emit)
+    first = marked = emit.binary("arith.addi", lane, emit.constant(mark * subgroup_size, i32))
+    width = emit.constant(subgroup_size, i32)
+    for place in range(subgroup_size):
+        found, _ = _without_others(read_lane(emit, marked, emit.constant(place, i32), width))
+        first = emit.binary("arith.minui", first, found)
+    return emit.binary("arith.andi", first, emit.constant(subgroup_size - 1, i32))
+
+
+def _without_others(found: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Value]:
+    """The shuffle that made ``found`` does not need all lanes."""
+    found[0].owner.operation.attributes[SOME_LANES] = ir.UnitAttr.get()
+    return found
+
+
+class _Lanes:
+    """Who takes part in an exchange: the first ``width`` lanes."""
+
+    def __init__(self, kind: Kind, subgroup_size: int, lane: ir.Value, width: ir.Value) -> None:
+        self.lane = lane
+        self.width = width
+        self.size = subgroup_size
+        # AMD's lanes read whatever register they like; elsewhere those that take part name each other.
+        self.free = kind is Kind.ROCDL
+
+    def everyone(self) -> bool:
+        """Whether all lanes are known to take part."""
+        owner = self.width.owner
+        if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "arith.constant":
+            return False
+        return bool(ir.IntegerAttr(owner.operation.attributes["value"]).value >= self.size)
+
+
+def _exchange(
+    op: ir.Operation,
+    emit: Emitter,
+    lanes: _Lanes,
+    value: ir.Value,
+    source: ir.Value,
+    valid: ir.Value | None,
+) -> None:
+    """Put what ``source`` holds, and ``valid`` for lanes that take part, in the place of ``op``."""
+    i1 = ir.IntegerType.get_signless(1)
+    everyone = lanes.everyone()
+    inside = None if everyone else below(emit, lanes.lane, lanes.width)
+    if valid is not None:
+        source = emit.op("arith.select", [valid, source, lanes.lane], [source.type]).results[0]
+
+    def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+        i32 = ir.IntegerType.get_signless(_WORD_BITS)
+        width = at.constant(lanes.size, i32) if lanes.free or everyone else lanes.width
+        found = read_lane(at, word, source, width)
+        return found if lanes.free or everyone else _without_others(found)
+
+    flag = valid
+    if flag is None:
+        flag = emit.op("arith.constant", [], [i1], {"value": ir.IntegerAttr.get(i1, 1)}).results[0]
+    if inside is None:
+        moved, _ = move(emit, value, read)
+    elif lanes.free:
+        moved, _ = move(emit, value, read)
+        flag = emit.binary("arith.andi", flag, inside)
+    else:
+        choice = emit.op("scf.if", [inside], [value.type], regions=2)
+        then = emit.inside(choice.regions[0].blocks.append())
+        then.op("scf.yield", [move(then, value, read)[0]], [])
+        emit.inside(choice.regions[1].blocks.append()).op("scf.yield", [value], [])
+        moved = choice.results[0]
+        flag = emit.binary("arith.andi", flag, inside)
+    for old, new in zip(op.results, (moved, flag), strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def last_word(attribute: ir.Attribute) -> str:
+    """``xor`` of ``#gpu<shuffle_mode xor>``."""
+    return str(attribute).rpartition(" ")[2].removesuffix(">")

@@ -1,0 +1,151 @@
+"""Far turns: the quarter turns in a large number, where there is no C library to ask.
+
+Payne and Hanek's way: x is m * 2^e with an integer m of 53 bits (f32: 24), and of 2/pi only 192 bits count,
+which begin where its product with x has the bit that is worth two quarter turns. Of that product 126 bits
+are behind the point. No double is closer to a multiple of pi/2 than 2^-62, so that 64 bits of what is left
+are good. It is a branch of its own, which work-items that need it not pass by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpubuild.engine.mathlib.expressions import Real, quick_sum
+from gpubuild.engine.mathlib.polynomials import Code
+
+# 2/pi behind the point, after 64 zeros
+_TWO_OVER_PI = (
+    0x0000000000000000, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041,
+    0xFE5163ABDEBBC561, 0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E,
+    0xE88235F52EBB4484, 0xE99C7026B45F7E41, 0x3991D639835339F4, 0x9C845F8BBDF9283B,
+    0x1FF897FFDE05980F, 0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7, 0x4F463F669E5FEA2D,
+    0x7527BAC7EBE5F17B, 0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
+)  # fmt: skip
+_TABLE = "@gpubuild.two_over_pi"
+_CONSTANTS = 4  # AMDGPU's address space for them, like any other one elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How a type lies in memory, and pi/2 in two parts of it."""
+
+    mantissa: int  # bits
+    exponents: int  # the largest biased one, of infinities and NaN
+    first: int  # the biased exponent of a number whose bits of 2/pi begin with the table
+    half_pi: tuple[float, float]
+
+
+_LAYOUTS = {
+    "double": _Layout(
+        mantissa=52, exponents=2047, first=1013, half_pi=(1.5707963267948966, 6.123233995736766e-17)
+    ),
+    "float": _Layout(
+        mantissa=23, exponents=255, first=88, half_pi=(1.5707963705062866, -4.371138828673793e-08)
+    ),
+}
+
+
+def near_or_far(x: Real, most: float, reduce: Callable[[], tuple[str, str, str]]) -> tuple[str, str, str]:
+    """(a, b, n): ``x`` is n * pi/2 + a + b plus turns, as ``reduce`` has it for |x| up to ``most``.
+
+    For the first branch of a function only: the blocks have fixed names.
+    """
+    code = x.code
+    test = abs(x).is_("ole", most)
+    code.line(f"br i1 {test.name}, label %near, label %far")
+    code.line("near:")
+    near = reduce()
+    code.line("br label %reduced")
+    code.line("far:")
+    a, b, n = _far_quarters(x)
+    code.line("br label %reduced")
+    code.line("reduced:")
+    pairs = zip((x.kind, x.kind, "i32"), near, (a.name, b.name, n), strict=True)
+    one, two, three = (
+        code.value(f"phi {kind} [ {left}, %near ], [ {right}, %far ]") for kind, left, right in pairs
+    )
+    return one, two, three
+
+
+def _far_quarters(x: Real) -> tuple[Real, Real, str]:
+    """(a, b, n): ``x`` is n * pi/2 + a + b plus turns, for |x| from 2^-9 (f32: 2^-39).
+
+    Both parts are of the type of ``x``; NaN for what is not finite.
+    """
+    code, layout = x.code, _LAYOUTS[x.kind]
+    words = ", ".join(f"i64 {word}" for word in _TWO_OVER_PI)
+    code.declarations.add(
+        f"{_TABLE} = internal unnamed_addr addrspace({_CONSTANTS}) constant "
+        f"[{len(_TWO_OVER_PI)} x i64] [{words}], align 8"
+    )
+    bits = x.bits()
+    if x.kind == "float":
+        bits = code.value(f"zext i32 {bits} to i64")
+    exponent = code.value(f"and i64 {code.value(f'lshr i64 {bits}, {layout.mantissa}')}, {layout.exponents}")
+    low = code.value(f"and i64 {bits}, {(1 << layout.mantissa) - 1}")
+    mantissa = code.value(f"or i64 {low}, {1 << layout.mantissa}")
+    product = _product(code, mantissa, code.value(f"sub i64 {exponent}, {layout.first}"))
+    # The top bits count quarters, and the next one says whether the nearest is one more.
+    rest = code.value(f"shl i128 {product}, 2")
+    above = code.value(f"icmp slt i128 {rest}, 0")
+    quarters = code.value(f"trunc i128 {code.value(f'lshr i128 {product}, 126')} to i32")
+    n = code.value(f"add i32 {quarters}, {code.value(f'zext i1 {above} to i32')}")
+    size = code.value(f"select i1 {above}, i128 {code.value(f'sub i128 0, {rest}')}, i128 {rest}")
+    high, more = _fraction(x, size)
+    a = high * layout.half_pi[0]
+    missed = high.fma(layout.half_pi[0], -a)
+    a, b = quick_sum(a, more.fma(layout.half_pi[0], high.fma(layout.half_pi[1], missed)))
+    negative = x.is_negative()
+    other = code.value(f"xor i1 {negative.name}, {above}")
+    a, b = (x.made(f"select i1 {other}, {x.kind} {(-v).name}, {x.kind} {v.name}") for v in (a, b))
+    n = code.value(f"select i1 {negative.name}, i32 {code.value(f'sub i32 0, {n}')}, i32 {n}")
+    infinite = code.value(f"icmp eq i64 {exponent}, {layout.exponents}")
+    nan = code.number(float("nan"), x.kind)
+    return x.made(f"select i1 {infinite}, {x.kind} {nan}, {x.kind} {a.name}"), b, n
+
+
+def _product(code: Code, mantissa: str, offset: str) -> str:
+    """The upper 128 of the lower 192 bits of ``mantissa`` times the table's from bit ``offset`` on."""
+    word = code.value(f"lshr i64 {offset}, 6")
+    shift = code.value(f"and i64 {offset}, 63")
+    code.declarations.add("declare i64 @llvm.fshl.i64(i64, i64, i64)")
+    loaded = []
+    for k in range(4):
+        index = code.value(f"add i64 {word}, {k}")
+        place = code.value(
+            f"getelementptr inbounds [{len(_TWO_OVER_PI)} x i64], ptr addrspace({_CONSTANTS}) {_TABLE}, "
+            f"i64 0, i64 {index}"
+        )
+        loaded.append(code.value(f"load i64, ptr addrspace({_CONSTANTS}) {place}"))
+    first, second, third = (
+        code.value(f"call i64 @llvm.fshl.i64(i64 {a}, i64 {b}, i64 {shift})") for a, b in pairwise(loaded)
+    )
+    wide = code.value(f"zext i64 {mantissa} to i128")
+    products = [
+        code.value(f"mul i128 {wide}, {code.value(f'zext i64 {part} to i128')}")
+        for part in (first, second, third)
+    ]
+    top = code.value(f"shl i128 {products[0]}, 64")
+    last = code.value(f"lshr i128 {products[2]}, 64")
+    return code.value(f"add i128 {code.value(f'add i128 {top}, {products[1]}')}, {last}")
+
+
+def _fraction(x: Real, size: str) -> tuple[Real, Real]:
+    """(high, low): 2^-128 times a positive i128 of at most 63 leading zeros, of the type of ``x``."""
+    code = x.code
+    bits = _LAYOUTS[x.kind].mantissa + 1
+    code.declarations.add("declare i64 @llvm.ctlz.i64(i64, i1)")
+    upper = code.value(f"trunc i128 {code.value(f'lshr i128 {size}, 64')} to i64")
+    zeros = code.value(f"call i64 @llvm.ctlz.i64(i64 {upper}, i1 false)")
+    count = code.value(f"zext i64 {code.value(f'and i64 {zeros}, 63')} to i128")
+    full = code.value(f"shl i128 {size}, {count}")
+    whole = "i64" if x.kind == "double" else "i32"
+    parts = []
+    for k in (1, 2):
+        part = code.value(f"trunc i128 {code.value(f'lshr i128 {full}, {128 - k * bits}')} to {whole}")
+        part = code.value(f"and {whole} {part}, {(1 << bits) - 1}")
+        parts.append(x.made(f"uitofp {whole} {part} to {x.kind}"))
+    scale = x.power_of_two(code.value(f"trunc i64 {code.value(f'sub i64 0, {zeros}')} to i32"))
+    return parts[0] * (scale * 2.0**-bits), parts[1] * (scale * 2.0 ** (-2 * bits))

@@ -1,0 +1,1 @@
+"""What the engine finds out about a source before any target is known."""

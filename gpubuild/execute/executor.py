@@ -1,0 +1,82 @@
+"""LazyExecutor: an executor that is made when the first job comes, if ever.
+
+Executor: where jobs run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from gpubuild.model.job import Job, JobResult
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loads logging; most builds run nothing
+
+
+class Executor(Protocol):
+    """Runs jobs side by side, each isolated from the others and from the caller."""
+
+    @property
+    def workers(self) -> int:
+        """How many jobs can run at once."""
+        ...
+
+    def submit(self, job: Job) -> Future[JobResult]:
+        """Start a job. The future raises ``StepError`` (or ``StepCrashedError``) when it fails."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop everything under way now, children of workers included, and wait for their end."""
+        ...
+
+    def close(self) -> None:
+        """Wait for nothing; release the workers. No job may be under way."""
+        ...
+
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # loads logging; most builds run nothing
+
+
+class LazyExecutor:
+    """An ``Executor`` in front of the one that ``make(workers)`` returns.
+
+    A local executor forks when it is made: until then the process must have no other threads.
+    :meth:`start` makes it at once.
+    """
+
+    def __init__(self, workers: int, make: Callable[[int], Executor]) -> None:
+        self._workers = workers
+        self._make = make
+        self._inner: Executor | None = None
+        self._stopped = False
+
+    @property
+    def workers(self) -> int:
+        """See ``Executor``."""
+        return self._workers
+
+    def start(self) -> Executor:
+        """The executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""
+        if self._inner is None:
+            if self._stopped:
+                raise RuntimeError("this executor was closed")
+            self._inner = self._make(self._workers)
+        return self._inner
+
+    def submit(self, job: Job) -> Future[JobResult]:
+        """See ``Executor``."""
+        return self.start().submit(job)
+
+    def cancel(self) -> None:
+        """See ``Executor``."""
+        self._stopped = True
+        if self._inner is not None:
+            self._inner.cancel()
+
+    def close(self) -> None:
+        """See ``Executor``."""
+        self._stopped = True
+        if self._inner is not None:
+            self._inner.close()

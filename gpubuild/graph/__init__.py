@@ -1,1 +1,0 @@
-"""The step graph: planning and ordering. The only package that imports networkx."""

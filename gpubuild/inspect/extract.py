@@ -1,0 +1,67 @@
+"""Extract: write the images of an inspection into a folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from gpubuild.errors import UsageError
+from gpubuild.inspect.records import Inspection, Object
+from gpubuild.targets.target import OBJECT_SUFFIX, Kind
+
+_LONGEST_PART = 100
+
+
+def extract(inspection: Inspection, directory: Path) -> list[Path]:
+    """Write every image as ``<module>.<target>.<suffix>`` and return the paths, in file order.
+
+    Names come from a file of unknown origin: they are reduced to letters, digits, ``_``, ``-`` and
+    ``+`` and never leave ``directory``. Files of these names are replaced.
+    Raises ``UsageError`` when the folder cannot be written.
+    """
+    written: list[Path] = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for module in inspection.modules:
+            for item in module.objects:
+                stem = f"{_plain(module.name or 'module')}.{_plain(item.target or item.chip or 'object')}"
+                path = _unused(directory, stem, _suffix(item), written)
+                _write(path, item.data.rstrip(b"\0") if item.format == "assembly" else item.data)
+                written.append(path)
+    except OSError as error:
+        raise UsageError(f"cannot extract into {directory}: {error.strerror}") from error
+    return written
+
+
+def _unused(directory: Path, stem: str, suffix: str, taken: list[Path]) -> Path:
+    path, number = directory / f"{stem}.{suffix}", 1
+    while path in taken:
+        number += 1
+        path = directory / f"{stem}.{number}.{suffix}"
+    return path
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".extract-")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        Path(name).chmod(0o644)  # mkstemp makes files that others cannot read
+        Path(name).replace(path)  # replaces a link, never writes through it
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _plain(name: str) -> str:
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "_-+") else "_" for c in name)
+    return kept[:_LONGEST_PART] or "_"
+
+
+def _suffix(item: Object) -> str:
+    if item.format == "assembly":
+        return "ptx" if item.kind == Kind.NVVM else "s"
+    if item.format == "bin" and item.kind:
+        return OBJECT_SUFFIX[Kind(item.kind)]
+    return {"fatbin": "fatbin", "offload": "bc"}.get(item.format, "bin")

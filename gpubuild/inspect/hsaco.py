@@ -1,0 +1,57 @@
+"""Hsaco: kernels of an AMD code object, from its metadata note (AMDGPU usage guide, code object v3 on)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpubuild.inspect.elf import DamagedError, Elf
+from gpubuild.inspect.records import Kernel
+from gpubuild.targets.target import ROCDL_TRIPLE
+
+_OWNER = "AMDGPU"
+_METADATA = 32  # NT_AMDGPU_METADATA
+_REGISTER_BYTES = 4
+
+
+def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
+    """The target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels.
+
+    A relocatable object has no final metadata; what its note says is taken all the same.
+    """
+    found = metadata(elf)
+    target = found.get("amdhsa.target")
+    chip = target.removeprefix(f"{ROCDL_TRIPLE}--") if isinstance(target, str) else None
+    entries = found.get("amdhsa.kernels", [])
+    sizes = {name: size for name, _, size in elf.functions()}
+    return chip, [_kernel(entry, sizes) for entry in entries]
+
+
+def metadata(elf: Elf) -> dict[str, Any]:
+    """The document of the metadata note; empty when there is none. Raises :class:`DamagedError`."""
+    import msgpack
+
+    for section in elf.sections.values():
+        if section["sh_type"] != "SHT_NOTE":
+            continue
+        for owner, kind, data in elf.notes(section.name):
+            if owner == _OWNER and kind == _METADATA:
+                document = msgpack.unpackb(data)
+                if not isinstance(document, dict):
+                    raise DamagedError("the metadata of the AMD code object is not a map")
+                return document
+    return {}
+
+
+def _kernel(entry: dict[str, Any], sizes: dict[str, int]) -> Kernel:
+    def number(field: str) -> int | None:
+        value = entry.get(field)
+        return value if isinstance(value, int) else None
+
+    spills = number(".vgpr_spill_count")
+    return Kernel(
+        name=str(entry[".name"]),
+        registers=number(".vgpr_count"),
+        shared_bytes=number(".group_segment_fixed_size"),
+        spill_bytes=None if spills is None else spills * _REGISTER_BYTES,
+        code_bytes=sizes.get(str(entry[".name"])),
+    )

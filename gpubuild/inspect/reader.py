@@ -1,0 +1,236 @@
+"""Read: find out what a file is and what device images it carries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from gpubuild.errors import UsageError
+from gpubuild.inspect import binary_text
+from gpubuild.inspect.elf import EM_AMDGPU, EM_CUDA, MAGIC, DamagedError, Elf, reading
+from gpubuild.inspect.image import ImageFacts, describe_image
+from gpubuild.inspect.records import Inspection, Kernel, Module, Object, kind_of_triple
+from gpubuild.inspect.registered import registered_images
+from gpubuild.model import offload_binary
+from gpubuild.model.offload_binary import Image, ImageKind
+
+_FORMATS = {
+    ImageKind.OBJECT: "bin",
+    ImageKind.BITCODE: "offload",
+    ImageKind.CUBIN: "bin",
+    ImageKind.FATBINARY: "fatbin",
+    ImageKind.PTX: "assembly",
+}
+_BLOB_SUFFIX = "_binary"  # upstream's #gpu.select_object names its global @<module>_binary
+
+
+def inspect_file(path: Path) -> Inspection:
+    """Read an executable, object file, container, device image, PTX or ``.mlir`` with gpu.binary.
+
+    Raises ``UsageError`` when the file cannot be read, is none of these, is damaged, or carries
+    no device image.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        modules = _modules(data)
+    except DamagedError as error:
+        raise UsageError(f"{path}: {error}") from error
+    if modules is None:
+        raise UsageError(
+            f"{path} is not a file that carries device images",
+            hint="inspect takes executables, .o, .so, cubin, hsaco, PTX, offload containers and .mlir "
+            "with a gpu.binary",
+        )
+    if not modules:
+        raise UsageError(
+            f"{path} carries no device image",
+            hint="the images of a select_object program are found by symbols, which `strip` removes",
+        )
+    return Inspection(file=str(path), modules=tuple(modules))
+
+
+def _modules(data: bytes) -> list[Module] | None:
+    if data.startswith(offload_binary.MAGIC):
+        return _container(data)
+    if data.startswith(MAGIC):
+        with reading("ELF file"):
+            elf = Elf(data)
+            if elf.machine not in (EM_CUDA, EM_AMDGPU):
+                registered = registered_images(elf)
+                if registered:  # the section holds parts of them, without names
+                    return _grouped(registered, linked_anew=True) + _blobs(elf)
+                found = _container(elf.bytes_of(offload_binary.SECTION)) + _blobs(elf)
+                if found:
+                    return found
+        image = _raw(data)
+        return [image] if image else []
+    image = _raw(data)
+    if image:
+        return [image]
+    text = _utf8(data)
+    if text is not None and binary_text.KEYWORD in text:
+        return _from_text(text)
+    return None
+
+
+def _raw(data: bytes) -> Module | None:
+    facts = describe_image(data)
+    if facts is None:
+        return None
+    return Module(name=facts.module, objects=(_plain_object(data, facts),))
+
+
+def _plain_object(data: bytes, facts: ImageFacts) -> Object:
+    return Object(
+        kind=facts.kind.value if facts.kind else None,
+        triple=facts.triple,
+        chip=facts.chip,
+        format=facts.format,
+        kernels=facts.kernels,
+        sanitize=facts.sanitize,
+        data=data,
+    )
+
+
+def _container(data: bytes) -> list[Module]:
+    with reading("offload container"):
+        return _grouped(offload_binary.unpack(data))
+
+
+def _grouped(images: list[Image], *, linked_anew: bool = False) -> list[Module]:
+    objects: dict[str | None, list[Object]] = {}
+    for image in images:
+        item = _container_object(image, linked_anew=linked_anew)
+        objects.setdefault(image.strings.get("gpubuild.module"), []).append(item)
+    return [Module(name=name, objects=tuple(items)) for name, items in objects.items()]
+
+
+def _container_object(image: Image, *, linked_anew: bool) -> Object:
+    triple = image.strings.get("triple") or None
+    kernels = _kernels(image.strings.get("gpubuild.kernels"))
+    if kernels is not None and image.image_kind == ImageKind.PTX:
+        # The note is about the machine code beside it; the driver allocates registers anew.
+        kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
+    facts = _lenient(image.data)
+    told = facts.kernels if facts else ()
+    if linked_anew and kernels is not None and any(kernel.registers is not None for kernel in told):
+        # Others have made the code since the note was written, and of all modules together.
+        names = [kernel.name for kernel in kernels]
+        kernels = tuple(kernel for kernel in told if kernel.name in names)
+    return Object(
+        target=image.strings.get("gpubuild.target"),
+        kind=kind_of_triple(triple),
+        triple=triple,
+        chip=image.strings.get("arch") or None,
+        format=_format(image.image_kind),
+        kernels=_with_code(kernels, facts),
+        sanitize=_words(image.strings.get("gpubuild.sanitize")),
+        data=image.data,
+    )
+
+
+def _format(image_kind: int) -> str:
+    return next((name for kind, name in _FORMATS.items() if kind == image_kind), "bin")
+
+
+def _lenient(data: bytes) -> ImageFacts | None:
+    """Facts about an image inside something that is whole itself: a bad image hides no other."""
+    try:
+        return describe_image(data)
+    except DamagedError:
+        return None
+
+
+def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
+    """The kernels that the build wrote beside the image; ``None`` when it did not."""
+    try:
+        entries = json.loads(text or "")
+        return tuple(_kernel(entry) for entry in entries)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _with_code(noted: tuple[Kernel, ...] | None, facts: ImageFacts | None) -> tuple[Kernel, ...]:
+    """What the build noted, which knows most, with the sizes that only the image tells."""
+    told = facts.kernels if facts else ()
+    if noted is None:
+        return told
+    sizes = {kernel.name: kernel.code_bytes for kernel in told}
+    return tuple(replace(kernel, code_bytes=sizes.get(kernel.name)) for kernel in noted)
+
+
+def _kernel(entry: dict[str, object]) -> Kernel:
+    def number(field: str) -> int | None:
+        value = entry.get(field)
+        return value if isinstance(value, int) else None
+
+    def text(field: str) -> str | None:
+        value = entry.get(field)
+        return value if isinstance(value, str) else None
+
+    name = entry["name"]
+    if not isinstance(name, str):
+        raise TypeError("a kernel's name is text")
+    return Kernel(
+        name=name,
+        registers=number("registers"),
+        shared_bytes=number("shared_bytes"),
+        spill_bytes=number("spill_bytes"),
+        tier=text("tier"),
+        tier_reason=text("tier_reason"),
+    )
+
+
+def _blobs(elf: Elf) -> list[Module]:
+    """Images embedded by ``#gpu.select_object``: whatever ``@<module>_binary`` holds that is one."""
+    found = []
+    for name, data in elf.symbols():
+        module = name.removesuffix(_BLOB_SUFFIX)
+        if module == name or not module or data.startswith(offload_binary.MAGIC):
+            continue
+        facts = _lenient(data)
+        if facts is not None:
+            found.append(Module(name=module, objects=(_plain_object(data, facts),)))
+    return found
+
+
+def _from_text(text: str) -> list[Module]:
+    return [
+        Module(
+            name=binary.name,
+            handler=binary.handler,
+            objects=tuple(_text_object(item) for item in binary.objects),
+        )
+        for binary in binary_text.parse(text)
+    ]
+
+
+def _text_object(item: binary_text.TextObject) -> Object:
+    facts = _lenient(item.data)
+    kernels = _with_code(_kernels(item.properties.get("gpubuild.kernels")), facts)
+    triple = item.properties.get("gpubuild.triple") or item.triple or (facts.triple if facts else None)
+    return Object(
+        target=item.properties.get("gpubuild.target"),
+        kind=kind_of_triple(triple),
+        triple=triple,
+        chip=item.properties.get("gpubuild.arch") or item.chip or (facts.chip if facts else None),
+        format=item.format,
+        kernels=kernels,
+        sanitize=_words(item.properties.get("gpubuild.sanitize")),
+        data=item.data,
+    )
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

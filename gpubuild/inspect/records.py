@@ -1,0 +1,139 @@
+"""Inspection: what was found in a file, as records and as the JSON document that scripts read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpubuild.inspect.occupancy import WORKGROUP, estimate
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One kernel and its resources; ``None`` where the format does not tell.
+
+    ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` static workgroup
+    memory. ``tier`` is how a CPU runs its work-items, ``tier_reason`` why no simpler one would do, as the
+    build noted it. ``code_bytes`` is the size of its instructions.
+    """
+
+    name: str
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spill_bytes: int | None = None
+    tier: str | None = None
+    tier_reason: str | None = None
+    code_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Object:
+    """One target's image. ``target`` is the user's name for it, known only in what gpubuild wrote.
+
+    ``chip`` of an AMD image may be a target id such as ``gfx90a:sramecc+:xnack-``. ``format`` is
+    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin`` or ``offload`` (LLVM IR). ``sanitize`` is what
+    the kernels of a CPU image are checked for.
+    """
+
+    target: str | None = None
+    kind: str | None = None
+    triple: str | None = None
+    chip: str | None = None
+    format: str
+    kernels: tuple[Kernel, ...] = ()
+    sanitize: tuple[str, ...] = ()
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """The objects of one gpu.module; ``handler`` is known where there is still a gpu.binary."""
+
+    name: str | None = None
+    handler: str | None = None
+    objects: tuple[Object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """All modules of ``file``, in file order."""
+
+    file: str
+    modules: tuple[Module, ...]
+
+
+def select(
+    inspection: Inspection, targets: Collection[str] = (), modules: Collection[str] = ()
+) -> Inspection:
+    """What is left of it with these targets (or chips) and modules only; empty collections are all."""
+    kept = []
+    for module in inspection.modules:
+        if modules and module.name not in modules:
+            continue
+        objects = tuple(o for o in module.objects if not targets or {o.target, o.chip} & set(targets))
+        if objects:
+            kept.append(replace(module, objects=objects))
+    return replace(inspection, modules=tuple(kept))
+
+
+def to_json(inspection: Inspection, workgroup: int = WORKGROUP) -> dict[str, Any]:
+    """The document of ``gpubuild inspect --json``; occupancy is for workgroups of that size."""
+    return {
+        "schema": SCHEMA,
+        "file": inspection.file,
+        "modules": [
+            {"name": m.name, "handler": m.handler, "objects": [_object(o, workgroup) for o in m.objects]}
+            for m in inspection.modules
+        ],
+    }
+
+
+def kind_of_triple(triple: str | None) -> str | None:
+    """The kind of target a triple belongs to; anything that is no GPU's is a CPU's."""
+    if not triple:
+        return None
+    architecture = triple.partition("-")[0]
+    if architecture in ("nvptx64", "nvptx"):
+        return Kind.NVVM.value
+    if architecture == "amdgcn":
+        return Kind.ROCDL.value
+    return Kind.CPU.value if architecture in ("x86_64", "aarch64") else None
+
+
+def triple_of_kind(kind: Kind) -> str | None:
+    """The triple that a GPU's kind implies."""
+    return {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE}.get(kind)
+
+
+def _occupancy(item: Object, kernel: Kernel, workgroup: int) -> dict[str, Any] | None:
+    found = estimate(item.chip, kernel.registers, kernel.shared_bytes, workgroup)
+    return {"workgroup": workgroup, "percent": found.percent, "limit": found.limit or None} if found else None
+
+
+def _object(item: Object, workgroup: int) -> dict[str, Any]:
+    return {
+        "target": item.target,
+        "kind": item.kind,
+        "triple": item.triple,
+        "chip": item.chip,
+        "format": item.format,
+        "size_bytes": len(item.data),
+        **({"sanitize": list(item.sanitize)} if item.sanitize else {}),
+        "kernels": [
+            {
+                "name": k.name,
+                "registers": k.registers,
+                "shared_bytes": k.shared_bytes,
+                "spill_bytes": k.spill_bytes,
+                "tier": k.tier,
+                "tier_reason": k.tier_reason,
+                "code_bytes": k.code_bytes,
+                "occupancy": _occupancy(item, k, workgroup),
+            }
+            for k in item.kernels
+        ],
+    }

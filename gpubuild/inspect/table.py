@@ -1,0 +1,78 @@
+"""Table: an inspection as aligned text for people."""
+
+from __future__ import annotations
+
+from gpubuild.inspect.occupancy import WORKGROUP, estimate, why_unknown
+from gpubuild.inspect.records import Inspection, Kernel, Object
+
+_HEAD = (
+    "module",
+    "target",
+    "chip",
+    "format",
+    "size",
+    "kernel",
+    "code",
+    "regs",
+    "shared",
+    "spills",
+    "occ",
+    "tier",
+)
+_RIGHT = {"size", "code", "regs", "shared", "spills", "occ"}
+_UNKNOWN = "-"
+_SLOW = "fibers"  # the tier that people want to know the reason of
+
+
+def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
+    """One line per kernel; what repeats the line above is left blank. Sizes are in bytes.
+
+    Below it is why kernels run as fibers.
+
+    ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
+    """
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for module in inspection.modules:
+        name = f"@{module.name}" if module.name else _UNKNOWN
+        for item in module.objects:
+            for number, kernel in enumerate(item.kernels or (None,)):
+                left = _object_cells(item) if number == 0 else ("",) * 4
+                rows.append((name, *left, *_kernel_cells(item, kernel, workgroup)))
+                name = ""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if head in _RIGHT else cell.ljust(width)
+            for cell, width, head in zip(row, widths, _HEAD, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    items = [item for module in inspection.modules for item in module.objects]
+    measured = [item for item in items if any(kernel.registers for kernel in item.kernels)]
+    reasons = dict.fromkeys(why_unknown(item.chip) for item in measured)
+    lines += [f"no occ: {reason}" for reason in reasons if reason]
+    lines += dict.fromkeys(
+        f"@{module.name} {kernel.name}: {kernel.tier} because of {kernel.tier_reason}"
+        for module in inspection.modules
+        for item in module.objects
+        for kernel in item.kernels
+        if kernel.tier == _SLOW and kernel.tier_reason
+    )
+    return "\n".join(lines)
+
+
+def _object_cells(item: Object) -> tuple[str, ...]:
+    return (item.target or _UNKNOWN, item.chip or _UNKNOWN, item.format, str(len(item.data)))
+
+
+def _kernel_cells(item: Object, kernel: Kernel | None, workgroup: int) -> tuple[str, ...]:
+    if kernel is None:
+        return (_UNKNOWN,) * 7
+    numbers = (kernel.code_bytes, kernel.registers, kernel.shared_bytes, kernel.spill_bytes)
+    occupancy = estimate(item.chip, kernel.registers, kernel.shared_bytes, workgroup)
+    return (
+        kernel.name,
+        *(_UNKNOWN if number is None else str(number) for number in numbers),
+        f"{occupancy.percent}%" if occupancy else _UNKNOWN,
+        (kernel.tier or _UNKNOWN) + (f" (checked: {', '.join(item.sanitize)})" if item.sanitize else ""),
+    )

@@ -1,0 +1,1 @@
+"""From a project to the graph of its steps."""

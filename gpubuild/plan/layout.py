@@ -1,0 +1,146 @@
+"""Layout: where every file of a build lies. Others script against the public part (README)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+from gpubuild.model.digest import digest_bytes
+from gpubuild.support.frozen import frozen
+from gpubuild.targets.target import ASM_SUFFIX, OBJECT_SUFFIX, RELOCATABLE_SUFFIX, Kind
+
+_LONGEST_NAME = 100  # module and target together, with suffixes, stay below the usual 255 bytes
+_KEPT_OF_LONG_NAME = 80
+
+
+@frozen
+class Layout:
+    """Paths under one build folder. ``root`` is the project's folder; both are absolute.
+
+    ``scratch`` takes what is made of sources where the build folder cannot be written.
+    """
+
+    root: Path
+    build_dir: Path
+    scratch: Path | None = None
+
+    @property
+    def private(self) -> Path:
+        """What is ours alone: state, scratch, parts shared by programs."""
+        return self.build_dir / ".gpubuild"
+
+    @property
+    def state_file(self) -> Path:
+        """The record of the last build."""
+        return self.private / "state.json"
+
+    @property
+    def tools_memo(self) -> Path:
+        """Memorised digests of tools, keyed by their stat data."""
+        return self.private / "tools.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the one build that may write here."""
+        return self.private / "lock"
+
+    @property
+    def work(self) -> Path:
+        """Private folders of steps that run."""
+        return (self.scratch or self.private) / "work"
+
+    @property
+    def sources(self) -> Path:
+        """What is made of single sources."""
+        return (self.scratch or self.private) / "sources"
+
+    def settled(self, path: Path) -> Path:
+        """Where ``path`` would lie without ``scratch``."""
+        if self.scratch is None or not path.is_relative_to(self.scratch):
+            return path
+        return self.private / path.relative_to(self.scratch)
+
+    @property
+    def runtime_archive(self) -> Path:
+        """``libgpubuild_rt.a``."""
+        return self.private / "runtime" / "libgpubuild_rt.a"
+
+    @property
+    def runtime_library(self) -> Path:
+        """The same as a shared library, for programs that run without being linked."""
+        return self.private / "runtime" / "libgpubuild_rt.so"
+
+    def program_dir(self, program: str) -> Path:
+        """Folder of a program's artefacts."""
+        return self.build_dir / file_name(program)
+
+    def executable(self, program: str) -> Path:
+        """The program itself."""
+        return self.program_dir(program) / file_name(program)
+
+    def source_dir(self, source: Path, variant: str = "") -> Path:
+        """Folder for what is made of one source, shared by the programs that use it.
+
+        ``variant`` tells apart different treatments of the same file (its ``passes.source``).
+        """
+        slug = self.source_slug(source)
+        if variant:
+            slug += "." + digest_bytes(variant.encode())[:12]
+        return self.sources / slug
+
+    def places_file(self, source: Path, variant: str = "") -> Path:
+        """Which lines of ``source`` operations are from; the runtime knows this path, too."""
+        return self.source_dir(source, variant) / "places.txt"
+
+    def source_slug(self, source: Path) -> str:
+        """A file name for a source: readable, and unique because the path is escaped or hashed."""
+        shown = self.shown(source)
+        if len(shown) < 120 and not Path(shown).is_absolute() and ".." not in shown:
+            return file_name(shown)
+        return f"{digest_bytes(shown.encode())[:16]}-{re.sub(r'[^A-Za-z0-9_.-]', '_', source.name)[-80:]}"
+
+    def shown(self, path: Path) -> str:
+        """``path`` relative to the project when it lies in it: the same text in every checkout."""
+        try:
+            return path.relative_to(self.root).as_posix()
+        except ValueError:
+            return path.as_posix()
+
+    def object_files(
+        self, program: str, module: str, target: str, kind: Kind, *, relocatable: bool = False
+    ) -> dict[str, Path]:
+        """A compile step's outputs: ``llvm``, ``asm``, ``object``, ``info`` and, if wanted, ``device``."""
+        folder, stem = self.program_dir(program), f"{file_name(module)}.{file_name(target)}"
+        files = {
+            "llvm": folder / f"{stem}.ll",
+            "asm": folder / f"{stem}.{ASM_SUFFIX[kind]}",
+            "object": folder / f"{stem}.{OBJECT_SUFFIX[kind]}",
+            "info": folder / f"{stem}.json",
+        }
+        if relocatable:
+            files["device"] = folder / f"{stem}.{RELOCATABLE_SUFFIX[kind]}"
+        return files
+
+    def binary_file(self, program: str, module: str) -> Path:
+        """The module's ``gpu.binary``."""
+        return self.program_dir(program) / f"{file_name(module)}.binary.mlir"
+
+    def host_file(self, program: str, stem: str, suffix: str) -> Path:
+        """``host.mlir|ll|o``; with several MLIR sources ``host.<stem>.…`` for each of them."""
+        name = f"host.{file_name(stem)}" if stem else "host"
+        return self.program_dir(program) / f"{name}.{suffix}"
+
+
+@lru_cache(maxsize=4096)
+def file_name(name: str) -> str:
+    """``name`` as one path component: letters, digits, ``_-~`` and inner dots stay, others are %XX.
+
+    Names too long for a file system are cut, and told apart by a digest.
+    """
+    escaped = quote(name, safe="")
+    if len(escaped) > _LONGEST_NAME:
+        # `%-` is no escape, so no shorter name comes out like this.
+        escaped = f"{escaped[:_KEPT_OF_LONG_NAME]}%-{digest_bytes(name.encode())[:16]}"
+    return "%2E" + escaped[1:] if escaped.startswith(".") else escaped

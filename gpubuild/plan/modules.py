@@ -1,0 +1,187 @@
+"""Module targets: which targets a gpu.module is compiled for, with every override settled.
+
+Clang targets: which targets of a module clang-linker-wrapper can keep apart (``offload: clang``).
+
+It links all device code of a program that is for one triple and chip into one image, whatever other
+options it was compiled with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+from gpubuild.errors import UsageError
+from gpubuild.model.project import ModuleOverride, Program, Project
+from gpubuild.plan.sources import IrTarget, ScannedModule
+from gpubuild.support.frozen import frozen, replace
+from gpubuild.targets.target import Kind, Target, target_id
+
+# A module that was already lowered compiles only where that lowering belongs. The CPU back end
+# takes the NVVM route, so NVVM modules run there too; plain llvm suits every kind.
+_COMPILES_FOR = {
+    "gpu": frozenset(Kind),
+    "llvm": frozenset(Kind),
+    "nvvm": frozenset({Kind.NVVM, Kind.CPU}),
+    "rocdl": frozenset({Kind.ROCDL}),
+}
+
+
+@frozen
+class ModuleTargets:
+    """A module of one program, its targets in order, and its offloading handler's text."""
+
+    module: ScannedModule
+    targets: tuple[Target, ...]
+    handler: str
+
+
+def settle(
+    project: Project, program: Program, module: ScannedModule, only: frozenset[str] = frozenset()
+) -> ModuleTargets:
+    """Apply, in rising order: the program's targets, the IR's own targets, ``modules:`` overrides.
+
+    ``only`` restricts the result to some target names (``build -t``). Raises ``UsageError`` when
+    nothing is left, when the module's dialect cannot be compiled for a target, or when ``select``
+    names a target the module is not compiled for.
+    """
+    override = program.modules.get(module.name, ModuleOverride())
+    if override.targets is not None:
+        targets = [project.targets[name] for name in override.targets]
+    elif module.targets:
+        targets = _each_named([_from_ir(project, target) for target in module.targets])
+    else:
+        targets = [project.targets[name] for name in program.targets]
+    if only:
+        targets = [t for t in targets if t.name in only]
+        if not targets:
+            raise UsageError(
+                f"program {program.name}: gpu.module @{module.name} is not compiled for "
+                + " or ".join(sorted(only)),
+                hint="name one of its targets with -t, or add it under modules: in targets.yaml",
+            )
+    for target in targets:
+        if target.kind not in _COMPILES_FOR[module.dialect]:
+            raise UsageError(
+                f"program {program.name}: gpu.module @{module.name} is already in the {module.dialect} "
+                f"dialect and cannot be compiled for {target.name} ({target.kind})",
+                hint=f"list its targets under programs: {program.name}: modules: {module.name}: targets:",
+            )
+    settled = tuple(_with_override(program, override, target) for target in targets)
+    return ModuleTargets(
+        module=module, targets=settled, handler=_handler(program, module, settled, restricted=bool(only))
+    )
+
+
+def _with_override(program: Program, override: ModuleOverride, target: Target) -> Target:
+    libraries = (*target.device_libs, *program.device_libs.get(target.kind, ()), *override.device_libs)
+    passes = (
+        target.passes
+        or {
+            Kind.NVVM: program.passes.nvvm,
+            Kind.ROCDL: program.passes.rocdl,
+            Kind.CPU: program.passes.cpu,
+        }[target.kind]
+    )
+    return replace(
+        target,
+        opt_level=target.opt_level if override.opt_level is None else override.opt_level,
+        fast_math=target.fast_math if override.fast_math is None else override.fast_math,
+        debug=target.debug if override.debug is None else override.debug,
+        device_libs=tuple(dict.fromkeys(libraries)),
+        passes=passes,
+    )
+
+
+def _from_ir(project: Project, written: IrTarget) -> Target:
+    """A target from the IR; it takes the name of a declared one of the same kind and chip."""
+    name = next(
+        (t.name for t in project.targets.values() if (t.kind, t.chip) == (written.kind, written.chip)),
+        written.chip,
+    )
+    return Target(
+        name=name,
+        kind=written.kind,
+        chip=written.chip,
+        triple=written.triple,
+        features=written.features,
+        opt_level=written.opt_level,
+        fast_math=written.fast_math,
+        device_libs=tuple((project.root / Path(lib)).absolute() for lib in written.libraries),
+    )
+
+
+def _each_named(targets: Sequence[Target]) -> list[Target]:
+    """``targets`` with names of their own: a module may have two for one chip, with other options."""
+    taken = {target.name for target in targets}
+    seen: set[str] = set()
+    named = []
+    for target in targets:
+        name, number = target.name, 1
+        while name in seen or (number > 1 and name in taken):
+            number += 1
+            name = f"{target.name}-{number}"
+        seen.add(name)
+        named.append(replace(target, name=name))
+    return named
+
+
+def _handler(
+    program: Program, module: ScannedModule, targets: tuple[Target, ...], *, restricted: bool
+) -> str:
+    names = [t.name for t in targets]
+    if program.select is None:
+        if module.handler and not restricted:
+            return module.handler
+        return "#gpu.select_object<0>"
+    if isinstance(program.select, int):
+        index = program.select
+    elif program.select in names:
+        index = names.index(program.select)
+    else:
+        index = -1
+    if not 0 <= index < len(names):
+        raise UsageError(
+            f"program {program.name}: select: {program.select} is none of the targets of "
+            f"gpu.module @{module.name} ({', '.join(names)})",
+            hint="select a target that every module of the program is compiled for",
+        )
+    return f"#gpu.select_object<{index}>"
+
+
+def check_targets(program: str, settled: ModuleTargets) -> None:
+    """Raise ``UsageError`` for targets that would be linked into one image, or cannot be linked."""
+    where = f"program {program}: gpu.module @{settled.module.name}"
+    for target in settled.targets:
+        if target.kind is Kind.CPU and not target.triple.startswith("x86_64"):
+            raise UsageError(
+                f"{where}: offload: clang has no CPU images for {target.triple}: "
+                f"clang-linker-wrapper links them with -march={target.chip}, a name of x86-64's",
+                hint=f"leave {target.name} out of this program, or use offload: dispatch",
+            )
+    for one, other in combinations(settled.targets, 2):
+        if _linked_together(one, other):
+            raise UsageError(
+                f"{where}: targets {one.name} and {other.name} are both for {_shared(one, other)}, and "
+                "clang-linker-wrapper links what is for one chip into one image",
+                hint="leave one of them out of this program, or use offload: dispatch",
+            )
+
+
+def _linked_together(one: Target, other: Target) -> bool:
+    if (one.kind, one.triple) != (other.kind, other.triple):
+        return False
+    if one.kind is not Kind.ROCDL:
+        return one.chip == other.chip
+    # An object that leaves a setting open goes into the image of either setting.
+    (chip, *settings), (other_chip, *other_settings) = (
+        target_id(t.chip, t.features).split(":") for t in (one, other)
+    )
+    contrary = {f[:-1] + ("-" if f[-1] == "+" else "+") for f in settings}
+    return chip == other_chip and not contrary & set(other_settings)
+
+
+def _shared(one: Target, other: Target) -> str:
+    names = {target_id(t.chip, t.features) if t.kind is Kind.ROCDL else t.chip for t in (one, other)}
+    return " or ".join(sorted(names))

@@ -1,0 +1,390 @@
+"""Planner: project and scan results to a complete plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from gpubuild.errors import UsageError
+from gpubuild.model.build_options import Goal
+from gpubuild.model.project import Offload, Program, Project
+from gpubuild.model.step import (
+    BundleParams,
+    CompileParams,
+    HostParams,
+    Input,
+    LinkParams,
+    ObjectParams,
+    Output,
+    RuntimeParams,
+    Step,
+    StepKind,
+)
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.library_search import places, present
+from gpubuild.plan.modules import ModuleTargets, check_targets, settle
+from gpubuild.plan.plan import DoubledOutputError, Plan
+from gpubuild.plan.sources import (
+    CXX_SUFFIXES,
+    MLIR_SUFFIXES,
+    OURS,
+    ScannedSource,
+    SourcePlanner,
+    find_variants,
+)
+from gpubuild.support.frozen import frozen
+from gpubuild.targets.target import Kind, Target
+
+# By a target's kind: what compiling for it needs, and what some kernels need.
+TOOLS = {
+    Kind.NVVM: ((OURS, "mlir", "llvmlite", "ptxas"), ("libdevice",)),
+    Kind.ROCDL: ((OURS, "mlir", "llvmlite", "ld.lld"), ("rocm-device-libs",)),
+    Kind.CPU: ((OURS, "mlir", "llvmlite", "ld.lld"), ("libdevice",)),
+}
+
+
+@frozen
+class Planner:
+    """Plans the programs of a project. ``only_targets`` restricts device code to some targets."""
+
+    project: Project
+    layout: Layout
+    triple: str
+    runtime_sources: tuple[Path, ...]
+    only_targets: frozenset[str] = frozenset()
+    goal: Goal = Goal.EXECUTABLE
+
+    def choose_programs(self, names: tuple[str, ...]) -> tuple[Program, ...]:
+        """The named programs, or all. Raises ``UsageError`` for an unknown name."""
+        for name in names:
+            if name not in self.project.programs:
+                raise UsageError(
+                    f"there is no program {name!r} in {self.project.file.name}"
+                    f"{_meant(name, self.project.programs)}",
+                    hint="programs: " + ", ".join(self.project.programs),
+                )
+        for name in sorted(self.only_targets - set(self.project.targets)):
+            raise UsageError(
+                f"there is no target {name!r} in {self.project.file.name}"
+                f"{_meant(name, self.project.targets)}",
+                hint="targets: " + ", ".join(self.project.targets),
+            )
+        chosen = names or tuple(self.project.programs)
+        return tuple(self.project.programs[name] for name in dict.fromkeys(chosen))
+
+    def scan_plan(self, programs: tuple[Program, ...]) -> Plan:
+        """The first phase: what must run before the modules are known."""
+        return Plan(self._sources().scan_steps(programs).values())
+
+    def full_plan(self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]) -> Plan:
+        """Everything. ``scans`` maps the ids of outline steps to what they found."""
+        sources = self._sources()
+        steps = sources.scan_steps(programs)
+        for step in self._runtime_steps():
+            steps[step.id] = step
+        for program in programs:
+            for step in self._program(program, scans, sources):
+                if self.goal is Goal.EXECUTABLE or step.kind is not StepKind.LINK:
+                    steps.setdefault(step.id, step)
+        try:
+            return Plan(steps.values())
+        except DoubledOutputError as error:
+            raise UsageError(
+                f"{error.first} and {error.second.id} would both write "
+                f"{self.layout.shown(error.output.path)}",
+                hint=f"give another name to program {error.second.program}, or to the source, gpu.module or "
+                "target that the file is named after",
+            ) from error
+
+    def link_steps(
+        self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]
+    ) -> dict[str, Step]:
+        """What would link each program, by its name, whether or not the plan has these steps."""
+        sources = self._sources()
+        return {program.name: self._program(program, scans, sources)[-1] for program in programs}
+
+    def _runtime_steps(self) -> tuple[Step, ...]:
+        match self.goal:
+            case Goal.OBJECTS:
+                return ()
+            case Goal.JIT:
+                return (self._runtime(), self._runtime_library())
+        return (self._runtime(),)
+
+    def _sources(self) -> SourcePlanner:
+        return SourcePlanner(
+            project=self.project,
+            layout=self.layout,
+            triple=self.triple,
+            variants=find_variants(self.project),
+        )
+
+    def _runtime(self) -> Step:
+        return Step(
+            id="runtime",
+            kind=StepKind.RUNTIME,
+            params=RuntimeParams(),
+            inputs=tuple(Input(name=p.name, path=p) for p in sorted(self.runtime_sources)),
+            outputs=(Output(name="archive", path=self.layout.runtime_archive),),
+            tools=(OURS, "cc", "ar"),
+        )
+
+    def _runtime_library(self) -> Step:
+        return Step(
+            id="runtime/shared",
+            kind=StepKind.LINK,
+            params=LinkParams(shared=True),
+            inputs=(Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),),
+            outputs=(Output(name="executable", path=self.layout.runtime_library, executable=True),),
+            tools=(OURS, "cc"),
+        )
+
+    def _program(
+        self, program: Program, scans: Mapping[str, ScannedSource], sources: SourcePlanner
+    ) -> list[Step]:
+        stems = _stems([s for s in program.sources if s.suffix in MLIR_SUFFIXES])
+        steps: list[Step] = []
+        linked: list[Input] = []
+        kinds: set[Kind] = set()
+        owners: dict[str, Path] = {}
+        for source in program.sources:
+            if source.suffix not in MLIR_SUFFIXES:
+                step, item = sources.host_object(program, source)
+                if step is not None:
+                    steps.append(step)
+                linked.append(item)
+                continue
+            outline = sources.outline(program, source)
+            modules = []
+            for scanned in scans[outline.id].modules:
+                if scanned.name in owners:
+                    raise UsageError(
+                        f"program {program.name}: gpu.module @{scanned.name} is in both "
+                        f"{self.layout.shown(owners[scanned.name])} and {self.layout.shown(source)}",
+                        hint="rename one of them: an executable loads modules by name",
+                    )
+                owners[scanned.name] = source
+                module = settle(self.project, program, scanned, self.only_targets)
+                if program.offload is Offload.CLANG:
+                    check_targets(program.name, module)
+                kinds.update(target.kind for target in module.targets)
+                modules.append(module)
+                steps.extend(self._module(program, outline, module))
+            host = self._host(program, outline, modules, stems[source])
+            steps.append(host)
+            linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
+        self._check_overrides(program, owners)
+        steps.append(self._link(program, linked, kinds))
+        return steps
+
+    def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
+        for name in program.modules:
+            if name not in found:
+                raise UsageError(
+                    f"program {program.name}: modules: names {name!r}; its sources have no such gpu.module"
+                    f"{_meant(name, found)}",
+                    hint="gpu.modules: " + (", ".join(found) or "none"),
+                )
+
+    def _module(self, program: Program, outline: Step, settled: ModuleTargets) -> list[Step]:
+        module = settled.module
+        steps = [self._compile(program, outline, settled, target) for target in settled.targets]
+        objects = []
+        inputs = []
+        for number, (step, target) in enumerate(zip(steps, settled.targets, strict=True)):
+            objects.append(
+                ObjectParams(
+                    target=target.name,
+                    kind=target.kind,
+                    triple=target.triple,
+                    chip=target.chip,
+                    features=target.features,
+                    opt_level=target.opt_level,
+                    fast_math=target.fast_math,
+                    sanitize=target.sanitize,
+                )
+            )
+            roles = ("object", "info", "asm") if target.kind is Kind.NVVM else ("object", "info")
+            inputs += [
+                Input(name=f"{role}.{number}", path=step.output_path(role), producer=step.id)
+                for role in roles
+            ]
+        steps.append(
+            Step(
+                id=f"{program.name}/bundle/{module.name}",
+                kind=StepKind.BUNDLE,
+                params=BundleParams(module=module.name, handler=settled.handler, objects=tuple(objects)),
+                inputs=tuple(inputs),
+                outputs=(Output(name="binary", path=self.layout.binary_file(program.name, module.name)),),
+                tools=(OURS, "mlir"),
+                program=program.name,
+                module=module.name,
+            )
+        )
+        return steps
+
+    def _compile(self, program: Program, outline: Step, settled: ModuleTargets, target: Target) -> Step:
+        module = settled.module
+        required = TOOLS[target.kind][0]
+        optional: tuple[str, ...] = TOOLS[target.kind][1]
+        # Libraries and passes of the user's may bring calls of ROCm's functions along.
+        if target.kind is Kind.ROCDL and not (module.rocm or target.device_libs or target.passes):
+            optional = ()
+        relocatable = program.offload is Offload.CLANG
+        libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
+        return Step(
+            id=f"{program.name}/compile/{module.name}/{target.name}",
+            kind=StepKind.COMPILE,
+            params=CompileParams(
+                module=module.name,
+                kind=target.kind,
+                triple=target.triple,
+                chip=target.chip,
+                features=target.features,
+                opt_level=target.opt_level,
+                fast_math=target.fast_math,
+                debug=target.debug,
+                passes=target.passes,
+                sanitize=target.sanitize,
+                relocatable=relocatable,
+                target=target.name,
+            ),
+            inputs=(
+                # With debug information or checks the locations are part of what is compiled; else they
+                # only serve messages and stay out of the key.
+                Input(
+                    name="module",
+                    path=outline.output_path(
+                        f"{'located' if target.debug or target.sanitize else 'module'}.{module.index}.mlir"
+                    ),
+                    producer=outline.id,
+                ),
+                Input(
+                    name="located",
+                    path=outline.output_path(f"located.{module.index}.mlir"),
+                    producer=outline.id,
+                    in_key=False,
+                ),
+                *libraries,
+            ),
+            outputs=tuple(
+                Output(name=role, path=path)
+                for role, path in self.layout.object_files(
+                    program.name, module.name, target.name, target.kind, relocatable=relocatable
+                ).items()
+            ),
+            tools=required,
+            optional_tools=optional,
+            program=program.name,
+            module=module.name,
+            target=target.name,
+        )
+
+    def _host(self, program: Program, outline: Step, modules: list[ModuleTargets], stem: str) -> Step:
+        binaries = tuple(
+            Input(
+                name=f"binary.{number}",
+                path=self.layout.binary_file(program.name, settled.module.name),
+                producer=f"{program.name}/bundle/{settled.module.name}",
+            )
+            for number, settled in enumerate(modules)
+        )
+        if program.offload is Offload.CLANG:
+            binaries += self._device_codes(program, modules)
+        return Step(
+            id=f"{program.name}/host" + (f"/{stem}" if stem else ""),
+            kind=StepKind.HOST,
+            params=HostParams(
+                modules=tuple(m.module.name for m in modules),
+                offload=program.offload,
+                passes=program.passes.host,
+                opt_level=self.project.opt_level,
+                debug=self.project.debug,
+                triple=self.triple,
+            ),
+            inputs=(
+                Input(
+                    name="host",
+                    path=outline.output_path("host_located.mlir" if self.project.debug else "host.mlir"),
+                    producer=outline.id,
+                ),
+                Input(
+                    name="located",
+                    path=outline.output_path("host_located.mlir"),
+                    producer=outline.id,
+                    in_key=False,
+                ),
+                *binaries,
+            ),
+            outputs=tuple(
+                Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
+                for role, suffix in (("mlir", "mlir"), ("llvm", "ll"), ("object", "o"))
+            ),
+            tools=(OURS, "mlir", "llvmlite"),
+            program=program.name,
+        )
+
+    def _device_codes(self, program: Program, modules: list[ModuleTargets]) -> tuple[Input, ...]:
+        """What the compile steps made for clang-linker-wrapper."""
+        return tuple(
+            Input(
+                name=f"device.{number}.{n}",
+                path=self.layout.object_files(
+                    program.name, settled.module.name, target.name, target.kind, relocatable=True
+                )["device"],
+                producer=f"{program.name}/compile/{settled.module.name}/{target.name}",
+            )
+            for number, settled in enumerate(modules)
+            for n, target in enumerate(settled.targets)
+        )
+
+    def _link(self, program: Program, linked: list[Input], kinds: set[Kind]) -> Step:
+        numbered = [
+            Input(name=f"{item.name}.{n}", path=item.path, producer=item.producer, origin=source)
+            for n, (item, source) in enumerate(zip(linked, program.sources, strict=True))
+        ]
+        cxx = any(s.suffix in CXX_SUFFIXES for s in program.sources)
+        tools = [OURS, "cxx" if cxx else "cc"]
+        if program.offload is Offload.CLANG:
+            tools.append("clang-linker-wrapper")
+            if Kind.NVVM in kinds:
+                tools.append("cuda-linker")
+        return Step(
+            id=f"{program.name}/link",
+            kind=StepKind.LINK,
+            params=LinkParams(
+                libraries=program.link_libraries,
+                flags=program.link_flags,
+                present=present(places(program.link_libraries, program.link_flags)),
+                cxx=cxx,
+                debug=self.project.debug,
+                wrapper_triple=self.triple if program.offload is Offload.CLANG else "",
+            ),
+            inputs=(
+                *numbered,
+                Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),
+            ),
+            outputs=(Output(name="executable", path=self.layout.executable(program.name), executable=True),),
+            tools=tuple(tools),
+            program=program.name,
+        )
+
+
+def _stems(sources: Sequence[Path]) -> dict[Path, str]:
+    """What tells the host objects of a program's MLIR sources apart; nothing where there is one source."""
+    if len(sources) == 1:
+        return {sources[0]: ""}
+    count = Counter(source.stem for source in sources)
+    stems: dict[Path, str] = {}
+    for number, source in enumerate(sources):
+        stems.setdefault(source, source.stem if count[source.stem] == 1 else f"{source.stem}-{number}")
+    return stems
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)``, as the end of a message, if a known name is near."""
+    import difflib  # for mistakes only
+
+    near = difflib.get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

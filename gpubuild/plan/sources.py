@@ -1,0 +1,260 @@
+"""Source steps: the first phase of a plan, one or two steps per source file.
+
+Scan: what an outline step found in a source, read back from its ``index.json``.
+
+Suffixes: what the name of a source says about it.
+
+Variants: sources that programs of a project have compiled in different ways.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpubuild.errors import StepError
+from gpubuild.model.project import NO_OPTIONS, CompilerOptions, Program, Project, about_warnings
+from gpubuild.model.step import (
+    CcParams,
+    Input,
+    LlvmParams,
+    OutlineParams,
+    Output,
+    PreprocessParams,
+    Step,
+    StepKind,
+)
+from gpubuild.plan.layout import Layout
+from gpubuild.support.frozen import field, frozen, replace
+from gpubuild.targets.target import Kind
+
+
+@frozen
+class IrTarget:
+    """A target attribute written in the IR, ``#nvvm.target<…>`` or ``#rocdl.target<…>``."""
+
+    kind: Kind
+    chip: str
+    triple: str
+    features: str = ""
+    opt_level: int = 2
+    fast_math: bool = False
+    libraries: tuple[str, ...] = ()  # its `link = [...]`, as written
+
+
+@frozen
+class ScannedModule:
+    """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
+
+    ``rocm``: it may use ROCm's libraries, on targets that have them.
+    """
+
+    name: str
+    index: int
+    dialect: str = "gpu"
+    handler: str = ""
+    targets: tuple[IrTarget, ...] = ()
+    rocm: bool = True
+
+
+@frozen
+class ScannedSource:
+    """All gpu.modules of one source, in order."""
+
+    modules: tuple[ScannedModule, ...]
+
+
+def parse_index(text: str) -> ScannedSource:
+    """Read ``index.json``. Raises ``StepError`` when it is not what the engine writes."""
+    try:
+        document = json.loads(text)
+        if document["schema"] != 1:
+            raise ValueError(f"schema {document['schema']}")
+        return ScannedSource(modules=tuple(_module(m) for m in document["modules"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error
+
+
+def _module(data: Mapping[str, Any]) -> ScannedModule:
+    return ScannedModule(
+        name=str(data["name"]),
+        index=int(data["index"]),
+        dialect=str(data["dialect"]),
+        handler=str(data["handler"]),
+        rocm=bool(data.get("rocm", True)),
+        targets=tuple(
+            IrTarget(
+                kind=Kind(t["kind"]),
+                chip=str(t["chip"]),
+                triple=str(t["triple"]),
+                features=str(t.get("features", "")),
+                opt_level=int(t.get("opt_level", 2)),
+                fast_math=bool(t.get("fast_math", False)),
+                libraries=tuple(str(x) for x in t.get("link", ())),
+            )
+            for t in data["targets"]
+        ),
+    )
+
+
+MLIR_SUFFIXES = frozenset({".mlir"})
+C_SUFFIXES = frozenset({".c"})
+CXX_SUFFIXES = frozenset({".cpp", ".cc", ".cxx"})
+LLVM_SUFFIXES = frozenset({".ll", ".bc"})
+OBJECT_SUFFIXES = frozenset({".o"})
+ARCHIVE_SUFFIXES = frozenset({".a"})
+
+
+def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
+    """For a program and a source, what tells this way from that of the first program with the source.
+
+    It is the name of the first program with these options, and nothing where there is one way only. All
+    programs count, also those that are not built now: a step has the same name in every build.
+    """
+    if all(p.host == NO_OPTIONS and not p.source_hosts for p in project.programs.values()):
+        return {}
+    ways: dict[Path, dict[CompilerOptions, str]] = {}
+    found: dict[tuple[str, Path], str] = {}
+    for program in project.programs.values():
+        for source in program.sources:
+            if source.suffix not in C_SUFFIXES | CXX_SUFFIXES:
+                continue
+            known = ways.setdefault(source, {})
+            options = program.host_of(source, cxx=source.suffix in CXX_SUFFIXES)
+            if name := known.setdefault(options, program.name if known else ""):
+                found[program.name, source] = name
+    return found
+
+
+OURS = "gpubuild"  # our own code is a tool like any other: changing it changes keys
+
+
+@frozen
+class SourcePlanner:
+    """Plans what is done to each source before programs come into it.
+
+    A source used by several programs in the same way gives one step.
+    """
+
+    project: Project
+    layout: Layout
+    triple: str  # of the host
+    variants: Mapping[tuple[str, Path], str] = field(default_factory=dict)  # plan.sources
+
+    def scan_steps(self, programs: tuple[Program, ...]) -> dict[str, Step]:
+        """``outline`` for every MLIR source, ``preprocess`` for every C and C++ source, by id."""
+        steps: dict[str, Step] = {}
+        users: dict[str, list[str]] = {}
+        for program in programs:
+            for source in program.sources:
+                if source.suffix in MLIR_SUFFIXES:
+                    step = self.outline(program, source)
+                elif source.suffix in C_SUFFIXES | CXX_SUFFIXES:
+                    step = self.preprocess(program, source)
+                else:
+                    continue
+                steps.setdefault(step.id, step)
+                users.setdefault(step.id, []).append(program.name)
+        return {i: replace(step, users=tuple(dict.fromkeys(users[i]))) for i, step in steps.items()}
+
+    def outline(self, program: Program, source: Path) -> Step:
+        """Split one MLIR source."""
+        shown = self.layout.shown(source)
+        passes = program.passes.source
+        directory = self.layout.source_dir(source, passes)
+        return Step(
+            id=f"outline/{shown}" + (f"#{directory.name[-12:]}" if passes else ""),
+            kind=StepKind.OUTLINE,
+            params=OutlineParams(passes=passes, source_name=shown),
+            inputs=(Input(name="source", path=source),),
+            dynamic_dir=directory,
+            tools=(OURS, "mlir"),
+        )
+
+    def preprocess(self, program: Program, source: Path) -> Step:
+        """Run the C preprocessor, whose output is what the compile step's key covers."""
+        shown = self.layout.shown(source)
+        cxx = source.suffix in CXX_SUFFIXES
+        options = program.host_of(source, cxx=cxx)
+        variant = self.variants.get((program.name, source), "")
+        directory = self.layout.source_dir(source, variant)
+        return Step(
+            id=_step_id("preprocess", shown, variant),
+            kind=StepKind.PREPROCESS,
+            params=PreprocessParams(
+                language="c++" if cxx else "c",
+                suffix=".ii" if cxx else ".i",
+                opt_level=min(self.project.opt_level, 3),
+                debug=self.project.debug,
+                std=options.std,
+                include=options.include,
+                define=options.define,
+                flags=options.flags,
+                source_name=shown,
+            ),
+            inputs=(Input(name="source", path=source),),
+            outputs=(
+                Output(name="text", path=directory / ("text.ii" if cxx else "text.i")),
+                Output(name="deps", path=directory / "deps.json"),
+            ),
+            tools=(OURS, "cxx" if cxx else "cc"),
+        )
+
+    def host_object(self, program: Program, source: Path) -> tuple[Step | None, Input]:
+        """The step that makes a non-MLIR source linkable (none for .o and .a), and what to link."""
+        shown = self.layout.shown(source)
+        if source.suffix in OBJECT_SUFFIXES:
+            return None, Input(name="object", path=source)
+        if source.suffix in ARCHIVE_SUFFIXES:
+            return None, Input(name="archive", path=source)
+        variant = self.variants.get((program.name, source), "")
+        path = self.layout.source_dir(source, variant) / "object.o"
+        if source.suffix in LLVM_SUFFIXES:
+            step = Step(
+                id=f"llvm/{shown}",
+                kind=StepKind.LLVM,
+                params=LlvmParams(
+                    triple=self.triple,
+                    opt_level=self.project.opt_level,
+                    bitcode=source.suffix == ".bc",
+                    source_name=shown,
+                ),
+                inputs=(Input(name="source", path=source),),
+                outputs=(Output(name="object", path=path),),
+                tools=(OURS, "llvmlite"),
+            )
+        else:
+            pre = self.preprocess(program, source)
+            cxx = source.suffix in CXX_SUFFIXES
+            options = program.host_of(source, cxx=cxx)
+            # Comments, and where macros come from, have a part in warnings, which may be errors.
+            warns = about_warnings(options.flags)
+            deps = Input(name="deps", path=pre.output_path("deps"), producer=pre.id)
+            step = Step(
+                id=_step_id("cc", shown, variant),
+                kind=StepKind.CC,
+                params=CcParams(
+                    language="c++" if cxx else "c",
+                    opt_level=min(self.project.opt_level, 3),
+                    debug=self.project.debug,
+                    std=options.std,
+                    flags=options.flags,
+                    source_name=shown,
+                    include=options.include,
+                    define=options.define,
+                ),
+                inputs=(
+                    Input(name="text", path=pre.output_path("text"), producer=pre.id),
+                    Input(name="source", path=source, in_key=warns),
+                    *((deps,) if warns else ()),
+                ),
+                outputs=(Output(name="object", path=path),),
+                tools=(OURS, "cxx" if cxx else "cc"),
+            )
+        return step, Input(name="object", path=path, producer=step.id)
+
+
+def _step_id(kind: str, shown: str, variant: str) -> str:
+    return f"{kind}/{shown}" + (f"#{variant}" if variant else "")

@@ -1,0 +1,232 @@
+"""Facts: what a report tells, worked out from the build log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpubuild.build.log import History, LoggedBuild, LoggedStep
+
+_HITS = ("hit-local", "hit-remote")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A step on the time line, in the ``lane`` of some worker; ``critical``: on the critical path."""
+
+    step: LoggedStep
+    began: float
+    lane: int
+    critical: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A number after the last build, and before it; ``None`` where it is or was not known."""
+
+    now: int | None
+    before: int | None
+
+    @property
+    def change(self) -> int | None:
+        """By how much it grew; ``None`` when it did not change or there is nothing to compare with."""
+        if self.now is None or self.before is None or self.now == self.before:
+            return None
+        return self.now - self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRow:
+    """A kernel for one target. ``state`` is ``new``, ``gone`` or empty."""
+
+    program: str
+    module: str
+    target: str
+    name: str
+    state: str
+    registers: Value
+    spill_bytes: Value
+    shared_bytes: Value
+    object_bytes: Value  # of the object that the kernel lies in, with its neighbours
+    tier: str
+    tier_before: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether the last build made anything of it different."""
+        values = (self.registers, self.spill_bytes, self.shared_bytes, self.object_bytes)
+        other_tier = bool(self.tier_before) and self.tier != self.tier_before
+        return bool(self.state) or other_tier or any(value.change is not None for value in values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeRow:
+    """A program's executable."""
+
+    program: str
+    bytes: Value
+
+
+def bars(build: LoggedBuild) -> list[Bar]:
+    """Every step that took a worker's time, in lanes such that none overlap.
+
+    A log does not name workers: steps are dealt to the first lane that is free, in order of
+    beginning. The build notes an end a little late when it is busy itself; a step that seems to
+    begin before a worker was free is therefore shown to begin when one was.
+    """
+    critical = {step.id for step in critical_path(build)}
+    lanes: list[float] = []  # until when each is taken
+    found = []
+    for step in sorted(build.steps, key=lambda s: (s.began, s.ended, s.id)):
+        if step.status not in {"ran", "failed"}:
+            continue
+        lane = next((n for n, end in enumerate(lanes) if end <= step.began + 1e-9), len(lanes))
+        began = step.began
+        if lane == len(lanes) >= build.workers:
+            first = min(range(len(lanes)), key=lambda n: lanes[n])
+            if lanes[first] < step.ended:
+                lane, began = first, lanes[first]
+        if lane == len(lanes):
+            lanes.append(0.0)
+        lanes[lane] = step.ended
+        found.append(Bar(step=step, began=began, lane=lane, critical=step.id in critical))
+    return found
+
+
+def critical_path(build: LoggedBuild) -> list[LoggedStep]:
+    """The chain of steps that takes longest, each needing the one before: no number of workers
+    makes the build faster than this."""
+    steps = {step.id: step for step in build.steps}
+    best: dict[str, tuple[float, str]] = {}  # seconds up to the end of the step, and the step before
+    for step in _in_order(steps):
+        before = max(((best[n][0], n) for n in step.needs if n in best), default=(0.0, ""))
+        best[step.id] = (before[0] + _took(step), before[1])
+    path = []
+    at = max(best, key=lambda s: (best[s][0], s), default="")
+    while at:
+        path.append(steps[at])
+        at = best[at][1]
+    return path[::-1]
+
+
+def saved_seconds(build: LoggedBuild) -> float:
+    """What the steps that came from a cache took when they ran, less the time of fetching them."""
+    return sum(max(s.cost_seconds - _took(s), 0.0) for s in build.steps if s.status in _HITS)
+
+
+def counts(build: LoggedBuild) -> dict[str, int]:
+    """Steps by status; those that were up to date without a look at the cache among them."""
+    found: dict[str, int] = {}
+    for step in build.steps:
+        found[step.status] = found.get(step.status, 0) + 1
+    found["up-to-date"] = found.get("up-to-date", 0) + build.up_to_date
+    return {status: number for status, number in found.items() if number}
+
+
+def kernel_rows(history: History) -> list[KernelRow]:
+    """Every kernel for every target that the log knows, after the last build and before it.
+
+    Modules that the last build changed come first.
+    """
+    now, before = _states(history)
+    rows: list[KernelRow] = []
+    for step in _alive(now):
+        if step.kind != "compile":
+            continue
+        old = before.get(step.id)
+        were = {str(k.get("name")): k for k in old.measures.kernels} if old else {}
+        are = {str(k.get("name")): k for k in step.measures.kernels}
+        for name in dict.fromkeys((*are, *were)):
+            is_now, was = are.get(name, {}), were.get(name, {})
+            state = "gone" if name not in are else "new" if old is not None and name not in were else ""
+            rows.append(
+                KernelRow(
+                    program=step.program,
+                    module=step.module,
+                    target=step.target,
+                    name=name,
+                    state=state,
+                    registers=_value(is_now, was, "registers"),
+                    spill_bytes=_value(is_now, was, "spill_bytes"),
+                    shared_bytes=_value(is_now, was, "shared_bytes"),
+                    object_bytes=_size(step, old, "object"),
+                    tier=str(is_now.get("tier") or ""),
+                    tier_before=str(was.get("tier") or ""),
+                )
+            )
+    changed = {(row.program, row.module) for row in rows if row.changed}
+    return sorted(rows, key=lambda row: (row.program, row.module) not in changed)
+
+
+def size_rows(history: History) -> list[SizeRow]:
+    """Every executable that the log knows."""
+    now, before = _states(history)
+    return [
+        SizeRow(program=step.program, bytes=_size(step, before.get(step.id), name))
+        for step in _alive(now)
+        if step.kind == "link"
+        for name in step.measures.sizes
+    ]
+
+
+def _states(history: History) -> tuple[dict[str, LoggedStep], dict[str, LoggedStep]]:
+    """The last that each step made, by now and before the last build."""
+    now = dict(history.base)
+    before = dict(now)
+    for build in history.builds:
+        before = dict(now)
+        now.update({step.id: step for step in build.steps if step.measures.sizes})
+    return now, before
+
+
+def _alive(steps: Mapping[str, LoggedStep]) -> list[LoggedStep]:
+    """The steps that executables are made of. Those of removed modules and targets lead nowhere.
+
+    A step that gets or loses an input runs again, so that the last ``needs`` of each are right.
+    Programs without an executable in the log, of failed builds say, keep all of their steps.
+    """
+    todo = [step.id for step in steps.values() if step.kind == "link"]
+    linked = {steps[name].program for name in todo}
+    seen = set(todo)
+    while todo:
+        step = steps.get(todo.pop())
+        new = set(step.needs) - seen if step else set[str]()
+        seen |= new
+        todo += new
+    return [steps[n] for n in sorted(steps) if n in seen or steps[n].program not in linked]
+
+
+def _value(now: Mapping[str, Any], before: Mapping[str, Any], field: str) -> Value:
+    def number(kernel: Mapping[str, Any]) -> int | None:
+        value = kernel.get(field)
+        return value if isinstance(value, int) else None
+
+    return Value(now=number(now), before=number(before))
+
+
+def _size(now: LoggedStep, before: LoggedStep | None, name: str) -> Value:
+    return Value(now=now.measures.sizes.get(name), before=before.measures.sizes.get(name) if before else None)
+
+
+def _took(step: LoggedStep) -> float:
+    return max(step.ended - step.began, 0.0)
+
+
+def _in_order(steps: Mapping[str, LoggedStep]) -> Iterable[LoggedStep]:
+    """Producers first. A log that was tampered with may have a circle: what is in it is left out."""
+    waiting = {name: {n for n in step.needs if n in steps} for name, step in steps.items()}
+    readers: dict[str, list[str]] = {}
+    for name, needs in waiting.items():
+        for need in needs:
+            readers.setdefault(need, []).append(name)
+    ready: Sequence[str] = sorted(name for name, needs in waiting.items() if not needs)
+    while ready:
+        following = []
+        for name in ready:
+            yield steps[name]
+            for reader in readers.get(name, ()):
+                waiting[reader].discard(name)
+                if not waiting[reader]:
+                    following.append(reader)
+        ready = following

@@ -1,0 +1,254 @@
+"""Page: the report as one HTML file. It loads nothing, runs nothing, and says so to the browser.
+
+Names come from the user's sources: all text goes through ``plain_text``. The content security
+policy allows the one style sheet, by its digest, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubuild import __version__
+from gpubuild.build.log import History, LoggedBuild, LoggedStep
+from gpubuild.report import facts
+from gpubuild.report.diagram_svg import plain_text
+from gpubuild.report.facts import KernelRow, Value
+from gpubuild.report.timeline import draw_timeline
+
+_WORDS = {
+    "ran": "ran",
+    "hit-local": "from the cache",
+    "hit-remote": "from the remote cache",
+    "up-to-date": "up to date",
+    "failed": "failed",
+    "skipped": "skipped",
+}
+_KINDS = ("outline", "compile", "bundle", "host", "cc", "runtime", "link")
+_LISTED_STEPS = 25
+_HISTORY_HEIGHT = 90
+_HISTORY_WIDTH = 1100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Another part of the page: a heading and safe HTML below it."""
+
+    title: str
+    html: str
+
+
+def make_page(history: History, *, project: str, more: Sequence[Section] = ()) -> str:
+    """The document. ``history`` has at least one build; ``project`` is its name."""
+    build = history.builds[-1]
+    style = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(build.began))
+    sections = [
+        Section(title="Errors", html=_errors(build)),
+        Section(title="Timeline of the last build", html=_timeline(build)),
+        Section(title="Critical path", html=_critical(build)),
+        Section(title="Kernels", html=_kernels(facts.kernel_rows(history))),
+        Section(title="Executables", html=_executables(history)),
+        *more,
+        Section(title="What was done, and why", html=_steps(build)),
+        Section(title="Builds", html=_builds(history.builds)),
+    ]
+    body = "".join(f"<h2>{plain_text(s.title)}</h2>\n{s.html}\n" for s in sections if s.html)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        f"style-src 'sha256-{digest}'\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{plain_text(project)}: build report</title>\n<style>{style}</style></head>\n<body>\n"
+        f"<h1>{plain_text(project)}</h1>\n"
+        f'<p class="dim">last build {when}, {build.seconds:.2f} s, {_count(build.workers, "worker")} · '
+        f"gpubuild {plain_text(__version__)}</p>\n"
+        f"{_cards(build)}\n{body}</body></html>\n"
+    )
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[int] = ()) -> str:
+    """An HTML table of cells that are HTML already; columns ``numeric`` stand at the right."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join(
+            f'<{tag} class="n">{cell}</{tag}>' if number in numeric else f"<{tag}>{cell}</{tag}>"
+            for number, cell in enumerate(row)
+        )
+
+    lines = "".join(f"<tr>{cells('td', row)}</tr>\n" for row in rows)
+    head = f"<thead><tr>{cells('th', heads)}</tr></thead>"
+    return f'<div class="wide"><table>{head}<tbody>\n{lines}</tbody></table></div>'
+
+
+def code(text: str) -> str:
+    """``text`` as a name, in HTML."""
+    return f"<code>{plain_text(text)}</code>"
+
+
+def _cards(build: LoggedBuild) -> str:
+    found = facts.counts(build)
+    cards = [(str(number), _WORDS.get(status, status)) for status, number in found.items()]
+    saved = facts.saved_seconds(build)
+    if saved:
+        cards.append((f"{saved:.1f} s", "saved by the cache"))
+    path = facts.critical_path(build)
+    cards.append((f"{sum(s.ended - s.began for s in path):.2f} s", "critical path"))
+    verdict = ("ok", "") if build.ok else ("failed", " bad")
+    cards.insert(0, (verdict[0], "last build"))
+    return (
+        '<div class="cards">'
+        + "".join(
+            f'<div class="card"><b{f" class={verdict[1].strip()}" if not n and verdict[1] else ""}>'
+            f"{plain_text(value)}</b><span>{plain_text(word)}</span></div>"
+            for n, (value, word) in enumerate(cards)
+        )
+        + "</div>"
+    )
+
+
+def _errors(build: LoggedBuild) -> str:
+    return "\n".join(f"<pre>{plain_text(text)}</pre>" for text in build.errors)
+
+
+def _timeline(build: LoggedBuild) -> str:
+    picture = draw_timeline(facts.bars(build), build.seconds)
+    if not picture:
+        return '<p class="dim">No step had to run: everything came from the cache.</p>'
+    legend = "".join(f'<span><i class="{kind}"></i>{kind}</span>' for kind in _KINDS)
+    legend += "" if build.ok else '<span><i class="failed"></i>failed</span>'
+    legend += '<span><i class="critical"></i>on the critical path</span>'
+    return f'<div class="wide"><div class="picture">{picture}</div></div>\n<p class="legend dim">{legend}</p>'
+
+
+def _critical(build: LoggedBuild) -> str:
+    path = facts.critical_path(build)
+    rows = [
+        (code(s.id), f"{s.ended - s.began:.3f}", plain_text(_WORDS.get(s.status, s.status))) for s in path
+    ]
+    total = sum(s.ended - s.began for s in path)
+    text = f"<p>However many workers there are, this build takes at least {total:.2f} s"
+    text += f" of its {build.seconds:.2f} s: each of these steps needs the one before.</p>"
+    if not build.ok:
+        text = "<p>Each of these steps needs the one before.</p>"
+    return text + table(("step", "seconds", ""), rows, numeric=(1,))
+
+
+def _steps(build: LoggedBuild) -> str:
+    steps = sorted(build.steps, key=lambda s: (-(s.ended - s.began), s.id))
+    rows = [
+        (
+            _tag(step.status),
+            code(step.id),
+            f"{step.ended - step.began:.3f}",
+            plain_text(", ".join(f"{name} {seconds:.2f}" for name, seconds in _longest(step))),
+            plain_text(step.error or step.reason),
+        )
+        for step in steps
+    ]
+    heads = ("", "step", "seconds", "longest stages", "why")
+    text = table(heads, rows[:_LISTED_STEPS], numeric=(2,))
+    if rows[_LISTED_STEPS:]:
+        rest = table(heads, rows[_LISTED_STEPS:], numeric=(2,))
+        text += f"<details><summary>{len(rows) - _LISTED_STEPS} shorter ones</summary>{rest}</details>"
+    if build.up_to_date:
+        text += f'<p class="dim">{_count(build.up_to_date, "step")} more had nothing to do.</p>'
+    return text
+
+
+def _longest(step: LoggedStep) -> list[tuple[str, float]]:
+    return sorted((s for s in step.stages if s[1] >= 0.005), key=lambda s: -s[1])[:3]
+
+
+def _tag(status: str) -> str:
+    look = {"hit-local": "hit", "hit-remote": "hit"}.get(status, status)
+    return f'<span class="tag {plain_text(look)}">{plain_text(_WORDS.get(status, status))}</span>'
+
+
+def _kernels(rows: Sequence[KernelRow]) -> str:
+    if not rows:
+        return ""
+    lines = []
+    last = ("", "")
+    for row in rows:
+        place = (row.program, row.module)
+        tier = plain_text(row.tier)
+        if row.tier_before and row.tier_before != row.tier:
+            tier = f"{plain_text(row.tier_before)} → {tier}"
+        name = code(row.name) + (f' <span class="tag">{row.state}</span>' if row.state else "")
+        lines.append(
+            (
+                "" if place == last else f"{plain_text(row.program)} {code('@' + row.module)}",
+                name,
+                code(row.target),
+                value(row.registers),
+                value(row.spill_bytes),
+                value(row.shared_bytes),
+                value(row.object_bytes),
+                tier,
+            )
+        )
+        last = place
+    heads = ("module", "kernel", "target", "registers", "spilled B", "shared B", "object B", "tier")
+    note = (
+        '<p class="dim">Changes are those of the last build. An object holds all kernels of its module.</p>'
+    )
+    return table(heads, lines, numeric=(3, 4, 5, 6)) + note
+
+
+def value(item: Value) -> str:
+    """A number with its change, in HTML; a dash where it is not known."""
+    if item.now is None:
+        return '<span class="dim">-</span>'
+    change = item.change
+    if change is None:
+        return str(item.now)
+    return f'{item.now} <span class="{"up" if change > 0 else "down"}">({change:+d})</span>'
+
+
+def _executables(history: History) -> str:
+    rows = [(code(row.program), value(row.bytes)) for row in facts.size_rows(history)]
+    return table(("program", "bytes"), rows, numeric=(1,)) if rows else ""
+
+
+def _builds(builds: Sequence[LoggedBuild]) -> str:
+    """A column per build, as high as it took long, by where its steps came from."""
+    longest = max((b.seconds for b in builds), default=0.0) or 1.0
+    width = min(_HISTORY_WIDTH / max(len(builds), 1), 40.0)
+    lines = [
+        f'<svg class="history" viewBox="0 0 {_HISTORY_WIDTH} {_HISTORY_HEIGHT}" role="img" '
+        'aria-label="builds">'
+    ]
+    for number, build in enumerate(builds):
+        found = facts.counts(build)
+        total = sum(found.values())
+        height = max(build.seconds / longest * (_HISTORY_HEIGHT - 6), 2.0)
+        told = ", ".join(f"{n} {_WORDS.get(status, status)}" for status, n in found.items())
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(build.began))
+        lines.append(f"<g><title>{plain_text(f'{when}: {build.seconds:.2f} s, {told}')}</title>")
+        bottom = float(_HISTORY_HEIGHT)
+        ran = sum(found.get(s, 0) for s in ("ran", "failed"))
+        hits = sum(found.get(s, 0) for s in ("hit-local", "hit-remote"))
+        for name, part in (("ran", ran), ("hit", hits), ("rest", total - ran - hits)):
+            size = height * part / max(total, 1)
+            bottom -= size
+            lines.append(
+                f'<rect class="{name}" x="{number * width:.1f}" y="{bottom:.1f}" '
+                f'width="{width - 3:.1f}" height="{size:.1f}"/>'
+            )
+        lines.append("</g>")
+    lines.append("</svg>")
+    note = (
+        f"The last {_count(len(builds), 'build')} that had something to do, the longest of {longest:.2f} s:"
+    )
+    note += " steps that ran (blue), came from the cache (green), were up to date (grey)."
+    return "\n".join(lines) + f'\n<p class="dim">{note}</p>'
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,1 +1,0 @@
-"""The report of a project's builds: one HTML file that needs nothing else."""

@@ -1,0 +1,1 @@
+"""Small things every layer uses: frozen records, text, file stamps."""

@@ -1,0 +1,52 @@
+"""Columns: which character of a line a compiler means, and how far from the left a terminal shows it.
+
+Compilers count bytes of UTF-8, or the columns of a terminal; we count characters, as editors do.
+
+Wording: small parts of sentences that messages share.
+"""
+
+from __future__ import annotations
+
+_TAB = 8  # where gcc and clang assume tab stops
+
+
+def of_byte(line: str, column: int) -> int:
+    """The column, in characters, of the byte ``column`` (both from 1; 0, unknown, stays)."""
+    if column < 1 or line.isascii():
+        return column
+    before = line.encode(errors="surrogatepass")[: column - 1]
+    return len(before.decode(errors="ignore")) + 1
+
+
+def of_cell(line: str, column: int) -> int:
+    """The column, in characters, of what a terminal shows in its column ``column`` (both from 1)."""
+    cell = 0
+    for index, character in enumerate(line):
+        if cell >= column - 1:
+            return index + 1
+        cell += _TAB - cell % _TAB if character == "\t" else width(character)
+    return len(line) + max(column - 1 - cell, 0) + 1
+
+
+def padding(line: str, column: int) -> str:
+    """White space as wide as what is left of the character ``column`` (from 1).
+
+    Tabs are kept, so that what follows lands under the character on any tab width.
+    """
+    return "".join("\t" if c == "\t" else " " * width(c) for c in line[: column - 1])
+
+
+def width(character: str) -> int:
+    """How many columns of a terminal a character takes."""
+    if character.isascii():
+        return 1
+    import unicodedata  # rarely needed
+
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Me", "Mn"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("F", "W") else 1
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 result``, ``2 results``: for nouns that take an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
