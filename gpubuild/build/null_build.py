@@ -20,36 +20,23 @@ import time
 from zlib import crc32
 
 from gpubuild import environment
+from gpubuild.support.file_stamp import is_settled, stat_of
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, TypeAlias
 
+    from gpubuild.support.file_stamp import Stat
+
 _FORMAT = "gpubuild.receipt/1"
 _NO_DIGEST = "-" * 64
-
-# Stat data of a file that was changed this recently may stay the same through another change:
-# file systems count time in ticks, of up to two seconds.
-RACY_NS = 2_000_000_000
 
 # Names in a folder of sys.path that can change which of our packages are found.
 _PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_llvm", "xtc_mlir", "ziglang")
 
-Stat: TypeAlias = "tuple[int, int, int, int]"  # size in bytes, mtime and ctime in ns, inode
 Known: TypeAlias = "tuple[Stat, int, str]"  # stat data, when the file was read (ns), digest or ""
 Request: TypeAlias = "list[Any]"
-
-
-def stat_of(path: str | os.PathLike[str]) -> Stat:
-    """The stat data that identify a file's content. Raises ``OSError``."""
-    found = os.stat(path)
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-
-
-def is_settled(stat: Stat, at: int) -> bool:
-    """Whether a file read at ``at`` must have new stat data if its content is different now."""
-    return max(stat[1], stat[2]) < at - RACY_NS
 
 
 def request_of(file: str, build_dir: str, programs: Iterable[str], targets: Iterable[str]) -> Request:

@@ -22,6 +22,7 @@ from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import LinkParams, Step, StepKind
 from gpubuild.plan.library_search import places, present
 from gpubuild.plan.plan import Plan
+from gpubuild.support import file_stamp
 from gpubuild.toolchain.find import Toolchain
 
 _DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)
@@ -37,9 +38,9 @@ def load_witnessed(file: Path) -> tuple[Project, Witness | None]:
 
     try:
         at = time.time_ns()
-        before = null_build.stat_of(file)
+        before = file_stamp.stat_of(file)
         data = file.read_bytes()
-        unchanged = null_build.stat_of(file) == before
+        unchanged = file_stamp.stat_of(file) == before
     except OSError:
         return load_project(file), None  # to say what is wrong with it
     known = (before, at, digest_bytes(data))
@@ -155,11 +156,11 @@ class Witness:
             if name in files:
                 continue
             try:
-                stat = null_build.stat_of(name)
+                stat = file_stamp.stat_of(name)
             except OSError:
                 absent.add(name)
                 continue
-            if not null_build.is_settled(stat, self._began_ns):
+            if not file_stamp.is_settled(stat, self._began_ns):
                 return None
             files[name] = (stat, self._began_ns, "")
         if any(name in absent and self._may_have_vanished(Path(name)) for name in used):
@@ -171,7 +172,7 @@ class Witness:
             **facts,
             "files": null_build.pack_files(files),
             "doubtful": sorted(
-                p for p, (stat, at, _) in files.items() if not null_build.is_settled(stat, at)
+                p for p, (stat, at, _) in files.items() if not file_stamp.is_settled(stat, at)
             ),
             "executables": sorted(
                 str(step.output_path(output.name))
@@ -187,7 +188,7 @@ class Witness:
         """Whether a path that is not there may have been when the build began."""
         for parent in path.parents:
             try:
-                return not null_build.is_settled(null_build.stat_of(parent), self._began_ns)
+                return not file_stamp.is_settled(file_stamp.stat_of(parent), self._began_ns)
             except OSError:
                 continue
         return True

@@ -16,9 +16,10 @@ from typing import Any
 from zlib import crc32
 
 from gpubuild.build.module_diff import Summary, summarize
-from gpubuild.build.null_build import Known, is_settled, stat_of
+from gpubuild.build.null_build import Known
 from gpubuild.model.digest import Digest, digest_file, is_digest
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.support.file_stamp import is_settled, stat_of
 from gpubuild.support.frozen import field, frozen
 
 _SCHEMA = 3

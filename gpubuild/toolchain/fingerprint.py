@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpubuild.build.null_build import is_settled, stat_of
 from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.support.file_stamp import is_settled, stat_of
 from gpubuild.toolchain.distribution import tree_fingerprint
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool

@@ -21,9 +21,9 @@ from fuzz.disturbances import disturb
 from fuzz.edited_world import World, tree
 from fuzz.random_project import Model, edit
 
-from gpubuild.build import null_build
 from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.result import BuildReport, Status
+from gpubuild.support import file_stamp
 
 STEPS = int(os.environ.get("GPUBUILD_TEST_EDITS", "30"))
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "1"))
@@ -100,7 +100,7 @@ def test_random_edits(
     # Of two seeds, one has times that prove something a moment after a change, as hours later.
     pause = 0.03 * (seed % 2)
     if pause:
-        monkeypatch.setattr(null_build, "RACY_NS", int(pause * 1e9 / 2))
+        monkeypatch.setattr(file_stamp, "RACY_NS", int(pause * 1e9 / 2))
     world = small_world(seed)
     done: list[str] = []
     for step in range(STEPS):

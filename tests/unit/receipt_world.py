@@ -23,6 +23,7 @@ from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
 from gpubuild.plan.layout import Layout
+from gpubuild.support import file_stamp
 
 TICK = 0.04  # seconds; more than a tick of any clock these tests meet
 
@@ -74,7 +75,7 @@ class World:
     def build(self, *, targets: tuple[str, ...] = ()) -> BuildReport:
         config = self.root / "targets.yaml"
         at = time.time_ns()
-        known = (null_build.stat_of(config), at, digest_bytes(config.read_bytes()))
+        known = (file_stamp.stat_of(config), at, digest_bytes(config.read_bytes()))
         builder = Builder(
             project=self.project,
             options=BuildOptions(build_dir=self.root / "build", targets=targets),
@@ -114,5 +115,5 @@ def keep_times(path: Path, change: bytes) -> None:
 
 def settled_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world in which a file is settled after half a ``TICK``."""
-    monkeypatch.setattr(null_build, "RACY_NS", int(TICK * 1e9 / 2))
+    monkeypatch.setattr(file_stamp, "RACY_NS", int(TICK * 1e9 / 2))
     return World(folder)

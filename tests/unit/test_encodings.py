@@ -15,7 +15,6 @@ PACKAGE = Path(__file__).parents[2] / "gpubuild"
 # Pure ASCII, both ways.
 PLAIN = {
     "cache/local/folder.py",
-    "cache/local/folder.py",
     "cache/local/archive.py",
     "build/log.py",
     "build/state.py",

@@ -1,92 +1,81 @@
-"""The import rule of docs/design/architecture.md, enforced on the source text."""
+"""The layers of the package: data here, enforced on the source text, printed into the design page.
+
+``python tests/unit/test_layers.py`` writes the table of docs/design/architecture.md again.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
+import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "gpubuild"
+PAGE = PACKAGE.parent / "docs/design/architecture.md"
+BEGIN, END = "<!-- layers -->", "<!-- /layers -->"
 
-LAYER = {
-    "columns": -1,
-    "frozen": -1,
-    "errors": 0,
-    "wording": 0,
-    "alike": 2,
-    "model": 1,
-    "environment": 1,
-    "receipt": 2,
-    "settings": 2,
-    "events": 2,
-    "textdiff": 1,
-    "explain": 2,
-    "config": 3,
-    "graph": 3,
-    "toolchain": 3,
-    "cache": 3,
-    "engine": 4,
-    "inspection": 4,
-    "headers": 4,
-    "lock": 4,
-    "checking": 4,
-    "drawing": 4,
-    "quote": 4,
-    "state": 4,
-    "execute": 5,
-    "native": 5,
-    "reproducer": 4,
-    "blame": 5,
-    "leftovers": 5,
-    "missing": 5,
-    "dumpfolders": 5,
-    "options": 5,
-    "prepared": 5,
-    "outputs": 5,
-    "runner": 6,
-    "proof": 6,
-    "buildlog": 6,
-    "watching": 6,
-    "explanation": 7,
-    "reporting": 7,
-    "schedule": 7,
-    "build": 8,
-    "opening": 9,
-    "aside": 5,
-    "cli": 10,
-    "scons": 10,
-    "api": 10,
-    "__main__": 11,
-    "__init__": 11,  # SCons finds its tool here
-}
+# Lowest first. Parts of one layer are siblings and do not import each other.
+LAYERS: list[dict[str, str]] = [
+    {"support": "frozen records, text, file stamps"},
+    {"environment": "the only reader of environment variables"},
+    {"errors": "every error raised on purpose, as frozen values"},
+    {"targets": "what a target is; the facts of each vendor: chips, features, suffixes"},
+    {"model": "project, step, job, result, digest, events: the records that layers exchange"},
+    {"settings": "what the environment says, with types"},
+    {
+        "config": "`targets.yaml` to a `Project`; JSON Schema",
+        "plan": "a `Project` to the graph of its steps",
+        "cache": "results by key: local, remote, none",
+        "toolchain": "external tools: finding, identifying and running them",
+    },
+    {"engine": "one job to its outputs, in worker processes"},
+    {"execute": "where jobs run: a process for each"},
+    {"build": "the build core: plan, cache, executor and engine, joined by one builder"},
+    {"inspect": "what a built file contains", "report": "reports and drawings of builds"},
+    {"cli": "the command line", "scons": "the SCons tool", "api": "builds from Python"},
+    {"__main__": "`python -m gpubuild`", "__init__": "what `import gpubuild` offers"},
+]
+ENGINE: list[dict[str, str]] = [
+    {"ir": "MLIR and LLVM helpers: contexts, builders, queries, locations, passes, dumps",
+     "mathlib": "C's functions as LLVM IR"},
+    {"legalize": "what upstream's conversions lack or get wrong, one topic per module"},
+    {"host": "host code, async tokens, `gpu.binary`, containers of images",
+     "cc": "C and C++, the runtime library, linking"},
+    {"backends": "a folder for each vendor"},
+    {"source": "what is found out about a source before any target is known"},
+    {"bisect": "which operation makes a compiler fail"},
+    {"dispatch": "a job to the code that runs it"},
+]  # fmt: skip
 
 # Each heavy third-party package belongs to one of ours, and is imported inside functions only.
 OWNER = {
     "yaml": {"config"},
-    "networkx": {"graph"},
+    "networkx": {"plan", "report"},
     "diskcache": {"cache"},
     "mlir": {"engine"},
     "llvmlite": {"engine"},
-    "elftools": {"inspection"},
-    "msgpack": {"inspection"},
+    "elftools": {"inspect"},
+    "msgpack": {"inspect"},
     "rich": {"cli"},
     "SCons": {"scons"},
 }
 # These packages may import theirs at the top of a module: they are themselves imported lazily.
 EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("scons", "SCons"), ("cache", "diskcache")}
+UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+LONGEST_MODULE = 700
+LARGEST_FOLDER = 30
+MOST_TOP_LEVEL_MODULES = 8
 
 FILES = sorted(PACKAGE.rglob("*.py"))
-
-
-def _part(path: Path) -> str:
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in FILES}
 
 
 def _imports(tree: ast.Module) -> list[tuple[str, bool]]:
-    """(module, at the top level and at run time) for every import."""
-    found = []
+    """(module, at the top level and at run time) for every import, lazy and type-only ones too."""
     typing_only = {
         id(node)
         for block in ast.walk(tree)
@@ -94,6 +83,7 @@ def _imports(tree: ast.Module) -> list[tuple[str, bool]]:
         for node in ast.walk(block)
     }
     top = {id(node) for node in tree.body}
+    found = []
     for node in ast.walk(tree):
         eager = id(node) in top and id(node) not in typing_only
         if isinstance(node, ast.Import):
@@ -103,68 +93,154 @@ def _imports(tree: ast.Module) -> list[tuple[str, bool]]:
     return found
 
 
-@pytest.mark.parametrize("part", [name for name in LAYER if not name.startswith("__")])
-def test_every_part_is_on_the_page(part: str) -> None:
-    page = PACKAGE.parent / "docs/design/architecture.md"
-    name = part if (PACKAGE / f"{part}.py").is_file() else f"{part}/"
-    assert f"`{name}`" in page.read_text(), f"say in {page} where {part} stands, and why"
+IMPORTS = {name: _imports(ast.parse(path.read_text())) for name, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_imports_go_down(path: Path) -> None:
-    part = _part(path)
-    for name, eager in _imports(ast.parse(path.read_text())):
-        pieces = name.split(".")
-        if pieces[0] == "gpubuild" and len(pieces) > 1:
-            other = pieces[1]
-            if other in LAYER and other != part:
-                assert LAYER[other] < LAYER[part], f"{part} must not import {other}"
-        elif pieces[0] in OWNER:
-            assert part in OWNER[pieces[0]], f"only {OWNER[pieces[0]]} may import {pieces[0]}"
-            assert not eager or (part, pieces[0]) in EAGER, (
-                f"import {pieces[0]} inside the function that needs it"
+def _own(name: str) -> str | None:
+    """The module of the package that the dotted ``name`` is, or is in; ``None`` for other packages."""
+    if not name.startswith("gpubuild."):
+        return None
+    name = name.removeprefix("gpubuild.")
+    for candidate in (name, f"{name}.__init__", name.rpartition(".")[0]):
+        if candidate in MODULES:
+            return candidate
+    return None
+
+
+def _graph() -> dict[str, set[str]]:
+    graph: dict[str, set[str]] = {}
+    for name, imports in IMPORTS.items():
+        graph[name] = {own for full, _ in imports if (own := _own(full)) and own != name}
+    return graph
+
+
+GRAPH = _graph()
+
+
+def _above(layers: list[dict[str, str]], prefix: str) -> list[str]:
+    """Imports between parts below ``prefix`` that do not go down."""
+    level = {part: number for number, layer in enumerate(layers) for part in layer}
+    wrong = []
+    for name, needs in GRAPH.items():
+        for other in needs:
+            if name.startswith(prefix) and other.startswith(prefix):
+                one, two = name.removeprefix(prefix).split(".")[0], other.removeprefix(prefix).split(".")[0]
+                if "__init__" not in (one, two) and one != two and level[one] <= level[two]:
+                    wrong.append(f"{name} imports {other}")
+    return sorted(wrong)
+
+
+def test_every_part_has_its_layer() -> None:
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py"}
+    parts |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert parts == {part for layer in LAYERS for part in layer}
+    engine = {path.stem for path in (PACKAGE / "engine").glob("*.py")} - {"__init__"}
+    engine |= {path.parent.name for path in (PACKAGE / "engine").glob("*/__init__.py")}
+    assert engine == {part for layer in ENGINE for part in layer}
+
+
+def test_imports_go_down() -> None:
+    assert _above(LAYERS, "") == []
+
+
+def test_imports_inside_the_engine_go_down() -> None:
+    assert _above(ENGINE, "engine.") == []
+
+
+def test_no_back_end_imports_another() -> None:
+    vendor = re.compile(r"engine\.backends\.(\w+)\.")
+    wrong = [
+        f"{name} imports {other}"
+        for name, needs in GRAPH.items()
+        for other in needs
+        if (one := vendor.match(name)) and (two := vendor.match(other)) and one[1] != two[1]
+    ]
+    assert wrong == []
+
+
+def test_there_are_no_cycles() -> None:
+    try:
+        TopologicalSorter(GRAPH).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules that import each other: {' → '.join(error.args[1])}")
+
+
+def test_headers_of_the_runtime_have_no_cycles() -> None:
+    files = [path for path in (PACKAGE / "runtime").rglob("*") if path.suffix in (".c", ".h")]
+    includes = {
+        path.name: {Path(name).name for name in re.findall(r'^#include "(.+)"', path.read_text(), re.M)}
+        for path in files
+    }
+    assert any(includes.values())
+    TopologicalSorter(includes).prepare()
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_third_party_packages_have_an_owner(name: str) -> None:
+    part = name.split(".")[0]
+    for full, eager in IMPORTS[name]:
+        package = full.split(".")[0]
+        # execute/ talks to its own children over a private pipe; nothing is ever unpickled from a file.
+        assert part == "execute" or package not in UNPICKLERS
+        if package in OWNER:
+            assert part in OWNER[package], f"only {OWNER[package]} may import {package}"
+            assert not eager or (part, package) in EAGER, (
+                f"import {package} inside the function that needs it"
             )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_modules_are_short(path: Path) -> None:
-    assert path.read_text().count("\n") <= 400
-
-
-def test_modules_of_tests_and_benchmarks_are_short() -> None:
+def test_sizes() -> None:
     root = PACKAGE.parent
-    files = [path for folder in ("tests", "bench") for path in (root / folder).rglob("*.py")]
-    lines = {str(path.relative_to(root)): path.read_text().count("\n") for path in files}
-    assert len(lines) > 100
-    assert not {name: count for name, count in lines.items() if count > 400}
+    lines = {
+        str(path.relative_to(root)): path.read_text().count("\n")
+        for folder in ("gpubuild", "tests", "bench")
+        for path in (root / folder).rglob("*.py")
+    }
+    assert len(lines) > 300
+    assert {name: count for name, count in lines.items() if count > LONGEST_MODULE} == {}
+    folders: dict[Path, int] = {}
+    for path in FILES:
+        folders[path.parent] = folders.get(path.parent, 0) + 1
+    assert {str(folder): count for folder, count in folders.items() if count > LARGEST_FOLDER + 1} == {}
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_TOP_LEVEL_MODULES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_only_one_module_reads_the_environment(path: Path) -> None:
     if path.name == "environment.py":
         return
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    assert "shell=True" not in path.read_text()
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
             assert node.attr not in ("environ", "getenv", "environb", "putenv")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_no_pickle_and_no_shell(path: Path) -> None:
-    # execute/ talks to its own children over a private pipe; nothing is ever unpickled from a file.
-    for name, _ in _imports(ast.parse(path.read_text())):
-        assert _part(path) == "execute" or name.split(".")[0] not in (
-            "pickle",
-            "marshal",
-            "shelve",
-            "dill",
-            "cloudpickle",
-        )
-    assert "shell=True" not in path.read_text()
+def test_mathlib_stands_alone() -> None:
+    """CPUs and AMD GPUs share it, so it knows neither."""
+    needs = {
+        other for name, others in GRAPH.items() if name.startswith("engine.mathlib.") for other in others
+    }
+    assert all(name.startswith("engine.mathlib.") for name in needs)
 
 
-def test_mathematics_stands_alone() -> None:
-    """CPUs and AMD GPUs share it, so that it knows neither."""
-    for path in (PACKAGE / "engine" / "mathematics").glob("*.py"):
-        ours = [n for n, _ in _imports(ast.parse(path.read_text())) if n.startswith("gpubuild.")]
-        assert all(name.startswith("gpubuild.engine.mathematics.") for name in ours), path
+def table() -> str:
+    """The layers as the Markdown tables of the design page."""
+    lines = ["| layer | part | what it is |", "|---|---|---|"]
+    for number, layer in enumerate(LAYERS):
+        lines += [f"| {number} | `{part}` | {what} |" for part, what in layer.items()]
+    lines += ["", "Inside `engine/`:", "", "| layer | part | what it is |", "|---|---|---|"]
+    for number, layer in enumerate(ENGINE):
+        lines += [f"| {number} | `{part}` | {what} |" for part, what in layer.items()]
+    return "\n".join(lines)
+
+
+def test_the_page_has_the_table() -> None:
+    text = PAGE.read_text()
+    found = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip()
+    assert found == table(), "run python tests/unit/test_layers.py"
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text()
+    PAGE.write_text(page[: page.index(BEGIN) + len(BEGIN)] + f"\n{table()}\n" + page[page.index(END) :])
+    sys.exit(0)

@@ -15,6 +15,7 @@ from gpubuild.build import null_build
 from gpubuild.errors import InterruptedBuildError
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import StepKind
+from gpubuild.support import file_stamp
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_an_input_edited_within_the_same_tick(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Stat data are as they were: only reading tells, so fresh files must be read."""
-    monkeypatch.setattr(null_build, "RACY_NS", 3_600_000_000_000)
+    monkeypatch.setattr(file_stamp, "RACY_NS", 3_600_000_000_000)
     monkeypatch.setattr(world.tools, "evidence", lambda: (set(), set()))
     world.project  # noqa: B018
     world.build()
@@ -76,7 +77,7 @@ def test_an_input_edited_within_the_same_tick(
     found = world.receipt()
     assert found is not None
     known = null_build._unpack(found._check["files"])
-    known[str(path)] = (null_build.stat_of(path), 0, known[str(path)][2])
+    known[str(path)] = (file_stamp.stat_of(path), 0, known[str(path)][2])
     found._check["files"] = null_build.pack_files(known)
     assert not found.proves(world.request())
 

@@ -16,13 +16,14 @@ from gpubuild.build import null_build
 from gpubuild.build.state import BuildState, FileDigests, Origin, StepRecord
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.support import file_stamp
 
 TICK = 0.04
 
 
 @pytest.fixture(autouse=True)
 def short_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(null_build, "RACY_NS", int(TICK * 1e9 / 2))
+    monkeypatch.setattr(file_stamp, "RACY_NS", int(TICK * 1e9 / 2))
 
 
 def settled_file(path: Path, data: bytes) -> Path:
@@ -54,7 +55,7 @@ def test_a_fresh_file_is_read_again_by_the_next_process(tmp_path: Path) -> None:
     entry = files.known(path)
     assert entry is not None
     path.write_bytes(b"two")
-    dump = {str(path): [list(null_build.stat_of(path)), entry[1], entry[2]]}  # as if within one tick
+    dump = {str(path): [list(file_stamp.stat_of(path)), entry[1], entry[2]]}  # as if within one tick
     later = FileDigests()
     later.load(dump)
     assert later.digest(path) == digest_bytes(b"two")
@@ -64,7 +65,7 @@ def test_an_old_time_of_modification_proves_nothing_when_the_change_time_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``cp -p``, ``tar x`` and the like set old times on files they have just written."""
-    monkeypatch.setattr(null_build, "RACY_NS", 3_600_000_000_000)  # however slow this machine is
+    monkeypatch.setattr(file_stamp, "RACY_NS", 3_600_000_000_000)  # however slow this machine is
     path = tmp_path / "a"
     path.write_bytes(b"one")
     os.utime(path, ns=(0, 0))
@@ -72,7 +73,7 @@ def test_an_old_time_of_modification_proves_nothing_when_the_change_time_is_new(
     files.digest(path)
     entry = files.known(path)
     assert entry is not None
-    assert not null_build.is_settled(entry[0], entry[1])
+    assert not file_stamp.is_settled(entry[0], entry[1])
 
 
 @pytest.mark.parametrize("hours", [-24, 24])

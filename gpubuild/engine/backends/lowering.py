@@ -15,12 +15,12 @@ from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize import driver
 from gpubuild.engine.legalize.library_calls import call_libraries_directly
 from gpubuild.engine.legalize.matrices import expand_matrices
 from gpubuild.engine.legalize.workarounds import keep_signed_zeros
-from gpubuild.engine.source.module_index import kernel_functions, module_dialect
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets import chips

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.host import call_locations, clang_offload, fat_container, gpu_binary, object_code
-from gpubuild.engine.host import object_code as host_object_code
 from gpubuild.engine.host.async_tokens import async_ops
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText
@@ -58,9 +57,7 @@ def run(params: HostParams, io: StepIO) -> None:
         raise
     io.write("mlir", lowered.mlir_text)
     io.write("llvm", lowered.llvm_text)
-    data = host_object_code.compile_ir(
-        lowered.llvm_text, triple=params.triple, opt_level=params.opt_level, io=io
-    )
+    data = object_code.compile_ir(lowered.llvm_text, triple=params.triple, opt_level=params.opt_level, io=io)
     io.write("object", data)
 
 

@@ -22,7 +22,7 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position, locate
-from gpubuild.engine.source.module_index import kernel_functions
+from gpubuild.engine.ir.query import kernel_functions
 from gpubuild.model.digest import digest_bytes
 
 FILE = "places.txt"

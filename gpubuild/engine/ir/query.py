@@ -1,13 +1,13 @@
-"""Element size: bytes from one element of a memref to the next, as LLVM lays them out.
-
-Views: operations on memrefs and vectors that access no memory themselves.
-"""
+"""Queries of IR: kernels of a module, operations that access no memory, sizes of elements."""
 
 from __future__ import annotations
 
 from math import prod
 
 from mlir import ir
+
+_KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
+_LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 
 # Their result is the memory of their first operand, or a part of it.
 VIEWS = frozenset(
@@ -49,3 +49,33 @@ def element_bytes(kind: ir.Type) -> int | None:
     if isinstance(kind, ir.IntegerType | ir.FloatType):
         return 1 << ((int(kind.width) + 7) // 8 - 1).bit_length()
     return None
+
+
+def kernel_functions(module: ir.Operation) -> list[ir.Operation]:
+    """The functions of a gpu.module that can be launched, in order."""
+    found = []
+    for op in module.regions[0].blocks[0]:
+        if op.operation.name in {"gpu.func", "llvm.func"} and any(
+            mark in op.operation.attributes for mark in _KERNEL_MARKS
+        ):
+            found.append(op.operation)
+    return found
+
+
+def module_dialect(module: ir.Operation) -> str:
+    """``gpu``, or ``nvvm``, ``rocdl``, ``llvm`` for a module that was lowered already."""
+    dialects: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        dialects.add("gpu" if op.name == "gpu.func" else op.name.partition(".")[0])
+        for mark in ("nvvm", "rocdl"):
+            if f"{mark}.kernel" in op.attributes:
+                dialects.add(mark)
+        return ir.WalkResult.ADVANCE
+
+    for op in module.regions[0].blocks[0]:
+        op.operation.walk(visit)
+    if not dialects or dialects - _LOWERED_DIALECTS:
+        return "gpu"
+    lowered = dialects - {"llvm"}
+    return lowered.pop() if len(lowered) == 1 else "llvm"

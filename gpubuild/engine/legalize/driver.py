@@ -26,9 +26,7 @@ from gpubuild.engine.legalize import (
     unsupported_ops,
     vectors,
 )
-from gpubuild.engine.legalize import arith_expansions as legalize_arith_expansions
 from gpubuild.engine.legalize import printf as legalize_printf
-from gpubuild.engine.legalize import vectors as legalize_vectors
 from gpubuild.engine.legalize.all_reduce import expand_all_reduce
 from gpubuild.engine.legalize.composite_memory_ops import make_plain
 from gpubuild.engine.legalize.small_floats import expand_small_floats
@@ -287,18 +285,18 @@ def _copy(op: ir.Operation, _: Machine) -> None:
     for number, memory in enumerate(list(op.operands)):
         if isinstance(memory.type, ir.MemRefType):
             op.operands[number] = booleans.bytes_of(emit, memory)
-    legalize_arith_expansions.expand_copy(op)
+    arith_expansions.expand_copy(op)
 
 
 def _is_infinite(op: ir.Operation, machine: Machine) -> None:
     if machine.kind is Kind.ROCDL:  # upstream lowers it elsewhere
-        legalize_arith_expansions.expand_is_infinite(op)
+        arith_expansions.expand_is_infinite(op)
 
 
 def _sine_and_cosine(op: ir.Operation, machine: Machine) -> None:
     """In two calls for AMD: the instruction upstream comes to is coarse, and missing for f64."""
     if machine.kind is Kind.ROCDL:
-        legalize_arith_expansions.expand_sincos(op)
+        arith_expansions.expand_sincos(op)
 
 
 def _printf(op: ir.Operation, machine: Machine) -> None:
@@ -318,7 +316,7 @@ def _kernel(op: ir.Operation, machine: Machine) -> None:
 
 
 def _atomic(op: ir.Operation, _: Machine) -> None:
-    loop = legalize_arith_expansions.expand_atomic_product(op)
+    loop = arith_expansions.expand_atomic_product(op)
     if loop is not None:
         _atomic_region(loop)
 
@@ -348,18 +346,18 @@ _REWRITES: dict[str, Callable[[ir.Operation, Machine], None]] = {
     "memref.atomic_rmw": _atomic,
     "memref.copy": _copy,
     "nvgpu.mma.sync": lambda op, _: tensor_cores.expand_bf16_product(op),
-    "vector.extract": lambda op, _: legalize_vectors.expand_extract(op),
-    "vector.insert": lambda op, _: legalize_vectors.expand_insert(op),
-    "vector.contract": lambda op, _: legalize_arith_expansions.widen_factors(op),
+    "vector.extract": lambda op, _: vectors.expand_extract(op),
+    "vector.insert": lambda op, _: vectors.expand_insert(op),
+    "vector.contract": lambda op, _: arith_expansions.widen_factors(op),
     "linalg.softmax": lambda op, _: softmax.expand_softmax(op),
     "complex.bitcast": lambda op, _: arith_expansions.expand_bitcast(op),
-    "arith.sitofp": lambda op, _: legalize_arith_expansions.round_integer_once(op),
-    "arith.uitofp": lambda op, _: legalize_arith_expansions.round_integer_once(op),
-    "math.clampf": lambda op, _: legalize_arith_expansions.expand_clamp(op),
+    "arith.sitofp": lambda op, _: arith_expansions.round_integer_once(op),
+    "arith.uitofp": lambda op, _: arith_expansions.round_integer_once(op),
+    "math.clampf": lambda op, _: arith_expansions.expand_clamp(op),
     "math.isinf": _is_infinite,
     "math.sincos": _sine_and_cosine,
-    "math.isnormal": lambda op, _: legalize_arith_expansions.expand_is_normal(op),
-    "math.ipowi": lambda op, _: legalize_arith_expansions.expand_integer_power(op),
+    "math.isnormal": lambda op, _: arith_expansions.expand_is_normal(op),
+    "math.ipowi": lambda op, _: arith_expansions.expand_integer_power(op),
 }
 
 

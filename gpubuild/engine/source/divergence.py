@@ -12,8 +12,8 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.query import kernel_functions
 from gpubuild.engine.source.launch_checks import kernel_name
-from gpubuild.engine.source.module_index import kernel_functions
 from gpubuild.engine.source.reach import sites
 from gpubuild.engine.source.reach.suspicion import depends_on_items
 from gpubuild.errors import Diagnostic, StepError

@@ -6,7 +6,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.source.module_index import kernel_functions
+from gpubuild.engine.ir.query import kernel_functions
 from gpubuild.errors import Diagnostic, StepError
 
 _RETURNS_NOTHING = "!llvm.func<void ("

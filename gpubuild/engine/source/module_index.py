@@ -7,12 +7,11 @@ from typing import Any
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 
-_KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
 _OF_ROCM = ("__ockl_", "__ocml_", "__oclc_")
-_LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 # What the attributes mean when they leave a field out (NVVMTargetAttr, ROCDLTargetAttr).
 _NVVM_DEFAULTS: dict[str, Any] = {"O": 2, "triple": NVVM_TRIPLE, "chip": "sm_75", "features": ""}
 _ROCDL_DEFAULTS: dict[str, Any] = {"O": 2, "triple": ROCDL_TRIPLE, "chip": "gfx900", "features": ""}
@@ -45,36 +44,6 @@ def describe_module(module: ir.Operation, number: int) -> dict[str, Any]:
             [_describe_target(t, module) for t in attributes["targets"]] if "targets" in attributes else []
         ),
     }
-
-
-def kernel_functions(module: ir.Operation) -> list[ir.Operation]:
-    """The functions of a gpu.module that can be launched, in order."""
-    found = []
-    for op in module.regions[0].blocks[0]:
-        if op.operation.name in {"gpu.func", "llvm.func"} and any(
-            mark in op.operation.attributes for mark in _KERNEL_MARKS
-        ):
-            found.append(op.operation)
-    return found
-
-
-def module_dialect(module: ir.Operation) -> str:
-    """``gpu``, or ``nvvm``, ``rocdl``, ``llvm`` for a module that was lowered already."""
-    dialects: set[str] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        dialects.add("gpu" if op.name == "gpu.func" else op.name.partition(".")[0])
-        for mark in ("nvvm", "rocdl"):
-            if f"{mark}.kernel" in op.attributes:
-                dialects.add(mark)
-        return ir.WalkResult.ADVANCE
-
-    for op in module.regions[0].blocks[0]:
-        op.operation.walk(visit)
-    if not dialects or dialects - _LOWERED_DIALECTS:
-        return "gpu"
-    lowered = dialects - {"llvm"}
-    return lowered.pop() if len(lowered) == 1 else "llvm"
 
 
 def _describe_kernel(function: ir.Operation) -> dict[str, Any]:

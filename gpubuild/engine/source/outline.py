@@ -15,7 +15,6 @@ from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.locations import keep_places
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import attribute_typos, kernel_signature, launch_checks
-from gpubuild.engine.source import launch_checks as source_launch_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
 from gpubuild.engine.source.module_index import describe_module, may_use_rocm
 from gpubuild.errors import Diagnostic, StepError
@@ -62,10 +61,10 @@ def run(params: OutlineParams, io: StepIO) -> None:
             contexts.verify(source.module, source=source.lines)
             _refuse_nested_modules(source)
             kernel_signature.refuse_impossible(source.module, source.lines)
-            source_launch_checks.refuse_oversized(source.module, source.lines)
+            launch_checks.refuse_oversized(source.module, source.lines)
             launch_checks.refuse_missing(source.module, source.lines)
             doubts = check_reach(source.module, source.lines) if params.passes or may_meet(text) else []
-            doubts += source_launch_checks.drop_contradicted(source.module, source.lines)
+            doubts += launch_checks.drop_contradicted(source.module, source.lines)
             for warning in doubts:
                 io.warn(warning.render())
             for warning in attribute_typos.find_misspelt(source.module, source.lines):

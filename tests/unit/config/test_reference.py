@@ -21,7 +21,7 @@ def test_the_table_is_current() -> None:
 
 def test_every_key_has_a_meaning() -> None:
     rows = list(key_rows(json_schema()))
-    assert {"programs.NAME.modules.NAME.opt_level", "cache.remote.store.url"} <= {key for key, *_ in rows}
+    assert {"programs.NAME.modules.NAME.opt_level", "cache.remote.url"} <= {key for key, *_ in rows}
     assert all(meaning for *_, meaning in rows)
 
 

@@ -16,7 +16,7 @@ X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
 def llvm_names(triple: str) -> tuple[set[str], set[str]]:
     """What LLVM lists for a target: it prints the list to stderr when asked for the chip "help"."""
-    script = "from gpubuild.engine import llvm; import sys; llvm.target_machine(sys.argv[1], 'help')"
+    script = "from gpubuild.engine.ir import llvm; import sys; llvm.target_machine(sys.argv[1], 'help')"
     done = subprocess.run([sys.executable, "-c", script, triple], capture_output=True, text=True, check=True)
     cpus, _, features = done.stderr.partition("Available features")
     names = [set(re.findall(r"^  (\S+) +- ", part, re.MULTILINE)) for part in (cpus, features)]
@@ -49,7 +49,8 @@ def test_nvidia_chips_are_what_both_llvm_and_ptxas_take() -> None:
 def test_oldest_ptx_versions_are_llvms_own() -> None:
     script = """
 import json, re
-from gpubuild.engine import chips, llvm
+from gpubuild.engine.ir import llvm
+from gpubuild.targets import chips
 from gpubuild.targets.target import Kind, kind_of_chip
 found = {}
 for chip in chips.known_chips(Kind.NVVM):

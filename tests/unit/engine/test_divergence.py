@@ -17,8 +17,8 @@ from unit.engine.walk_ends import HARMLESS, UNTOLD
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.query import kernel_functions
 from gpubuild.engine.source import divergence
-from gpubuild.engine.source.module_index import kernel_functions
 from gpubuild.engine.source.reach.decode import Code
 from gpubuild.engine.source.reach.effort import STEPS, Effort
 from gpubuild.engine.source.reach.search import search

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from gpubuild.engine.ir import llvm
-from gpubuild.engine.ir import llvm as intrinsics
 from gpubuild.errors import StepError
 
 
@@ -21,7 +20,7 @@ from gpubuild.errors import StepError
     ],
 )
 def test_what_llvm_knows(name: str, known: bool) -> None:
-    assert intrinsics.is_known(name) is known
+    assert llvm.is_known(name) is known
 
 
 def verify(name: str) -> None:
@@ -36,5 +35,5 @@ def test_a_call_of_an_unknown_intrinsic_is_no_valid_ir() -> None:
 
 def test_names_of_earlier_releases_are_taken() -> None:
     """LLVM 22 has renamed it, and does so to what it reads."""
-    assert not intrinsics.is_known("llvm.nvvm.barrier0")
+    assert not llvm.is_known("llvm.nvvm.barrier0")
     verify("llvm.nvvm.barrier0")

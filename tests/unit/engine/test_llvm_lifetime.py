@@ -5,7 +5,7 @@ import sys
 
 SCRIPT = """
 import gc
-from gpubuild.engine import llvm
+from gpubuild.engine.ir import llvm
 
 def cycle():
     context = llvm.new_context()

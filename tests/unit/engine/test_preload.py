@@ -11,14 +11,14 @@ from gpubuild.engine.ir import contexts
 
 LOADED = """
 import json, os, sys
-from gpubuild.engine import table
+from gpubuild.engine import dispatch
 for part in sys.argv[2:]:
-    table.preload(part)
+    dispatch.preload(part)
 before = set(sys.modules)
 threads = len(os.listdir("/proc/self/task"))
 pid = os.fork()
 if pid == 0:
-    from gpubuild.engine import mlir
+    from gpubuild.engine.ir import contexts as mlir
     with mlir.context():
         module = mlir.parse(open(sys.argv[1]).read())
         names = [str(op) for op in module.body] and [mlir.gpu_modules(module)[0].name]

@@ -10,7 +10,6 @@ import pytest
 
 from gpubuild.settings import Settings
 from gpubuild.toolchain import find
-from gpubuild.toolchain import find as needs
 from gpubuild.toolchain.find import Toolchain
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
@@ -21,8 +20,8 @@ def test_a_plain_installation_has_every_package_that_tools_are_taken_from() -> N
     installed = {re.split(r"[<>=~; ]", text)[0] for text in PROJECT["dependencies"]}
     sources = {row.source for row in Toolchain(Settings()).describe_all() if row.required}
     taken = {source.removeprefix("PyPI package ") for source in sources if source.startswith("PyPI package ")}
-    assert {"llvmlite", needs.MLIR, needs.NVCC, "ziglang"} <= taken
-    assert taken | {needs.LLVM} <= installed
+    assert {"llvmlite", find.MLIR, find.NVCC, "ziglang"} <= taken
+    assert taken | {find.LLVM} <= installed
 
 
 def install(root: Path, name: str, file: str, text: str) -> None:
@@ -35,8 +34,8 @@ def install(root: Path, name: str, file: str, text: str) -> None:
 
 
 def mlir_from(root: Path, monkeypatch: pytest.MonkeyPatch, *, llvm: str, bindings: str = "bindings") -> str:
-    install(root, needs.MLIR, "mlir/_mlir_libs/_mlir.so", bindings)
-    install(root, needs.LLVM, "llvm/lib/libLLVM.so", llvm)
+    install(root, find.MLIR, "mlir/_mlir_libs/_mlir.so", bindings)
+    install(root, find.LLVM, "llvm/lib/libLLVM.so", llvm)
     with monkeypatch.context() as patch:
         patch.syspath_prepend(root)
         tool = Toolchain(Settings()).find("mlir")
@@ -59,4 +58,4 @@ def test_bindings_without_their_llvm_are_missing(tmp_path: Path, monkeypatch: py
     assert tools.find("mlir") is None
     [row] = [row for row in tools.describe_all() if row.name == "mlir"]
     assert row.problem == "the PyPI package no-such-package is not installed"
-    assert needs.MLIR in row.fix
+    assert find.MLIR in row.fix

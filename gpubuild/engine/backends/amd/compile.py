@@ -6,7 +6,6 @@ from pathlib import Path
 
 from gpubuild.engine.backends import gpu_compile
 from gpubuild.engine.backends.amd import inline_assembly, ocml, printf, workarounds
-from gpubuild.engine.backends.amd import workarounds as amd_workarounds
 from gpubuild.engine.backends.assembly_locations import place_inline
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
@@ -76,7 +75,7 @@ def link_libraries(build: DeviceBuild) -> None:
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
         llvm.link_library(build.module, mathematics.encode(), "mathematics")
-    build.module = amd_workarounds.move_out(build.module, build.params.chip)
+    build.module = workarounds.move_out(build.module, build.params.chip)
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
     if not wanted:

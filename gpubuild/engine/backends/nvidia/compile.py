@@ -18,7 +18,6 @@ from gpubuild.engine.backends.gpu_compile import (
 )
 from gpubuild.engine.backends.kernel_info import info_json, parse_ptxas, with_parameters
 from gpubuild.engine.backends.nvidia import libdevice, workarounds
-from gpubuild.engine.backends.nvidia import workarounds as nvidia_workarounds
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
@@ -76,7 +75,7 @@ def emit_ptx(build: DeviceBuild) -> None:
                 f"kernel @{name} has a name that PTX cannot spell",
                 hint="use letters, digits, _ and $ only, and no digit first",
             )
-    text = nvidia_workarounds.settle(llvm.emit_assembly(build.module, build.machine))
+    text = workarounds.settle(llvm.emit_assembly(build.module, build.machine))
     build.assembly = workarounds.keep_subnormals(text)
     build.io.write("asm", build.assembly)
 
