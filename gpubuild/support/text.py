@@ -1,11 +1,13 @@
-"""Columns: which character of a line a compiler means, and how far from the left a terminal shows it.
+"""Text for people: columns of a source line, counted nouns, names that were probably meant.
 
-Compilers count bytes of UTF-8, or the columns of a terminal; we count characters, as editors do.
-
-Wording: small parts of sentences that messages share.
+Compilers count columns in bytes of UTF-8 or in cells of a terminal; we count characters, as editors do.
 """
 
 from __future__ import annotations
+
+TYPE_CHECKING = False  # typing's own costs an import
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _TAB = 8  # where gcc and clang assume tab stops
 
@@ -50,3 +52,16 @@ def width(character: str) -> int:
 def counted(number: int, noun: str) -> str:
     """``1 result``, ``2 results``: for nouns that take an s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def nearest(word: str, known: Iterable[str], count: int = 1, *, cutoff: float = 0.6) -> list[str]:
+    """The at most ``count`` names of ``known`` that look most like ``word``, best first."""
+    import difflib  # only when something is wrong
+
+    return difflib.get_close_matches(word, list(known), count, cutoff)
+
+
+def did_you_mean(word: str, known: Iterable[str], count: int = 1, *, cutoff: float = 0.6) -> str:
+    """``did you mean 'a' or 'b'?``, or nothing if no name of ``known`` looks like ``word``."""
+    names = [f"'{name}'" for name in nearest(word, known, count, cutoff=cutoff)]
+    return f"did you mean {' or '.join(names)}?" if names else ""
