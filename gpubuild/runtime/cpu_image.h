@@ -3,7 +3,7 @@
  *
  * A CPU object exports one symbol, `gpubuild_cpu_image` (with `.MODULE` behind it, where objects of several
  * modules are linked together). gpubuild/engine/backends/cpu/image_layout.py repeats the offsets of this file;
- * tests/unit/engine/cpu/test_layout.py compares the two.
+ * tests/unit/engine/backends/cpu/test_image_layout.py compares the two.
  */
 #ifndef GPUBUILD_CPU_IMAGE_H
 #define GPUBUILD_CPU_IMAGE_H

@@ -1,4 +1,4 @@
-"""Names of chips and features, as LLVM 22 spells them; ``tests/unit/engine/test_chips.py`` compares.
+"""Names of chips and features, as LLVM 22 spells them; ``tests/unit/targets/test_chips.py`` compares.
 
 A table, because LLVM only warns about a name it does not know, and planning must not load LLVM.
 """

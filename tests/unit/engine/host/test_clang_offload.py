@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from unit.engine.host.test_bundle import OBJECTS
+from unit.engine.host.test_offload_binary import llvm_tool
 from unit.engine.host_steps import HOST, OUTPUTS, bundled, params
 from unit.engine.steps import failing_step, run_step
-from unit.engine.test_bundle import OBJECTS
-from unit.engine.test_offload import llvm_tool
 
 from gpubuild.engine.cc.link import explain
 from gpubuild.engine.host.clang_offload import Carried, with_device_code

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from unit.receipt_world import TICK, World, keep_times, settled_world
+from unit.build.receipt_world import TICK, World, keep_times, settled_world
 
 from gpubuild.build import null_build
 from gpubuild.errors import InterruptedBuildError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unit.inspection import samples
+from unit.inspect import samples
 
 from gpubuild.errors import UsageError
 from gpubuild.inspect import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from unit.graph.test_planner import plan_of
+from unit.plan.test_planner import plan_of
 from unit.projects import make_program
 
 from gpubuild.model.project import NO_OPTIONS, HostOptions, Program

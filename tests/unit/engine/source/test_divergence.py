@@ -25,7 +25,7 @@ from gpubuild.engine.source.reach.search import search
 from gpubuild.engine.source.reach.walk import Situation
 from gpubuild.errors import StepError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 RANDOM = range(7000, 7150)
 SHAPES = [(64, 1, 1), (7, 5, 1), (3, 5, 7)]
 

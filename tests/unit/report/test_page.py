@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from unit.reporting.test_facts import build, compiled, linked, step
+from unit.report.test_facts import build, compiled, linked, step
 
 from gpubuild.build.log import History
 from gpubuild.report.page import Section, make_page

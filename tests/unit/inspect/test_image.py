@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.inspection import samples
+from unit.inspect import samples
 
 from gpubuild.inspect import cpu_image
 from gpubuild.inspect.elf import DamagedError

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from unit.engine.host.test_bundle import BLOBS, OBJECTS, PTX
 from unit.engine.host_steps import (
     HOST,
     OUTPUTS,
@@ -18,7 +19,6 @@ from unit.engine.host_steps import (
     symbols,
 )
 from unit.engine.steps import failing_step, run_step
-from unit.engine.test_bundle import BLOBS, OBJECTS, PTX
 
 from gpubuild.engine.host import gpu_binary, lowering
 from gpubuild.engine.host.offload_binary import ImageKind, OffloadKind, unpack

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.receipt_world import World, keep_times, settled_world
+from unit.build.receipt_world import World, keep_times, settled_world
 
 from gpubuild.build import null_build
 from gpubuild.build.null_build_proof import Witness

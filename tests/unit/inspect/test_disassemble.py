@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.inspection import samples
+from unit.inspect import samples
 
 from gpubuild.errors import ToolNotFoundError
 from gpubuild.inspect import disassemble as module

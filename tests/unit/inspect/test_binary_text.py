@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.inspection import samples
+from unit.inspect import samples
 
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
