@@ -5,6 +5,7 @@
 #include "cpu_pool.h"
 #include "cpu_stream.h"
 #include "device.h"
+#include "library.h"
 #include "profile.h"
 
 #include <stdlib.h>
@@ -358,5 +359,6 @@ struct gb_device *gb_cpu_open(int ordinal, char **why) {
         *why = gb_text("there is no cpu:%d; the processor is one device", ordinal);
         return NULL;
     }
+    gb_library_stay(); /* here, where no lock of streams or of the pool is held */
     return &device;
 }
