@@ -370,6 +370,7 @@ def _record(number: int, kernel: Kernel, text: _Text, flags: int) -> str:
     flags |= image_layout.KERNEL_CLUSTER_BARRIER if facts.tier.cluster_barrier else 0
     flags |= image_layout.KERNEL_COUNTED_FLOPS if facts.work.flops is not None else 0
     flags |= image_layout.KERNEL_COUNTED_BYTES if facts.work.bytes is not None else 0
+    flags |= facts.stack_units << image_layout.KERNEL_STACK_SHIFT
     sizes = ", ".join(f"i64 {_SIZES.get(k) or _SIZE_IN_MEMORY.format(kind=k)}" for k in kernel.parameters)
     name = f"@gpubuild.sizes.{number}"
     text.add(f"{name} = internal constant [{len(kernel.parameters)} x i64] [{sizes}]")

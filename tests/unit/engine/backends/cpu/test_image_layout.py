@@ -76,3 +76,11 @@ def test_constants():
         if k.startswith(("SHUFFLE_", "VOTE_", "MATCH_", "LANE_", "ELECT", "REDUCE_"))
     }
     assert ours == {k: operations[k] for k in ours}
+
+
+def test_flags_of_kernels():
+    flags = {k: int(v) for k, v in re.findall(r"#define GB_CPU_(KERNEL_\w+) (\d+)u", HEADER)}
+    ours = {k: v for k, v in vars(image_layout).items() if k.startswith("KERNEL_")}
+    assert ours == {k: flags[k] for k in ours}
+    assert max(v for k, v in ours.items() if k != "KERNEL_STACK_SHIFT") < 1 << image_layout.KERNEL_STACK_SHIFT
+    assert f"<< {image_layout.STACK_UNIT.bit_length() - 1})" in HEADER

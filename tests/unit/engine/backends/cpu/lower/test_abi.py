@@ -101,6 +101,41 @@ def test_known_block_size_reaches_the_image():
     assert facts.kernels[0].required_block == (8, 4, 1)
 
 
+_CALLED = """func.func @g(%n: i64, %m: memref<i64>) {
+    %p = memref.alloca() : memref<1500xi64>
+    %i = memref.load %m[] : memref<i64>
+    %at = arith.index_cast %i : i64 to index
+    memref.store %n, %p[%at] : memref<1500xi64>
+    %v = memref.load %p[%at] : memref<1500xi64>
+    memref.store %v, %m[] : memref<i64>
+    return
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("array", "size", "units"),
+    [
+        ("memref<2048xi64>", "", 0),  # 16 KiB
+        ("memref<3000xi64>", "", 5),  # 256 KiB for all else
+        ("memref<2x1500xi32>", "func.call @g(%size, %m) : (i64, memref<i64>) -> ()", 5),  # 12 KB each
+        ("memref<4194304xvector<3xf32>>", "", 1028),
+        ("memref<?xi64>", "%n = arith.index_cast %size : i64 to index", 132),  # as the pool's threads have
+    ],
+)
+def test_kernels_that_need_more_stack_than_a_thread_has(array: str, size: str, units: int) -> None:
+    indices = "%c0, %c0" if "2x" in array else "%c0"
+    _, facts = lower(f"""{_CALLED if "@g" in size else ""}gpu.func @f(%size: i64, %m: memref<i64>) kernel {{
+    %c0 = arith.constant 0 : index
+    {size}
+    %p = memref.alloca({"%n" if "?" in array else ""}) : {array}
+    %v = memref.load %p[{indices}] : {array}
+    memref.store %v, %p[{indices}] : {array}
+    gpu.return
+  }}""")
+    assert facts.kernels[0].stack_units == units
+
+
 @pytest.mark.parametrize(
     ("op", "said"),
     [
