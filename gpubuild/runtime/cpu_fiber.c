@@ -65,7 +65,8 @@ void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count, size_
     size_t all = count * slot_bytes(&made);
     char *base = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
-        gb_fatal(NULL, "no memory for the stacks of a kernel (%zu of %zu KiB): %s", count, bytes >> 10, strerror(errno));
+        gb_fatal(NULL, "no memory for the stacks of a kernel (%zu of %zu KiB): %s", count, bytes >> 10,
+                 strerror(errno));
     }
     for (size_t i = 0; i < count; i++) {
         install_guard(base + i * slot_bytes(&made), GUARD_BYTES);

@@ -118,7 +118,8 @@ static void kernel_main(void) {
 }
 
 /* The program's threads may have any stack, and those of the pool have no more than is usual. */
-static void run_loop_on_own_stack(struct worker *worker, const struct launch *launch, uint64_t first, uint64_t last) {
+static void run_loop_on_own_stack(struct worker *worker, const struct launch *launch, uint64_t first,
+                                  uint64_t last) {
     gb_fiber_stacks_reserve(&worker->stacks, 1, launch->stack_bytes);
     worker->launch = launch;
     worker->first = first;

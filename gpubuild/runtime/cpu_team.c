@@ -58,7 +58,8 @@ void gb_cpu_team_destroy(struct gb_cpu_team *team) {
 }
 
 static void reserve(struct gb_cpu_team *team, uint32_t count, size_t bytes) {
-    gb_fiber_stacks_reserve(&team->stacks, count, bytes > GB_FIBER_STACK_BYTES ? bytes : GB_FIBER_STACK_BYTES);
+    size_t least = GB_FIBER_STACK_BYTES;
+    gb_fiber_stacks_reserve(&team->stacks, count, bytes > least ? bytes : least);
     if (count <= team->capacity) {
         return;
     }

@@ -33,15 +33,16 @@ void gb_library_symbol(void *library, const char *symbol, void *function) {
     memcpy(function, &address, sizeof address); /* ISO C has no cast from an object to a function pointer */
 }
 
-/* The alternative, a destructor that joins the threads, would wait under the loader's lock for threads that may need that
- * lock. It could not join the thread of a task that calls exit. And threads of the host, which nobody can join, run a
- * destructor of ours (cpu_launch.c) when they end. */
+/* The alternative, a destructor that joins the threads, would wait under the loader's lock for threads that
+ * may need that lock. It could not join the thread of a task that calls exit. And threads of the host, which
+ * nobody can join, run a destructor of ours (cpu_launch.c) when they end. */
 static void stay_loaded(void) {
 #if defined(__GLIBC__) /* other C libraries unload nothing */
     static char here;
     Dl_info info;
     struct link_map *self = NULL;
-    if (dladdr1(&here, &info, (void **)&self, RTLD_DL_LINKMAP) == 0 || self == NULL || self->l_name[0] == '\0') {
+    int found = dladdr1(&here, &info, (void **)&self, RTLD_DL_LINKMAP);
+    if (found == 0 || self == NULL || self->l_name[0] == '\0') {
         return; /* part of the program itself */
     }
     if (dlopen(self->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL) {

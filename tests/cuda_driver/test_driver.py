@@ -279,52 +279,6 @@ def test_each_module_has_its_own_variables(modules: Path) -> None:
     assert prints(script, modules).split() == ["5", "6", "5", "NOT_FOUND", "INVALID_HANDLE"]
 
 
-# What the C library has functions and variables of, and memset, which the code generator calls for `.local`.
-C_NAMES = ("step", "malloc", "exp", "memset", "printf")
-NAMESAKES = """
-.version 7.8
-.target sm_60
-.address_size 64
-.visible .global .align 4 .u32 environ = {number};
-.shared .align 4 .b8 stdout[4];
-.extern .shared .align 4 .b8 optarg[];
-.visible .entry {name}(.param .u64 p, .param .u32 n) {{
-	.local .align 4 .b8 own[400];
-	.reg .b32 %r<4>;
-	.reg .b64 %rd<4>;
-	ld.param.u64 %rd1, [p];
-	ld.param.u32 %r1, [n];
-	cvta.to.global.u64 %rd2, %rd1;
-	st.local.u32 [own], %r1;
-	st.shared.u32 [stdout], %r1;
-	st.shared.u32 [optarg], %r1;
-	ld.global.u32 %r2, [environ];
-	ld.local.u32 %r3, [own];
-	add.s32 %r2, %r2, %r3;
-	ld.shared.u32 %r3, [stdout];
-	add.s32 %r2, %r2, %r3;
-	ld.shared.u32 %r3, [optarg];
-	add.s32 %r2, %r2, %r3;
-	st.global.u32 [%rd2], %r2;
-	ret;
-}}
-"""
-
-
-@pytest.mark.parametrize(("number", "name"), list(enumerate(C_NAMES)))
-def test_names_that_the_c_library_has_too(modules: Path, tmp_path: Path, number: int, name: str) -> None:
-    ptx = tmp_path / "namesakes.ptx"
-    ptx.write_text(NAMESAKES.format(number=1000 * number, name=name))
-    script = f"""
-        named = kernel(load({str(ptx)!r}), {name!r})
-        launch(named, d, c_int(7), shared=4)
-        copy(h, d, 4)
-        sync()
-        print(h[0])
-    """
-    assert prints(script, modules) == str(1000 * number + 21)
-
-
 def test_images_that_are_not_run(modules: Path) -> None:
     script = r"""
         for image in (b'\x7fELF' + bytes(14) + b'\xbe' + bytes(60), b'\x7fELF' + bytes(14) + b'\x3e' + bytes(60), b'\xff\x01'):
