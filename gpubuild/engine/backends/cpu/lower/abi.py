@@ -25,7 +25,6 @@ from gpubuild.engine.backends.cpu.lower.state import FunctionState, ModuleState,
 from gpubuild.engine.backends.cpu.sanitizer import check_calls
 from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
 from gpubuild.engine.backends.cpu.tiers import FunctionFacts, TierChoice, choose_tiers, reachable
-from gpubuild.engine.backends.cpu.work import UNKNOWN, Work
 from gpubuild.engine.backends.cpu.workgroup_coalescing import BLOCK_SIZE
 from gpubuild.errors import StepError
 
@@ -69,7 +68,6 @@ class KernelFacts:
     required_block: tuple[int, int, int]
     max_items: int
     workgroup: str | None  # the function that runs a whole workgroup, in the fission tier
-    work: Work = UNKNOWN
     streams: bool = False  # whether memory is all that its time depends on
     stack_units: int = 0  # of layout.STACK_UNIT; 0 where any thread's stack will do
 
@@ -125,7 +123,6 @@ def contextualize(
                 tier=tiers[name],
                 shared_bytes=state.shared_bytes,
                 slot_bytes=state.slot_bytes.get(name, 0),
-                work=state.work.get(name, UNKNOWN),
                 required_block=required,
                 max_items=most,
                 workgroup=fissions.done[name].function if name in fissions.done else None,
