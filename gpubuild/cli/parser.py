@@ -400,12 +400,15 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
         parser = add_command(
             actions, name, text, handler=f"gpubuild.cli.cache:{name.replace('import', 'import_')}"
         )
-        parser.add_argument("-f", "--file", type=path, default=Path("targets.yaml"), metavar="FILE")
+        if name in ("stats", "export"):
+            add_project(parser)
+        else:
+            parser.add_argument("-f", "--file", type=path, default=Path("targets.yaml"), metavar="FILE")
         parser.add_argument("--cache-dir", type=path, metavar="DIR", help="overrides the project file")
         add_json(parser)
         return parser
 
-    add("stats", "count what is stored, and how often it served the last builds")
+    add("stats", "count what is stored, and how often it served the last builds of this project")
     add("clear", "delete everything stored")
     add("verify", "check every stored byte; what is damaged is set aside")
     gc = add("gc", "delete what was not used for longest, while builds may go on")
@@ -415,9 +418,8 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     export = add("export", "write results into one file, to be imported elsewhere")
     export.add_argument("archive", type=path, metavar="OUT", help="the file to write; gzip if it ends in gz")
     export.add_argument(
-        "--builds", type=positive, default=1, metavar="N", help="of the last N builds (default: 1)"
+        "--all", action="store_true", help="everything stored, not only what the build folder was made of"
     )
-    export.add_argument("--all", action="store_true", help="everything stored")
     importer = add("import", "add the results in an exported file, every byte checked")
     importer.add_argument("archive", type=path, metavar="IN")
     importer.add_argument("--max-size", metavar="SIZE", help="refuse to unpack more (default: 20GiB)")

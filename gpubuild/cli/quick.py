@@ -187,7 +187,7 @@ def _document(found: null_build.Receipt, seconds: float) -> str:
         + ",\n".join(steps)
         + f'\n  ],\n  "summary": {{\n    "ok": true,\n    "steps": {found.steps},\n{counts}'
         f'    "seconds": {round(seconds, 3)},\n    "saved_seconds": 0.0,\n    "warnings": [],\n'
-        '    "cache": null\n  }\n}\n'
+        '    "hit_rate": null,\n    "note": ""\n  }\n}\n'
     )
 
 

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
-from gpubuild.cache.local.archive import _header, export_archive, import_archive, last_keys
+from gpubuild.cache.local.archive import _header, export_archive, import_archive
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.history import BuildEntry, Group, project_id, read_history, write_history
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import digest_bytes
 
 OTHER_KEY = digest_bytes(b"another key")
-PROJECT = project_id(["saxpy"])
 
 
 @pytest.fixture
@@ -26,14 +24,6 @@ def store(tmp_path: Path):
     assert opened.publish(KEY, *make_result(tmp_path / "out"))
     other = {"object": b"other" * 300, "asm": CONTENT["asm"]}
     assert opened.publish(OTHER_KEY, *make_result(tmp_path / "out2", other))
-    entry = BuildEntry(
-        when=1_700_000_000,
-        groups=(Group(kind="compile", target="sm_90", ran=1),),
-        tools={"ptxas": "abc"},
-        options={},
-        keys=(KEY,),
-    )
-    write_history(tmp_path / "cache", PROJECT, [entry])
     yield opened
     opened.close()
 
@@ -58,15 +48,13 @@ def test_there_and_back(store: DiskStore, tmp_path: Path, name: str) -> None:
     assert (taken.records, taken.blobs, taken.problems) == (2, 4, ())
     assert taken.size_bytes == done.size_bytes
     complete(tmp_path / "second", tmp_path)
-    assert read_history(tmp_path / "second", PROJECT) == read_history(tmp_path / "cache", PROJECT)
     again = DiskStore(tmp_path / "second")
     assert import_archive(again, tmp_path / name).size_bytes == 0, "what is there is not taken twice"
     again.close()
 
 
-def test_only_what_the_last_build_used(store: DiskStore, tmp_path: Path) -> None:
-    assert last_keys(tmp_path / "cache", 1) == {KEY}
-    assert export_archive(store, tmp_path / "a.tar", last_keys(tmp_path / "cache", 1)).records == 1
+def test_only_what_was_asked_for(store: DiskStore, tmp_path: Path) -> None:
+    assert export_archive(store, tmp_path / "a.tar", {KEY}).records == 1
     target = DiskStore(tmp_path / "second")
     import_archive(target, tmp_path / "a.tar")
     target.close()
@@ -233,7 +221,6 @@ def test_damaged_compression(archive: bytes, tmp_path: Path) -> None:
         {"records": []},
         {"records": {KEY: "no record"}},
         {"records": {KEY: 7}},
-        {"histories": 3},
     ],
 )
 def test_a_manifest_that_cannot_be(archive: bytes, tmp_path: Path, change: dict) -> None:
@@ -241,19 +228,3 @@ def test_a_manifest_that_cannot_be(archive: bytes, tmp_path: Path, change: dict)
     manifest = json.dumps({**json.loads(parts[0][1]), **change}).encode()
     done = take(pack([("manifest.json", manifest), *parts[1:]]), tmp_path)
     assert done.records == 0 and done.problems
-
-
-def test_a_damaged_history_does_not_stop_an_import(archive: bytes, tmp_path: Path) -> None:
-    parts = members(archive)
-    manifest = {**json.loads(parts[0][1]), "histories": {PROJECT: "{}", "../../evil": "{}"}}
-    done = take(pack([("manifest.json", json.dumps(manifest).encode()), *parts[1:]]), tmp_path)
-    assert (done.records, done.problems) == (2, ())
-    assert not list(tmp_path.rglob("evil*"))
-
-
-def test_a_newer_history_is_kept(store: DiskStore, archive: bytes, tmp_path: Path) -> None:
-    newer = [BuildEntry(when=1_800_000_000, groups=(), tools={}, options={})]
-    write_history(tmp_path / "cache", PROJECT, newer)
-    (tmp_path / "a.tar").write_bytes(archive)
-    import_archive(store, tmp_path / "a.tar")
-    assert read_history(tmp_path / "cache", PROJECT) == newer

@@ -325,32 +325,6 @@ def test_a_blob_damaged_here_that_cannot_be_mended(
     store.close()
 
 
-def test_notes(url: str, content: Path, tmp_path: Path) -> None:
-    name = digest_bytes(b"history of a project")
-    first = open_tiered(tmp_path / "first", url)
-    assert first.notes.read_note(name) is None
-    first.notes.send_note(name, b"one")
-    first.close()
-    second = open_tiered(tmp_path / "second", url)
-    assert second.notes.read_note(name) == b"one"
-    second.notes.send_note(name, TEXT)
-    second.close()
-    reader = open_tiered(tmp_path / "reader", url, mode=RemoteMode.READ_ONLY)
-    reader.notes.send_note(name, b"not sent")
-    assert reader.notes.read_note(name) == TEXT
-    reader.close()
-    writer = open_tiered(tmp_path / "writer", url, mode=RemoteMode.WRITE_ONLY)
-    assert writer.notes.read_note(name) is None
-    writer.close()
-    assert first.warnings == second.warnings == reader.warnings == writer.warnings == ()
-    for path in (content / "cas").iterdir():
-        path.write_bytes(zlib.compress(b"something else"))
-    again = open_tiered(tmp_path / "again", url)
-    assert again.notes.read_note(name) is None
-    again.close()
-    assert len(again.warnings) == 1 and "damaged" in again.warnings[0]
-
-
 def test_credentials(tmp_path: Path) -> None:
     guarded = LOCATION.replace(
         "dav_methods", f"auth_basic cache;\n      auth_basic_user_file {tmp_path}/users;\n      dav_methods"
