@@ -57,9 +57,8 @@ def test_the_critical_path_is_the_longest_chain_not_the_last_to_end() -> None:
 
 
 def test_a_circle_in_a_tampered_log_ends() -> None:
-    assert [s.id for s in critical_path(build(step("a", 0, 1, "b"), step("b", 0, 1, "a"), step("c")))] == [
-        "c"
-    ]
+    assert critical_path(build(step("a", 0, 1, "b"), step("b", 0, 1, "a"), step("c"))) == []
+    assert critical_path(build(step("a", 0, 1, "a"))) == []
     assert critical_path(build()) == []
 
 
