@@ -20,7 +20,7 @@ def random_graph(seed: int) -> tuple[list[str], list[tuple[str, str]]]:
 @pytest.mark.parametrize("seed", range(25))
 def test_edges_go_right_and_nothing_overlaps(seed: int) -> None:
     nodes, edges = random_graph(seed)
-    placed = arrange(nodes, edges, gap=0.5)
+    placed = arrange(nodes, edges)
     assert set(placed.nodes) == set(nodes)
     for tail, head in edges:
         columns = [placed.nodes[tail].column, *(p.column for p in placed.bends[tail, head])]
@@ -36,7 +36,7 @@ def test_edges_go_right_and_nothing_overlaps(seed: int) -> None:
         for (above, size), (below, other) in pairwise(sorted(column)):
             assert below - above >= (size + other) / 2 - 1e-9
     assert min(height for column in places.values() for height, _ in column) == pytest.approx(0)
-    assert arrange(nodes, edges, gap=0.5) == placed
+    assert arrange(nodes, edges) == placed
 
 
 def test_a_fan_is_centred_on_its_hub_and_has_no_crossing() -> None:
@@ -48,6 +48,13 @@ def test_a_fan_is_centred_on_its_hub_and_has_no_crossing() -> None:
     assert order in (["a"] * 3 + ["b"] * 3, ["b"] * 3 + ["a"] * 3)
     leaves = [placed.nodes[n].height for n in nodes[2:-1]]
     assert placed.nodes["end"].height == pytest.approx(sum(leaves) / len(leaves))
+
+
+def test_each_column_is_spread_over_the_height_of_the_fullest() -> None:
+    """So that what is made of many steps stands beside them, not in the middle of the picture."""
+    nodes = [f"{name}{i}" for name in "abc" for i in range(4)] + ["a", "b", "c"]
+    placed = arrange(nodes, [(node, node[0]) for node in nodes[:-3]])
+    assert [placed.nodes[n].height for n in ("a", "b", "c")] == [1.5, 5.5, 9.5]
 
 
 def test_a_source_stands_beside_its_first_reader() -> None:
