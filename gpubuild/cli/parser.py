@@ -17,6 +17,7 @@ from gpubuild.cli.options import (
     add_command,
     add_json,
     add_modules,
+    add_options,
     add_project,
     add_targets,
     late,
@@ -260,11 +261,7 @@ def _build(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "build", "build programs", epilog=_BUILD_EPILOG)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
     add_build_options(parser)
-    parser.add_argument(
-        "-n", "--dry-run", action="store_true", help="say what would be done, compile nothing"
-    )
-    parser.add_argument("--explain", action="store_true", help="list every step with its status and reason")
-    add_json(parser)
+    add_options(parser, "dry_run", "explain", "json")
 
 
 def _run(commands: argparse._SubParsersAction[Parser]) -> None:
