@@ -26,7 +26,9 @@ _FORMATS = {
     ImageKind.PTX: "assembly",
 }
 _KEYWORD = "gpu.binary"
-_READER = "gpubuild.engine.binary_images"  # its own process: MLIR may crash over a file of unknown origin
+_READER = (
+    "gpubuild.engine.host.binary_images"  # its own process: MLIR may crash over a file of unknown origin
+)
 _BLOB_SUFFIX = "_binary"  # upstream's #gpu.select_object names its global @<module>_binary
 
 

@@ -1,4 +1,4 @@
-"""Read the gpu.binary operations of MLIR text: ``python -m gpubuild.engine.binary_images IN OUT``.
+"""Read the gpu.binary operations of MLIR text: ``python -m gpubuild.engine.host.binary_images IN OUT``.
 
 A process of its own, for MLIR may end it over a file of unknown origin. ``OUT`` becomes an offload
 container of all images; what is wrong with the text is told on stderr.
