@@ -27,6 +27,7 @@ from gpubuild.plan.modules import ModuleTargets, check_targets, settle
 from gpubuild.plan.plan import DoubledOutputError, Plan
 from gpubuild.plan.sources import (
     CXX_SUFFIXES,
+    HOST_MATH,
     MLIR_SUFFIXES,
     OURS,
     ScannedSource,
@@ -38,9 +39,9 @@ from gpubuild.targets.target import Kind, Target
 
 # By a target's kind: what compiling for it needs, and what some kernels need.
 TOOLS = {
-    Kind.NVVM: ((OURS, "mlir", "llvmlite", "ptxas"), ("libdevice",)),
-    Kind.ROCDL: ((OURS, "mlir", "llvmlite", "ld.lld"), ("rocm-device-libs",)),
-    Kind.CPU: ((OURS, "mlir", "llvmlite", "ld.lld"), ("libdevice",)),
+    Kind.NVVM: ((OURS, "mlir", "llvmlite", HOST_MATH, "ptxas"), ("libdevice",)),
+    Kind.ROCDL: ((OURS, "mlir", "llvmlite", HOST_MATH, "ld.lld"), ("rocm-device-libs",)),
+    Kind.CPU: ((OURS, "mlir", "llvmlite", HOST_MATH, "ld.lld"), ("libdevice",)),
 }
 
 
@@ -321,7 +322,7 @@ class Planner:
                 Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
                 for role, suffix in (("mlir", "mlir"), ("llvm", "ll"), ("object", "o"))
             ),
-            tools=(OURS, "mlir", "llvmlite"),
+            tools=(OURS, "mlir", "llvmlite", HOST_MATH),
             program=program.name,
         )
 
@@ -347,7 +348,7 @@ class Planner:
         cxx = any(s.suffix in CXX_SUFFIXES for s in program.sources)
         tools = [OURS, "cxx" if cxx else "cc"]
         if program.offload is Offload.CLANG:
-            tools.append("clang-linker-wrapper")
+            tools += ["clang-linker-wrapper", HOST_MATH]  # it compiles AMD's bitcode
             if Kind.NVVM in kinds:
                 tools.append("cuda-linker")
         return Step(

@@ -49,7 +49,7 @@ def test_relocatable_code_goes_from_compile_to_host() -> None:
     assert cast(CompileParams, plan.steps["app/compile/k/cpu"].params).relocatable
     link = plan.steps["app/link"]
     assert cast(LinkParams, link.params).wrapper_triple == TRIPLE
-    assert link.tools == ("gpubuild", "cc", "clang-linker-wrapper")
+    assert link.tools == ("gpubuild", "cc", "clang-linker-wrapper", "host-math")
 
 
 def test_cudas_linker_is_needed_for_nvidia_only() -> None:
