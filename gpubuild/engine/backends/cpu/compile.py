@@ -19,7 +19,8 @@ from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocation
 from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
 from gpubuild.engine.backends.cpu.nontemporal import mark_stores
 from gpubuild.engine.backends.cpu.prefetch import prefetch_ahead
-from gpubuild.engine.backends.cpu.sanitizer import check
+from gpubuild.engine.backends.cpu.sanitizer import instrument
+from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
@@ -127,7 +128,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         module = contexts.parse(text)
         restore_places(module.operation)
         names = written_ops(module.operation)
-        checks = check.Checks(wanted=frozenset(params.sanitize), source=source, names=names)
+        checks = Checks(wanted=frozenset(params.sanitize), source=source, names=names)
         if params.passes and params.sanitize:
             raise StepError(
                 "`sanitize:` cannot be added to passes of your own",
@@ -141,7 +142,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             )
             if checks.wanted:
                 make_plain(module)
-                check.prepare(_only_module(module, params), checks)
+                instrument.prepare(_only_module(module, params), checks)
             expand_matrices(module.operation, lanes=image_layout.SUBGROUP, target=target, source=source)
             driver.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
@@ -153,7 +154,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
                 joined = join_workgroups(_only_module(module, params))
             separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
             fissions = _fission(module, checks)
-            check.keep_barriers_apart(_only_module(module, params), checks)
+            instrument.keep_barriers_apart(_only_module(module, params), checks)
             dump("mlir", lambda: contexts.canonical_text(module))  # after fission
             contexts.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
@@ -191,13 +192,13 @@ def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
     return found[0]
 
 
-def _check(module: ir.Module, params: CompileParams, checks: check.Checks) -> None:
-    contexts.run_passes(module, check.PASSES, source=checks.source)
-    check.instrument(_only_module(module, params), checks)
-    contexts.run_passes(module, check.TIDY_PASSES, source=checks.source)
+def _check(module: ir.Module, params: CompileParams, checks: Checks) -> None:
+    contexts.run_passes(module, instrument.PASSES, source=checks.source)
+    instrument.instrument(_only_module(module, params), checks)
+    contexts.run_passes(module, instrument.TIDY_PASSES, source=checks.source)
 
 
-def _fission(module: ir.Module, checks: check.Checks) -> Fissions:
+def _fission(module: ir.Module, checks: Checks) -> Fissions:
     """What is checked for divergent barriers keeps fibers, which report each and go on."""
     found = contexts.gpu_modules(module)
     may_ask = Sanitize.BARRIER not in checks.wanted

@@ -1,4 +1,8 @@
-"""Check access: which ops read or write memory, and what part of it, in one form for all of them."""
+"""Which operations access memory, which part of it, and which accesses are to the same memory.
+
+Every operation that reads or writes a memref is described by one record, :class:`Access`. A kernel all of
+whose accesses are known has a list of :class:`Memory`: :func:`memories`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, nested
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS
 
@@ -219,3 +224,179 @@ _ACCESSES: dict[str, Callable[[ir.Operation], Access | None]] = {
     "vector.transfer_read": _transfer_read,
     "vector.transfer_write": _transfer_write,
 }
+
+
+_INDEX_BYTES = 8
+
+
+def element_bytes(kind: ir.Type) -> int | None:
+    """Bytes from one element to the next; ``None`` for kinds of elements that are not checked."""
+    if isinstance(kind, ir.IndexType):
+        return _INDEX_BYTES
+    if isinstance(kind, ir.IntegerType):
+        return _power_of_two((ir.IntegerType(kind).width + 7) // 8)
+    if isinstance(kind, ir.FloatType):
+        return _power_of_two((ir.FloatType(kind).width + 7) // 8)
+    if isinstance(kind, ir.ComplexType):
+        part = element_bytes(ir.ComplexType(kind).element_type)
+        return None if part is None else 2 * part
+    if isinstance(kind, ir.VectorType):
+        vector = ir.VectorType(kind)
+        part = element_bytes(vector.element_type)
+        if part is None or vector.rank > 1:
+            return None
+        return _power_of_two(part * (vector.shape[0] if vector.rank else 1))
+    return None
+
+
+def first_address(emit: Emitter, access: Access, bytes_each: int) -> ir.Value:
+    """The address of the first element, as an index."""
+    memory, kind = access.memory, ir.MemRefType(access.memory.type)
+    index = ir.IndexType.get()
+    start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [index]).results[0]
+    base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
+    parts = emit.op(
+        "memref.extract_strided_metadata", [memory], [base, index, *[index] * (2 * kind.rank)]
+    ).results
+    position = parts[1]
+    for number, value in enumerate(access.indices):
+        step = emit.binary("arith.muli", value, parts[2 + kind.rank + number])
+        position = emit.binary("arith.addi", position, step)
+    scaled = emit.binary("arith.muli", position, emit.constant(bytes_each))
+    return emit.binary("arith.addi", start, scaled)
+
+
+def whole_memory(emit: Emitter, memory: ir.Value, bytes_each: int) -> tuple[ir.Value, ir.Value]:
+    """Address and bytes of all from a memref's first element to its last."""
+    kind, index = ir.MemRefType(memory.type), ir.IndexType.get()
+    start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [index]).results[0]
+    base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
+    parts = emit.op(
+        "memref.extract_strided_metadata", [memory], [base, index, *[index] * (2 * kind.rank)]
+    ).results
+    one = emit.constant(1)
+    elements = one
+    for number in range(kind.rank):
+        steps = emit.binary("arith.subi", parts[2 + number], one)
+        reach = emit.binary("arith.muli", steps, parts[2 + kind.rank + number])
+        elements = emit.binary("arith.addi", elements, reach)
+    bytes_ = emit.constant(bytes_each)
+    offset = emit.binary("arith.muli", parts[1], bytes_)
+    return emit.binary("arith.addi", start, offset), emit.binary("arith.muli", elements, bytes_)
+
+
+def _power_of_two(bytes_: int) -> int:
+    return 1 << (bytes_ - 1).bit_length()
+
+
+# What a reinterpret_cast reaches need not be of what it was made from.
+_SAME_MEMORY = (VIEWS - {"memref.reinterpret_cast"}) | {"vector.type_cast", "memref.assume_alignment"}
+_SOURCES = frozenset({"memref.alloca", "memref.get_global", "gpu.dynamic_shared_memory"})
+_ASKS = frozenset(
+    {"memref.dim", "memref.extract_strided_metadata", "memref.extract_aligned_pointer_as_index"}
+)
+_NO_MEMORY = frozenset({"arith", "math", "index", "complex", "scf", "ub", "vector"})
+_HARMLESS = (
+    ITEM_IDS
+    | GROUP_IDS
+    | GROUP_OPS
+    | {
+        "gpu.return",
+        "gpu.yield",
+        "gpu.subgroup_id",
+        "gpu.printf",
+        "gpu.shuffle",
+        "gpu.subgroup_reduce",
+        "cf.assert",
+        "memref.atomic_yield",
+    }
+)
+DYNAMIC = "dynamic"  # the one dynamic workgroup memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """One access, and whether it is through the memref itself rather than a view of it."""
+
+    op: ir.Operation
+    access: Access
+    direct: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Memory:
+    """All accesses to one piece of memory that others can see."""
+
+    root: ir.Value
+    in_workgroup: bool
+    argument: bool  # a kernel's argument; else a variable of the module, or workgroup memory
+    uses: list[Use]
+
+    @property
+    def modes(self) -> set[int]:
+        """How it is accessed."""
+        return {use.access.mode for use in self.uses}
+
+
+def memories(kernel: ir.Operation) -> list[Memory] | None:
+    """All memory that the kernel accesses; ``None`` when something may access more than can be seen."""
+    entry = kernel.regions[0].blocks[0]
+    found: dict[object, Memory] = {}
+    for op in nested(kernel):
+        if op == kernel:
+            continue
+        if not _is_known(op):
+            return None
+        access = access_of(op)
+        if access is None or access.private:
+            continue
+        root, direct = _root(access.memory)
+        is_entry_argument = isinstance(root.owner, ir.Block) and root.owner == entry
+        in_workgroup = str(ir.MemRefType(root.type).memory_space) in WORKGROUP_SPACES
+        name = "" if is_entry_argument or isinstance(root.owner, ir.Block) else root.owner.operation.name
+        key: object = root
+        if not is_entry_argument and name not in _SOURCES:
+            return None
+        elif name == "gpu.dynamic_shared_memory":
+            key, in_workgroup = DYNAMIC, True
+        elif name == "memref.get_global":
+            key = str(root.owner.operation.attributes["name"])
+        memory = found.setdefault(
+            key,
+            Memory(
+                root=root, in_workgroup=in_workgroup, argument=is_entry_argument and not in_workgroup, uses=[]
+            ),
+        )
+        memory.uses.append(Use(op=op, access=access, direct=direct))
+    return list(found.values())
+
+
+def is_contiguous(kind: ir.Type) -> bool:
+    """Whether elements lie row by row without gaps, so that different indices are different elements."""
+    shaped = ir.MemRefType(kind)
+    plain = ir.MemRefType.get(shaped.shape, shaped.element_type, memory_space=shaped.memory_space)
+    return bool(plain == shaped)
+
+
+def writes(memory: Memory) -> bool:
+    """Whether anything but a read is among the accesses."""
+    return memory.modes != {image_layout.CHECK_READ}
+
+
+def _root(memory: ir.Value) -> tuple[ir.Value, bool]:
+    direct = True
+    while not isinstance(memory.owner, ir.Block) and memory.owner.operation.name in _SAME_MEMORY:
+        memory, direct = memory.owner.operation.operands[0], False
+    return memory, direct
+
+
+def _is_known(op: ir.Operation) -> bool:
+    """Whether what ``op`` does to memory can be seen."""
+    if op.name in _SAME_MEMORY | _SOURCES | _ASKS | _HARMLESS:
+        return True
+    if access_of(op) is not None:
+        return True
+    touched = (*op.operands, *op.results, *(a for r in op.regions for b in r.blocks for a in b.arguments))
+    if any(isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType) for value in touched):
+        return False
+    return op.name.partition(".")[0] in _NO_MEMORY

@@ -1,19 +1,18 @@
-"""Check written: whether workgroup memory surely was written, behind a barrier, before it is read."""
+"""Proofs that workgroup memory is written, before a barrier, before it is read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import operations
-from gpubuild.engine.backends.cpu.sanitizer.check_forms import Atom, number_of
-from gpubuild.engine.backends.cpu.sanitizer.check_memory import Memory, Use
-from gpubuild.engine.backends.cpu.sanitizer.check_numbers import Truth, same
-from gpubuild.engine.backends.cpu.sanitizer.check_owners import Owners, reach_with
-from gpubuild.engine.backends.cpu.sanitizer.check_range import Range, constant, constant_of
-from gpubuild.engine.backends.cpu.sanitizer.check_segments import MEETINGS
+from gpubuild.engine.backends.cpu.sanitizer.accesses import Memory, Use
+from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Atom, Owners, Proof, number_of, reach_with
+from gpubuild.engine.backends.cpu.sanitizer.races import MEETINGS
+from gpubuild.engine.backends.cpu.sanitizer.ranges import Range, Truth, constant, constant_of, same
 
 
 class Written:
@@ -22,7 +21,25 @@ class Written:
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
 
-    def before(self, reader: Use, memory: Memory) -> list[Truth] | None:
+    def proofs(self, found: Sequence[Memory]) -> Iterator[Proof]:
+        """Accesses to workgroup memory that is written before it is read, and the conditions for that."""
+        for memory in found:
+            if not memory.in_workgroup:
+                continue
+            readers = [use for use in memory.uses if use.access.mode != image_layout.CHECK_WRITE]
+            conditions: list[Truth] = []
+            proven = []
+            for reader in readers:
+                written = self._before(reader, memory)
+                if written is not None and False not in written:
+                    proven.append(reader)
+                    conditions += written
+            if len(proven) == len(readers):
+                proven = memory.uses  # without checked reads, writes need no record
+            if proven:
+                yield proven, conditions
+
+    def _before(self, reader: Use, memory: Memory) -> list[Truth] | None:
         """What must hold for all that ``reader`` reads to be written; ``None`` when that is not known."""
         for store in memory.uses:
             if (

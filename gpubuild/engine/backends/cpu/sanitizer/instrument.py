@@ -1,74 +1,52 @@
-"""Check: kernels that tell the runtime what they access, for ``sanitize:`` (docs/checked.md).
+"""Add checks to the kernels of a gpu.module, for ``sanitize:`` (docs/checked.md).
 
 Works on the memref and vector dialects, before a tier is chosen. An access whose indices are out of
-bounds is reported and left out: a load gives zero, a store does nothing. Calls of functions that
-nothing defines carry what the runtime is told; ``check_calls`` turns them into its services.
+bounds is reported and skipped: a load gives zero, a store does nothing. Reports are calls of functions
+without a body; ``reports`` turns them into services of the runtime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.sanitizer import check_calls
-from gpubuild.engine.backends.cpu.sanitizer.check_access import Access, View, access_of, view_of
-from gpubuild.engine.backends.cpu.sanitizer.check_address import element_bytes, first_address, whole_memory
-from gpubuild.engine.backends.cpu.sanitizer.check_bounds import (
+from gpubuild.engine.backends.cpu.sanitizer import reports
+from gpubuild.engine.backends.cpu.sanitizer.accesses import (
+    Access,
+    View,
+    access_of,
+    element_bytes,
+    first_address,
+    view_of,
+    whole_memory,
+)
+from gpubuild.engine.backends.cpu.sanitizer.bounds import (
+    MATRIX_ACCESSES,
     Extent,
     access_extents,
     both,
+    matrix_extents,
     view_extents,
     within,
 )
-from gpubuild.engine.backends.cpu.sanitizer.check_lanes import expand_lanes
-from gpubuild.engine.backends.cpu.sanitizer.check_matrices import MATRIX_ACCESSES, matrix_extents
-from gpubuild.engine.backends.cpu.sanitizer.check_segments import MEETINGS, orders_subgroup
-from gpubuild.engine.backends.cpu.sanitizer.check_versions import prove_kernels, proven_for, without_records
+from gpubuild.engine.backends.cpu.sanitizer.masked_lanes import expand_lanes
+from gpubuild.engine.backends.cpu.sanitizer.proven_copies import prove_kernels, proven_for, without_records
+from gpubuild.engine.backends.cpu.sanitizer.races import MEETINGS, orders_subgroup
+from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.diagnostics import locate
 from gpubuild.engine.legalize.arith_expansions import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 
-# Vector code is taken apart first, so that accesses of one dimension are left, masked ones to check_lanes.
+# Vector code is taken apart first, so that accesses of one dimension are left, masked ones to masked_lanes.
 PASSES = "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))"
 TIDY_PASSES = "builtin.module(gpu.module(canonicalize,cse))"
-# Which elements these write is not looked at, where check_lanes has left any.
+# Which elements these write is not looked at, where masked_lanes has left any.
 _UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
 _FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
-
-
-@dataclass(slots=True, kw_only=True)
-class Checks:
-    """What is checked, and the places in the source that checks report, by number."""
-
-    wanted: frozenset[Sanitize]
-    source: SourceText
-    names: dict[str, str]
-    sites: list[str] = field(default_factory=list)
-
-    def site(self, op: ir.Operation) -> int:
-        """The number of the place that ``op`` was written at."""
-        written = self.names.get(str(op.location), op.name)
-        location, _ = locate(op.location, self.source)
-        place = f" at {location.file}:{location.line}:{location.column}" if location else ""
-        text = f"{written}{place}"
-        if text not in self.sites:
-            self.sites.append(text)
-        return self.sites.index(text)
-
-    @property
-    def bounds(self) -> bool:
-        """Whether indices are compared with sizes."""
-        return Sanitize.BOUNDS in self.wanted
-
-    @property
-    def accesses(self) -> bool:
-        """Whether the runtime is told of each access."""
-        return bool(self.wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED})
 
 
 def instrument(module: ir.Operation, checks: Checks) -> None:
@@ -85,15 +63,15 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
     for op in _operations(body):
         if op.name in MEETINGS or orders_subgroup(op):
             if Sanitize.RACE in checks.wanted and op not in silent:
-                order = check_calls.MEET if op.name in MEETINGS else check_calls.WAIT
-                _after(op).op("func.call", [], [], check_calls.callee(order))
+                order = reports.MEET if op.name in MEETINGS else reports.WAIT
+                _after(op).op("func.call", [], [], reports.callee(order))
         elif (view := view_of(op)) is not None and checks.bounds:
             _check_view(view, checks)
         elif (access := access_of(op)) is not None:
             _check_access(op, access, checks)
         elif op.name in _UNKNOWN_STORES:
             _tell_unknown(op, op.operands[0], checks)
-    check_calls.declare(body)
+    reports.declare(body)
 
 
 def prepare(module: ir.Operation, checks: Checks) -> None:
@@ -110,7 +88,7 @@ def prepare(module: ir.Operation, checks: Checks) -> None:
         emit = Emitter(op)
         _check_extents(emit, matrix_extents(op, emit), checks.site(op))
     if matrices:
-        check_calls.declare(body)
+        reports.declare(body)
 
 
 def keep_barriers_apart(module: ir.Operation, checks: Checks) -> None:
@@ -124,7 +102,7 @@ def keep_barriers_apart(module: ir.Operation, checks: Checks) -> None:
         if not len(op.operands):
             emit = Emitter(op)
             site = emit.constant(checks.site(op), ir.IntegerType.get_signless(32))
-            emit.op("func.call", [site], [], check_calls.callee(check_calls.BARRIER))
+            emit.op("func.call", [site], [], reports.callee(reports.BARRIER))
             op.erase()
 
 
@@ -180,7 +158,7 @@ def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:
     outside = emit.binary("arith.xori", inside, yes)
     branch = emit.op("scf.if", [outside], [], regions=2)
     block = branch.regions[0].blocks.append()
-    _report(emit.inside(block), extents, site, check_calls.VIEW)
+    _report(emit.inside(block), extents, site, reports.VIEW)
     emit.inside(block).op("scf.yield", [], [])
 
 
@@ -192,7 +170,7 @@ def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) 
         count = extent.count if isinstance(extent.count, ir.Value) else emit.constant(extent.count)
         step = extent.step if isinstance(extent.step, ir.Value) else emit.constant(extent.step)
         operands = [*numbers, extent.first, count, step, extent.size]
-        emit.op("func.call", operands, [], check_calls.callee(function))
+        emit.op("func.call", operands, [], reports.callee(function))
 
 
 def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
@@ -212,7 +190,7 @@ def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
     end = emit.inside(good).op("scf.yield", list(op.results), [])
     op.move_before(end)
     other = emit.inside(bad)
-    _report(other, extents, site, check_calls.BOUNDS)
+    _report(other, extents, site, reports.BOUNDS)
     other.op("scf.yield", [_nothing(other, kind) for kind in kinds], [])
     _tell(op, access, checks, site, proven)
 
@@ -259,7 +237,7 @@ def _tell(op: ir.Operation, access: Access, checks: Checks, site: int, proven: s
         address,
         emit.binary("arith.muli", count, emit.constant(bytes_each)),
     ]
-    emit.op("func.call", operands, [], check_calls.callee(check_calls.ACCESS))
+    emit.op("func.call", operands, [], reports.callee(reports.ACCESS))
 
 
 def _only_for(wanted: frozenset[Sanitize]) -> int:
@@ -279,4 +257,4 @@ def _tell_unknown(op: ir.Operation, memory: ir.Value, checks: Checks) -> None:
     i32 = ir.IntegerType.get_signless(32)
     address, bytes_ = whole_memory(emit, memory, bytes_each)
     numbers = [emit.constant(checks.site(op), i32), emit.constant(image_layout.CHECK_UNKNOWN, i32)]
-    emit.op("func.call", [*numbers, address, bytes_], [], check_calls.callee(check_calls.ACCESS))
+    emit.op("func.call", [*numbers, address, bytes_], [], reports.callee(reports.ACCESS))

@@ -7,7 +7,8 @@ from mlir import ir
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
-from gpubuild.engine.backends.cpu.sanitizer import check
+from gpubuild.engine.backends.cpu.sanitizer.instrument import instrument
+from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.targets.target import Sanitize
@@ -35,8 +36,8 @@ def test_only_who_is_reported_is_put_on_record() -> None:
         module = contexts.parse(COUNT)
         source = SourceText(COUNT, "k.mlir")
         gpu_module = contexts.gpu_modules(module)[0]
-        checks = check.Checks(wanted=frozenset({Sanitize.BOUNDS}), source=source, names={})
-        check.instrument(gpu_module, checks)
+        checks = Checks(wanted=frozenset({Sanitize.BOUNDS}), source=source, names={})
+        instrument(gpu_module, checks)
         done = fission_kernels(gpu_module)
         contexts.verify(module.operation, source=source)
         body = gpu_module.regions[0].blocks[0]
@@ -54,4 +55,4 @@ def test_only_who_is_reported_is_put_on_record() -> None:
 
 
 def _calls(op: ir.Operation, name: str) -> bool:
-    return op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == name
+    return bool(op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == name)

@@ -1,19 +1,73 @@
-"""Check versions: a kernel in two copies: with the checks that proofs leave, and with all of them.
+"""A kernel in two copies: with the checks that proofs leave, and with all of them.
 
-Which one runs is asked once per workgroup, and is the same for all workgroups of a launch.
+A proof is a set of conditions on the launch's sizes and the kernel's arguments. They are checked once per
+workgroup and are the same for all workgroups of a launch: if recording an access depended on the
+workgroup, a race between two workgroups could be missed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.uniformity import VERSIONED, nested, operations, terminator
-from gpubuild.engine.backends.cpu.sanitizer.check_access import access_of
-from gpubuild.engine.backends.cpu.sanitizer.check_proofs import prove
+from gpubuild.engine.backends.cpu.sanitizer.accesses import access_of, memories
+from gpubuild.engine.backends.cpu.sanitizer.bounds import stays_inside
+from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Forms, Owners
+from gpubuild.engine.backends.cpu.sanitizer.races import Races
+from gpubuild.engine.backends.cpu.sanitizer.ranges import Ranges, Truth
+from gpubuild.engine.backends.cpu.sanitizer.uninitialized import Written
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.targets.target import Sanitize
 
 PROVEN = "gpubuild.proven"  # on an access: the checks that it does not need
+_MOST_CONDITIONS = 400  # a kernel with more is checked access by access
+
+
+@dataclass(slots=True, kw_only=True)
+class Proofs:
+    """For each access what need not be checked, given ``conditions``."""
+
+    proven: dict[ir.Operation, set[Sanitize]] = field(default_factory=dict)
+    conditions: list[Truth] = field(default_factory=list)
+
+    def add(self, ops: Sequence[ir.Operation], kind: Sanitize, conditions: Sequence[Truth]) -> None:
+        """Take up a proof, unless it is known now that it does not hold."""
+        if any(condition is False for condition in conditions):
+            return
+        for op in ops:
+            self.proven.setdefault(op, set()).add(kind)
+        self.conditions += conditions
+
+
+def _prove_all(kernel: ir.Operation, emit: Emitter, wanted: frozenset[Sanitize]) -> Proofs:
+    """Look for proofs; conditions are computed where ``emit`` points, in the kernel's entry."""
+    ranges = Ranges(kernel, emit)
+    proofs = Proofs()
+    accesses = [(op, access) for op in nested(kernel) if (access := access_of(op)) is not None]
+    checked = Sanitize.BOUNDS in wanted
+    if checked:
+        for op, access in accesses:
+            inside = stays_inside(op, access, ranges)
+            if inside is not None:
+                proofs.add([op], Sanitize.BOUNDS, inside)
+    found = memories(kernel) if wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED} else None
+    if found is not None:
+        # The other proofs take indices for in bounds. Where no check ensures that, it is a condition.
+        uses = [] if checked else [use for memory in found for use in memory.uses]
+        inside = [part for use in uses for part in stays_inside(use.op, use.access, ranges) or ()]
+        owners = Owners(ranges, Forms(kernel.regions[0].blocks[0]))
+        if Sanitize.RACE in wanted:
+            for apart, conditions in Races(kernel, emit, owners, found).proofs():
+                proofs.add([use.op for use in apart], Sanitize.RACE, [*inside, *conditions])
+        if Sanitize.UNINITIALIZED in wanted:
+            for written, conditions in Written(owners).proofs(found):
+                proofs.add([use.op for use in written], Sanitize.UNINITIALIZED, [*inside, *conditions])
+    if len(proofs.conditions) > _MOST_CONDITIONS:
+        return Proofs()
+    return proofs
 
 
 def prove_kernels(module: ir.Operation, wanted: frozenset[Sanitize]) -> None:
@@ -83,7 +137,7 @@ def _prove(kernel: ir.Operation, wanted: frozenset[Sanitize]) -> None:
         return
     copy = kernel.clone(ir.InsertionPoint(kernel)).operation  # without what proofs compute
     emit = Emitter(body[0])
-    proofs = prove(kernel, emit, wanted)
+    proofs = _prove_all(kernel, emit, wanted)
     for op, kinds in proofs.proven.items():
         op.attributes[PROVEN] = ir.ArrayAttr.get([ir.StringAttr.get(kind) for kind in sorted(kinds)])
     conditions = [c for c in proofs.conditions if not isinstance(c, bool)]

@@ -1,4 +1,8 @@
-"""Check bounds: conditions under which an access, or a view, stays inside its memref."""
+"""Conditions under which an access, a view or a matrix of a subgroup stays inside its memref.
+
+``gpu.subgroup_mma_*`` address rows by their own ``leadDimension``. Where that is the distance of the
+memref's rows, a matrix is a box of the memref; otherwise it is one contiguous part of a memref without gaps.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,19 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.sanitizer.check_access import Access, View, compare, dimension, select
-from gpubuild.engine.backends.cpu.sanitizer.check_address import element_bytes
+from gpubuild.engine.backends.cpu.sanitizer.accesses import (
+    Access,
+    View,
+    compare,
+    dimension,
+    element_bytes,
+    is_contiguous,
+    select,
+)
+from gpubuild.engine.backends.cpu.sanitizer.ranges import Ranges, Truth
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.legalize.matrix_fragments import MatrixType
+from gpubuild.engine.legalize.matrix_sync import LOAD, STORE
 
 _EQUAL, _LESS, _AT_MOST = 0, 6, 7  # arith.cmpi predicates; the last two unsigned
 
@@ -175,3 +189,76 @@ def both(emit: Emitter, conditions: Sequence[ir.Value]) -> ir.Value | None:
     for condition in conditions[1:]:
         result = emit.binary("arith.andi", result, condition)
     return result
+
+
+MATRIX_ACCESSES = frozenset({LOAD, STORE})
+_EQUAL = 0  # arith.cmpi predicate
+
+
+def matrix_extents(op: ir.Operation, emit: Emitter) -> list[Extent]:
+    """What ``op``, a load or store of a matrix, needs; of memory of vectors nothing is known."""
+    values = list(op.operands)
+    stored = values[:1] if op.name == STORE else []
+    memory, *indices = values[len(stored) :]
+    matrix = MatrixType.of((stored or list(op.results))[0].type)
+    kind = ir.MemRefType(memory.type)
+    if matrix is None or not indices or kind.element_type != matrix.scalar:
+        return []
+    extents = (matrix.rows, matrix.columns)
+    rows, columns = extents[::-1] if "transpose" in op.attributes else extents
+    lead = ir.IntegerAttr(op.attributes["leadDimension"]).value
+    if len(indices) == 1 or (is_contiguous(kind) and _row_stride(kind) != lead):
+        return [_stretch(emit, memory, indices, (rows - 1) * lead + columns)]
+    counts: list[ir.Value | int] = [rows, columns]
+    if _row_stride(kind) != lead:
+        # What rows it has is not known: without another distance the element that it begins with.
+        matches = compare(emit, _EQUAL, _strides(emit, memory)[-2], emit.constant(lead))
+        counts = [select(emit, matches, emit.constant(n), emit.constant(1)) for n in (rows, columns)]
+    return [
+        Extent(dimension=number, first=index, size=dimension(emit, memory, number), count=count)
+        for number, (index, count) in enumerate(
+            zip(indices, [1] * (kind.rank - 2) + counts, strict=True),
+        )
+    ]
+
+
+def _row_stride(kind: ir.MemRefType) -> int:
+    """Elements from one row to the next; the mark of a dynamic stride where that is not known."""
+    strides, _ = kind.get_strides_and_offset()
+    return int(strides[-2])
+
+
+def _stretch(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], count: int) -> Extent:
+    """Of all elements of ``memory`` in a row."""
+    first, size = emit.constant(0), emit.constant(1)
+    for number, index in enumerate(indices):
+        extent = dimension(emit, memory, number)
+        first = emit.binary("arith.addi", emit.binary("arith.muli", first, extent), index)
+        size = emit.binary("arith.muli", size, extent)
+    return Extent(dimension=0, first=first, size=size, count=count)
+
+
+def _strides(emit: Emitter, memory: ir.Value) -> list[ir.Value]:
+    kind, index = ir.MemRefType(memory.type), ir.IndexType.get()
+    base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
+    parts = emit.op("memref.extract_strided_metadata", [memory], [base, *[index] * (1 + 2 * kind.rank)])
+    return list(parts.results)[2 + kind.rank :]
+
+
+def stays_inside(op: ir.Operation, access: Access, ranges: Ranges) -> list[Truth] | None:
+    """What must hold for the indices that are checked to be in bounds for all work-items."""
+    facts = ranges.facts_at(op)
+    conditions: list[Truth] = []
+    for number, index in enumerate(access.indices):
+        count = 1
+        if number == len(access.indices) - 1:
+            if access.masked or access.may_be_partial:
+                continue
+            count = access.count
+        range_, size = ranges.of(index, facts), ranges.size(access.memory, number)
+        if range_ is None or size is None:
+            return None
+        n = ranges.numbers
+        conditions += (*range_.given, *size.given, n.at_most(0, range_.low))
+        conditions.append(n.less(n.add(range_.high, count - 1), size.low))
+    return conditions

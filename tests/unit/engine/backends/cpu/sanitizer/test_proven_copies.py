@@ -10,7 +10,8 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import VERSIONED, nested
-from gpubuild.engine.backends.cpu.sanitizer import check
+from gpubuild.engine.backends.cpu.sanitizer.instrument import instrument
+from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText
@@ -154,9 +155,9 @@ def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]
     with contexts.context():
         module = contexts.parse(text)
         source = SourceText(text, "k.mlir")
-        checks = check.Checks(wanted=frozenset(kinds), source=source, names={})
+        checks = Checks(wanted=frozenset(kinds), source=source, names={})
         gpu_module = contexts.gpu_modules(module)[0]
-        check.instrument(gpu_module, checks)
+        instrument(gpu_module, checks)
         contexts.verify(module.operation, source=source)
         if launched:
             _launch(gpu_module)

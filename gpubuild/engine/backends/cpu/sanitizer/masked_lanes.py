@@ -1,8 +1,8 @@
-"""Check lanes: vector ops that each lane does or does not take part in, as scalar accesses of the lanes.
+"""Masked and indexed vector operations as loops over their lanes, so that each lane's access is checked.
 
 ``vector.gather`` and ``scatter``, masked loads, stores and transfers, ``expandload`` and ``compressstore``
-become loops over their lanes, so that each access of a lane that is not masked off is checked like any
-other, and no other lane's is. Lanes go in order, as the dialect has it for those that store to one place.
+become loops over their lanes: active lanes are checked like scalar accesses, the others are not accessed.
+Lanes run in order, as the dialect defines it for lanes that store to the same element.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.uniformity import nested
-from gpubuild.engine.backends.cpu.sanitizer.check_access import compare, dimension, select
+from gpubuild.engine.backends.cpu.sanitizer.accesses import compare, dimension, select
 from gpubuild.engine.ir.builder import Emitter
 
 _LESS = 6  # arith.cmpi predicate, unsigned

@@ -1,40 +1,268 @@
-"""Check ranges: between which numbers an index lies, for all work-items of a launch.
+"""Ranges of indices: the least and the largest value over all work-items of a launch.
 
-A range holds for every work-item that gets to an access: of the identities of work-items and workgroups,
-of the counters of loops, and of what is computed from them. Its ends are computed when a kernel starts,
-from the launch's shape and the kernel's arguments, so that they are the same for the whole launch.
+A range holds for every work-item that reaches an access. It covers the ids of work-items and workgroups,
+the counters of loops, and what is computed from them; conditions of enclosing branches narrow it. Its ends
+are computed when a kernel starts, from the launch's sizes and the kernel's arguments, so that they are the
+same for the whole launch.
 
-All is done in 64 bits as if they were enough: a range knows how many bits its ends take at most, and what
-must be true of arguments for that. What could take more has no range.
+All arithmetic is in 64 bits. A range has a limit on the bits of its ends, and the conditions on arguments
+under which that limit holds. What could take more bits has no range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.sanitizer.check_conditions import assume
-from gpubuild.engine.backends.cpu.sanitizer.check_numbers import Numbers, same
-from gpubuild.engine.backends.cpu.sanitizer.check_range import (
-    Facts,
-    Range,
-    axis_of,
-    constant,
-    constant_of,
-    is_index,
-)
 from gpubuild.engine.ir.builder import Emitter
 
-if TYPE_CHECKING:
-    from gpubuild.engine.backends.cpu.sanitizer.check_forms import Atom, Sum
+Number: TypeAlias = "int | ir.Value"
+Truth: TypeAlias = "bool | ir.Value"
+_EQUAL, _LESS, _AT_MOST = 0, 2, 3  # arith.cmpi predicates, signed
+
+
+class Numbers:
+    """Integers and truths; what can be computed now is, the rest is emitted where ``emit`` points.
+
+    Nothing here may overflow: whoever asks knows how large numbers can be.
+    """
+
+    def __init__(self, emit: Emitter) -> None:
+        self.emit = emit
+
+    def value(self, number: Number) -> ir.Value:
+        """``number`` as a value of type index."""
+        return self.emit.constant(number) if isinstance(number, int) else number
+
+    def add(self, a: Number, b: Number) -> Number:
+        """``a + b``."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0:
+            return b
+        return a if b == 0 else self._binary("arith.addi", a, b)
+
+    def sub(self, a: Number, b: Number) -> Number:
+        """``a - b``."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if isinstance(b, int) and b == 0 else self._binary("arith.subi", a, b)
+
+    def mul(self, a: Number, b: Number) -> Number:
+        """``a * b``."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if isinstance(a, int) and a in (0, 1):
+            return b if a else 0
+        if isinstance(b, int) and b in (0, 1):
+            return a if b else 0
+        return self._binary("arith.muli", a, b)
+
+    def divide(self, a: Number, b: Number) -> Number:
+        """``a / b``, rounded down, of what is not negative by what is positive."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a // b
+        return a if isinstance(b, int) and b == 1 else self._binary("arith.divui", a, b)
+
+    def least(self, a: Number, b: Number) -> Number:
+        """The smaller one."""
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return a if same(a, b) else self._binary("arith.minsi", a, b)
+
+    def most(self, a: Number, b: Number) -> Number:
+        """The larger one."""
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return a if same(a, b) else self._binary("arith.maxsi", a, b)
+
+    def less(self, a: Number, b: Number) -> Truth:
+        """Whether ``a < b``."""
+        return a < b if isinstance(a, int) and isinstance(b, int) else self._compare(_LESS, a, b)
+
+    def at_most(self, a: Number, b: Number) -> Truth:
+        """Whether ``a <= b``."""
+        return a <= b if isinstance(a, int) and isinstance(b, int) else self._compare(_AT_MOST, a, b)
+
+    def equal(self, a: Number, b: Number) -> Truth:
+        """Whether ``a == b``."""
+        return a == b if isinstance(a, int) and isinstance(b, int) else self._compare(_EQUAL, a, b)
+
+    def either(self, a: Truth, b: Truth) -> Truth:
+        """Whether one of the two holds."""
+        if isinstance(a, bool):
+            return True if a else b
+        if isinstance(b, bool):
+            return True if b else a
+        return self.emit.binary("arith.ori", a, b)
+
+    def _binary(self, name: str, a: Number, b: Number) -> ir.Value:
+        return self.emit.binary(name, self.value(a), self.value(b))
+
+    def _compare(self, predicate: int, a: Number, b: Number) -> ir.Value:
+        attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
+        i1 = ir.IntegerType.get_signless(1)
+        operands = [self.value(a), self.value(b)]
+        return self.emit.op("arith.cmpi", operands, [i1], {"predicate": attribute}).results[0]
+
+
+def same(a: Number, b: Number) -> bool:
+    """Whether two numbers are known to be the same now."""
+    return isinstance(a, int) == isinstance(b, int) and a == b
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """``low`` to ``high``, both included, if all of ``given`` holds; both below ``2**bits`` in size."""
+
+    low: Number
+    high: Number
+    bits: int
+    given: tuple[Truth, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """What is known of values where an access is, from the conditions around it.
+
+    ``ordered`` are pairs of which the second is at least so much more than the first, if all of what comes
+    with that holds.
+    """
+
+    known: dict[ir.Value, Range] = field(default_factory=dict)
+    ordered: dict[tuple[ir.Value, ir.Value], tuple[int, tuple[Truth, ...]]] = field(default_factory=dict)
+    memo: dict[ir.Value, Range | None] = field(default_factory=dict)
+
+
+def constant(value: int) -> Range:
+    """A range of one number."""
+    return Range(low=value, high=value, bits=value.bit_length())
+
+
+def constant_of(value: ir.Value) -> int | None:
+    """The number that an ``arith.constant`` gives, if ``value`` is one."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return None
+    attribute = value.owner.operation.attributes["value"]
+    return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def axis_of(op: ir.Operation) -> str:
+    """``x``, ``y`` or ``z`` of an op that names a dimension."""
+    return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
+
+
+def is_index(value: ir.Value) -> bool:
+    """Whether it is of type index."""
+    return isinstance(value.type, ir.IndexType)
+
+
+_EQ, _NE, _SLT, _SLE, _SGT, _SGE, _ULT, _ULE, _UGT, _UGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+_NEGATED = {
+    _EQ: _NE,
+    _NE: _EQ,
+    _SLT: _SGE,
+    _SLE: _SGT,
+    _SGT: _SLE,
+    _SGE: _SLT,
+    _ULT: _UGE,
+    _ULE: _UGT,
+    _UGT: _ULE,
+    _UGE: _ULT,
+}
+_SWAPPED = {_SGT: _SLT, _SGE: _SLE, _UGT: _ULT, _UGE: _ULE}
+
+
+def assume(ranges: Ranges, condition: ir.Value, holds: bool, facts: Facts) -> None:
+    """Note in ``facts`` what ``condition`` tells where it holds, or where it does not."""
+    if isinstance(condition.owner, ir.Block):
+        return
+    op = condition.owner.operation
+    if op.name == ("arith.andi" if holds else "arith.ori"):
+        for part in op.operands:
+            assume(ranges, part, holds, facts)
+    elif op.name == "arith.xori" and constant_of(op.operands[1]) in (1, -1):
+        assume(ranges, op.operands[0], not holds, facts)
+    elif op.name == "arith.cmpi" and is_index(op.operands[0]):
+        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+        a, b = op.operands
+        if not holds:
+            predicate = _NEGATED.get(predicate, -1)
+        if predicate in _SWAPPED:
+            predicate, a, b = _SWAPPED[predicate], b, a
+        _compared(ranges, predicate, a, b, facts)
+
+
+def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: Facts) -> None:
+    left, right = ranges.of(a, facts), ranges.of(b, facts)
+    found: list[tuple[ir.Value, Range]] = []
+    n = ranges.numbers
+    gap = 1 if predicate in (_SLT, _ULT) else 0
+    if predicate == _EQ and left is not None and right is not None:
+        given, bits = left.given + right.given, max(left.bits, right.bits)
+        one = next((r for r in (right, left) if same(r.low, r.high)), None)
+        low = one.low if one else n.most(left.low, right.low)
+        high = one.high if one else n.least(left.high, right.high)
+        found += ((value, Range(low=low, high=high, bits=bits, given=given)) for value in (a, b))
+    elif predicate in (_ULT, _ULE) and right is not None:
+        # As unsigned numbers: the right one not being negative, the left one is not, either.
+        high = n.sub(right.high, gap)
+        given = (*right.given, n.at_most(0, right.low))
+        if left is None:
+            found.append((a, Range(low=0, high=high, bits=right.bits + 1, given=given)))
+        else:
+            low, high = n.most(left.low, 0), n.least(left.high, high)
+            bits = max(left.bits, right.bits + 1)
+            found.append((a, Range(low=low, high=high, bits=bits, given=left.given + given)))
+            if isinstance(left.low, int) and left.low >= 0:
+                low = n.most(right.low, left.low + gap)
+                more = (*left.given, *given)
+                found.append((b, replace(right, low=low, bits=max(left.bits, right.bits) + 1, given=more)))
+        facts.ordered[a, b] = (gap, given)
+    elif predicate in (_SLT, _SLE) and left is not None and right is not None:
+        given, bits = left.given + right.given, max(left.bits, right.bits) + 1
+        high = n.least(left.high, n.sub(right.high, gap))
+        low = n.most(right.low, n.add(left.low, gap))
+        found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
+        found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
+        facts.ordered[a, b] = (gap, given)
+    elif predicate == _NE and left is not None and isinstance(left.low, int) and left.low == constant_of(b):
+        found.append((a, replace(left, low=left.low + 1, bits=left.bits + 1)))
+    for value, range_ in found:
+        _learn(ranges, value, range_, facts)
+    facts.memo.clear()
+
+
+def _learn(ranges: Ranges, value: ir.Value, range_: Range, facts: Facts) -> None:
+    """Of a value, and of what it is a constant more than."""
+    if constant_of(value) is not None:
+        return
+    facts.known[value] = range_
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name not in {
+        "arith.addi",
+        "arith.subi",
+    }:
+        return
+    op = value.owner.operation
+    more = constant_of(op.operands[1])
+    old = ranges.of(op.operands[0], facts) if more is not None else None
+    if more is None or old is None:
+        return
+    other = ranges.sum(range_, constant(-more if op.name == "arith.addi" else more))
+    n = ranges.numbers
+    low, high = n.most(old.low, other.low), n.least(old.high, other.high)
+    given = old.given + other.given
+    _learn(
+        ranges, op.operands[0], Range(low=low, high=high, bits=max(old.bits, other.bits), given=given), facts
+    )
+
 
 _ARGUMENT_BITS = 30  # arguments and sizes beyond are left to the check of each access
 _MOST_BITS = 61
 _SHIFT_LIMIT = 30
-_ARGUMENT_ATOMS = frozenset({"dim", "argument", "arith.index_cast", "arith.index_castui"})
 
 
 class Ranges:
@@ -95,6 +323,18 @@ class Ranges:
             self._leaves[key] = Range(low=size, high=size, bits=bits)
         return self._leaves[key]
 
+    def argument(self, number: int, cast: str = "argument") -> Range:
+        """The range of an argument of type index, or of one that ``cast`` makes an index: a single number."""
+        argument = self._entry.arguments[number]
+        if cast == "argument":
+            return self._leaf((cast, argument), lambda: argument)
+        index = ir.IndexType.get()
+        return self._leaf((cast, argument), lambda: self._emit.op(cast, [argument], [index]).results[0])
+
+    def argument_size(self, number: int, dimension: int) -> Range | None:
+        """The range of the size of one dimension of an argument: a single number."""
+        return self.size(self._entry.arguments[number], dimension)
+
     def narrow(self, range_: Range) -> Range:
         """The same with as few bits as an argument, which becomes one more thing that must be true."""
         if range_.bits <= _ARGUMENT_BITS:
@@ -102,33 +342,6 @@ class Ranges:
         limit = 1 << _ARGUMENT_BITS
         fits = (self.numbers.less(-limit, range_.low), self.numbers.less(range_.high, limit))
         return replace(range_, bits=_ARGUMENT_BITS, given=(*range_.given, *fits))
-
-    def of_sum(self, total: Sum) -> Range | None:
-        """The range of what is the same for the whole launch: a single number."""
-        result = constant(0)
-        for monomial, factor in sorted(total.terms, key=repr):
-            part = constant(factor)
-            for atom in monomial:
-                leaf = self._of_atom(atom)
-                if leaf is None:
-                    return None
-                part = self.product(part, leaf)
-            result = self.sum(result, part)
-        return result
-
-    def _of_atom(self, atom: Atom) -> Range | None:
-        name = str(atom[0])
-        if name in {"block_dim", "grid_dim"}:
-            return self.hardware(name, str(atom[1]))
-        argument = self._entry.arguments[int(atom[1])] if name in _ARGUMENT_ATOMS else None
-        if argument is None:
-            return None
-        if name == "dim":
-            return self.size(argument, int(atom[2]))
-        if name == "argument":
-            return self._leaf(("argument", argument), lambda: argument)
-        index = ir.IndexType.get()
-        return self._leaf((name, argument), lambda: self._emit.op(name, [argument], [index]).results[0])
 
     # ---- values ----
 
@@ -141,7 +354,7 @@ class Ranges:
 
     def _block_argument(self, value: ir.Value, facts: Facts) -> Range | None:
         if self.is_argument(value):
-            return self._leaf(("argument", value), lambda: value) if is_index(value) else None
+            return self.argument(ir.BlockArgument(value).arg_number) if is_index(value) else None
         loop = value.owner.owner.operation
         if loop.name != "scf.for" or "unsignedCmp" in loop.attributes:
             return None
@@ -204,9 +417,7 @@ class Ranges:
             return constant(known)
         if not self.is_argument(source) or not is_index(op.results[0]):
             return None
-        return self._leaf(
-            (op.name, source), lambda: self._emit.op(op.name, [source], [ir.IndexType.get()]).results[0]
-        )
+        return self.argument(ir.BlockArgument(source).arg_number, op.name)
 
     def _identity(self, op: ir.Operation, facts: Facts) -> Range | None:
         name, axis = op.name.removeprefix("gpu."), axis_of(op)
