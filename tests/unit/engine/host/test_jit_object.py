@@ -1,11 +1,11 @@
-"""Reading of objects: what the JIT must know of them, and objects that are none."""
+"""Objects as the JIT linker gets them, and files that are no objects."""
 
 from __future__ import annotations
 
 import pytest
 from unit.engine.steps import run_step
 
-from gpubuild.engine.host import object_file
+from gpubuild.engine import jit_object
 from gpubuild.errors import StepError
 from gpubuild.model.step import LlvmParams, StepKind
 
@@ -33,29 +33,32 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return run_step(folder, StepKind.LLVM, params, {"source": SOURCE}, ("object",)).outputs["object"]
 
 
-def test_symbols_and_constructors(data: bytes) -> None:
-    found = object_file.read(data, "a.o")
-    symbols = {s.name: s for s in found.symbols}
+def test_arrays_of_constructors_get_symbols(data: bytes) -> None:
+    found = jit_object.prepare(data, "a.o", "array", {"absent": "elsewhere"})
     assert found.has_thread_data
-    assert sorted(start.priority for start in found.constructors) == [101, 65535]
-    assert [start.priority for start in found.destructors] == [101]
-    assert symbols["early"].is_local
-    assert symbols["main"].is_weak
-    assert not symbols["main"].is_local
-    assert symbols["absent"].section == 0
-    place = {start.priority: (start.section, start.offset) for start in found.constructors}
-    assert place[101] == (symbols["early"].section, symbols["early"].value)
-    assert place[65535] == (symbols["late"].section, symbols["late"].value)
+    assert sorted((a.priority, a.is_destructor, a.count) for a in found.arrays) == [
+        (101, False, 1),
+        (101, True, 1),
+        (65535, False, 1),
+    ]
+    assert "main" in found.defined
+    assert "early" not in found.defined  # a local symbol
+    assert found.undefined == {"elsewhere"}
+    # Read back, the changed object defines them.
+    again = jit_object.prepare(found.data, "a.o", "again", {})
+    assert again.defined == found.defined | {array.symbol for array in found.arrays}
+    assert not again.arrays  # LLVM does not see them
+    assert again.undefined == {"elsewhere"}
 
 
 def test_an_object_cut_off_anywhere_is_refused(data: bytes) -> None:
     for end in [*range(0, 200), *range(200, len(data), 97)]:
         with pytest.raises(StepError, match="not a 64-bit ELF object"):
-            object_file.read(data[:end], "a.o")
+            jit_object.prepare(data[:end], "a.o", "array", {})
 
 
 @pytest.mark.parametrize("junk", [b"", b"\x7fELF\1\1" + bytes(200), b"!<arch>\n" + bytes(100), bytes(64)])
 def test_other_files_are_refused(junk: bytes) -> None:
     with pytest.raises(StepError) as caught:
-        object_file.read(junk, "lib/a.o")
+        jit_object.prepare(junk, "lib/a.o", "array", {})
     assert "lib/a.o" in caught.value.message
