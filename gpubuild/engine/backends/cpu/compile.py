@@ -13,12 +13,11 @@ from gpubuild.engine.backends import gpu_compile
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
 from gpubuild.engine.backends.cpu.alias_versioning import Parameters, separable_parameters
 from gpubuild.engine.backends.cpu.fission.fission import Fissions, fission_kernels
-from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries, streaming_entries
+from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
+from gpubuild.engine.backends.cpu.llvm_text import mark_stores
 from gpubuild.engine.backends.cpu.lower.abi import Contextualized, contextualize
 from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
 from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
-from gpubuild.engine.backends.cpu.nontemporal import mark_stores
-from gpubuild.engine.backends.cpu.prefetch import prefetch_ahead
 from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
@@ -70,8 +69,7 @@ class CpuBuild:
     facts: Contextualized = field(default_factory=lambda: Contextualized(kernels=(), sites=()))
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
-    filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see nontemporal.mark_stores
-    streaming: frozenset[str] = frozenset()  # see prefetch.prefetch_ahead
+    filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see llvm_text.mark_stores
 
 
 def run(params: CompileParams, io: StepIO) -> None:
@@ -226,7 +224,6 @@ def link_image(build: CpuBuild) -> None:
         fence=_FENCE if build.params.triple.startswith("x86_64") else "",
     )
     build.filling = large_entries(kernels)
-    build.streaming = streaming_entries(kernels)
     llvm.link_text(module, text, "kernel entries")
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and not value.name.startswith(("llvm.", image_layout.IMAGE_SYMBOL)):
@@ -273,7 +270,6 @@ def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.opt_level)
     build.module = mark_stores(build.module, build.filling)
-    build.module = prefetch_ahead(build.module, build.streaming)
     files_read.discover(str(build.module).encode(), build.io)
     build.module = keep_odd_halves(build.module, build.machine)
     build.io.write("llvm", str(build.module))
