@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import llvmlite.binding as llvm
 
-from gpubuild.engine import jit_object
-from gpubuild.engine.jit_object import JitObject
+from gpubuild.engine.host import jit_object
+from gpubuild.engine.host.jit_object import JitObject
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.jit_program import JitProgram
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from unit.engine.steps import run_step
 
-from gpubuild.engine import jit_object
+from gpubuild.engine.host import jit_object
 from gpubuild.errors import StepError
 from gpubuild.model.step import LlvmParams, StepKind
 
