@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -90,7 +91,8 @@ class Console:
 
     def _complain(self, text: str) -> None:
         # What was printed before the complaint must stand before it when both go to one place.
-        self.out.flush()
+        with suppress(OSError):  # `main` flushes again and reports it; the complaint comes first
+            self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
 
