@@ -147,7 +147,7 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
             from gpubuild.cli.json_document import describe, dump
 
             with suppress(OSError):  # the error is the news, not that this cannot be written
-                print(dump({"schema": 1, "error": describe(error)}))
+                Console.standard(settings).print(dump({"schema": 1, "error": describe(error)}))
         raise
 
 
@@ -166,7 +166,10 @@ def _unwritten(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):  # the reader went away (`gpubuild … | head`)
         return 128 + signal.SIGPIPE
     with suppress(OSError):
-        sys.stderr.write(f"error: cannot write {error.filename or 'the output'}: {error.strerror}\n")
+        from gpubuild.support.text import visible
+
+        what = visible(str(error.filename or "the output"))
+        sys.stderr.write(f"error: cannot write {what}: {error.strerror}\n")
         sys.stderr.flush()
     return _STEP_FAILED
 
