@@ -9,6 +9,7 @@ be told from what there was before.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -132,7 +133,7 @@ class BuildLog:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             whole = _trim(self._path)
-            with self._path.open("a", encoding="utf-8") as stream:
+            with open(self._path, "a", encoding="utf-8", opener=_open_itself) as stream:
                 stream.write("\n" * (not whole) + json.dumps(line, separators=(",", ":")) + "\n")
 
 
@@ -146,6 +147,11 @@ def read_log(path: Path) -> History:
             else:
                 builds.append(_build(document))
     return History(builds=tuple(builds), base=base)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, but not one that a link leads to: that is not ours to append to."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
 def _shortened(text: str) -> str:

@@ -45,7 +45,7 @@ def remove_leftovers(
         state.forget(step_id)
         for text, blob in zip(_outputs(record.origin), record.result.blobs, strict=False):
             path = Path(text)
-            if text in needed or not _is_inside(path, layout) or state.files.digest(path) != blob.digest:
+            if text in needed or not layout.owns(path) or state.files.digest(path) != blob.digest:
                 continue
             with suppress(OSError):
                 path.unlink()
@@ -64,7 +64,7 @@ def remove_executable(state: BuildState, *, layout: Layout, project: Project, pr
         record is not None
         and record.origin is not None
         and record.origin.file == str(project.file)
-        and _is_inside(path, layout)
+        and layout.owns(path)
         and state.files.digest(path) in {blob.digest for blob in record.result.blobs}
     ):
         with suppress(OSError):
@@ -74,13 +74,6 @@ def remove_executable(state: BuildState, *, layout: Layout, project: Project, pr
 
 def _outputs(origin: Origin | None) -> tuple[str, ...]:
     return origin.outputs if origin else ()
-
-
-def _is_inside(path: Path, layout: Layout) -> bool:
-    """Whether ``path`` is a file of the build folder's own, not one that a link leads to."""
-    if layout.build_dir not in path.parents or ".." in path.parts or path.is_symlink():
-        return False
-    return path.parent.resolve() == layout.build_dir.resolve() / path.parent.relative_to(layout.build_dir)
 
 
 def _remove_empty(folder: Path, layout: Layout) -> None:
