@@ -146,7 +146,9 @@ def test_a_private_folder_that_is_a_link_is_refused(
     private, elsewhere = project / "build/.gpubuild", tmp_path_factory.mktemp("elsewhere") / "precious"
     private.rename(elsewhere)
     private.symlink_to(elsewhere)
-    (project / "targets.yaml").write_text("version: 1\nprograms: {saxpy: {sources: [main.c]}}\n")
+    (project / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms: {saxpy: {sources: [main.c]}}\n"
+    )
     before, there = left(project), left(elsewhere)
     assert main(arguments) == 2
     assert "refusing to use" in capsys.readouterr().err
