@@ -75,7 +75,7 @@ def _builder(
 ) -> Iterator[Builder]:
     directory = options.cache_dir or settings.cache_dir or project.cache.directory
     config = replace(project.cache, directory=directory) if options.use_cache else None
-    store = open_store(config, settings, on_full=collect_later)
+    store = open_store(config, settings, on_full=collect_later, project=project.root)
     workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
     executor = LazyExecutor(workers, _local_executor)
     if threads or store.has_remote:
