@@ -57,9 +57,10 @@ class Diagnostic:
         where = f"{self.location}: " if self.location else ""
         lines = [f"{where}{self.severity}: {self.message}"]
         if self.source_line:
-            lines.append(f"  {self.source_line}")
-            if self.location and self.location.column:
-                before = text.visible(self.source_line[: self.location.column - 1])
+            line, column = text.window(self.source_line, self.location.column if self.location else 0)
+            lines.append(f"  {line}")
+            if column:
+                before = text.visible(line[: column - 1])
                 lines.append(f"  {text.padding(before, len(before) + 1)}^")
         lines.extend(note.render() for note in self.notes)
         return text.visible("\n".join(lines))

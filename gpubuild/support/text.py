@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # C0 without newline and tab, DEL, C1, and what reverses the direction of the text that follows.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_MOST_SHOWN = 400  # characters of a line
 _TAB = 8  # where gcc and clang assume tab stops
 
 
@@ -58,6 +59,16 @@ def one_line(text: str) -> str:
 def _spelt_out(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x7F else f"\\u{code:04x}"
+
+
+def window(line: str, column: int) -> tuple[str, int]:
+    """What to show of ``line``, which may be megabytes, around ``column``, and the column in that."""
+    if len(line) <= _MOST_SHOWN:
+        return line, column
+    begin = min(max(column - _MOST_SHOWN // 2, 0), len(line) - _MOST_SHOWN)
+    end = begin + _MOST_SHOWN
+    shown = "…" * (begin > 0) + line[begin:end] + "…" * (end < len(line))
+    return shown, max(column - begin + (begin > 0), 1) if column else 0
 
 
 def width(character: str) -> int:

@@ -156,7 +156,7 @@ class StepIO:
         except GpubuildError:
             raise
         except Exception as error:
-            failure = no_room(error) or StepError(f"{type(error).__name__}: {error}")
+            failure = no_room(error) or _too_deep(error) or StepError(f"{type(error).__name__}: {error}")
             failure.stage = name
             raise failure from error
         finally:
@@ -191,6 +191,16 @@ class StepIO:
             ),
             stages=tuple(self._stages),
         )
+
+
+def _too_deep(error: BaseException) -> StepError | None:
+    """What a ``RecursionError`` means for the user, else ``None``."""
+    if not isinstance(error, RecursionError):
+        return None
+    return StepError(
+        "operations are nested too deeply to be compiled for this target",
+        hint="move inner regions into functions of their own",
+    )
 
 
 def no_room(error: BaseException) -> StepError | None:

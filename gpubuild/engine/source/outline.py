@@ -17,6 +17,7 @@ from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import attribute_typos, kernel_signature, launch_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
 from gpubuild.engine.source.module_index import describe_module, may_use_rocm
+from gpubuild.engine.source_checks import check_source
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
 
@@ -47,10 +48,10 @@ def run(params: OutlineParams, io: StepIO) -> None:
     text = io.text("source")
     with contexts.context():
         with io.stage("parse"):
-            source = _Source(
-                module=contexts.parse(text, source_name=params.source_name or "<source>"),
-                lines=SourceText(text, params.source_name or "<source>"),
-            )
+            name = params.source_name or "<source>"
+            lines = SourceText(text, name)
+            check_source(text, lines, name)
+            source = _Source(module=contexts.parse(text, source_name=name), lines=lines)
         if params.passes:
             with io.stage("passes"):
                 contexts.run_passes(source.module, params.passes, source=source.lines)
