@@ -13,11 +13,11 @@ from mlir import ir
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.locations import keep_places
-from gpubuild.engine.ir.source_checks import check_source
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import attribute_typos, kernel_signature, launch_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
 from gpubuild.engine.source.module_index import describe_module, may_use_rocm
+from gpubuild.engine.source.source_checks import check_source
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
 

@@ -6,7 +6,7 @@ import pytest
 from unit.engine.device_steps import outline_source
 
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.ir.source_checks import MOST_LEVELS, check_source
+from gpubuild.engine.source.source_checks import MOST_LEVELS, check_source
 from gpubuild.errors import Location, StepError
 
 
