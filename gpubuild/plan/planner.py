@@ -172,7 +172,8 @@ class Planner:
                 kinds.update(target.kind for target in module.targets)
                 modules.append(module)
                 steps.extend(self._module(program, outline, module))
-            host = self._host(program, outline, modules, stems[source])
+            resources = _resources(outline, scans[outline.id].resources)
+            host = self._host(program, outline, modules, stems[source], resources)
             steps.append(host)
             linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
         self._check_overrides(program, owners)
@@ -268,6 +269,7 @@ class Planner:
                     in_key=False,
                 ),
                 *libraries,
+                *_resources(outline, module.resources),
             ),
             outputs=tuple(
                 Output(name=role, path=path)
@@ -282,7 +284,14 @@ class Planner:
             target=target.name,
         )
 
-    def _host(self, program: Program, outline: Step, modules: list[ModuleTargets], stem: str) -> Step:
+    def _host(
+        self,
+        program: Program,
+        outline: Step,
+        modules: list[ModuleTargets],
+        stem: str,
+        resources: tuple[Input, ...],
+    ) -> Step:
         binaries = tuple(
             Input(
                 name=f"binary.{number}",
@@ -317,6 +326,7 @@ class Planner:
                     in_key=False,
                 ),
                 *binaries,
+                *resources,
             ),
             outputs=tuple(
                 Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
@@ -370,6 +380,14 @@ class Planner:
             tools=tuple(tools),
             program=program.name,
         )
+
+
+def _resources(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
+    """The data that a text made by ``outline`` refers to."""
+    return tuple(
+        Input(name=f"resource.{number}", path=outline.output_path(name), producer=outline.id)
+        for number, name in enumerate(names)
+    )
 
 
 def _stems(sources: Sequence[Path]) -> dict[Path, str]:

@@ -48,7 +48,8 @@ class IrTarget:
 class ScannedModule:
     """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
 
-    ``rocm``: it may use ROCm's libraries, on targets that have them.
+    ``rocm``: it may use ROCm's libraries, on targets that have them. ``resources`` are outputs of the
+    outline step with data that its text refers to.
     """
 
     name: str
@@ -57,13 +58,15 @@ class ScannedModule:
     handler: str = ""
     targets: tuple[IrTarget, ...] = ()
     rocm: bool = True
+    resources: tuple[str, ...] = ()
 
 
 @frozen
 class ScannedSource:
-    """All gpu.modules of one source, in order."""
+    """All gpu.modules of one source, in order. ``resources`` are those of the host part."""
 
     modules: tuple[ScannedModule, ...]
+    resources: tuple[str, ...] = ()
 
 
 def parse_index(text: str) -> ScannedSource:
@@ -72,9 +75,15 @@ def parse_index(text: str) -> ScannedSource:
         document = json.loads(text)
         if document["schema"] != 1:
             raise ValueError(f"schema {document['schema']}")
-        return ScannedSource(modules=tuple(_module(m) for m in document["modules"]))
+        return ScannedSource(
+            modules=tuple(_module(m) for m in document["modules"]), resources=_resources(document)
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error
+
+
+def _resources(data: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(name) for name in data.get("resources", ()))
 
 
 def _module(data: Mapping[str, Any]) -> ScannedModule:
@@ -84,6 +93,7 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         dialect=str(data["dialect"]),
         handler=str(data["handler"]),
         rocm=bool(data.get("rocm", True)),
+        resources=_resources(data),
         targets=tuple(
             IrTarget(
                 kind=Kind(t["kind"]),
