@@ -33,6 +33,7 @@ from gpubuild.plan.sources import (
     ScannedSource,
     SourcePlanner,
     find_variants,
+    resource_inputs,
 )
 from gpubuild.support.frozen import frozen
 from gpubuild.targets.target import Kind, Target
@@ -172,7 +173,7 @@ class Planner:
                 kinds.update(target.kind for target in module.targets)
                 modules.append(module)
                 steps.extend(self._module(program, outline, module))
-            resources = _resources(outline, scans[outline.id].resources)
+            resources = resource_inputs(outline, scans[outline.id].resources)
             host = self._host(program, outline, modules, stems[source], resources)
             steps.append(host)
             linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
@@ -269,7 +270,7 @@ class Planner:
                     in_key=False,
                 ),
                 *libraries,
-                *_resources(outline, module.resources),
+                *resource_inputs(outline, module.resources),
             ),
             outputs=tuple(
                 Output(name=role, path=path)
@@ -380,14 +381,6 @@ class Planner:
             tools=tuple(tools),
             program=program.name,
         )
-
-
-def _resources(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
-    """The data that a text made by ``outline`` refers to."""
-    return tuple(
-        Input(name=f"resource.{number}", path=outline.output_path(name), producer=outline.id)
-        for number, name in enumerate(names)
-    )
 
 
 def _stems(sources: Sequence[Path]) -> dict[Path, str]:

@@ -10,7 +10,7 @@ Variants: sources that programs of a project have compiled in different ways.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +265,14 @@ class SourcePlanner:
                 tools=(OURS, "cxx" if cxx else "cc"),
             )
         return step, Input(name="object", path=path, producer=step.id)
+
+
+def resource_inputs(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
+    """The data that a text made by ``outline`` refers to."""
+    return tuple(
+        Input(name=f"resource.{number}", path=outline.output_path(name), producer=outline.id)
+        for number, name in enumerate(names)
+    )
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:
