@@ -16,7 +16,7 @@ from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
-from gpubuild.engine.ir.resources import NO_RESOURCES, StepResources
+from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize import driver
 from gpubuild.engine.legalize.library_calls import call_libraries_directly
@@ -65,6 +65,7 @@ class Lowered:
     warnings: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()  # of the messages that AMD kernels leave for the host
     ptx: int = 0  # the version that NVIDIA's instructions in it need, times ten; 0: any
+    externals: tuple[External, ...] = ()  # variables that are resources
 
 
 def lower(params: CompileParams, io: StepIO) -> Lowered:
@@ -118,13 +119,14 @@ def lower_text(text: str, params: CompileParams, resources: StepResources = NO_R
                 hint="mark a gpu.func with `kernel`",
             )
         formats = printf.take_formats(kernels)
-        resources.inline(kernels)
+        externals = resources.externalize(kernels)
         return Lowered(
             llvm=contexts.translate(kernels, target=params.target or params.chip, source=source),
             kernels=names,
             warnings=tuple(warnings),
             formats=formats,
             ptx=ptx,
+            externals=externals,
         )
 
 

@@ -1,8 +1,9 @@
-"""Resource objects: put the data of resources into ELF objects without LLVM reading or printing them.
+"""Resource objects: put the data of resources into code, as LLVM IR for GPUs, past LLVM for the rest.
 
-LLVM works with declarations, so that it assumes nothing about the values. Before code is emitted
-they are defined, one byte each, in sections of their own. The data then go to the end of the object,
-and the section's header says so: nothing in a relocatable object refers to the size of a section.
+For the host and for CPUs LLVM works with declarations, so that it assumes nothing about the values.
+Before code is emitted they are defined, one byte each, in sections of their own. The data then go to
+the end of the object, and the section's header says so: nothing in a relocatable object refers to
+the size of a section.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _SYMBOL_TABLE, _DATA_SYMBOL = 2, 1
 _RESERVED = 0xFF00  # section numbers from here on mean something else
 _LOCAL = ("internal", "private")
 _PAGE = 4096  # bytes; sections with data begin at multiples of it
+_EMPTY = "[1 x i8] zeroinitializer"
 
 
 def declare(module: binding.ModuleRef, externals: Sequence[External]) -> None:
@@ -49,30 +51,43 @@ def define(
     declared = {variable.name for variable in module.global_variables}
     for item in externals:
         wanted = linkage or item.linkage
-        name = item.stand_in
-        if name not in declared and wanted in _LOCAL:
+        if item.stand_in not in declared and wanted in _LOCAL:
             continue
-        section = f".rodata.{name}" if item.constant else f".data.{name}"
-        kind = "constant" if item.constant else "global"
-        text = (
-            f'@{name} = hidden {kind} [1 x i8] zeroinitializer, section "{section}", align {item.alignment}\n'
-        )
-        llvm.link_text(module, text, "resource")
-        variable = module.get_global_variable(name)
-        variable.name = item.name
-        variable.linkage = wanted
-        variable.visibility = "default"
+        section = f".{'rodata' if item.constant else 'data'}.{item.stand_in}"
+        _define(module, item, f'{_EMPTY}, section "{section}"', wanted)
         sections[section] = item
     return sections
+
+
+def define_in_place(
+    module: binding.ModuleRef, externals: Sequence[External], resources: StepResources
+) -> None:
+    """Define the variables that :func:`declare` has renamed, with their data."""
+    for item in externals:
+        data = resources.data(item.digest)
+        digits = data.hex("\\")
+        _define(module, item, f'[{len(data)} x i8] c"\\{digits}"', item.linkage)
+
+
+def _define(module: binding.ModuleRef, item: External, value: str, linkage: str) -> None:
+    kind = f"addrspace({item.space}) {'constant' if item.constant else 'global'}"
+    # Not hidden in the end: that is for what another object defines.
+    text = f"@{item.stand_in} = hidden {kind} {value}, align {item.alignment}\n"
+    llvm.link_text(module, text, "resource")
+    variable = module.get_global_variable(item.stand_in)
+    variable.name = item.name
+    variable.linkage = linkage
+    variable.visibility = "default"
 
 
 def write_object(path: Path, code: bytes, sections: Mapping[str, External], resources: StepResources) -> None:
     """Write the object ``code`` to ``path``, with their data in ``sections``."""
     data = {name: resources.data(item.digest) for name, item in sections.items()}
-    start, offsets = -(-len(code) // _PAGE) * _PAGE, {}
+    offsets: dict[str, int] = {}
+    end = len(code)
     for name, view in data.items():
-        offsets[name] = start
-        start += -(-len(view) // _PAGE) * _PAGE
+        offsets[name] = -(-end // _PAGE) * _PAGE
+        end = offsets[name] + len(view)
     with path.open("wb") as stream:
         stream.write(move_sections(code, {name: (offsets[name], len(data[name])) for name in data}))
         for name, view in data.items():

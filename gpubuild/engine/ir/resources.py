@@ -2,8 +2,7 @@
 
 Outlining gives small ones back to the text, as `dense`. Large ones it writes to files, and names
 them after their content: `dense_resource<sha256_…>`. So texts and keys depend on what resources
-hold, not on what they were called, and no step but the last looks at the data: code for the host
-and for CPUs takes them into the object as they are, past LLVM. GPUs get them as `dense`.
+hold, not on what they were called, and MLIR never sees the data (see engine.ir.resource_objects).
 """
 
 from __future__ import annotations
@@ -80,11 +79,7 @@ class SourceResources:
         """Let passes of the user's see the data of resources that :meth:`settle` has named."""
         _bind(
             module.operation,
-            {
-                digest: _mapped(path)
-                for digest, path in self._files.items()
-                if path.stat().st_size > _INLINE_BYTES
-            },
+            {digest: _mapped(path) for digest, path in self._files.items() if path.stat().st_size},
         )
 
     def write(self, text: str, io: StepIO) -> list[str]:
@@ -109,7 +104,10 @@ class SourceResources:
         size, expected = self._files[digest].stat().st_size, _bytes(kind)
         if size != expected:
             raise ValueError(f"dense_resource<{name}> has {size} bytes, {kind} needs {expected}")
-        if size <= _INLINE_BYTES:
+        if isinstance(kind.element_type, ir.ComplexType):  # see `_replace`
+            if not kind.rank:
+                raise ValueError(f"dense_resource<{name}> is one complex number: write it as `dense`")
+        elif size <= _INLINE_BYTES:
             return _dense(self._files[digest].read_bytes(), kind)
         return ir.Attribute.parse(f"dense_resource<sha256_{digest}> : {kind}")
 
@@ -155,6 +153,7 @@ class External:
     digest: str
     linkage: str
     alignment: int  # bytes
+    space: int
     constant: bool
 
 
@@ -174,11 +173,6 @@ class StepResources:
         """Let passes of the user's see the data."""
         _bind(module.operation, {digest: view() for digest, view in self._data.items()})
 
-    def inline(self, op: ir.Operation) -> None:
-        """Have the data in the attributes in ``op``, as `dense`."""
-        if self._data:
-            _replace(op, self._inlined)
-
     def externalize(self, op: ir.Operation) -> tuple[External, ...]:
         """Make declarations of the global variables that are resources, and inline the others."""
         if not self._data:
@@ -191,7 +185,7 @@ class StepResources:
             return ir.WalkResult.ADVANCE
 
         op.walk(visit)
-        self.inline(op)
+        _replace(op, self._inlined)
         return tuple(found)
 
     def data(self, digest: str) -> memoryview:
@@ -199,16 +193,15 @@ class StepResources:
         return self._data[digest]()
 
     def _digest_of_global(self, op: ir.Operation) -> str:
-        attributes = op.attributes
-        if _VALUE not in attributes or attributes["addr_space"].value:
-            return ""
-        digest = _digest(attributes[_VALUE]) if _is_resource(attributes[_VALUE]) else ""
+        value = _readable(op.attributes, _VALUE) if _VALUE in op.attributes else None
+        digest = _digest(value) if value is not None and _is_resource(value) else ""
         return digest if digest in self._data else ""
 
     def _inlined(self, attribute: ir.Attribute, _: ir.Operation) -> ir.Attribute | None:
         digest = _digest(attribute)
         if digest not in self._data:
             return None
+        # What is no global variable is in registers, which complex numbers of this form never are.
         return _dense(self._data[digest](), ir.ShapedType(attribute.type))
 
 
@@ -228,6 +221,7 @@ def _declare(op: ir.Operation, digest: str, number: int) -> External:
         digest=digest,
         linkage=linkage,
         alignment=max(given, _ALIGNMENT),
+        space=attributes["addr_space"].value if "addr_space" in attributes else 0,
         constant="constant" in attributes,
     )
 
@@ -253,11 +247,19 @@ def _replace(
     def visit(op: ir.Operation) -> ir.WalkResult:
         attributes = op.attributes
         for name in list(attributes):
-            if (new := replaced(attributes[name], op)) is not None:
+            given = _readable(attributes, name)
+            if given is not None and (new := replaced(given, op)) is not None:
                 attributes[name] = new
         return ir.WalkResult.ADVANCE
 
     root.walk(visit)
+
+
+def _readable(attributes: ir.OpAttributeMap, name: str) -> ir.Attribute | None:
+    try:
+        return attributes[name]
+    except TypeError:  # the bindings have no class for `dense` complex numbers, which are no resources
+        return None
 
 
 def _bind(root: ir.Operation, data: Mapping[str, memoryview]) -> None:
