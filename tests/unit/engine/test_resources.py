@@ -17,6 +17,7 @@ from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Offload
 from gpubuild.model.step import CompileParams, HostParams, OutlineParams, StepKind
+from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Kind
 
 N = 2000  # floats: too many for the text
@@ -276,6 +277,23 @@ def test_cpu_images_have_the_data(tmp_path: Path) -> None:
     ran = kernel_step(PROGRAM + section(w=LARGE, c=OTHER), CPU, tmp_path)
     assert OTHER in ran.outputs["object"]
     assert f"constant [{N} x float] [" not in ran.text("llvm")
+
+
+def test_code_for_another_linker_has_the_data(tmp_path: Path) -> None:
+    outputs = outlined(PROGRAM + section(w=LARGE, c=OTHER))
+    inputs = {"module": outputs["module.0.mlir"], "resource.0": OTHER}
+    given = replace(CPU, relocatable=True)
+    ran = in_child(
+        run_step,
+        tmp_path,
+        StepKind.COMPILE,
+        given,
+        inputs,
+        ("llvm", "asm", "object", "info", "device"),
+        tools(),
+    )
+    assert OTHER in ran.outputs["device"]
+    assert OTHER in ran.outputs["object"]
 
 
 @pytest.mark.parametrize("chip", ["sm_90", "gfx90a"])
