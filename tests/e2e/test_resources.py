@@ -216,6 +216,18 @@ def test_dumped_ir_has_no_data(project: Path, shared_cache: dict[str, str]) -> N
     assert not any(weights[:100].hex() in text.lower() for text in texts.values())
 
 
+def test_a_module_is_written_with_its_data(project: Path, tmp_path: Path) -> None:
+    source, again = project / "k.mlir", tmp_path / "again.mlir"
+    assert gpubuild("compile", source, "-t", "cpu", "--emit", "mlir", "-o", again, cwd=tmp_path).code == 0
+    code = []
+    for file in (source, again):
+        options = ("-t", "cpu", "--kind", "cpu", "--emit", "obj", "-o", "code")
+        assert gpubuild("compile", file, *options, cwd=tmp_path).code == 0
+        code.append((tmp_path / "code").read_bytes())
+    assert code[0] == code[1]
+    assert ELEMENTS["i8"].weights[::-1].tobytes() in code[0]
+
+
 def test_only_steps_that_use_a_resource_run_again(project: Path, shared_cache: dict[str, str]) -> None:
     element = ELEMENTS["i8"]
     changed = element.weights.copy()

@@ -71,13 +71,12 @@ def define_in_place(
 
 def _define(module: binding.ModuleRef, item: External, value: str, linkage: str) -> None:
     kind = f"addrspace({item.space}) {'constant' if item.constant else 'global'}"
-    # Not hidden in the end: that is for what another object defines.
     text = f"@{item.stand_in} = hidden {kind} {value}, align {item.alignment}\n"
     llvm.link_text(module, text, "resource")
     variable = module.get_global_variable(item.stand_in)
     variable.name = item.name
     variable.linkage = linkage
-    variable.visibility = "default"
+    variable.visibility = "hidden" if item.hidden and linkage not in _LOCAL else "default"
 
 
 def write_object(path: Path, code: bytes, sections: Mapping[str, External], resources: StepResources) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from binascii import unhexlify
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from gpubuild.model.digest import Digest
 
@@ -22,7 +23,8 @@ _TOKEN = re.compile(rb'(?:\s|//[^\n]*)*((?P<kind>#-\}|[{}:,"])|[A-Za-z_][\w.$-]*
 _ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _LETTERS = {b"n": b"\n", b"t": b"\t"}
 _START = len('"0x') + 8  # the digits after these are data: those before say how they are aligned
-_CHUNK = 1 << 24  # digits decoded at once
+_CHUNK = 1 << 24  # digits or bytes at once
+_ALIGNMENT = 64  # bytes, of what is written here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,18 @@ class Digits:
                 digest.update(data)
                 stream.write(data)
         return Digest(digest.hexdigest())
+
+
+def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
+    """Write a section that has the data of files by the names of resources."""
+    stream.write("\n{-#\n  dialect_resources: {\n    builtin: {")
+    for number, (name, path) in enumerate(resources.items()):
+        stream.write(f'{"," * bool(number)}\n      {name}: "0x{_ALIGNMENT.to_bytes(4, "little").hex()}')
+        with path.open("rb") as source:
+            while data := source.read(_CHUNK):
+                stream.write(data.hex())
+        stream.write('"')
+    stream.write("\n    }\n  }\n#-}\n")
 
 
 class _UnexpectedError(Exception):

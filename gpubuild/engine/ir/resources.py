@@ -30,6 +30,18 @@ _INLINE_BYTES = 4096  # up to this, LLVM may compute with the values
 _ALIGNMENT = 64  # of data, in bytes: as much as any vector access needs
 _GLOBAL = "llvm.mlir.global"
 _VALUE = "value"
+# Variables that a declaration and a definition of ours could not stand for.
+_SPECIAL = ("comdat", "section", "thread_local_")
+# MLIR's names to llvmlite's.
+_LINKAGES = {
+    "external": "external",
+    "internal": "internal",
+    "private": "private",
+    "weak": "weak_any",
+    "weak_odr": "weak_odr",
+    "linkonce": "linkonce_any",
+    "linkonce_odr": "linkonce_odr",
+}
 _PROBE = "gpubuild.resource"
 _BYTE = 8  # bits
 
@@ -143,7 +155,7 @@ class SourceResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
-    """A global variable whose data LLVM does not see. ``linkage`` is spelled as in LLVM IR.
+    """A global variable whose data LLVM does not see. ``linkage`` is llvmlite's name.
 
     While LLVM works on what uses it, it is called ``stand_in``, which no library of the user's defines.
     """
@@ -154,6 +166,7 @@ class External:
     linkage: str
     alignment: int  # bytes
     space: int
+    hidden: bool
     constant: bool
 
 
@@ -193,8 +206,11 @@ class StepResources:
         return self._data[digest]()
 
     def _digest_of_global(self, op: ir.Operation) -> str:
-        value = _readable(op.attributes, _VALUE) if _VALUE in op.attributes else None
-        digest = _digest(value) if value is not None and _is_resource(value) else ""
+        attributes = op.attributes
+        value = _readable(attributes, _VALUE) if _VALUE in attributes else None
+        if value is None or not _is_resource(value) or any(name in attributes for name in _SPECIAL):
+            return ""
+        digest = _digest(value) if _linkage(op) in _LINKAGES else ""
         return digest if digest in self._data else ""
 
     def _inlined(self, attribute: ir.Attribute, _: ir.Operation) -> ir.Attribute | None:
@@ -212,7 +228,7 @@ def _declare(op: ir.Operation, digest: str, number: int) -> External:
     """Make a declaration of the global variable ``op``."""
     attributes = op.attributes
     given = attributes["alignment"].value if "alignment" in attributes else 0
-    linkage = str(attributes["linkage"]).partition("<")[2].rstrip(">")
+    linkage = _LINKAGES[_linkage(op)]
     del attributes[_VALUE]
     attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
     return External(
@@ -222,8 +238,13 @@ def _declare(op: ir.Operation, digest: str, number: int) -> External:
         linkage=linkage,
         alignment=max(given, _ALIGNMENT),
         space=attributes["addr_space"].value if "addr_space" in attributes else 0,
+        hidden="visibility_" in attributes and attributes["visibility_"].value != 0,
         constant="constant" in attributes,
     )
+
+
+def _linkage(op: ir.Operation) -> str:
+    return str(op.attributes["linkage"]).partition("<")[2].rstrip(">")
 
 
 def _replace(

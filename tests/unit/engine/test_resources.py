@@ -256,6 +256,35 @@ def test_host_objects_have_the_data_and_llvm_ir_has_not(tmp_path: Path, opt_leve
     assert ".rodata.gpubuild.resource.1" not in mine or opt_level == 0
 
 
+def test_variables_of_the_llvm_dialect(tmp_path: Path) -> None:
+    kind = f"!llvm.array<{N} x f32>"
+    source = f"""
+      llvm.mlir.global weak constant @weak(dense_resource<a> : tensor<{N}xf32>) : {kind}
+      llvm.mlir.global external hidden @hidden(dense_resource<a> : tensor<{N}xf32>) : {kind}
+      llvm.mlir.global external @named(dense_resource<b> : tensor<{N}xf32>) {{section = ".mine"}} : {kind}
+      llvm.mlir.global internal thread_local @thread(dense_resource<b> : tensor<{N}xf32>) : {kind}
+      llvm.func @get() -> !llvm.ptr {{
+        %0 = llvm.mlir.addressof @thread : !llvm.ptr
+        llvm.return %0 : !llvm.ptr
+      }}
+    """
+    host_step(tmp_path, source + section(a=LARGE, b=OTHER))
+    with (tmp_path / "host" / "job" / "out" / "object").open("rb") as stream:
+        elf = ELFFile(stream)
+        found = {}
+        for symbol in elf.get_section_by_name(".symtab").iter_symbols():
+            if symbol["st_size"] == 4 * N:
+                part = elf.get_section(symbol["st_shndx"])
+                seen = (symbol["st_info"]["bind"], symbol["st_other"]["visibility"])
+                found[symbol.name] = (*seen, part.name, part.data())
+    assert found == {
+        "weak": ("STB_WEAK", "STV_DEFAULT", ".rodata.gpubuild.resource.0", LARGE),
+        "hidden": ("STB_GLOBAL", "STV_HIDDEN", ".data.gpubuild.resource.1", LARGE),
+        "named": ("STB_GLOBAL", "STV_DEFAULT", ".mine", OTHER),
+        "thread": ("STB_LOCAL", "STV_DEFAULT", ".tdata", OTHER),
+    }
+
+
 def test_host_passes_of_ones_own(tmp_path: Path) -> None:
     passes = "builtin.module(convert-to-llvm,reconcile-unrealized-casts)"
     ran = host_step(tmp_path, HOST + section(a=LARGE, b=OTHER), passes=passes)
