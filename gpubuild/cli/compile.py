@@ -186,7 +186,7 @@ def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
     text = outline.output_path(f"module.{module.index}.mlir")
     if not module.resources:
         return text
-    from gpubuild.engine.resource_section import write_section  # for few modules
+    from gpubuild.engine.ir.resource_section import write_section  # for few modules
 
     whole = folder / text.name
     shutil.copyfile(text, whole)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from e2e.command import gpubuild
 
-from gpubuild.engine.resources import file_name
+from gpubuild.engine.ir.resources import file_name
 from gpubuild.model.digest import digest_bytes
 
 # Opt in with a number of MiB, such as 64.
