@@ -40,7 +40,7 @@ class Access:
 
     @property
     def private(self) -> bool:
-        """Whether the memory is an ``alloca`` or of the private space, as far as the code around tells."""
+        """Whether the memory is an ``alloca`` or of the private space, as far as the enclosing code shows."""
         if str(ir.MemRefType(self.memory.type).memory_space) in _PRIVATE_SPACES:
             return True
         source = self.memory
@@ -76,7 +76,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One op that makes a view of ``source``, whose sizes it may get wrong."""
+    """An operation that makes a view of ``source``, with sizes that may be wrong."""
 
     op: ir.Operation
     source: ir.Value
@@ -91,7 +91,7 @@ WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "
 
 
 def _is_kernel_argument(source: ir.Value) -> bool:
-    """What a kernel is given is never workgroup memory, whose types say that they are."""
+    """Whether ``source`` is a kernel argument: workgroup memory only if its type says so."""
     block = source.owner
     if not isinstance(block, ir.Block):
         return False
@@ -328,7 +328,7 @@ class Use:
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """All accesses to one piece of memory that others can see."""
+    """All accesses to one piece of memory that several work-items can access."""
 
     root: ir.Value
     in_workgroup: bool
