@@ -58,7 +58,7 @@ _USUAL = ((8, 8, 8), (64, 1, 1), (32, 1, 1), (256, 1, 1), (1024, 1, 1), (16, 16,
 # How often a site is executed: at least; at least, if arguments make it often; at most.
 _Count = tuple[float, float, float]
 _Counts = dict[int, _Count]
-_NEVER, _LOOP = (0, 0, 0), _Counts()  # a loop of branches: entered again before its end
+_NEVER, _LOOP = (0, 0, 0), _Counts()  # a loop of branches or calls: entered again before its end
 _Point = tuple[str, ir.Location]  # the operation of a site, or of a condition or loop
 
 
@@ -383,20 +383,22 @@ class _Way:
 
     def __init__(self, functions: dict[str, ir.Operation], kernel: str) -> None:
         self.decided: dict[int, int] = {}  # by point: the value of a condition, the iterations of a loop
-        self._functions, self._callers = functions, [kernel]
+        self._functions = functions
+        self._known: dict[ir.Block, _Counts] = {}
         self._entry = functions[kernel].regions[0].blocks[0]
-        self.counts = defaultdict(lambda: _NEVER, self._from(self._entry, {}))
+        self.counts = defaultdict(lambda: _NEVER, self._from(self._entry))
 
-    def _from(self, block: ir.Block, known: dict[ir.Block, _Counts]) -> _Counts:
+    def _from(self, block: ir.Block) -> _Counts:
         """Return the counts from ``block`` to the end of its region."""
-        if block not in known:
-            known[block] = _LOOP
+        if block not in self._known:
+            self._known[block] = _LOOP
             end = terminator(block)
-            rest = self._one_of([self._from(way, known) for way in end.successors], list(end.operands)[:1])
-            known[block] = _sum([*(self._operation(view.operation) for view in block.operations), rest])
-        if known[block] is _LOOP:
+            rest = self._one_of([self._from(way) for way in end.successors], list(end.operands)[:1])
+            own = [self._operation(view.operation) for view in block.operations]
+            self._known[block] = _sum([*own, rest])
+        if self._known[block] is _LOOP:
             raise _UndecidedError
-        return known[block]
+        return self._known[block]
 
     def _operation(self, op: ir.Operation) -> _Counts:
         callee, operands = _callee(op), list(op.operands)
@@ -407,18 +409,15 @@ class _Way:
             if value is not None:
                 self.decided.setdefault(int(callee.removeprefix(_PROBE)), value)
             return {}
-        opaque = op.name in _OPAQUE or op.name.partition(".")[0] in _VENDORS
-        failed = op.name == "cf.assert" and launch_checks.constant(operands[0]) == 0
-        unknown = op.name in _CALLS and (callee not in self._functions or callee in self._callers)
-        if opaque or failed or unknown:
+        if callee in self._functions:
+            return self._from(self._functions[callee].regions[0].blocks[0])
+        opaque = op.name in _CALLS or op.name in _OPAQUE or op.name.partition(".")[0] in _VENDORS
+        if opaque or (op.name == "cf.assert" and launch_checks.constant(operands[0]) == 0):
             raise _UndecidedError
-        self._callers.append(callee)
-        regions = self._functions[callee].regions if callee else op.regions
-        inside = [self._from(region.blocks[0], {}) if len(region.blocks) else {} for region in regions]
-        self._callers.pop()
+        inside = [self._from(region.blocks[0]) if len(region.blocks) else {} for region in op.regions]
         if op.name in _CHOICES:
             return self._one_of(inside, operands[:1])
-        least, likely, most = (1.0, 1.0, 1.0) if callee else (0.0, 0.0, inf)
+        least, likely, most = 0.0, 0.0, inf
         if op.name == "scf.for":
             if (iterations := _iterations(operands[:3])) is not None:
                 least = likely = most = float(iterations)
