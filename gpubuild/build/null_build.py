@@ -20,6 +20,7 @@ import time
 from zlib import crc32
 
 from gpubuild import environment
+from gpubuild.environment import boot
 from gpubuild.support.file_stamp import is_settled, stat_of
 
 TYPE_CHECKING = False  # typing's own costs an import
@@ -62,15 +63,6 @@ def scene() -> dict[str, Any]:
         "cwd": os.getcwd() if _has_relative(environment.tool_variables()) else "",
         "machine": os.uname().machine,
     }
-
-
-def boot() -> str:
-    """A name for this boot of this machine; equal names mean the same CPU. Empty if there is none."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-            return stream.read().strip()
-    except OSError:
-        return ""
 
 
 def folder_of(build_dir: str) -> str:
