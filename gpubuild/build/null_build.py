@@ -20,7 +20,6 @@ import time
 from zlib import crc32
 
 from gpubuild import environment
-from gpubuild.environment import boot
 from gpubuild.support.file_stamp import is_settled, stat_of
 
 TYPE_CHECKING = False  # typing's own costs an import
@@ -146,7 +145,7 @@ class Receipt:
         check = self._check
         if check["request"] != request or check["scene"] != scene():
             return False
-        if check["boot"] != boot():
+        if check["boot"] != environment.boot():
             return False
         if any(os.path.exists(path) for path in check["absent"]):
             return False
