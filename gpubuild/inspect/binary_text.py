@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 
 from gpubuild.inspect.elf import DamagedError
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.targets.registry import vendors
 
 KEYWORD = "gpu.binary"
 DEFAULT_HANDLER = "#gpu.select_object"
@@ -27,14 +27,13 @@ _SYMBOL = re.compile(r'\s*@(?:([A-Za-z_][\w$.]*)|"((?:[^"\\\n]|\\.)*+)")\s*')
 _SKIP = re.compile(r'[^"<>\[\]{}()/,\-]+')
 _OBJECT = "#gpu.object<"
 _BLOB = re.compile(r'\s*(?:(bin|assembly|fatbin|offload)\s*=\s*)?("(?:[^"\\\n]|\\.)*+")\s*\Z')
-_TARGET = re.compile(r"\s*#(nvvm|rocdl|xevm|spirv|llvm)\b")
+_TARGET = re.compile(r"\s*#(\w+)\.")
 _ENTRY = re.compile(r'\s*(?:([A-Za-z_][\w$.]*)|"((?:[^"\\\n]|\\.)*+)")\s*=\s*(.*)\Z', re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"} | {
     spelling.encode(): bytes([byte]) for byte in range(256) for spelling in (f"{byte:02X}", f"{byte:02x}")
 }
 _CLOSING = {"<": ">", "[": "]", "{": "}", "(": ")"}
-_DEFAULTS = {"nvvm": (NVVM_TRIPLE, "sm_50"), "rocdl": (ROCDL_TRIPLE, "gfx900")}  # of upstream's attributes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +124,12 @@ def _object(text: str) -> TextObject:
             properties = _strings(entry[3].strip())
     dialect = _TARGET.match(parts[0])
     target = _strings(parts[0].strip()) if dialect else {}
-    triple, chip = _DEFAULTS.get(dialect[1] if dialect else "", (None, None))
+    vendor = next((v for v in vendors() if dialect and v.attribute == dialect[1]), None)
     return TextObject(
         format=blob[1] or "fatbin",
         data=unescape(blob[2][1:-1]),
-        triple=target.get("triple", triple),
-        chip=target.get("chip", chip),
+        triple=target.get("triple", vendor.triple if vendor else None),
+        chip=target.get("chip", vendor.attribute_chip if vendor else None),
         properties=properties,
     )
 

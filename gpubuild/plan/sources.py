@@ -28,14 +28,14 @@ from gpubuild.model.step import (
 )
 from gpubuild.plan.layout import Layout
 from gpubuild.support.frozen import field, frozen, replace
-from gpubuild.targets.target import Kind
+from gpubuild.targets.registry import vendor
 
 
 @frozen
 class IrTarget:
     """A target attribute written in the IR, ``#nvvm.target<…>`` or ``#rocdl.target<…>``."""
 
-    kind: Kind
+    kind: str
     chip: str
     triple: str
     features: str = ""
@@ -48,7 +48,7 @@ class IrTarget:
 class ScannedModule:
     """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
 
-    ``rocm``: it may use ROCm's libraries, on targets that have them.
+    ``calls``: the kinds whose optional tools it may need, as far as the names of functions in it say.
     """
 
     name: str
@@ -56,7 +56,7 @@ class ScannedModule:
     dialect: str = "gpu"
     handler: str = ""
     targets: tuple[IrTarget, ...] = ()
-    rocm: bool = True
+    calls: tuple[str, ...] = ()
 
 
 @frozen
@@ -70,7 +70,7 @@ def parse_index(text: str) -> ScannedSource:
     """Read ``index.json``. Raises ``StepError`` when it is not what the engine writes."""
     try:
         document = json.loads(text)
-        if document["schema"] != 1:
+        if document["schema"] != 2:
             raise ValueError(f"schema {document['schema']}")
         return ScannedSource(modules=tuple(_module(m) for m in document["modules"]))
     except (ValueError, KeyError, TypeError) as error:
@@ -83,10 +83,10 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         index=int(data["index"]),
         dialect=str(data["dialect"]),
         handler=str(data["handler"]),
-        rocm=bool(data.get("rocm", True)),
+        calls=tuple(str(kind) for kind in data["calls"]),
         targets=tuple(
             IrTarget(
-                kind=Kind(t["kind"]),
+                kind=vendor(t["kind"]).kind,
                 chip=str(t["chip"]),
                 triple=str(t["triple"]),
                 features=str(t.get("features", "")),

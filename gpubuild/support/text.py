@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _TAB = 8  # where gcc and clang assume tab stops
 
@@ -52,6 +52,11 @@ def width(character: str) -> int:
 def counted(number: int, noun: str) -> str:
     """``1 result``, ``2 results``: for nouns that take an s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def any_of(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1, *, cutoff: float = 0.6) -> list[str]:

@@ -22,7 +22,7 @@ from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
-from gpubuild.targets.target import Kind
+from gpubuild.targets.registry import vendor
 from gpubuild.toolchain import clang_linker_wrapper, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
@@ -88,13 +88,14 @@ NEEDS = {
 }
 
 
-def misnamed(settings: Settings, kinds: Collection[Kind]) -> tuple[str, ...]:
+def misnamed(settings: Settings, kinds: Collection[str]) -> tuple[str, ...]:
     """What to warn of, a text for each variable, which begins with its name.
 
     Variables that other programs heed as well count where there are targets of ``kinds`` that
     could use what they name. An installation without what gpubuild might want of it is right for
     those programs and not told.
     """
+    variables = {vendor(kind).variable for kind in kinds}
     told = [
         f"{variable} names {path}, which is not an executable file"
         for variable, path in (
@@ -110,11 +111,8 @@ def misnamed(settings: Settings, kinds: Collection[Kind]) -> tuple[str, ...]:
         told.append(f"GPUBUILD_LIBDEVICE names {settings.libdevice}, which is not a file")
     told += [
         f"{variable} names {path}, which is not a folder"
-        for variable, path, kind in (
-            ("ROCM_PATH", settings.rocm_path, Kind.ROCDL),
-            ("CUDA_PATH", settings.cuda_path, Kind.NVVM),
-        )
-        if path is not None and kind in kinds and not path.is_dir()
+        for variable, path in (("ROCM_PATH", settings.rocm_path), ("CUDA_PATH", settings.cuda_path))
+        if path is not None and variable in variables and not path.is_dir()
     ]
     return tuple(f"{problem}: correct or unset it" for problem in told)
 

@@ -177,7 +177,7 @@ def test_headers_of_the_runtime_have_no_cycles() -> None:
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_third_party_packages_have_an_owner(name: str) -> None:
-    part = name.split(".")[0]
+    part = name.split(".", maxsplit=1)[0]
     for full, eager in IMPORTS[name]:
         package = full.split(".")[0]
         # execute/ talks to its own children over a private pipe; nothing is ever unpickled from a file.

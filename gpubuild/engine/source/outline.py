@@ -16,11 +16,11 @@ from gpubuild.engine.ir.locations import keep_places
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import attribute_typos, kernel_signature, launch_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
-from gpubuild.engine.source.module_index import describe_module, may_use_rocm
+from gpubuild.engine.source.module_index import describe_module, libraries_called
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
 
-INDEX_SCHEMA = 1
+INDEX_SCHEMA = 2
 # Constants are sunk first, so that they stay constants in the kernel instead of becoming arguments.
 _OUTLINE_PASSES = "builtin.module(gpu-launch-sink-index-computations,gpu-kernel-outlining)"
 _INHERITED_PREFIX = "dlti."  # data layout: a gpu.module sees it on the module around it
@@ -91,7 +91,7 @@ def _split(source: _Source, io: StepIO) -> None:
         text = contexts.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)
         placed += locations.table(alone, text, source.lines)
-        entries.append(entry | {"rocm": may_use_rocm(text)})
+        entries.append(entry | {"calls": libraries_called(text)})
         _replace_by_placeholder(kernels)
     if entries:
         # The verifier of gpu.launch_func asks for it; a module outlined by hand may lack it.
