@@ -23,6 +23,8 @@ OF_TOOLS = (
     "CUDA_PATH",
     "PATH",
 )
+# What decides which variants of which C library's mathematics this process uses (toolchain.host_math).
+OF_HOST_MATH = ("GLIBC_TUNABLES", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
 
 MODES = ("read-write", "read-only", "write-only", "off")
@@ -76,7 +78,12 @@ def whole() -> dict[str, str]:
 
 def tool_variables() -> dict[str, str]:
     """The variables that decide which tools are found; those not set are left out."""
-    return {name: os.environ[name] for name in OF_TOOLS if os.environ.get(name)}
+    return {name: os.environ[name] for name in (*OF_TOOLS, *OF_HOST_MATH) if os.environ.get(name)}
+
+
+def host_math_variables() -> dict[str, str]:
+    """Those among them that decide how this process rounds."""
+    return {name: os.environ[name] for name in OF_HOST_MATH if os.environ.get(name)}
 
 
 def color() -> bool | None:

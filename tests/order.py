@@ -47,15 +47,15 @@ SECONDS = {
     "e2e/test_aarch64.py": 12,
     "e2e/test_against_upstream.py": 12,
     "e2e/test_reproducible.py": 12,
-    "unit/engine/test_device.py": 11,
+    "unit/engine/backends/test_device.py": 11,
     "e2e/test_cmake_meson.py": 11,
     "e2e/test_cpu_subgroups.py": 9,
     "e2e/test_jit_and_export.py": 9,
     "fault/test_cache_processes.py": 9,
     "e2e/test_checked_random.py": 8,
-    "unit/inspection/test_image.py": 8,
+    "unit/inspect/test_image.py": 8,
     "e2e/test_cpu_matrices.py": 7,
-    "unit/engine/cpu/test_compile.py": 7,
+    "unit/engine/backends/cpu/test_compile.py": 7,
 }
 BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_damaged_builds.py", "fault/test_whole_builds.py")
 BY_CASE = ("fuzz/test_mutated_sources.py", "e2e/test_random_kernels.py", "e2e/test_docs.py",

@@ -24,7 +24,7 @@ from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.build_options import BuildOptions, Goal
 from gpubuild.model.events import BuildWarning, Listener, StepFinished
 from gpubuild.model.project import Program, Project
-from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
+from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
@@ -202,7 +202,6 @@ class Builder:
             },
             seconds=time.monotonic() - started,
             warnings=self._warnings(),
-            cache=self._note_use(plan),
             links=self._links(programs, plan),
         )
 
@@ -307,18 +306,6 @@ class Builder:
             keep_going=self._options.keep_going,
             dry_run=self._options.dry_run if dry_run is None else dry_run,
         ).run()
-
-    def _note_use(self, plan: Plan) -> CacheUse | None:
-        """Add this build to the cache's history, if it asked the cache for anything."""
-        reports = self._reports.values()
-        if self._options.dry_run or all(r.status is Status.UP_TO_DATE for r in reports):
-            return None
-        from gpubuild.cache.local.history import record_build
-
-        folder = self._store.directory
-        return record_build(
-            folder, self._project.programs, plan.steps, reports, self.state.record, self._store.notes
-        )
 
     def _note(self, report: StepReport) -> None:
         quote_sources(report.error, self._layout.root)

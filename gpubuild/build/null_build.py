@@ -154,7 +154,7 @@ class Receipt:
         check = self._check
         if check["request"] != request or check["scene"] != scene():
             return False
-        if check["boot"] and check["boot"] != boot():
+        if check["boot"] != boot():
             return False
         if any(os.path.exists(path) for path in check["absent"]):
             return False
@@ -252,4 +252,5 @@ def _digest_again(path: str) -> Known | None:
 
 
 def _has_relative(variables: dict[str, str]) -> bool:
-    return any(name != "PATH" and not value.startswith("/") for name, value in variables.items())
+    named = (value for name, value in variables.items() if name not in ("PATH", "GLIBC_TUNABLES"))
+    return any(not value.startswith("/") for value in named)

@@ -81,8 +81,6 @@ def _builder(
         executor.start()
     try:
         resolved = resolve_native(project)
-        if witness is not None and resolved is not project:
-            witness.note_native()
         builder = Builder(
             project=resolved,
             options=options,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from gpubuild.build.module_diff import Summary, describe_difference
+from gpubuild.model.result import FIRST_BUILD
 from gpubuild.model.step import Action, BundleParams, HostParams, ObjectParams, Step, StepKind
 from gpubuild.support.frozen import fields, frozen
 
@@ -67,7 +68,7 @@ def why_changed(
 ) -> str:
     """One line for the difference of two :func:`key_parts` of ``step``, as it is now."""
     if before is None:
-        return "first build"
+        return FIRST_BUILD
     changes: dict[str, None] = {}  # in order, each once: an object comes with its info
     unsure: set[str] = set()
     before = _as_now_numbered(before, now, changes, unsure)

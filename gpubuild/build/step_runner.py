@@ -27,7 +27,7 @@ from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
-from gpubuild.model.result import Status, StepReport
+from gpubuild.model.result import FIRST_BUILD, Status, StepReport
 from gpubuild.model.step import Action, ActionResult, Step, StepKind, action_key
 from gpubuild.plan.layout import file_name
 from gpubuild.support.frozen import frozen, replace
@@ -127,7 +127,7 @@ class StepRunner:
         versions: Mapping[str, str],
     ) -> str:
         if record is None:
-            return "first build"
+            return FIRST_BUILD
         self._note_texts(step, parts)
         words = Vocabulary(
             version=lambda f: versions.get(f, "") or self._state.version(f), summary=self._state.summary

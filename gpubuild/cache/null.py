@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpubuild.cache.protocol import Notes, StoreStats
+from gpubuild.cache.protocol import StoreStats
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Blob
 
@@ -20,11 +20,6 @@ class Alone:
     def has_remote(self) -> bool:
         """See ``Store``."""
         return False
-
-    @property
-    def notes(self) -> Notes | None:
-        """See ``Store``."""
-        return None
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
         """See ``Store``."""
@@ -45,11 +40,6 @@ class NullStore(Alone):
         return None
 
     peek = lookup
-
-    @property
-    def directory(self) -> Path | None:
-        """None."""
-        return None
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """Miss."""

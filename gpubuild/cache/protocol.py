@@ -23,18 +23,6 @@ class StoreStats:
     quarantined: int
 
 
-class Notes(Protocol):
-    """Small texts that machines without a past leave for each other on a server."""
-
-    def read_note(self, name: Digest) -> bytes | None:
-        """What was last sent under ``name``; ``None`` when there is nothing or nobody to ask."""
-        ...
-
-    def send_note(self, name: Digest, data: bytes) -> None:
-        """Leave ``data`` under ``name``, if that is allowed; in the background."""
-        ...
-
-
 class Store(Protocol):
     """An action cache with its content-addressed blobs.
 
@@ -51,18 +39,8 @@ class Store(Protocol):
         ...
 
     @property
-    def directory(self) -> Path | None:
-        """The folder it keeps its files in, if it has one."""
-        ...
-
-    @property
     def has_remote(self) -> bool:
         """Whether look-ups may ask another machine, so that :meth:`anticipate` pays."""
-        ...
-
-    @property
-    def notes(self) -> Notes | None:
-        """Where builds on other machines leave their notes, if there is such a place."""
         ...
 
     def anticipate(self, keys: Iterable[Digest]) -> None:

@@ -58,8 +58,8 @@ def execute(options: argparse.Namespace) -> int:
         console.print(summary + ("" if options.dry_run else _made(report)))
         for line in more:
             console.print(labelled(line, on=console.color_out))
-        if report.cache is not None and report.cache.note:
-            console.print(report.cache.note)
+        if report.note:
+            console.print(report.note)
     return exit_code(report)
 
 

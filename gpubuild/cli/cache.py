@@ -5,41 +5,47 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.json_document import dump
-from gpubuild.cli.options import load
+from gpubuild.cli.options import build_folder, load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import CacheConfig
+from gpubuild.plan.layout import Layout
 from gpubuild.support.text import counted
 
 if TYPE_CHECKING:
+    from gpubuild.build.log import LoggedStep
     from gpubuild.cache.local.disk_store import DiskStore
-    from gpubuild.cache.local.history import Group
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_ASKED = ("hit-local", "hit-remote", "ran")  # how steps end for which the cache was asked
+_SHOWN_BUILDS = 10
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def stats(options: argparse.Namespace) -> int:
-    """``cache stats``: count and measure, and how the last builds were served."""
-    from gpubuild.cache.local.history import BuildEntry, list_projects, read_history
+    """``cache stats``: count and measure, and how the last builds in the build folder were served."""
+    from gpubuild.build.log import log_file, read_log
 
     console: Console = options.console
     store, config = _open(options)
     found = store.stats()
     _close(console, store)
-    builds: list[BuildEntry] = [
-        entry
-        for project in list_projects(config.directory)
-        for entry in read_history(config.directory, project)
+    builds = [
+        steps
+        for build in read_log(log_file(_layout(options))).builds
+        if (steps := [step for step in build.steps if step.status in _ASKED])
     ]
-    builds.sort(key=lambda entry: entry.when)
-    groups = _totals([group for entry in builds for group in entry.groups])
+    groups: dict[tuple[str, str], list[LoggedStep]] = {}
+    for step in sorted(chain.from_iterable(builds), key=lambda step: (step.kind, step.target)):
+        groups.setdefault((step.kind, step.target), []).append(step)
     if options.json:
         console.print(
             dump(
@@ -47,8 +53,11 @@ def stats(options: argparse.Namespace) -> int:
                     "schema": 1,
                     **asdict(found),
                     "max_size_bytes": config.max_size_bytes,
-                    "builds": [{"when": b.when, "hit_rate": round(b.rate, 4)} for b in builds],
-                    "groups": [asdict(group) for group in groups],
+                    "hit_rates": [round(_rate(steps), 4) for steps in builds],
+                    "groups": [
+                        {"kind": kind, "target": target, **_counts(steps)}
+                        for (kind, target), steps in groups.items()
+                    ],
                 }
             )
         )
@@ -61,10 +70,10 @@ def stats(options: argparse.Namespace) -> int:
     console.print(f"reclaimable  {size_text(found.reclaimable_bytes)}")
     if found.quarantined:
         console.print(f"set aside    {found.quarantined} damaged")
-    if builds:
-        rates = " ".join(f"{entry.rate:.0%}" for entry in builds[-10:])
-        which = "build" if len(builds) == 1 else f"{len(builds[-10:])} builds"
-        console.print(f"hit rate     {rates} (last {which} that asked the cache)")
+    if last := builds[-_SHOWN_BUILDS:]:
+        which = "build" if len(last) == 1 else f"{len(last)} builds"
+        rates = " ".join(f"{_rate(steps):.0%}" for steps in last)
+        console.print(f"hit rate     {rates} (last {which} of this project)")
         console.print()
         for line in _table(groups):
             console.print(line)
@@ -138,13 +147,16 @@ def gc(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """``cache export``: what the last builds used, or everything, in one file."""
-    from gpubuild.cache.local.archive import export_archive, last_keys
+    """``cache export``: the results that make up the build folder, or everything, in one file."""
+    from gpubuild.build.state import BuildState
+    from gpubuild.cache.local.archive import export_archive
 
     console: Console = options.console
     store, config = _open(options)
     try:
-        keys = None if options.all else last_keys(config.directory, options.builds)
+        layout = _layout(options)
+        state = BuildState(layout.state_file, layout.root)
+        keys = None if options.all else {record.key for record in state.records().values()}
         done = export_archive(store, options.archive, keys)
     finally:
         _close(console, store)
@@ -154,7 +166,8 @@ def export(options: argparse.Namespace) -> int:
         console.print(f"{options.archive}: {counted(done.records, 'result')}, {size_text(done.size_bytes)}")
     if not done.records:
         console.warning(
-            f"there is nothing to export from {config.directory}: build first, with this cache, or use --all"
+            f"there is nothing to export from {config.directory}: build first, with this cache and in "
+            "this project, or use --all"
         )
     return 0
 
@@ -228,32 +241,23 @@ def _close(console: Console, store: DiskStore) -> None:
         console.warning(warning)
 
 
-def _totals(groups: list[Group]) -> list[Group]:
-    """One row for each kind and target, counts added up."""
-    rows: dict[tuple[str, str], Group] = {}
-    for group in groups:
-        row = rows.get((group.kind, group.target))
-        rows[group.kind, group.target] = (
-            group
-            if row is None
-            else replace(
-                row,
-                **{name: getattr(row, name) + getattr(group, name) for name in _COUNTS},
-            )
-        )
-    return [rows[key] for key in sorted(rows)]
+def _layout(options: argparse.Namespace) -> Layout:
+    root = options.file.absolute().parent
+    return Layout(root=root, build_dir=build_folder(options, root))
 
 
-_COUNTS = ("up_to_date", "hit_local", "hit_remote", "ran")
+def _counts(steps: Sequence[LoggedStep]) -> dict[str, int]:
+    return {status: sum(step.status == status for step in steps) for status in _ASKED}
 
 
-def _table(groups: list[Group]) -> list[str]:
-    rows: list[tuple[Any, ...]] = [("kind", "target", "hit rate", "hits", "remote", "up to date", "ran")]
-    for group in groups:
-        steps = group.served + group.ran
-        rate = f"{group.served / steps:.0%}" if steps else "-"
-        served = (group.hit_local, group.hit_remote, group.up_to_date)
-        rows.append((group.kind, group.target or "-", rate, *served, group.ran))
+def _rate(steps: Sequence[LoggedStep]) -> float:
+    return sum(step.status != "ran" for step in steps) / len(steps)
+
+
+def _table(groups: Mapping[tuple[str, str], Sequence[LoggedStep]]) -> list[str]:
+    rows: list[tuple[Any, ...]] = [("kind", "target", "hit rate", "hits", "remote", "ran")]
+    for (kind, target), steps in groups.items():
+        rows.append((kind, target or "-", f"{_rate(steps):.0%}", *_counts(steps).values()))
     widths = [max(len(str(row[n])) for row in rows) for n in range(len(rows[0]))]
     return [
         "  ".join(

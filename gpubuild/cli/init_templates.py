@@ -31,7 +31,7 @@ jobs:
           s = json.load(open(sys.argv[1]))["summary"]
           hits = s["hit-local"] + s["hit-remote"]
           print(f"{s['steps']} steps: {s['ran']} ran, {hits} cached, {s['saved_seconds']:.0f} s saved")
-          print((s.get("cache") or {}).get("note", ""))
+          print(s["note"])
           END
       - if: github.event_name == 'push'
         run: gpubuild cache export gpubuild-cache.tar

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild.errors import ConfigError, GpubuildError
-from gpubuild.model.result import BuildReport, CacheUse, Status, StepReport
+from gpubuild.model.result import BuildReport, Status, StepReport
 
 SCHEMA = 1
 
@@ -31,7 +31,8 @@ def build_document(
             "seconds": round(report.seconds, 3),
             "saved_seconds": round(report.saved_seconds, 3),
             "warnings": list(report.warnings),
-            "cache": _cache(report.cache),
+            "hit_rate": None if report.hit_rate is None else round(report.hit_rate, 4),
+            "note": report.note,
         },
     }
 
@@ -71,20 +72,6 @@ def describe(error: GpubuildError) -> dict[str, Any]:
 def dump(document: dict[str, Any] | list[dict[str, Any]]) -> str:
     """Text of a document, ending without a newline."""
     return json.dumps(document, indent=2, ensure_ascii=False)
-
-
-def _cache(use: CacheUse | None) -> dict[str, Any] | None:
-    """``None`` when nothing had to be looked up."""
-    if use is None:
-        return None
-    return {
-        "served": use.served,
-        "steps": use.steps,
-        "hit_rate": round(use.rate, 4),
-        "previous_hit_rate": None if use.previous_rate is None else round(use.previous_rate, 4),
-        "changes": use.cause,
-        "note": use.note,
-    }
 
 
 def _step(step: StepReport, shown: Callable[[Path], str]) -> dict[str, Any]:

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable
 
 from gpubuild import __version__
-from gpubuild.cli.commands import Command, all_commands
 from gpubuild.cli.console import Console
-from gpubuild.cli.variables import OF_GPUBUILD, OF_PROGRAMS
+from gpubuild.cli.reference_data import OF_GPUBUILD, OF_PROGRAMS, Command, all_commands
 
 _DESCRIPTION = (
     "gpubuild compiles programs written in MLIR's gpu dialect for every target that targets.yaml names, "

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from gpubuild.cli.option_table import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, WORDS
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project
 
@@ -67,41 +68,34 @@ class Parser(argparse.ArgumentParser):
         return f" (did you mean {near[0]!r}?)" if near else ""
 
 
+def add_options(parser: Parser, *names: str, text: str = "") -> None:
+    """Options of the table; ``text`` is the help of a command for which they mean something else."""
+    for name in names:
+        spellings, takes, metavar, usual = OPTIONS[name]
+        if takes == FLAG:
+            parser.add_argument(*spellings, dest=name, action="store_true", help=text or usual)
+            continue
+        default = Path(PROJECT_FILE) if name == "file" else {NUMBER: 0, WORDS: []}.get(takes)
+        parser.add_argument(
+            *spellings, dest=name, metavar=metavar, default=default, help=text or usual,
+            action="append" if takes == WORDS else "store", type=_TYPES[takes],
+        )  # fmt: skip
+
+
 def add_project(parser: Parser) -> None:
     """Where the project and its build folder are."""
-    parser.add_argument(
-        "-f", "--file", type=path, default=Path("targets.yaml"), metavar="FILE",
-        help="the project file (default: targets.yaml)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--build-dir", type=path, metavar="DIR", help="default: build, beside the project file"
-    )
+    add_options(parser, "file", "build_dir")
 
 
 def add_build_options(parser: Parser) -> None:
     """What every command that builds takes."""
     add_project(parser)
-    parser.add_argument(
-        "-j", "--jobs", type=positive, default=0, metavar="N", help="steps at once (default: CPUs)"
-    )
-    add_targets(parser, "compile kernels for this target only")
-    parser.add_argument("--cache-dir", type=path, metavar="DIR", help="overrides the project file")
-    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
-    parser.add_argument(
-        "-k", "--keep-going", action="store_true", help="build what a failure does not affect"
-    )
-    parser.add_argument(
-        "--dump-ir", type=path, metavar="DIR", help="write the IR after every stage; cached steps run again"
-    )
-    parser.add_argument("--trace", type=path, metavar="FILE", help="write a trace for Perfetto or Chrome")
+    add_options(parser, "jobs", "targets", "cache_dir", "no_cache", "keep_going", "dump_ir", "trace")
 
 
 def add_targets(parser: Parser, meaning: str) -> None:
     """``-t``, for what ``meaning`` says."""
-    parser.add_argument(
-        "-t", "--target", action="append", default=[], metavar="TARGET", dest="targets",
-        help=f"{meaning}; may be repeated",
-    )  # fmt: skip
+    add_options(parser, "targets", text=f"{meaning}; may be repeated")
 
 
 def add_modules(parser: Parser, meaning: str) -> None:
@@ -114,7 +108,7 @@ def add_modules(parser: Parser, meaning: str) -> None:
 
 def add_json(parser: Parser) -> None:
     """``--json``."""
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, nothing else there")
+    add_options(parser, "json")
 
 
 def add_command(
@@ -124,11 +118,11 @@ def add_command(
     *,
     epilog: str = "",
     handler: str | None = None,
-    verbose: str = "also show steps that had nothing to do",
+    verbose: str = "",
 ) -> Parser:
     """A command of its own; ``handler`` is where it is carried out: ``module:function``, imported then.
 
-    ``verbose`` is what ``-v`` does.
+    ``verbose`` is what ``-v`` does, if it is something else than usual.
     """
     parser = commands.add_parser(
         name,
@@ -138,8 +132,8 @@ def add_command(
         formatter_class=Text,
         allow_abbrev=False,
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
+    add_options(parser, "quiet")
+    add_options(parser, "verbose", text=verbose)
     if handler is None:
         handler = f"gpubuild.cli.{name}:execute"
     if handler:
@@ -170,6 +164,9 @@ def path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("expected a path, got nothing")
     return Path(text)
+
+
+_TYPES: dict[str, Callable[[str], object]] = {NUMBER: positive, PATH: path, WORDS: str}
 
 
 def load(options: argparse.Namespace) -> Project:

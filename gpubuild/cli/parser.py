@@ -17,6 +17,7 @@ from gpubuild.cli.options import (
     add_command,
     add_json,
     add_modules,
+    add_options,
     add_project,
     add_targets,
     late,
@@ -261,11 +262,7 @@ def _build(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "build", "build programs", epilog=_BUILD_EPILOG)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
     add_build_options(parser)
-    parser.add_argument(
-        "-n", "--dry-run", action="store_true", help="say what would be done, compile nothing"
-    )
-    parser.add_argument("--explain", action="store_true", help="list every step with its status and reason")
-    add_json(parser)
+    add_options(parser, "dry_run", "explain", "json")
 
 
 def _run(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -401,12 +398,15 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
         parser = add_command(
             actions, name, text, handler=f"gpubuild.cli.cache:{name.replace('import', 'import_')}"
         )
-        parser.add_argument("-f", "--file", type=path, default=Path("targets.yaml"), metavar="FILE")
+        if name in ("stats", "export"):
+            add_project(parser)
+        else:
+            parser.add_argument("-f", "--file", type=path, default=Path("targets.yaml"), metavar="FILE")
         parser.add_argument("--cache-dir", type=path, metavar="DIR", help="overrides the project file")
         add_json(parser)
         return parser
 
-    add("stats", "count what is stored, and how often it served the last builds")
+    add("stats", "count what is stored, and how often it served the last builds of this project")
     add("clear", "delete everything stored")
     add("verify", "check every stored byte; what is damaged is set aside")
     gc = add("gc", "delete what was not used for longest, while builds may go on")
@@ -416,9 +416,8 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     export = add("export", "write results into one file, to be imported elsewhere")
     export.add_argument("archive", type=path, metavar="OUT", help="the file to write; gzip if it ends in gz")
     export.add_argument(
-        "--builds", type=positive, default=1, metavar="N", help="of the last N builds (default: 1)"
+        "--all", action="store_true", help="everything stored, not only what the build folder was made of"
     )
-    export.add_argument("--all", action="store_true", help="everything stored")
     importer = add("import", "add the results in an exported file, every byte checked")
     importer.add_argument("archive", type=path, metavar="IN")
     importer.add_argument("--max-size", metavar="SIZE", help="refuse to unpack more (default: 20GiB)")

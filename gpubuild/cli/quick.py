@@ -6,7 +6,6 @@ be it an unusual argument, is left to the whole command: ``None`` says so.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -14,45 +13,16 @@ import time
 
 from gpubuild import environment
 from gpubuild.build import null_build
+from gpubuild.cli.option_table import FLAG, OPTIONS, PROJECT_FILE, WORDS
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from typing import TextIO
 
-_FLAGS = {
-    "-q": "quiet",
-    "--quiet": "quiet",
-    "-v": "verbose",
-    "--verbose": "verbose",
-    "-k": "keep_going",
-    "--keep-going": "keep_going",
-    "--explain": "explain",
-    "--json": "json",
-    "--no-cache": "no_cache",
-}
-_VALUES = {
-    "-f": "file",
-    "--file": "file",
-    "--build-dir": "build_dir",
-    "-j": "jobs",
-    "--jobs": "jobs",
-    "-t": "targets",
-    "--target": "targets",
-    "--cache-dir": "cache_dir",
-}
+_NAMED = {spelling: (name, row[1]) for name, row in OPTIONS.items() for spelling in row[0]}
+_ALWAYS_WORK = {"dry_run", "dump_ir", "trace"}
 _STATUS = "up-to-date"
 _LOCATED = r".*?:\d+(:\d+)?: warning: "  # as in cli.console
-
-
-class Options:
-    """The arguments of ``build`` that matter when there is nothing to do."""
-
-    def __init__(self) -> None:
-        self.programs: list[str] = []
-        self.targets: list[str] = []
-        self.file = "targets.yaml"
-        self.build_dir = ""
-        self.flags: set[str] = set()
 
 
 def answer(arguments: list[str]) -> tuple[str, str] | None:
@@ -62,13 +32,16 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         options = parse(arguments)
         if options is None or environment.malformed():
             return None
-        file = os.path.abspath(options.file)
-        if ".." in options.file and os.path.realpath(file) != os.path.realpath(options.file):
+        given = options.get("file", [PROJECT_FILE])[0]
+        file = os.path.abspath(given)
+        if ".." in given and os.path.realpath(file) != os.path.realpath(given):
             return None
         build_dir = os.path.join(os.path.dirname(file), "build")
-        if options.build_dir:
-            build_dir = os.path.join(os.getcwd(), options.build_dir)
-        request = null_build.request_of(file, build_dir, options.programs, options.targets)
+        if "build_dir" in options:
+            build_dir = os.path.join(os.getcwd(), options["build_dir"][0])
+        request = null_build.request_of(
+            file, build_dir, options.get("programs", []), options.get("targets", [])
+        )
         found = null_build.read(null_build.path_for(request))
         if found is None or not found.proves(request):
             return None
@@ -79,65 +52,59 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         return None
 
 
-def parse(arguments: list[str]) -> Options | None:
-    """Read arguments as the whole parser would; ``None`` for what it may refuse or read otherwise."""
-    options = Options()
-    values: dict[str, str] = {}
-    previous = ""
-    rest = iter(arguments)
-    for argument in rest:
-        name, separator, value = argument.partition("=")
-        if argument in _FLAGS:
-            options.flags.add(_FLAGS[argument])
-        elif argument in _VALUES or (separator and name.startswith("--") and name in _VALUES):
-            what = _VALUES[name]
-            if not separator:
-                value = next(rest, "")
-            if not value or value.startswith("-") or what in values:
-                return None
-            if what == "targets":
-                options.targets.append(value)
-            else:
-                values[what] = value
-        elif argument.startswith("-j") and "jobs" not in values:
-            values["jobs"] = argument[2:]
-        elif argument.startswith("-") or not argument:
+def parse(arguments: list[str]) -> dict[str, list[str]] | None:
+    """The values of each option that is there, by its name in the table; those of flags are empty.
+
+    ``None``, which is to ask the whole parser, for what is not spelt in full and what may be an error.
+    """
+    found: dict[str, list[str]] = {}
+    words = iter(arguments)
+    name = ""
+    for word in words:
+        spelling, equals, value = word.partition("=")
+        if word[:2] == "-j" and word[2:].isdigit():
+            spelling, equals, value = "--jobs", "=", word[2:]
+        before = name
+        name, takes = _NAMED.get(spelling, ("programs", ""))
+        if not takes:
+            if not word or word[0] == "-" or (name in found and name != before):
+                return None  # programs in two places are an error
+            value = word
+        elif equals and (takes == FLAG or spelling[:2] != "--"):
             return None
-        elif options.programs and previous != options.programs[-1]:
-            return None  # programs in two places: an error
-        else:
-            options.programs.append(argument)
-        previous = argument
-    jobs = values.get("jobs", "1")
+        elif takes != FLAG:
+            value = value if equals else next(words, "")
+            if not value or value[0] == "-":
+                return None
+        found.setdefault(name, []).append(value)
+    for name, values in found.items():
+        takes = OPTIONS[name][1] if name in OPTIONS else WORDS
+        most = len(set(values)) if takes == WORDS else 1
+        if name in _ALWAYS_WORK or (takes != FLAG and len(values) > most):
+            return None
+    jobs, build_dir = found.get("jobs", ["1"])[0], found.get("build_dir", ["."])[0]
     if not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= 4096):
         return None
-    if any(len(set(names)) < len(names) for names in (options.programs, options.targets)):
-        return None
-    options.file = values.get("file", options.file)
-    options.build_dir = values.get("build_dir", "")
-    if options.build_dir != os.path.normpath(options.build_dir or ".") and options.build_dir:
-        return None  # `a/../b` is `b` only where a is no link
-    return options
+    return found if build_dir == os.path.normpath(build_dir) else None  # a/../b is b where a is no link
 
 
-def _report(options: Options, found: null_build.Receipt, began: float) -> tuple[str, str]:
-    flags = options.flags
+def _report(options: dict[str, list[str]], found: null_build.Receipt, began: float) -> tuple[str, str]:
     out, err = "", ""
     for message in (*environment.misspelt(), *found.warnings):
         located = re.match(_LOCATED, message)
         err += (message if located else _paint("warning:", "33", sys.stderr) + f" {message}") + "\n"
-    if _lists_steps(flags):
-        stream = sys.stderr if "json" in flags else sys.stdout
+    if "explain" in options or ("verbose" in options and "quiet" not in options):
+        stream = sys.stderr if "json" in options else sys.stdout
         mark = _paint(_STATUS, "2", stream)
         lines = "".join(f"{mark}  {step[0]}\n" for step in found.show()["steps"])
-        if "json" in flags:
+        if "json" in options:
             err += lines
         else:
             out += lines
     seconds = time.monotonic() - began
-    if "json" in flags:
+    if "json" in options:
         out += _document(found, seconds)
-    elif "quiet" not in flags:
+    elif "quiet" not in options:
         files = [shown(path) for _, path in found.programs]
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         steps = f"{found.steps} step{'' if found.steps == 1 else 's'}"
@@ -145,50 +112,23 @@ def _report(options: Options, found: null_build.Receipt, began: float) -> tuple[
     return out, err
 
 
-def _lists_steps(flags: set[str]) -> bool:
-    return "explain" in flags or ("verbose" in flags and "quiet" not in flags)
-
-
 def _document(found: null_build.Receipt, seconds: float) -> str:
-    """The text of ``cli.json_document``'s document. Its encoder would take half of the time we have."""
-    quote = json.JSONEncoder(ensure_ascii=False).encode
+    from pathlib import Path
 
-    def text_or_null(text: str) -> str:
-        return quote(text) if text else "null"
+    from gpubuild.cli.json_document import build_document, dump
+    from gpubuild.model.result import BuildReport, Status, StepReport
+    from gpubuild.model.step import StepKind
 
-    programs = ",\n".join(
-        f'    {{\n      "name": {quote(name)},\n      "executable": {quote(shown(path))}\n    }}'
-        for name, path in found.programs
-    )
-    steps = []
-    for step_id, kind, module, target, outputs in found.show()["steps"]:
-        listed = ",\n".join(f"        {quote(shown(path))}" for path in outputs)
-        steps.append(
-            f'    {{\n      "id": {quote(step_id)},\n      "kind": "{kind}",\n'
-            f'      "module": {text_or_null(module)},\n      "target": {text_or_null(target)},\n'
-            f'      "status": "{_STATUS}",\n      "reason": "",\n      "seconds": 0.0,\n'
-            f'      "outputs": [\n{listed}\n      ]\n    }}'
+    steps = tuple(
+        StepReport(
+            id=step_id, kind=StepKind(kind), program="", module=module, target=target,
+            status=Status.UP_TO_DATE, outputs=tuple(map(Path, outputs)),
         )
-    counts = "".join(
-        f'    "{status}": {found.steps if status == _STATUS else 0},\n'
-        for status in (
-            "ran",
-            "hit-local",
-            "hit-remote",
-            _STATUS,
-            "failed",
-            "skipped",
-            "would-run",
-            "would-hit",
-        )
-    )
-    return (
-        f'{{\n  "schema": 1,\n  "programs": [\n{programs}\n  ],\n  "steps": [\n'
-        + ",\n".join(steps)
-        + f'\n  ],\n  "summary": {{\n    "ok": true,\n    "steps": {found.steps},\n{counts}'
-        f'    "seconds": {round(seconds, 3)},\n    "saved_seconds": 0.0,\n    "warnings": [],\n'
-        '    "cache": null\n  }\n}\n'
-    )
+        for step_id, kind, module, target, outputs in found.show()["steps"]
+    )  # fmt: skip
+    made = {name: Path(path) for name, path in found.programs}
+    report = BuildReport(steps=steps, executables=made, seconds=seconds)
+    return dump(build_document(report, made, lambda path: shown(str(path)))) + "\n"
 
 
 def shown(path: str) -> str:

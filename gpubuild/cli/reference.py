@@ -9,8 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpubuild.cli.commands import Command, all_commands
-from gpubuild.cli.variables import OF_GPUBUILD, OF_PROGRAMS
+from gpubuild.cli.reference_data import OF_GPUBUILD, OF_PROGRAMS, Command, all_commands
 
 _HEAD = """\
 # Command reference

@@ -9,12 +9,12 @@ from gpubuild.inspect.records import ImageFacts, Kernel
 from gpubuild.targets.target import Sanitize, cpu_triple
 
 SYMBOL = "gpubuild_cpu_image"
-ABI = 7
+ABI = 8
 TIERS = ("loop", "fibers", "fission")
 
 _MAGIC = 0x55504342
 _IMAGE = struct.Struct("<IIQQQQ")  # magic, abi, services, module, kernels, kernel count
-_KERNEL = struct.Struct("<QQQIIQQQ3IIQQQ")  # name, run, item, tier, flags, shared bytes, …, slot bytes, work
+_KERNEL = struct.Struct("<QQQIIQQQ3IIQ")  # name, run, item, tier, flags, shared bytes, …, slot bytes
 _MOST_KERNELS = 1 << 16
 _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 

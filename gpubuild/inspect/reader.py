@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import gpubuild
 from gpubuild.errors import UsageError
-from gpubuild.inspect import binary_text
 from gpubuild.inspect.elf import MAGIC, DamagedError, Elf, reading
 from gpubuild.inspect.image import describe_image
 from gpubuild.inspect.records import ImageFacts, Inspection, Kernel, Module, Object, kind_of_triple
@@ -16,6 +18,7 @@ from gpubuild.model import offload_binary
 from gpubuild.model.offload_binary import Image
 from gpubuild.targets.registry import vendors
 from gpubuild.targets.vendor import ImageKind
+from gpubuild.toolchain.run import run_tool
 
 _FORMATS = {
     ImageKind.OBJECT: "bin",
@@ -24,6 +27,10 @@ _FORMATS = {
     ImageKind.FATBINARY: "fatbin",
     ImageKind.PTX: "assembly",
 }
+_KEYWORD = "gpu.binary"
+_READER = (
+    "gpubuild.engine.host.binary_images"  # its own process: MLIR may crash over a file of unknown origin
+)
 _BLOB_SUFFIX = "_binary"  # upstream's #gpu.select_object names its global @<module>_binary
 
 
@@ -74,8 +81,8 @@ def _modules(data: bytes) -> list[Module] | None:
     if image:
         return [image]
     text = _utf8(data)
-    if text is not None and binary_text.KEYWORD in text:
-        return _from_text(text)
+    if text is not None and _KEYWORD in text:
+        return _from_text(data)
     return None
 
 
@@ -104,20 +111,23 @@ def _container(data: bytes) -> list[Module]:
 
 
 def _grouped(images: list[Image], *, linked_anew: bool = False) -> list[Module]:
-    objects: dict[str | None, list[Object]] = {}
+    objects: dict[tuple[str | None, str | None], list[Object]] = {}
     for image in images:
         item = _container_object(image, linked_anew=linked_anew)
-        objects.setdefault(image.strings.get("gpubuild.module"), []).append(item)
-    return [Module(name=name, objects=tuple(items)) for name, items in objects.items()]
+        name, handler = image.strings.get("gpubuild.module"), image.strings.get("gpubuild.handler")
+        objects.setdefault((name, handler), []).append(item)
+    return [
+        Module(name=name, handler=handler, objects=tuple(items)) for (name, handler), items in objects.items()
+    ]
 
 
 def _container_object(image: Image, *, linked_anew: bool) -> Object:
-    triple = image.strings.get("triple") or None
+    facts = _lenient(image.data)
+    triple = image.strings.get("triple") or (facts.triple if facts else None)
     kernels = _kernels(image.strings.get("gpubuild.kernels"))
     if kernels is not None and image.image_kind == ImageKind.PTX:
         # The note is about the machine code beside it; the driver allocates registers anew.
         kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
-    facts = _lenient(image.data)
     told = facts.kernels if facts else ()
     if linked_anew and kernels is not None and any(kernel.registers is not None for kernel in told):
         # Others have made the code since the note was written, and of all modules together.
@@ -127,7 +137,7 @@ def _container_object(image: Image, *, linked_anew: bool) -> Object:
         target=image.strings.get("gpubuild.target"),
         kind=kind_of_triple(triple),
         triple=triple,
-        chip=image.strings.get("arch") or None,
+        chip=image.strings.get("arch") or (facts.chip if facts else None),
         format=_format(image.image_kind),
         kernels=_with_code(kernels, facts),
         sanitize=_words(image.strings.get("gpubuild.sanitize")),
@@ -200,31 +210,21 @@ def _blobs(elf: Elf) -> list[Module]:
     return found
 
 
-def _from_text(text: str) -> list[Module]:
-    return [
-        Module(
-            name=binary.name,
-            handler=binary.handler,
-            objects=tuple(_text_object(item) for item in binary.objects),
+def _from_text(data: bytes) -> list[Module]:
+    """The modules of MLIR text. Raises ``DamagedError`` for what MLIR does not read."""
+    with TemporaryDirectory(prefix="gpubuild-inspect-") as folder:
+        given, made = Path(folder) / "given.mlir", Path(folder) / "images"
+        given.write_bytes(data)
+        done = run_tool(
+            [sys.executable, "-m", _READER, given, made],
+            cwd=Path(folder),
+            environment={"PYTHONPATH": str(Path(gpubuild.__file__).parents[1])},
         )
-        for binary in binary_text.parse(text)
-    ]
-
-
-def _text_object(item: binary_text.TextObject) -> Object:
-    facts = _lenient(item.data)
-    kernels = _with_code(_kernels(item.properties.get("gpubuild.kernels")), facts)
-    triple = item.properties.get("gpubuild.triple") or item.triple or (facts.triple if facts else None)
-    return Object(
-        target=item.properties.get("gpubuild.target"),
-        kind=kind_of_triple(triple),
-        triple=triple,
-        chip=item.properties.get("gpubuild.arch") or item.chip or (facts.chip if facts else None),
-        format=item.format,
-        kernels=kernels,
-        sanitize=_words(item.properties.get("gpubuild.sanitize")),
-        data=item.data,
-    )
+        if done.returncode < 0:
+            raise DamagedError("MLIR crashed while reading it")
+        if done.returncode:
+            raise DamagedError(done.output.strip())
+        return _container(made.read_bytes())
 
 
 def _words(text: str | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -13,8 +14,8 @@ from gpubuild.model.step import ActionResult, Step, StepKind
 from gpubuild.support.frozen import field, frozen
 
 STOPPED = "the build stopped after a failure"  # why a step was skipped that needs nothing that failed
-_NOTABLE_DROP = 0.2  # of the hit rate
-_MANY_STEPS = 20  # to run because of an edit; fewer are what whoever edits expects
+_MANY_STEPS = 20  # to run for one reason; fewer are what whoever edits expects
+FIRST_BUILD = "first build"  # the reason of a step of which nothing is known
 
 
 class Status(StrEnum):
@@ -80,35 +81,6 @@ class StepReport:
 
 
 @frozen
-class CacheUse:
-    """How many of the steps were ``served`` without running, and how it was last time.
-
-    ``previous_rate`` (0 to 1) is of the project's last build that had to look anything up;
-    ``cause`` says what is different; ``expected``: nothing but the sources.
-    """
-
-    served: int
-    steps: int
-    previous_rate: float | None = None
-    cause: str = ""
-    expected: bool = False
-
-    @property
-    def rate(self) -> float:
-        """The part that was served, 0 to 1."""
-        return self.served / self.steps if self.steps else 1.0
-
-    @property
-    def note(self) -> str:
-        """A remark when much less was served than last time, else empty."""
-        if self.previous_rate is None or self.previous_rate - self.rate < _NOTABLE_DROP:
-            return ""
-        if self.expected and self.steps - self.served < _MANY_STEPS:
-            return ""
-        return f"hit rate {self.rate:.0%}, last build {self.previous_rate:.0%}: {self.cause}"
-
-
-@frozen
 class BuildReport:
     """All steps in the order of the plan. ``executables`` maps a program to its file."""
 
@@ -116,7 +88,6 @@ class BuildReport:
     executables: dict[str, Path]
     seconds: float
     warnings: tuple[str, ...] = ()
-    cache: CacheUse | None = None
     links: Mapping[str, Step] = field(default_factory=dict)  # of programs that were not to be linked
 
     @property
@@ -134,6 +105,26 @@ class BuildReport:
         """What the steps that the cache served took when they ran, added up."""
         hits = (Status.HIT_LOCAL, Status.HIT_REMOTE)
         return sum((step.cost_seconds for step in self.steps if step.status in hits), 0.0)
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The part of the steps that did not have to run, 0 to 1; ``None``: nothing was looked up."""
+        ran = sum(step.status is Status.RAN for step in self.steps)
+        hits = sum(step.status in (Status.HIT_LOCAL, Status.HIT_REMOTE) for step in self.steps)
+        up_to_date = sum(step.status is Status.UP_TO_DATE for step in self.steps)
+        return (hits + up_to_date) / (hits + up_to_date + ran) if hits + ran else None
+
+    @property
+    def note(self) -> str:
+        """Why so many steps ran, when many ran for the same reason; else empty."""
+        reasons = Counter(
+            reason
+            for step in self.steps
+            if step.status is Status.RAN and step.reason not in ("", FIRST_BUILD)
+            for reason in step.reason.split("; ")
+        )
+        reason, steps = max(reasons.items(), key=lambda item: item[1], default=("", 0))
+        return f"{steps} steps ran: {reason}" if steps >= _MANY_STEPS else ""
 
     @property
     def ok(self) -> bool:

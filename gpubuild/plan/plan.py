@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Set
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from gpubuild.model.step import Output, Step, StepKind
@@ -109,37 +109,19 @@ class Plan:
         return self._steps[f"{program}/link"]
 
     def _sorted(self, ids: Set[str]) -> list[str]:
-        """``ids`` so that producers come first, in the order of the alphabet where there is a choice.
-
-        As many as are not behind a circle.
-        """
-        waits_for = {step_id: len(self._needs[step_id] & ids) for step_id in ids}
-        ready = [step_id for step_id, count in waits_for.items() if not count]
-        heapq.heapify(ready)
-        found = []
-        while ready:
-            found.append(heapq.heappop(ready))
-            for follower in self._feeds[found[-1]] & ids:
-                waits_for[follower] -= 1
-                if not waits_for[follower]:
-                    heapq.heappush(ready, follower)
-        return found
+        """``ids`` so that producers come first. Raises ``CycleError``."""
+        # Strings in a set have another order in each process.
+        graph = {step_id: sorted(self._needs[step_id] & ids) for step_id in sorted(ids)}
+        return list(TopologicalSorter(graph).static_order())
 
     def _ranks(self) -> dict[str, int]:
-        order = self.order()
-        if len(order) < len(self._steps):
-            raise ValueError(f"steps need each other in a circle: {self._circle(set(order))}")
+        try:
+            order = self.order()
+        except CycleError as error:
+            circle = " → ".join(reversed(error.args[1]))
+            raise ValueError(f"steps need each other in a circle: {circle}") from error
         rank: dict[str, int] = {}
         for step_id in reversed(order):
             below = max((rank[f] for f in self._feeds[step_id]), default=0)
             rank[step_id] = _WEIGHT[self._steps[step_id].kind] + below
         return rank
-
-    def _circle(self, sorted_ids: Set[str]) -> str:
-        """One circle of steps. From any step that cannot be sorted, needs lead into one."""
-        way = [min(self._steps.keys() - sorted_ids)]
-        while True:
-            following = min(self._needs[way[-1]] - sorted_ids)
-            if following in way:
-                return " → ".join([*way[way.index(following) :], following])
-            way.append(following)

@@ -27,6 +27,7 @@ from gpubuild.plan.modules import ModuleTargets, check_targets, settle
 from gpubuild.plan.plan import DoubledOutputError, Plan
 from gpubuild.plan.sources import (
     CXX_SUFFIXES,
+    HOST_MATH,
     MLIR_SUFFIXES,
     OURS,
     ScannedSource,
@@ -40,7 +41,7 @@ from gpubuild.targets.target import Target
 
 def tools_of(kind: str) -> tuple[str, ...]:
     """What compiling for a target of ``kind`` always needs."""
-    return (OURS, "mlir", *vendor(kind).tools)
+    return (OURS, "mlir", "llvmlite", HOST_MATH, *vendor(kind).tools)
 
 
 @frozen
@@ -320,7 +321,7 @@ class Planner:
                 Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
                 for role, suffix in (("mlir", "mlir"), ("llvm", "ll"), ("object", "o"))
             ),
-            tools=(OURS, "mlir", "llvmlite"),
+            tools=(OURS, "mlir", "llvmlite", HOST_MATH),
             program=program.name,
         )
 
@@ -346,7 +347,7 @@ class Planner:
         cxx = any(s.suffix in CXX_SUFFIXES for s in program.sources)
         tools = [OURS, "cxx" if cxx else "cc"]
         if program.offload is Offload.CLANG:
-            tools.append("clang-linker-wrapper")
+            tools += ["clang-linker-wrapper", HOST_MATH]  # it compiles AMD's bitcode
             tools += [tool for kind in sorted(kinds) for tool in vendor(kind).clang_tools]
         return Step(
             id=f"{program.name}/link",

@@ -129,6 +129,7 @@ def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
 
 
 OURS = "gpubuild"  # our own code is a tool like any other: changing it changes keys
+HOST_MATH = "host-math"  # of every step in which MLIR or LLVM may fold a constant
 
 
 @frozen
@@ -170,7 +171,7 @@ class SourcePlanner:
             params=OutlineParams(passes=passes, source_name=shown),
             inputs=(Input(name="source", path=source),),
             dynamic_dir=directory,
-            tools=(OURS, "mlir"),
+            tools=(OURS, "mlir", HOST_MATH),
         )
 
     def preprocess(self, program: Program, source: Path) -> Step:
@@ -223,7 +224,7 @@ class SourcePlanner:
                 ),
                 inputs=(Input(name="source", path=source),),
                 outputs=(Output(name="object", path=path),),
-                tools=(OURS, "llvmlite"),
+                tools=(OURS, "llvmlite", HOST_MATH),
             )
         else:
             pre = self.preprocess(program, source)

@@ -61,15 +61,12 @@ def make_diagram(
 
 def _around(plan: Plan, modules: Collection[str]) -> set[str]:
     """Steps of these modules, all that leads to them and all that they lead to."""
-    found: set[str] = set()
-    for neighbours in (plan.needs, plan.feeds):
-        todo = [step.id for step in plan.steps.values() if step.module in modules]
-        seen = set(todo)
-        while todo:
-            new = neighbours(todo.pop()) - seen
-            seen |= new
-            todo += new
-        found |= seen
+    import networkx as nx
+
+    graph = plan.graph
+    found = {step.id for step in plan.steps.values() if step.module in modules}
+    for step_id in tuple(found):
+        found |= nx.ancestors(graph, step_id) | nx.descendants(graph, step_id)
     return found
 
 

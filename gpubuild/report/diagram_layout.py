@@ -1,18 +1,20 @@
 """Arrange: places for the nodes of a directed acyclic graph, in columns from left to right.
 
-The method is Sugiyama's: columns by the longest way from a source, stand-ins wherever an edge
-passes a column, few crossings by repeated sorting at neighbours' means, then heights that keep
-edges straight. Heights of a column are its neighbours' means as far as the distances allow:
-least squares with an order given, which pooling of adjacent violators solves exactly.
+A node stands right of all that it needs, an edge passes each column between its ends in a place of
+its own, and columns are sorted at their neighbours' means, which leaves few crossings.
+``networkx.multipartite_layout`` stacks columns, too, but needs numpy, and does not sort them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from statistics import fmean
+
+import networkx as nx
 
 _SWEEPS = 8
+_GAP = 0.5  # rows that an edge takes where it passes between nodes
 
 _Key = str | tuple[str, str, int]  # a node, or the stand-in of an edge in a column
 
@@ -33,94 +35,60 @@ class Arrangement:
     bends: Mapping[tuple[str, str], tuple[Point, ...]]
 
 
-def arrange(nodes: Sequence[str], edges: Sequence[tuple[str, str]], *, gap: float = 0.5) -> Arrangement:
-    """Place ``nodes``, which stand in topological order; a node is one row high.
-
-    ``gap`` is the room, in rows, that an edge takes where it passes between nodes. The same
-    graph always gets the same places.
-    """
+def arrange(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Arrangement:
+    """Place ``nodes``, which are one row high. The same graph always gets the same places."""
     columns = _columns(nodes, edges)
+    ways: nx.DiGraph[_Key] = nx.DiGraph()
+    ways.add_nodes_from(nodes)
+    bends = {
+        (tail, head): [(tail, head, column) for column in range(columns[tail] + 1, columns[head])]
+        for tail, head in edges
+    }
+    for (tail, head), stand_ins in bends.items():
+        nx.add_path(ways, (tail, *stand_ins, head))
     layers: list[list[_Key]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
-    for node in nodes:
-        layers[columns[node]].append(node)
-    before: dict[_Key, list[_Key]] = {}
-    after: dict[_Key, list[_Key]] = {}
-    for tail, head in edges:
-        chain: list[_Key] = [tail]
-        for column in range(columns[tail] + 1, columns[head]):
-            chain.append((tail, head, column))
-            layers[column].append(chain[-1])
-        chain.append(head)
-        for left, right in pairwise(chain):
-            after.setdefault(left, []).append(right)
-            before.setdefault(right, []).append(left)
-    heights = _heights(layers, before, after, gap)
+    for key in ways:
+        layers[columns[key] if isinstance(key, str) else key[2]].append(key)
+    heights = _heights(ways, layers)
+    places = {
+        key: Point(column=column, height=heights[key]) for column, layer in enumerate(layers) for key in layer
+    }
     return Arrangement(
-        nodes={node: Point(column=columns[node], height=heights[node]) for node in nodes},
-        bends={
-            (tail, head): tuple(
-                Point(column=column, height=heights[(tail, head, column)])
-                for column in range(columns[tail] + 1, columns[head])
-            )
-            for tail, head in edges
-        },
+        nodes={node: places[node] for node in nodes},
+        bends={edge: tuple(places[key] for key in stand_ins) for edge, stand_ins in bends.items()},
     )
 
 
 def _columns(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
     """The longest way from a source; then sources move right, to where they are first read."""
-    readers: dict[str, list[str]] = {}
-    makers: dict[str, list[str]] = {}
-    for tail, head in edges:
-        readers.setdefault(tail, []).append(head)
-        makers.setdefault(head, []).append(tail)
-    columns: dict[str, int] = {}
-    for node in nodes:
-        columns[node] = max((columns[maker] + 1 for maker in makers.get(node, ())), default=0)
-    for node in nodes:
-        if node not in makers and node in readers:
-            columns[node] = min(columns[reader] for reader in readers[node]) - 1
-    return columns
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(edges)
+    columns = {n: column for column, layer in enumerate(nx.topological_generations(graph)) for n in layer}
+    sources = [node for node in nodes if graph.succ[node] and not graph.pred[node]]
+    return columns | {node: min(columns[reader] for reader in graph.succ[node]) - 1 for node in sources}
 
 
-def _heights(
-    layers: list[list[_Key]],
-    before: Mapping[_Key, list[_Key]],
-    after: Mapping[_Key, list[_Key]],
-    gap: float,
-) -> dict[_Key, float]:
+def _heights(ways: nx.DiGraph[_Key], layers: list[list[_Key]]) -> dict[_Key, float]:
+    """Sort each layer at its neighbours' means, to and fro, and spread it over the height of the fullest."""
     heights: dict[_Key, float] = {}
-    for layer in layers:
-        _stack(layer, dict.fromkeys(layer, 0.0), heights, gap)
+    most = max((sum(map(_rows, layer)) for layer in layers), default=0.0)
     for sweep in range(_SWEEPS):
-        leftwards = sweep % 2 == 1
-        for layer in reversed(layers) if leftwards else layers:
-            neighbours = after if leftwards else before
+        to_the_left = sweep % 2 == 1
+        for layer in reversed(layers) if to_the_left else layers:
             wanted = {}
             for key in layer:
-                near = [heights[other] for other in neighbours.get(key, ())]
-                wanted[key] = sum(near) / len(near) if near else heights[key]
-            layer.sort(key=lambda key: (wanted[key], str(key)))
-            _stack(layer, wanted, heights, gap)
-    lowest = min(heights.values(), default=0.0)
-    return {key: height - lowest for key, height in heights.items()}
+                near = [heights[other] for other in (ways.succ if to_the_left else ways.pred)[key]]
+                wanted[key] = fmean(near) if near else heights.get(key, 0.0)
+            layer.sort(key=wanted.__getitem__)
+            spread = most / sum(map(_rows, layer))
+            end = 0.0
+            for key in layer:
+                begin, end = end, end + spread * _rows(key)
+                heights[key] = (begin + end) / 2
+    top = min(heights.values(), default=0.0)
+    return {key: height - top for key, height in heights.items()}
 
 
-def _stack(layer: list[_Key], wanted: Mapping[_Key, float], heights: dict[_Key, float], gap: float) -> None:
-    """Give the keys of one column, in order, heights near those wanted, far enough apart."""
-    offsets, offset = [], 0.0
-    for above, key in zip([None, *layer], layer, strict=False):
-        if above is not None:
-            offset += sum(1.0 if isinstance(near, str) else gap for near in (above, key)) / 2
-        offsets.append(offset)
-    # Without the offsets the heights must not fall: pools of equal values, merged where they do.
-    pools: list[tuple[float, int]] = []  # mean, count
-    for key, above_it in zip(layer, offsets, strict=True):
-        mean, count = wanted[key] - above_it, 1
-        while pools and pools[-1][0] >= mean:
-            other, others = pools.pop()
-            mean, count = (mean * count + other * others) / (count + others), count + others
-        pools.append((mean, count))
-    flat = [mean for mean, count in pools for _ in range(count)]
-    for key, mean, above_it in zip(layer, flat, offsets, strict=True):
-        heights[key] = mean + above_it
+def _rows(key: _Key) -> float:
+    return 1.0 if isinstance(key, str) else _GAP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,18 +96,18 @@ def bars(build: LoggedBuild) -> list[Bar]:
 
 def critical_path(build: LoggedBuild) -> list[LoggedStep]:
     """The chain of steps that takes longest, each needing the one before: no number of workers
-    makes the build faster than this."""
+    makes the build faster than this. Empty for a log that was tampered with and has a circle."""
+    import networkx as nx
+
     steps = {step.id: step for step in build.steps}
-    best: dict[str, tuple[float, str]] = {}  # seconds up to the end of the step, and the step before
-    for step in _in_order(steps):
-        before = max(((best[n][0], n) for n in step.needs if n in best), default=(0.0, ""))
-        best[step.id] = (before[0] + _took(step), before[1])
-    path = []
-    at = max(best, key=lambda s: (best[s][0], s), default="")
-    while at:
-        path.append(steps[at])
-        at = best[at][1]
-    return path[::-1]
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for step in build.steps:
+        # Only edges have weights: that of a step is on each that leads to it, one from nowhere too.
+        for need in ("", *(need for need in step.needs if need in steps)):
+            graph.add_edge(need, step.id, weight=_took(step))
+    if not nx.is_directed_acyclic_graph(graph):
+        return []
+    return [steps[step_id] for step_id in nx.dag_longest_path(graph)[1:]]
 
 
 def saved_seconds(build: LoggedBuild) -> float:
@@ -211,22 +211,3 @@ def _size(now: LoggedStep, before: LoggedStep | None, name: str) -> Value:
 
 def _took(step: LoggedStep) -> float:
     return max(step.ended - step.began, 0.0)
-
-
-def _in_order(steps: Mapping[str, LoggedStep]) -> Iterable[LoggedStep]:
-    """Producers first. A log that was tampered with may have a circle: what is in it is left out."""
-    waiting = {name: {n for n in step.needs if n in steps} for name, step in steps.items()}
-    readers: dict[str, list[str]] = {}
-    for name, needs in waiting.items():
-        for need in needs:
-            readers.setdefault(need, []).append(name)
-    ready: Sequence[str] = sorted(name for name, needs in waiting.items() if not needs)
-    while ready:
-        following = []
-        for name in ready:
-            yield steps[name]
-            for reader in readers.get(name, ()):
-                waiting[reader].discard(name)
-                if not waiting[reader]:
-                    following.append(reader)
-        ready = following

@@ -9,6 +9,7 @@
 #include "cpu_count.h"
 #include "cpu_fork.h"
 #include "cpu_stream.h"
+#include "library.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -78,7 +79,9 @@ static void start(struct awaiter *task) {
     gb_cpu_stream_destroy(stream);
 }
 
+/* Not under `lock`, as it may take the loader's. */
 static struct awaiter *new_task(void *handle, resume_function *resume) {
+    gb_library_stay();
     struct awaiter *task = gb_allocate(sizeof *task);
     *task = (struct awaiter){.work = {.run = run_task}, .handle = handle, .resume = resume};
     return task;

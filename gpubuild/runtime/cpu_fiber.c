@@ -21,8 +21,9 @@ enum {
 
 enum { GUARD_BYTES = 64 * 1024 }; /* a multiple of every page size there is */
 
-static size_t slot_bytes(void) {
-    return GB_FIBER_STACK_BYTES + GUARD_BYTES;
+/* From one stack to the next. */
+static size_t slot_bytes(const struct gb_fiber_stacks *stacks) {
+    return stacks->bytes + GUARD_BYTES;
 }
 
 static unsigned long usable_mappings;
@@ -55,34 +56,34 @@ static void install_guard(char *page, size_t bytes) {
              strerror(errno));
 }
 
-void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count) {
-    if (count <= stacks->count) {
+void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count, size_t bytes) {
+    if (count <= stacks->count && bytes <= stacks->bytes) {
         return;
     }
     gb_fiber_stacks_free(stacks);
-    size_t bytes = count * slot_bytes();
-    char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const struct gb_fiber_stacks made = {.count = count, .bytes = bytes};
+    size_t all = count * slot_bytes(&made);
+    char *base = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
-        gb_fatal(NULL, "no memory for the stacks of %zu work-items (%zu MiB of address space): %s", count,
-                 bytes >> 20, strerror(errno));
+        gb_fatal(NULL, "no memory for the stacks of a kernel (%zu of %zu KiB): %s", count, bytes >> 10,
+                 strerror(errno));
     }
     for (size_t i = 0; i < count; i++) {
-        install_guard(base + i * slot_bytes(), GUARD_BYTES);
+        install_guard(base + i * slot_bytes(&made), GUARD_BYTES);
     }
+    *stacks = made;
     stacks->base = base;
-    stacks->count = count;
 }
 
 void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks) {
     if (stacks->base != NULL) {
-        munmap(stacks->base, stacks->count * slot_bytes());
+        munmap(stacks->base, stacks->count * slot_bytes(stacks));
     }
-    stacks->base = NULL;
-    stacks->count = 0;
+    *stacks = (struct gb_fiber_stacks){0};
 }
 
 const char *gb_fiber_stack_end(const struct gb_fiber_stacks *stacks, size_t index) {
-    return stacks->base + (index + 1) * slot_bytes();
+    return stacks->base + (index + 1) * slot_bytes(stacks);
 }
 
 #if defined(GB_FIBER_UCONTEXT)
@@ -92,8 +93,8 @@ void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks
     if (getcontext(&fiber->context) != 0) {
         gb_fatal(NULL, "getcontext: %s", strerror(errno));
     }
-    fiber->context.uc_stack.ss_sp = stacks->base + index * slot_bytes() + GUARD_BYTES;
-    fiber->context.uc_stack.ss_size = GB_FIBER_STACK_BYTES;
+    fiber->context.uc_stack.ss_sp = stacks->base + index * slot_bytes(stacks) + GUARD_BYTES;
+    fiber->context.uc_stack.ss_size = stacks->bytes;
     fiber->context.uc_link = NULL;
     makecontext(&fiber->context, entry, 0);
 }
@@ -109,7 +110,7 @@ void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
 /* Equal addresses modulo the page size would fight for the same cache sets. */
 static uintptr_t *top_of(const struct gb_fiber_stacks *stacks, size_t index) {
     enum { STAGGER_BYTES = 192, STAGGER_STEPS = 61 };
-    char *top = stacks->base + (index + 1) * slot_bytes() - (index % STAGGER_STEPS) * STAGGER_BYTES;
+    char *top = stacks->base + (index + 1) * slot_bytes(stacks) - (index % STAGGER_STEPS) * STAGGER_BYTES;
     return (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15);
 }
 

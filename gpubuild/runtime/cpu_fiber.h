@@ -15,8 +15,8 @@
 #include <ucontext.h>
 #endif
 
-/* Of one work-item. GPUs allow 512 KiB of private memory; printf and mathematics come on top. Pages
- * are backed by memory only once they are touched. */
+/* Of one work-item, unless its kernel needs more. GPUs allow 512 KiB of private memory; printf and
+ * mathematics come on top. Pages are backed by memory only once they are touched. */
 #define GB_FIBER_STACK_BYTES (1024u * 1024u)
 
 /* A suspended flow of control. */
@@ -28,18 +28,20 @@ struct gb_fiber {
 #endif
 };
 
-/* Stacks for `count` fibers, each with an inaccessible page below it. */
+/* Stacks of `bytes` for `count` fibers, each with an inaccessible page below it. */
 struct gb_fiber_stacks {
     char *base;
     size_t count;
+    size_t bytes;
 };
 
 /* How many threads may have stacks for `fibers` fibers at once; at least 1. Guard pages are a
  * limited resource on older kernels. */
 unsigned gb_fiber_max_threads(unsigned fibers);
 
-/* Make room for `count` fibers; keeps what is there. Fatal when memory runs out. */
-void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count);
+/* Provide stacks for at least `count` fibers, of at least `bytes` each; keeps the present ones if they are
+ * enough. Fatal when memory runs out. */
+void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count, size_t bytes);
 void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks);
 
 /* The address behind the stack of fiber `index`. */

@@ -3,7 +3,7 @@
  *
  * A CPU object exports one symbol, `gpubuild_cpu_image` (with `.MODULE` behind it, where objects of several
  * modules are linked together). gpubuild/engine/backends/cpu/image_layout.py repeats the offsets of this file;
- * tests/unit/engine/cpu/test_layout.py compares the two.
+ * tests/unit/engine/backends/cpu/test_image_layout.py compares the two.
  */
 #ifndef GPUBUILD_CPU_IMAGE_H
 #define GPUBUILD_CPU_IMAGE_H
@@ -11,7 +11,7 @@
 #include "gpubuild_rt.h"
 
 #define GB_CPU_IMAGE_MAGIC 0x55504342u /* "BCPU" */
-#define GB_CPU_IMAGE_ABI 7u            /* raise when anything below changes */
+#define GB_CPU_IMAGE_ABI 8u            /* raise when anything below changes */
 #define GB_CPU_IMAGE_SYMBOL "gpubuild_cpu_image"
 
 #define GB_CPU_MAX_BLOCK 1024u /* work-items in a workgroup, as on GPUs */
@@ -63,8 +63,9 @@ enum gb_cpu_tier { GB_CPU_TIER_LOOP = 0, GB_CPU_TIER_FIBERS = 1, GB_CPU_TIER_FIS
 #define GB_CPU_KERNEL_CHECK_BARRIER 8u
 #define GB_CPU_KERNEL_CHECK_UNINITIALIZED 16u
 #define GB_CPU_KERNEL_CHECKS 30u
-#define GB_CPU_KERNEL_COUNTED_FLOPS 32u /* item_flops is known */
-#define GB_CPU_KERNEL_COUNTED_BYTES 64u /* item_bytes is known */
+/* Above the flags: how much stack the kernel's code needs, in units of 64 KiB; 0: no more than any thread has. */
+#define GB_CPU_KERNEL_STACK_SHIFT 8u
+#define GB_CPU_STACK_BYTES(flags) ((size_t)((flags) >> GB_CPU_KERNEL_STACK_SHIFT) << 16)
 
 struct gb_cpu_kernel {
     const char *name;
@@ -78,8 +79,6 @@ struct gb_cpu_kernel {
     uint32_t required_block[3]; /* known_block_size; 0, 0, 0 when any will do */
     uint32_t max_items;         /* bound on work-items in a workgroup; 0 when none was given */
     uint64_t slot_bytes;        /* what `run` needs as slots, for the largest workgroup */
-    uint64_t item_flops;        /* of a work-item, as engine/backends/cpu/work.py counts them */
-    uint64_t item_bytes;        /* that a work-item loads from and stores to global memory */
 };
 
 /* What a subgroup operation computes once all its lanes have arrived. */

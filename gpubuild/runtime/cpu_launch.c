@@ -29,6 +29,7 @@ struct launch {
     size_t stride; /* bytes from one workgroup's memory to the next */
     size_t shared_bytes;
     size_t slot_bytes; /* behind the memory of the one workgroup that runs at a time */
+    size_t stack_bytes; /* 0: the thread's own stack will do */
 };
 
 /* What a thread keeps from launch to launch. */
@@ -36,6 +37,12 @@ struct worker {
     char *memory;
     size_t bytes;
     struct gb_cpu_team *team;
+
+    /* For kernels with more private memory than threads have stack. */
+    struct gb_fiber_stacks stacks;
+    struct gb_fiber thread, kernel;
+    const struct launch *launch; /* of which `kernel` runs the workgroups [first, last) */
+    uint64_t first, last;
 };
 
 static pthread_key_t worker_key;
@@ -47,6 +54,7 @@ static void free_worker(void *value) {
     if (worker->team != NULL) {
         gb_cpu_team_destroy(worker->team);
     }
+    gb_fiber_stacks_free(&worker->stacks);
     free(worker->memory);
     free(worker);
 }
@@ -93,16 +101,47 @@ static void cluster_blocks(const gb_cpu_launch_info *info, uint64_t task, uint64
     }
 }
 
+/* Loop and fission tiers, on whatever stack this is called. */
+static void run_loop(const struct launch *launch, uint64_t first, uint64_t last, char *shared) {
+    if (launch->checked) {
+        gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
+    }
+    char *dynamic = shared + launch->shared_bytes, *slots = shared + launch->stride;
+    launch->info.kernel->run(&launch->info, first, last, shared, dynamic, slots);
+}
+
+static void kernel_main(void) {
+    struct worker *worker = this_worker();
+    run_loop(worker->launch, worker->first, worker->last, worker->memory);
+    gb_fiber_switch(&worker->kernel, &worker->thread);
+    abort(); /* nobody goes on with what has ended */
+}
+
+/* The program's threads may have any stack, and those of the pool have no more than is usual. */
+static void run_loop_on_own_stack(struct worker *worker, const struct launch *launch, uint64_t first,
+                                  uint64_t last) {
+    gb_fiber_stacks_reserve(&worker->stacks, 1, launch->stack_bytes);
+    worker->launch = launch;
+    worker->first = first;
+    worker->last = last;
+    gb_fiber_start(&worker->kernel, &worker->stacks, 0, kernel_main);
+    gb_fiber_switch(&worker->thread, &worker->kernel);
+}
+
 static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last) {
     struct worker *worker = this_worker();
     char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->slot_bytes);
     char *dynamic = shared + launch->shared_bytes;
-    if (launch->checked) {
-        gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
+    if (!launch->fibers && launch->stack_bytes == 0) {
+        run_loop(launch, first, last, shared);
+        return;
     }
     if (!launch->fibers) {
-        launch->info.kernel->run(&launch->info, first, last, shared, dynamic, shared + launch->stride);
+        run_loop_on_own_stack(worker, launch, first, last);
         return;
+    }
+    if (launch->checked) {
+        gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
     }
     if (worker->team == NULL) {
         worker->team = gb_cpu_team_create();
@@ -231,6 +270,7 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
         .checked = (kernel->flags & GB_CPU_KERNEL_CHECKS) != 0,
         .shared_bytes = shared_bytes,
         .slot_bytes = fibers ? 0 : kernel->slot_bytes,
+        .stack_bytes = GB_CPU_STACK_BYTES(kernel->flags),
         .stride = shared_bytes + rounded(dynamic_bytes) + ALIGNMENT,
     };
     if (!launch.checked) {

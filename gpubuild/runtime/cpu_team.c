@@ -57,8 +57,9 @@ void gb_cpu_team_destroy(struct gb_cpu_team *team) {
     free(team);
 }
 
-static void reserve(struct gb_cpu_team *team, uint32_t count) {
-    gb_fiber_stacks_reserve(&team->stacks, count);
+static void reserve(struct gb_cpu_team *team, uint32_t count, size_t bytes) {
+    size_t least = GB_FIBER_STACK_BYTES;
+    gb_fiber_stacks_reserve(&team->stacks, count, bytes > least ? bytes : least);
     if (count <= team->capacity) {
         return;
     }
@@ -328,7 +329,7 @@ void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launc
     team->per_block = dim[0] * dim[1] * dim[2];
     team->blocks = blocks;
     team->count = team->per_block * blocks;
-    reserve(team, team->count);
+    reserve(team, team->count, GB_CPU_STACK_BYTES(launch->kernel->flags));
     memset(team->ready, 0, (team->count + 63) / 64 * sizeof *team->ready);
     for (uint32_t index = 0; index < team->count; index++) {
         struct work_item *member = &team->items[index];

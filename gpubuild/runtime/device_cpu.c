@@ -5,6 +5,7 @@
 #include "cpu_pool.h"
 #include "cpu_stream.h"
 #include "device.h"
+#include "library.h"
 #include "profile.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ struct launch_work {
     struct gb_cpu_work work;
     const gb_cpu_kernel *kernel;
     struct gb_profile *profile; /* NULL: nobody wants to know */
-    struct gb_profile_work done;
+    uint64_t bytes;             /* of memory that the arguments point into; only with a profile */
     struct gb_launch launch;    /* `params` point behind this */
     struct gb_where where;      /* for messages: what it names lives as long as the module */
 };
@@ -65,7 +66,7 @@ static void run_launch(struct gb_cpu_work *work) {
                   launch->param_count);
     gb_enter(before);
     if (self->profile != NULL) {
-        gb_profile_add(self->profile, gb_profile_now_ns() - start, &self->done);
+        gb_profile_add(self->profile, gb_profile_now_ns() - start, self->bytes);
     }
 }
 
@@ -77,18 +78,6 @@ static size_t param_place(size_t offset, size_t bytes) {
         alignment *= 2;
     }
     return (offset + alignment - 1) / alignment * alignment;
-}
-
-static uint64_t extent(struct gb_dim3 dim) {
-    return (uint64_t)dim.x * dim.y * dim.z;
-}
-
-static struct gb_profile_work work_of(const gb_cpu_kernel *kernel, const struct gb_launch *launch) {
-    uint64_t items = extent(launch->grid) * extent(launch->block);
-    bool flops = (kernel->flags & GB_CPU_KERNEL_COUNTED_FLOPS) != 0;
-    bool traffic = (kernel->flags & GB_CPU_KERNEL_COUNTED_BYTES) != 0;
-    return (struct gb_profile_work){.flops = flops ? items * kernel->item_flops : GB_PROFILE_UNKNOWN,
-                                    .traffic = traffic ? items * kernel->item_bytes : GB_PROFILE_UNKNOWN};
 }
 
 /* A launch with its own copy of the parameters: the caller's are on its stack. */
@@ -106,8 +95,7 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
     self->where = *where;
     if (gb_profile_on()) {
         self->profile = gb_profile_of(where);
-        self->done = work_of(kernel, launch);
-        self->done.bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
+        self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
     }
     self->launch.params = (void **)(self + 1);
     for (size_t i = 0, place = head; i < count; i++) {
@@ -358,5 +346,6 @@ struct gb_device *gb_cpu_open(int ordinal, char **why) {
         *why = gb_text("there is no cpu:%d; the processor is one device", ordinal);
         return NULL;
     }
+    gb_library_stay(); /* here, where no lock of streams or of the pool is held */
     return &device;
 }

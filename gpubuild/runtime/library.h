@@ -8,4 +8,8 @@ void *gb_library_open(const char *const *names, char **why);
 /* Store the address of `symbol` at `function`, which points at a function pointer. NULL where missing. */
 void gb_library_symbol(void *library, const char *symbol, void *function);
 
+/* Keep the library that this code is part of loaded until the process ends: for what starts threads. Takes
+ * the loader's lock. */
+void gb_library_stay(void);
+
 #endif

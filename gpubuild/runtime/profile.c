@@ -3,7 +3,6 @@
 #include "profile.h"
 
 #include "cpu_fork.h"
-#include "cpu_peaks.h"
 #include "cpu_stream.h"
 
 #include <errno.h>
@@ -24,7 +23,7 @@ struct gb_profile {
     uint64_t total_ns;
     uint64_t min_ns;
     uint64_t max_ns;
-    struct gb_profile_work work; /* over all launches */
+    uint64_t bytes; /* of memory that the arguments of all launches point into; drivers do not tell which are addresses */
     bool on_cpu;
     struct gb_profile *next;
 };
@@ -86,14 +85,6 @@ static void write_string(FILE *file, const char *text) {
     fputc('"', file);
 }
 
-static void write_number(FILE *file, uint64_t number) {
-    if (number == GB_PROFILE_UNKNOWN) {
-        fputs("null", file);
-    } else {
-        fprintf(file, "%llu", (unsigned long long)number);
-    }
-}
-
 static void write_profile(FILE *file, const struct gb_profile *profile) {
     fputs("\n    {\"module\": ", file);
     write_string(file, profile->module);
@@ -104,27 +95,11 @@ static void write_profile(FILE *file, const struct gb_profile *profile) {
     fprintf(file, ", \"launches\": %llu, \"total_ns\": %llu, \"min_ns\": %llu, \"max_ns\": %llu, \"bytes\": ",
             (unsigned long long)profile->launches, (unsigned long long)profile->total_ns,
             (unsigned long long)profile->min_ns, (unsigned long long)profile->max_ns);
-    write_number(file, profile->work.bytes);
-    fputs(", \"flops\": ", file);
-    write_number(file, profile->work.flops);
-    fputs(", \"traffic\": ", file);
-    write_number(file, profile->work.traffic);
-    fputc('}', file);
-}
-
-/* Measured when the program is done, where a kernel on the CPU could be placed below its roofline. */
-static void write_machine(FILE *file) {
-    bool wanted = false;
-    for (const struct gb_profile *profile = all.profiles; profile != NULL; profile = profile->next) {
-        wanted = wanted || (profile->on_cpu && profile->work.traffic != GB_PROFILE_UNKNOWN);
+    if (profile->on_cpu) {
+        fprintf(file, "%llu}", (unsigned long long)profile->bytes);
+    } else {
+        fputs("null}", file);
     }
-    if (!wanted) {
-        fputs("  \"machine\": null,\n", file);
-        return;
-    }
-    const struct gb_cpu_peaks peaks = gb_cpu_measure_peaks();
-    fprintf(file, "  \"machine\": {\"threads\": %u, \"bytes_per_second\": %.0f, \"flops_per_second\": %.0f},\n",
-            peaks.threads, peaks.bytes_per_second, peaks.flops_per_second);
 }
 
 static void read_timers(void);
@@ -140,9 +115,7 @@ static void write_file(void) {
     char *beside = gb_text("%s.%ld.tmp", path, (long)getpid()); /* a reader sees all of it or nothing */
     FILE *file = fopen(beside, "w");
     if (file != NULL) {
-        fputs("{\n  \"schema\": 1,\n", file);
-        write_machine(file);
-        fputs("  \"kernels\": [", file);
+        fputs("{\n  \"schema\": 1,\n  \"kernels\": [", file);
         for (const struct gb_profile *profile = all.profiles; profile != NULL; profile = profile->next) {
             write_profile(file, profile);
             fputs(profile->next != NULL ? "," : "\n  ", file);
@@ -193,25 +166,18 @@ struct gb_profile *gb_profile_of(const struct gb_where *where) {
     return profile;
 }
 
-static uint64_t sum(uint64_t left, uint64_t right) {
-    bool unknown = left == GB_PROFILE_UNKNOWN || right == GB_PROFILE_UNKNOWN;
-    return unknown ? GB_PROFILE_UNKNOWN : left + right;
-}
-
-static void add(struct gb_profile *profile, uint64_t ns, const struct gb_profile_work *work) {
+static void add(struct gb_profile *profile, uint64_t ns) {
     profile->launches++;
     profile->total_ns += ns;
     profile->min_ns = ns < profile->min_ns ? ns : profile->min_ns;
     profile->max_ns = ns > profile->max_ns ? ns : profile->max_ns;
-    profile->work.bytes = sum(profile->work.bytes, work->bytes);
-    profile->work.flops = sum(profile->work.flops, work->flops);
-    profile->work.traffic = sum(profile->work.traffic, work->traffic);
 }
 
-void gb_profile_add(struct gb_profile *profile, uint64_t ns, const struct gb_profile_work *work) {
+void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes) {
     pthread_mutex_lock(&all.lock);
     profile->on_cpu = true;
-    add(profile, ns, work);
+    profile->bytes += bytes;
+    add(profile, ns);
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -225,8 +191,7 @@ static void read_timers(void) {
         uint64_t ns = one->device->calls->timer_elapsed_ns(one->device, one->first, one->last, &where);
         one->device->calls->event_destroy(one->device, one->first, &where);
         one->device->calls->event_destroy(one->device, one->last, &where);
-        /* Drivers do not tell which parameters are addresses. */
-        add(one->profile, ns, &(struct gb_profile_work){GB_PROFILE_UNKNOWN, GB_PROFILE_UNKNOWN, GB_PROFILE_UNKNOWN});
+        add(one->profile, ns);
         all.waiting = one->next;
         free(one);
     }

@@ -4,23 +4,14 @@
 
 #include "device.h"
 
-#define GB_PROFILE_UNKNOWN UINT64_MAX /* a number that cannot be told */
-
-/* What a launch does; each member may be GB_PROFILE_UNKNOWN. */
-struct gb_profile_work {
-    uint64_t bytes;   /* of memory that its arguments point into */
-    uint64_t flops;   /* operations on floats */
-    uint64_t traffic; /* bytes of global memory that it loads and stores */
-};
-
 struct gb_profile; /* one kernel on one device */
 
 bool gb_profile_on(void);
 
 /* The record that `where` names, made when first asked for. Only while gb_profile_on(). */
 struct gb_profile *gb_profile_of(const struct gb_where *where);
-/* A launch has run for `ns`. */
-void gb_profile_add(struct gb_profile *profile, uint64_t ns, const struct gb_profile_work *work);
+/* A launch on the CPU has run for `ns`; its arguments point into memory of `bytes`. */
+void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes);
 /* Launch on a device that has timers, and time it. */
 void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, const struct gb_launch *launch,
                        const struct gb_where *where);

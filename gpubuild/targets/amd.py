@@ -1,4 +1,4 @@
-"""AMD: facts of the kind ``rocdl``. Names are LLVM 22's; ``tests/unit/engine/test_chips.py`` compares them.
+"""AMD: facts of the kind ``rocdl``. Names are LLVM 22's; ``tests/unit/targets/test_chips.py`` compares them.
 
 Limits for occupancy are from LLVM's AMDGPUBaseInfo.cpp, namespace IsaInfo (waves per EU, vector registers
 and their granule), against which a test holds every chip.
@@ -46,7 +46,7 @@ class Amd(Vendor):
     image_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.HIP)
     relocatable_kinds = ImageKinds(ImageKind.BITCODE, OffloadKind.HIP)
     elf_machine = 224  # EM_AMDGPU
-    tools = ("llvmlite", "ld.lld")
+    tools = ("ld.lld",)
     optional_tools = ("rocm-device-libs",)
     optional_symbols = ("__ockl_", "__ocml_", "__oclc_")
     variable = "ROCM_PATH"

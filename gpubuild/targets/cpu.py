@@ -1,4 +1,4 @@
-"""CPU: facts of the kind ``cpu``. Names are LLVM 22's; ``tests/unit/engine/test_chips.py`` compares them."""
+"""CPU: facts of the kind ``cpu``. Names are LLVM 22's; ``tests/unit/targets/test_chips.py`` compares them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cpu(Vendor):
     image_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
     relocatable_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.OPENMP)
     lists_features = True
-    tools = ("llvmlite", "ld.lld")
+    tools = ("ld.lld",)
     optional_tools = ("libdevice",)
     disassembler_fix = "install LLVM or binutils (Debian: llvm, binutils)"
     backend = "gpubuild.engine.backends.cpu"

@@ -62,7 +62,7 @@ class Nvidia(Vendor):
     image_kinds = relocatable_kinds = ImageKinds(ImageKind.CUBIN, OffloadKind.CUDA)
     asm_kind = ImageKind.PTX
     elf_machine = 190  # EM_CUDA
-    tools = ("llvmlite", "ptxas")
+    tools = ("ptxas",)
     optional_tools = ("libdevice",)
     clang_tools = ("cuda-linker",)
     variable = "CUDA_PATH"

@@ -23,7 +23,7 @@ from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.targets.registry import vendor
-from gpubuild.toolchain import clang_linker_wrapper, rocm
+from gpubuild.toolchain import clang_linker_wrapper, host_math, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
@@ -49,6 +49,9 @@ NEEDS = {
     "gpubuild": Need(needed_by="every step", fix="install gpubuild again"),
     "mlir": Need(needed_by="every .mlir source", fix=_REINSTALL.format(f"{MLIR} {LLVM}")),
     "llvmlite": Need(needed_by="code generation", fix=_REINSTALL.format("llvmlite")),
+    host_math.NAME: Need(
+        needed_by="constants that MLIR and LLVM compute", fix="install the C library's libm.so.6 (glibc)"
+    ),
     "ptxas": Need(
         needed_by="NVIDIA targets", fix=_REINSTALL.format(NVCC) + ", or set GPUBUILD_PTXAS to a ptxas"
     ),
@@ -170,6 +173,7 @@ class Toolchain:
             "gpubuild": lambda: own_code(_PACKAGE, self._memo),
             "mlir": self._mlir,
             "llvmlite": lambda: self._python_package("llvmlite", "llvmlite", "llvmlite"),
+            host_math.NAME: self._host_math,
             "ptxas": self._ptxas,
             "libdevice": self._libdevice,
             "ld.lld": self._lld,
@@ -282,6 +286,13 @@ class Toolchain:
             source=f"PyPI package {distribution}",
         )
 
+    def _host_math(self) -> Tool | None:
+        try:
+            return host_math.host_math(self._memo)
+        except (OSError, AttributeError) as error:
+            self._problems[host_math.NAME] = f"cannot use the C library's mathematics: {error}"
+            return None
+
     def _ptxas(self) -> Tool | None:
         override = self._settings.ptxas
         if override is not None:
@@ -353,11 +364,14 @@ class Toolchain:
             if found is None:
                 return self._zig(name, command)
             compiler, source = found, "system"
+        fingerprint = compiler.fingerprint
+        if "clang" in compiler.version:  # it folds constants as LLVM does; gcc has its own arithmetic
+            fingerprint = digest_bytes(encode((fingerprint, self.require(host_math.NAME).fingerprint)))
         return Tool(
             name=name,
             command=(str(compiler.path),),
             version=compiler.version,
-            fingerprint=compiler.fingerprint,
+            fingerprint=fingerprint,
             source=source,
         )
 

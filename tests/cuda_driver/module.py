@@ -34,6 +34,7 @@ from gpubuild.toolchain.find import Toolchain
 BAD_PTX = 3
 MOST_DYNAMIC_BYTES = 232448 + 1024  # of any chip, and what no work-item may touch (UNTOUCHED in launch.c)
 _CODE_OPT_LEVEL = 1
+_MODULE_SYMBOL = "cuda_module"  # what the driver looks for in the shared object
 _VENDOR = replace(NVIDIA, externals=NVIDIA.externals + DECLARATION + "\n")
 _ENTRY = re.compile(r"\.entry\s+(?P<name>[\w$.]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<directives>[^{;]*)")
 _PARAMETER = re.compile(r"\.param\b.*?\.[bsuf](?P<bits>\d+)\b(?P<more>.*)", re.DOTALL)
@@ -120,12 +121,25 @@ def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
     module = llvm.parse_assembly(
         text + table(form, kernels, chip_of(ptx)), llvm.new_context(), name="host form"
     )
+    _set_apart(module)
     machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
     llvm.set_target(module, machine)
     half_conversions.link_helpers(module, machine.triple)
     module = keep_odd_halves(module, machine)
     module.verify()
     return llvm.emit_object(module, machine)
+
+
+def _set_apart(module: binding.ModuleRef) -> None:
+    """Give what the module defines names that nothing else in the process has.
+
+    Kernels and variables may be called as those of the C library are, which the loader would take instead of
+    them. And calls that LLVM makes, of ``memset`` say, would be of a kernel of that name.
+    """
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name != _MODULE_SYMBOL:
+            value.name = f"ptx.{value.name}"
+            value.linkage = "internal"
 
 
 def chip_of(ptx: str) -> int:
@@ -166,7 +180,7 @@ def table(form: HostForm, kernels: list[Kernel], chip: int) -> str:
         )
     parts.append(f"@cuda.kernels = internal constant [{len(rows)} x {_KERNEL_TYPE}] [{', '.join(rows)}]")
     parts.append(
-        f"@cuda_module = constant {{ ptr, ptr, i32, i32, i32 }} {{ ptr @cuda.kernels, ptr @{DYNAMIC}, "
+        f"@{_MODULE_SYMBOL} = constant {{ ptr, ptr, i32, i32, i32 }} {{ ptr @cuda.kernels, ptr @{DYNAMIC}, "
         f"i32 {len(rows)}, i32 {MOST_DYNAMIC_BYTES}, i32 {chip} }}"
     )
     return "\n".join(parts) + "\n"

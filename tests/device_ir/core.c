@@ -268,7 +268,7 @@ int emu_run(const struct emu_launch *given) {
     emu.item_count = given->block[0] * given->block[1] * given->block[2];
     emu.failed = false;
     emu.self = NULL;
-    gb_fiber_stacks_reserve(&emu.stacks, emu.item_count);
+    gb_fiber_stacks_reserve(&emu.stacks, emu.item_count, GB_FIBER_STACK_BYTES);
     if (emu.item_count > emu.items_reserved) {
         emu.items = realloc(emu.items, emu.item_count * sizeof *emu.items);
         emu.items_reserved = emu.item_count;

@@ -201,7 +201,7 @@ def _shared_variable(variable: re.Match[str], vendor: Vendor) -> str:
     rest = re.sub(r"\b(undef|poison)\b", "zeroinitializer", _one_space(variable["rest"], vendor))
     if "external" in variable["linkage"]:
         kind = rest.split(", align")[0]
-        return f"@{variable['name']} = alias {kind}, ptr @{DYNAMIC}"
+        return f"@{variable['name']} = internal alias {kind}, ptr @{DYNAMIC}"
     return f"@{variable['name']} = global {rest}"
 
 

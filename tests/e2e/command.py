@@ -76,7 +76,6 @@ def _cache_the_runtime(folder: Path) -> None:
     )
     outcome = _gpubuild("build", cwd=folder, env={})
     assert outcome.code == 0, outcome.err
-    shutil.rmtree(folder / "cache" / "history")
 
 
 def _gpubuild(*arguments: str | Path, cwd: Path, env: dict[str, str] | None) -> Outcome:

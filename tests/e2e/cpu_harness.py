@@ -115,8 +115,6 @@ class KernelRecord(ctypes.Structure):
         ("required_block", ctypes.c_uint32 * 3),
         ("max_items", ctypes.c_uint32),
         ("slot_bytes", ctypes.c_uint64),
-        ("item_flops", ctypes.c_uint64),
-        ("item_bytes", ctypes.c_uint64),
     ]
 
 

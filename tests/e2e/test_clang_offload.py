@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu
+from unit.engine.host.test_offload_binary import llvm_tool
 from unit.engine.steps import run_step
-from unit.engine.test_offload import llvm_tool
 
 from gpubuild.model.step import LinkParams, StepKind
 from gpubuild.settings import Settings

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, shared_cache
+from e2e.command import ROOT, gpubuild, shared_cache
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 
@@ -83,3 +83,13 @@ def test_a_new_project_builds_with_scons(environment: dict[str, str], tmp_path: 
     assert done.stdout == EXPECTED == (project / "expected.txt").read_text()
     again = subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True, text=True)
     assert again.stdout == "scons: `.' is up to date.\n"
+
+
+def test_the_first_project_of_readme_runs(environment: dict[str, str], tmp_path: Path) -> None:
+    """The line under "A project of your own" in README.md."""
+    page = (ROOT / "README.md").read_text()
+    line = next(line for line in page.splitlines() if line.startswith("gpubuild init demo"))
+    done = subprocess.run(
+        ["bash", "-e", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [EXPECTED.rstrip()]), done.stderr

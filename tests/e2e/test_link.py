@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from unit.engine.host.test_offload_binary import CUBIN, HSACO, llvm_tool
 from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
-from unit.engine.test_offload import CUBIN, HSACO, llvm_tool
 
 from gpubuild.engine.cc.link import library_flag
 from gpubuild.model.offload_binary import pack

@@ -66,7 +66,8 @@ def was_quick(project: Path, *arguments: str, env: dict[str, str] | None = None)
     imported = modules_of_build(project, *arguments, env=env)
     if "yaml" in imported:
         return False
-    assert not imported & set(HEAVY)
+    # A document is written by who writes all documents, whose records import typing.
+    assert not imported & ({*HEAVY} - {"typing" if "--json" in arguments else ""})
     return True
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
+import textwrap
 from functools import partial
 from pathlib import Path
 
@@ -68,6 +70,22 @@ def build(folder: Path, *arguments: str) -> dict[str, str]:
 def check_output(folder: Path, program: str = "app", expected: str = "42\n") -> None:
     outcome = run_on_cpu(folder / "build" / program / program)
     assert (outcome.code, outcome.out) == (0, expected), outcome.err
+
+
+def test_a_shared_library_may_be_closed_and_opened_again(tmp_path: Path) -> None:
+    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir], link: {flags: [-shared]}}}\n"
+    build(project(tmp_path, yaml))
+    script = """
+        import _ctypes, ctypes, sys, time
+        for n in range(10):
+            library = ctypes.CDLL(sys.argv[1])
+            assert library._mlir_ciface_twice(n) == 2 * n
+            _ctypes.dlclose(library._handle)
+        time.sleep(0.01)
+    """
+    command = [sys.executable, "-S", "-E", "-c", textwrap.dedent(script), tmp_path / "build" / "app" / "app"]
+    done = subprocess.run(command, env={"GPUBUILD_DEVICE": "cpu"}, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @pytest.mark.parametrize("select", ["cpu", "1"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gpubuild.engine.cc.undefined_symbols import NO_SPARSE
 
 _HOST = "tests/e2e/test_host_operations.py::test_what_the_host_says_and_kernels_capture"
-_MAPS = "tests/unit/engine/test_nvidia_ops.py::test_tensor_map_descriptors_are_pointers_to_launches"
+_MAPS = "tests/unit/engine/backends/nvidia/test_ops.py::test_tensor_map_descriptors_are_pointers_to_launches"
 _COPIES = "tests/e2e/test_device_memory.py::test_copies_and_fills_of_tiles"
 _STYLE = "tests/e2e/test_upstream_style.py::test_all_reduce_shuffle_and_printing"
 # The test runs the program on the CPU; its GPU images are compiled by the same build or by the examples.

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from gpubuild.cache.null import Alone
-from gpubuild.cache.protocol import Notes, Store, StoreStats
+from gpubuild.cache.protocol import Store, StoreStats
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import ActionResult, Blob
@@ -78,10 +78,6 @@ class MemoryStore(Alone):
         return result
 
     peek = lookup
-
-    @property
-    def directory(self) -> Path | None:
-        return None
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         data = self.blobs.get(blob.digest)
@@ -161,16 +157,8 @@ class FaultyStore:
         return None if self._fails("lookup") else self._inner.peek(key)
 
     @property
-    def directory(self) -> Path | None:
-        return None
-
-    @property
     def has_remote(self) -> bool:
         return False
-
-    @property
-    def notes(self) -> Notes | None:
-        return self._inner.notes
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
         self._inner.anticipate(keys)

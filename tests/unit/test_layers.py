@@ -19,6 +19,7 @@ BEGIN, END = "<!-- layers -->", "<!-- /layers -->"
 
 # Lowest first. Parts of one layer are siblings and do not import each other.
 LAYERS: list[dict[str, str]] = [
+    {"runtime": "`libgpubuild_rt`: C11 that builds compile"},
     {"support": "frozen records, text, file stamps"},
     {"environment": "the only reader of environment variables"},
     {"errors": "every error raised on purpose, as frozen values"},

@@ -16,7 +16,7 @@ def test_files_exist(file: str) -> None:
 
 
 def test_what_goes_to_one_worker() -> None:
-    assert order.scope("tests/unit/test_lock.py::test_a[1]") == "unit/test_lock.py"
+    assert order.scope("tests/unit/build/test_lock.py::test_a[1]") == "unit/build/test_lock.py"
     by_function = f"tests/{order.BY_FUNCTION[0]}::test_a"
     assert order.scope(f"{by_function}[1]") == by_function
     by_case = f"tests/{order.BY_CASE[0]}::test_a[1]"

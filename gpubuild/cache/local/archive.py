@@ -4,7 +4,7 @@ A tar file of a manifest and the blobs, sorted, without times or owners: equal c
 bytes. It is read by code of our own, which knows nothing but plain files with the names below:
 an archive may come from anybody, and ``tarfile`` believes what headers say.
 
-    manifest.json   records, with their checksums, and the histories of projects
+    manifest.json   records, with their checksums
     cas/<sha256>    the blobs
 """
 
@@ -23,13 +23,6 @@ from typing import BinaryIO, cast
 
 from gpubuild.cache.local.blobs import DamagedBlobError
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.history import (
-    MAX_HISTORY_BYTES,
-    decode_history,
-    list_projects,
-    read_history,
-    write_history,
-)
 from gpubuild.cache.record import decode_record, encode_record
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import Digest, is_digest
@@ -69,16 +62,6 @@ class ArchiveError(Exception):
     """The bytes are not an archive of ours, or not all of one."""
 
 
-def last_keys(cache: Path, builds: int) -> set[Digest]:
-    """The keys that the last ``builds`` builds of every project used."""
-    return {
-        key
-        for project in list_projects(cache)
-        for entry in read_history(cache, project)[-builds:]
-        for key in entry.keys
-    }
-
-
 def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None) -> Exported:
     """Write the results of ``keys`` (``None``: all) to ``file``, which appears when it is complete.
 
@@ -88,7 +71,7 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
     wanted = {k: r for k, r in sorted(records.items()) if keys is None or k in keys}
     wanted = {k: r for k, r in wanted.items() if all(store.has(blob) for blob in r.blobs)}
     blobs = {b.digest: b for r in wanted.values() for b in r.blobs}
-    manifest = _encode_manifest(store.directory, wanted)
+    manifest = _encode_manifest(wanted)
     temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
     try:
         with _writing(temporary, compressed=file.suffix in (".gz", ".tgz")) as out:
@@ -140,7 +123,7 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
     with stream:
         try:
             members = _members(stream)
-            records = _read_manifest(store.directory, members, limit_bytes)
+            records = _read_manifest(members, limit_bytes)
             blobs = {b.digest: b for r in records.values() for b in r.blobs}
             there = {digest for digest, blob in blobs.items() if store.has(blob)}
             last = ""
@@ -176,21 +159,16 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
 # --- the manifest ---
 
 
-def _encode_manifest(cache: Path, records: dict[Digest, ActionResult]) -> bytes:
-    histories = {}
-    for project in list_projects(cache):
-        with suppress(OSError):
-            histories[project] = (cache / "history" / f"{project}.json").read_text(encoding="utf-8")
+def _encode_manifest(records: dict[Digest, ActionResult]) -> bytes:
     document = {
         "schema": SCHEMA,
         "records": {key: encode_record(key, result).decode() for key, result in records.items()},
-        "histories": histories,
     }
     return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
 
 
 def _read_manifest(
-    cache: Path, members: Iterator[tuple[str, int, Iterator[bytes]]], limit_bytes: int
+    members: Iterator[tuple[str, int, Iterator[bytes]]], limit_bytes: int
 ) -> dict[Digest, ActionResult]:
     name, size, chunks = next(members, ("", 0, iter(())))
     if name != _MANIFEST:
@@ -206,18 +184,11 @@ def _read_manifest(
             for key, text in document["records"].items()
             if is_digest(key)
         }
-        histories = {Digest(p): str(text) for p, text in document["histories"].items() if is_digest(p)}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArchiveError("its manifest is damaged") from error
     sizes = {blob.digest: blob.size_bytes for result in records.values() for blob in result.blobs}
     if sum(sizes.values()) > limit_bytes:
         raise ArchiveError(f"it holds {sum(sizes.values())} bytes, more than the limit of {limit_bytes}")
-    for project, text in histories.items():
-        with suppress(ValueError, OSError):
-            theirs = decode_history(text[:MAX_HISTORY_BYTES])
-            ours = read_history(cache, project)
-            if theirs and (not ours or ours[-1].when < theirs[-1].when):
-                write_history(cache, project, theirs)
     return records
 
 

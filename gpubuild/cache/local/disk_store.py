@@ -1,6 +1,6 @@
 """DiskStore: the local cache, one folder with an index and content-addressed files.
 
-    CACHEDIR.TAG  lock  index/cache.db  cas/ab/<sha256>  tmp/  quarantine/  history/  size
+    CACHEDIR.TAG  lock  index/cache.db  cas/ab/<sha256>  tmp/  quarantine/  size
 
 Whatever happens to it, a build goes on: look-ups miss, results are not stored, each cause is told once.
 """
@@ -150,12 +150,9 @@ class DiskStore(Alone):
 
     def clear(self) -> int:
         """See ``Store``. Only files of ours go; a build under way sees misses."""
-        from gpubuild.cache.local.history import forget_history
-
         if self._ready() is None or not self._writable or not self._change(lambda index: index.clear()):
             return 0
         freed = sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
-        forget_history(self._directory)
         self.note_size(0)
         self._renew_tag()
         return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)

@@ -41,7 +41,6 @@ from gpubuild.model.project import RemoteMode
 from gpubuild.model.step import ActionResult, Blob
 
 MAX_UPLOAD_BYTES = 1 << 30
-MAX_NOTE_BYTES = 64 << 20
 _ATTEMPTS = 3
 _FAILURES_ALLOWED = 3  # in a row
 _COMPRESS_FROM_BYTES = 2048
@@ -135,32 +134,6 @@ class RemoteStore:
             self._warn("source", f"a result was not sent to the remote cache: {error}")
             return False
         return self._writing(lambda: self._client.put(f"ac/{key}", len(data), lambda: iter((data,))))
-
-    def find_note(self, name: Digest) -> bytes | None:
-        """What :meth:`send_note` stored under ``name``; ``None`` for a miss of whatever kind."""
-        record = self.find(name)
-        if record is None or len(record.result.blobs) != 1:
-            return None
-        [blob] = record.result.blobs
-        data = bytearray()
-
-        def take(chunks: Iterable[bytes]) -> None:
-            data[:] = _limited(chunks, MAX_NOTE_BYTES)
-            if digest_bytes(bytes(data)) != blob.digest:
-                raise DamagedBlobError("it is not what its record says")
-
-        return bytes(data) if self.receive(blob, record.stored[blob.digest], take) else None
-
-    def send_note(self, name: Digest, data: bytes) -> bool:
-        """Store a text under ``name``, which is no step's key, in place of the one before."""
-        packed = zlib.compress(data, _COMPRESSION_LEVEL)
-        blob = Blob(name="note", digest=digest_bytes(data), size_bytes=len(data))
-        stored = Stored(digest=digest_bytes(packed), size_bytes=len(packed), encoding=Encoding.ZLIB)
-        record = RemoteRecord(result=ActionResult(blobs=(blob,)), stored={blob.digest: stored})
-        body = encode_remote(name, record)
-        return self._writing(
-            lambda: self._client.put(f"cas/{stored.digest}", len(packed), lambda: iter((packed,))), ends=False
-        ) and self._writing(lambda: self._client.put(f"ac/{name}", len(body), lambda: iter((body,))))
 
     def close(self) -> None:
         """Close the calling thread's connection."""

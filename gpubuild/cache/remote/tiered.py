@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpubuild.cache.local.blobs import DestinationError, write_chunks
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.protocol import Notes, StoreStats
+from gpubuild.cache.protocol import StoreStats
 from gpubuild.cache.remote.bazel_result import RemoteRecord, Stored
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
@@ -52,28 +52,9 @@ class TieredStore:
         return (*warnings, f"{unsent} could not be sent to the remote cache in time")
 
     @property
-    def directory(self) -> Path:
-        """See ``Store``."""
-        return self._local.directory
-
-    @property
     def has_remote(self) -> bool:
         """See ``Store``: while the server answers."""
         return self._remote.readable
-
-    @property
-    def notes(self) -> Notes:
-        """See ``Store``."""
-        return self
-
-    def read_note(self, name: Digest) -> bytes | None:
-        """See ``Notes``."""
-        return self._remote.find_note(name)
-
-    def send_note(self, name: Digest, data: bytes) -> None:
-        """See ``Notes``."""
-        if self._remote.writable:
-            self._uploads.submit(lambda: self._remote.send_note(name, data))
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
         """See ``Store``: begin to download what a look-up would find afar."""

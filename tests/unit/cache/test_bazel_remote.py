@@ -16,7 +16,6 @@ from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
 from gpubuild.cache.remote.tiered import TieredStore
-from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import RemoteMode
 
 pytestmark = pytest.mark.skipif(BAZEL_REMOTE is None, reason=ABSENT)
@@ -82,19 +81,6 @@ def test_one_blob_of_a_result_was_evicted(tmp_path: Path, flags: tuple[str, ...]
         assert missed == [f"/cas/{digest}" if flags else f"/ac/{KEY}"]
         assert publish(url, tmp_path, CONTENT) == ()
         assert found(url, tmp_path, CONTENT) == (True, ()), "it fills up again"
-
-
-def test_notes_are_replaced(tmp_path: Path) -> None:
-    name = digest_bytes(b"history of a project")
-    with bazel_remote(tmp_path / "server") as url:
-        for n, text in enumerate((b"one", TEXT, b"three")):
-            store = open_tiered(tmp_path / f"cache{n}", url)
-            store.notes.send_note(name, text)
-            store.close()
-            reader = open_tiered(tmp_path / f"reader{n}", url, mode=RemoteMode.READ_ONLY)
-            assert reader.notes.read_note(name) == text
-            reader.close()
-            assert store.warnings == reader.warnings == ()
 
 
 def test_everybody_reads_and_who_has_a_password_writes(tmp_path: Path) -> None:

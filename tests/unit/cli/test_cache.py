@@ -11,27 +11,44 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
+from gpubuild.build.log import BuildLog, log_file
+from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.history import BuildEntry, Group, project_id, write_history
 from gpubuild.cli.cache import parse_age, parse_size
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
+from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.step import ActionResult, StepKind
+from gpubuild.plan.layout import Layout
+from gpubuild.plan.plan import Plan
+from gpubuild.support.frozen import replace
 from gpubuild.toolchain.run import collect_later
+
+HIT = Status.HIT_LOCAL
 
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
-    """One result, and a history of two builds."""
+    """One result."""
     store = DiskStore(tmp_path / "cache")
     assert store.publish(KEY, *make_result(tmp_path / "out"))
     store.close()
-    groups = (
-        Group(kind="compile", target="sm_90", hit_local=3, ran=1),
-        Group(kind="preprocess", target=""),
-    )
-    entries = [BuildEntry(when=n, groups=groups, tools={}, options={}, keys=(KEY,)) for n in (1, 2)]
-    write_history(tmp_path / "cache", project_id(["app"]), entries)
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A project's folder: two builds that asked the cache are in its log, and a step's key in its state."""
+    layout = Layout(root=tmp_path / "app", build_dir=tmp_path / "app" / "build")
+    hit = StepReport(id="a", kind=StepKind.COMPILE, program="", module="", target="sm_90", status=HIT)
+    ran, same = replace(hit, id="b", status=Status.RAN), replace(hit, id="c", status=Status.UP_TO_DATE)
+    for steps in ((hit, hit, hit, ran), (same,), (hit, same, replace(hit, kind=StepKind.CC, target=""))):
+        report = BuildReport(steps=steps, executables={}, seconds=1.0)
+        BuildLog(log_file(layout)).append(Plan(steps={}), report, lambda _: None, workers=1)
+    state = BuildState(layout.state_file, layout.root)
+    state.remember("a", StepRecord(key=KEY, parts={}, result=ActionResult(blobs=())))
+    state.save()
+    return layout.root
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
@@ -40,17 +57,27 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
     return code, out, err
 
 
-def test_stats(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "stats", "--cache-dir", cache)
+def test_stats(cache: Path, built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--cache-dir", cache, "-f", built / "targets.yaml")
+    code, out, _ = run(capsys, "stats", *where)
     assert code == 0
-    assert "results      1" in out and "hit rate     75% 75%" in out
+    assert "results      1" in out and "hit rate     75% 100% (last 2 builds of this project)" in out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
-    assert rows["compile"] == ["compile", "sm_90", "75%", "6", "0", "0", "2"]
-    assert rows["preprocess"] == ["preprocess", "-", "-", "0", "0", "0", "0"]
-    document = json.loads(run(capsys, "stats", "--json", "--cache-dir", cache)[1])
+    assert rows["compile"] == ["compile", "sm_90", "80%", "4", "0", "1"]
+    assert rows["cc"] == ["cc", "-", "100%", "1", "0", "0"]
+    document = json.loads(run(capsys, "stats", "--json", *where)[1])
     assert document["records"] == 1
-    assert document["builds"] == [{"when": 1, "hit_rate": 0.75}, {"when": 2, "hit_rate": 0.75}]
-    assert document["groups"][0]["hit_local"] == 6
+    assert document["hit_rates"] == [0.75, 1.0]
+    assert document["groups"][1] == {
+        "kind": "compile", "target": "sm_90", "hit-local": 4, "hit-remote": 0, "ran": 1,
+    }  # fmt: skip
+
+
+def test_hit_rates_are_of_this_project_alone(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another project may use the same cache, and have programs of the same names."""
+    code, out, _ = run(capsys, "stats", "--cache-dir", cache, "-f", cache / "elsewhere" / "targets.yaml")
+    assert code == 0
+    assert "results      1" in out and "hit rate" not in out
 
 
 def test_verify(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,9 +129,12 @@ def test_gc_in_a_process_of_its_own(cache: Path) -> None:
         pytest.fail("nothing was collected")
 
 
-def test_export_and_import(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_and_import(
+    cache: Path, built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.tar"
-    code, out, err = run(capsys, "export", file, "--cache-dir", cache)
+    where = ("--cache-dir", cache, "-f", built / "targets.yaml")
+    code, out, err = run(capsys, "export", file, *where)
     assert (code, out, err) == (0, f"{file}: 1 result, 269 B\n", "")
     code, out, err = run(capsys, "import", file, "--cache-dir", tmp_path / "second")
     assert (code, out, err) == (0, f"{tmp_path / 'second'}: 1 result, 269 B new\n", "")

@@ -145,6 +145,21 @@ def test_summary_tells_what_the_cache_has_saved() -> None:
     assert summary_line(build(*costly)).endswith(" in 0.0 s, 3.0 s saved")
 
 
+def test_many_steps_with_one_reason() -> None:
+    """Where each has reasons of its own, or nothing was there before, there is nothing to tell."""
+    first = [report(Status.RAN, reason="first build")] * 30
+    own = [report(Status.RAN, reason=f"a{n}.c changed") for n in range(30)]
+    shared = [report(Status.RAN, reason=f"a{n}.c changed; ptxas changed: 12.8 → 12.9") for n in range(20)]
+    assert build(*first, *own, *shared[1:]).note == ""
+    assert build(*first, *own, *shared).note == "20 steps ran: ptxas changed: 12.8 → 12.9"
+
+
+def test_the_hit_rate_is_of_builds_that_looked_anything_up() -> None:
+    same, ran, hit = (report(s) for s in (Status.UP_TO_DATE, Status.RAN, Status.HIT_REMOTE))
+    assert build(same, same).hit_rate is None
+    assert build(same, same, hit, ran).hit_rate == 0.75
+
+
 def waiting(*names: str, seconds: float | None = None) -> dict[str, Waiting]:
     return {name: Waiting(id=name, kind=StepKind.LINK, seconds=seconds) for name in names}
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gpubuild.build import null_build
 from gpubuild.cli import quick
-from gpubuild.cli.json_document import build_document, dump
+from gpubuild.cli.option_table import FLAG, OPTIONS, WORDS
 from gpubuild.cli.parser import parse
 from gpubuild.errors import UsageError
-from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import StepKind
 
 PIECES = (
     ["app"], ["b"], ["-q"], ["-v"], ["-k"], ["--keep-going"], ["--json"], ["--explain"], ["--no-cache"],
@@ -42,16 +38,15 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
             options = parse(["build", *arguments])
         except UsageError as error:
             raise AssertionError(f"{arguments}: the parser says: {error}") from error
-        assert found.programs == options.programs, arguments
-        assert found.targets == options.targets, arguments
-        assert Path(found.file) == options.file, arguments
-        assert (Path(found.build_dir) if found.build_dir else None) == options.build_dir, arguments
-        flags = {
-            f for f in ("quiet", "verbose", "keep_going", "explain", "json", "no_cache") if vars(options)[f]
-        }
-        assert found.flags == flags, arguments
-        assert not options.dry_run
-        assert options.trace is None
+        assert found.get("programs", []) == options.programs, arguments
+        for name, (_, takes, *_) in OPTIONS.items():
+            value = vars(options)[name]
+            if name not in found:
+                assert value in (False, None, 0, [], Path("targets.yaml")), arguments
+            elif takes == FLAG:
+                assert value is True, arguments
+            else:
+                assert found[name] == (value if takes == WORDS else [str(value)]), arguments
     assert understood >= 15**count / 2 / stride
 
 
@@ -68,32 +63,6 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
 )
 def test_the_unusual_is_left_to_the_whole_command(arguments: list[str]) -> None:
     assert quick.parse(arguments) is None
-
-
-def test_the_document_is_that_of_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    step = StepReport(
-        id='a/"ü"', kind=StepKind.LINK, program="a", module="", target="", status=Status.UP_TO_DATE,
-        outputs=(tmp_path / "build/a", Path("/elsewhere/b")),
-    )  # fmt: skip
-    other = StepReport(
-        id="a/compile", kind=StepKind.COMPILE, program="a", module="m", target="t", status=Status.UP_TO_DATE,
-        outputs=(tmp_path / "build/m",),
-    )  # fmt: skip
-    report = BuildReport(steps=(step, other), executables={"a": tmp_path / "build/a"}, seconds=0.0)
-    show = {
-        "steps": [[s.id, s.kind.value, s.module, s.target, list(map(str, s.outputs))] for s in report.steps]
-    }
-    found = null_build.Receipt(
-        "",
-        {"steps": 2, "programs": [["a", str(tmp_path / "build/a")]], "warnings": []},
-        json.dumps(show).encode(),
-    )
-
-    def shown(path: Path) -> str:
-        return quick.shown(str(path))
-
-    assert quick._document(found, 0.0) == dump(build_document(report, ["a"], shown)) + "\n"
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import mlir as mlir_package
 from elftools.elf.elffile import ELFFile
+from unit.engine.host.test_bundle import OBJECTS, inputs
 from unit.engine.steps import Ran, run_step
-from unit.engine.test_bundle import OBJECTS, inputs
 
 from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload

@@ -41,7 +41,7 @@ static void entry(void) {
 }
 
 static int run(void) {
-    struct gb_fiber_stacks stacks = {memory, FIBERS};
+    struct gb_fiber_stacks stacks = {memory, FIBERS, GB_FIBER_STACK_BYTES};
     for (int i = 0; i < FIBERS; i++) {
         seeds[i] = i + 0.5;
         gb_fiber_start(&fibers[i], &stacks, (size_t)i, entry);

@@ -34,8 +34,7 @@ static void which(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, ch
 }
 static const uint64_t axpy_bytes[] = {8, 4, 8}, which_bytes[] = {8};
 static const gb_cpu_kernel kernels[] = {
-    {.name = "axpy", .run = axpy, .tier = GB_CPU_TIER_LOOP, .param_count = 3, .param_bytes = axpy_bytes,
-     .flags = GB_CPU_KERNEL_COUNTED_FLOPS | GB_CPU_KERNEL_COUNTED_BYTES, .item_flops = 1, .item_bytes = 8},
+    {.name = "axpy", .run = axpy, .tier = GB_CPU_TIER_LOOP, .param_count = 3, .param_bytes = axpy_bytes},
     {.name = "which", .run = which, .tier = GB_CPU_TIER_LOOP, .param_count = 1, .param_bytes = which_bytes},
 };
 gb_cpu_image gpubuild_cpu_image = {

@@ -10,9 +10,7 @@ from unit.runtime.programs import PROGRAM, Runtime, container, hsaco
 from unit.runtime.test_cpu import images  # noqa: F401  (a fixture)
 from unit.runtime.test_cuda import MODULE as CUDA_MODULE
 
-KEYS = {
-    "module", "kernel", "device", "launches", "total_ns", "min_ns", "max_ns", "bytes", "flops", "traffic",
-}  # fmt: skip
+KEYS = {"module", "kernel", "device", "launches", "total_ns", "min_ns", "max_ns", "bytes"}
 SCRIPT = """
     module = load(0)
     axpy = mgpuModuleGetFunction(module, b'axpy')
@@ -33,6 +31,7 @@ SCRIPT = """
 
 def kernels(file: Path) -> dict[str, dict]:
     document = json.loads(file.read_text())
+    assert set(document) == {"schema", "kernels"}
     assert document["schema"] == 1
     assert all(set(kernel) == KEYS for kernel in document["kernels"])
     assert all(
@@ -57,12 +56,6 @@ def test_cpu(runtime: Runtime, images: list[bytes], tmp_path: Path) -> None:  # 
     assert [(k["module"], k["device"]) for k in found.values()] == [('a "b"', "cpu")] * 2
     assert (found["axpy"]["launches"], found["axpy"]["bytes"]) == (5, 3 * 4000 + 800 + 200)
     assert (found["which"]["launches"], found["which"]["bytes"]) == (1, 0)
-    work_items = 4 * 32 + (1 << 12)
-    assert (found["axpy"]["flops"], found["axpy"]["traffic"]) == (work_items, 8 * work_items)
-    assert (found["which"]["flops"], found["which"]["traffic"]) == (None, None)
-    machine = json.loads(file.read_text())["machine"]
-    assert machine["threads"] == 2
-    assert 10**8 < machine["bytes_per_second"] < machine["flops_per_second"] * 100
     assert [p.name for p in tmp_path.glob("profile*")] == ["profile.json"]
 
 
@@ -80,8 +73,6 @@ def test_gpus_are_timed_by_events(runtime: Runtime, tmp_path: Path, vendor: str)
     done = runtime.run(script, module, device=vendor, GPUBUILD_PROFILE=str(file), **chips).ok()
     kernel = kernels(file)["k"]
     assert (kernel["launches"], kernel["total_ns"], kernel["bytes"]) == (1500, 1500 * 250_000, None)
-    assert (kernel["flops"], kernel["traffic"]) == (None, None)
-    assert json.loads(file.read_text())["machine"] is None
     prefix = "cu" if vendor == "cuda" else "hip"
     assert len(done.called(f"{prefix}EventDestroy")) == 3000
     order = [c.split()[0] for c in done.called(f"{prefix}EventRecord", f"{prefix}Launch", "hipModuleLaunch")]

@@ -17,6 +17,7 @@ PARTS = [
         "cpu_count.c",
         "cpu_fork.c",
         "async_runtime.c",
+        "library.c",
         "message.c",
         "place.c",
         "env.c",
@@ -33,7 +34,7 @@ def stress(
     options = [*FLAGS, *flags, *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
     for command in (
         ["cc", *options, *runner_flags, "-c", RUNTIME / "cpu_runner.c", "-o", folder / "cpu_runner.o"],
-        ["cc", *options, *sources, folder / "cpu_runner.o", "-o", folder / "stress"],
+        ["cc", *options, *sources, folder / "cpu_runner.o", "-ldl", "-o", folder / "stress"],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and sanitizer and "san" in done.stderr:

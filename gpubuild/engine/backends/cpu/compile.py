@@ -20,7 +20,6 @@ from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
 from gpubuild.engine.backends.cpu.nontemporal import mark_stores
 from gpubuild.engine.backends.cpu.prefetch import prefetch_ahead
 from gpubuild.engine.backends.cpu.sanitizer import check
-from gpubuild.engine.backends.cpu.work import Work, kernel_work
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
@@ -125,7 +124,6 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         fissions = Fissions()
         separable: dict[str, Parameters] = {}
         joined: frozenset[str] = frozenset()
-        work: dict[str, Work] = {}
         module = contexts.parse(text)
         restore_places(module.operation)
         names = written_ops(module.operation)
@@ -149,7 +147,6 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             hoist_allocations(module.operation)
             dump("mlir", lambda: contexts.canonical_text(module))
             contexts.run_passes(module, LOOP_PASSES, source=source)
-            work = kernel_work(_only_module(module, params))
             if checks.wanted:
                 _check(module, params, checks)
             else:
@@ -172,7 +169,6 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             text_digest=locations.text_digest(text),
             fissions=fissions,
             sites=list(checks.sites),
-            work=work,
         )
         facts = contextualize(
             kernels, state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")

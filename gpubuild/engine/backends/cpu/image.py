@@ -104,7 +104,7 @@ def chip_mark(chip: str) -> str:
     )
 
 
-_RECORD = "{ ptr, ptr, ptr, i32, i32, i64, i64, ptr, [3 x i32], i32, i64, i64, i64 }"
+_RECORD = "{ ptr, ptr, ptr, i32, i32, i64, i64, ptr, [3 x i32], i32, i64 }"
 
 
 def quoted(name: str) -> str:
@@ -368,8 +368,7 @@ def _record(number: int, kernel: Kernel, text: _Text, flags: int) -> str:
     facts = kernel.facts
     run = f"@gpubuild.run.{number}" if facts.tier.tier is not Tier.FIBERS else "null"
     flags |= image_layout.KERNEL_CLUSTER_BARRIER if facts.tier.cluster_barrier else 0
-    flags |= image_layout.KERNEL_COUNTED_FLOPS if facts.work.flops is not None else 0
-    flags |= image_layout.KERNEL_COUNTED_BYTES if facts.work.bytes is not None else 0
+    flags |= facts.stack_units << image_layout.KERNEL_STACK_SHIFT
     sizes = ", ".join(f"i64 {_SIZES.get(k) or _SIZE_IN_MEMORY.format(kind=k)}" for k in kernel.parameters)
     name = f"@gpubuild.sizes.{number}"
     text.add(f"{name} = internal constant [{len(kernel.parameters)} x i64] [{sizes}]")
@@ -378,5 +377,5 @@ def _record(number: int, kernel: Kernel, text: _Text, flags: int) -> str:
         f"{_RECORD} {{ ptr {text.string(facts.name)}, ptr {run}, ptr @gpubuild.item.{number}, "
         f"i32 {facts.tier.tier.value}, i32 {flags}, i64 {facts.shared_bytes}, "
         f"i64 {len(kernel.parameters)}, ptr {name}, [3 x i32] [{block}], i32 {facts.max_items}, "
-        f"i64 {facts.slot_bytes}, i64 {facts.work.flops or 0}, i64 {facts.work.bytes or 0} }}"
+        f"i64 {facts.slot_bytes} }}"
     )

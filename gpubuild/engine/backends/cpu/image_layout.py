@@ -9,7 +9,7 @@ from gpubuild.targets.target import Sanitize
 IMAGE_SYMBOL = "gpubuild_cpu_image"  # in images that clang-linker-wrapper links: .MODULE behind it
 CHIP_MARK = "gpubuild.chip="
 IMAGE_MAGIC = 0x55504342
-IMAGE_ABI = 7
+IMAGE_ABI = 8
 IMAGE_SERVICES = 8  # byte offset of the slot that the runtime fills
 
 MAX_BLOCK = 1024  # work-items in a workgroup
@@ -81,8 +81,8 @@ KERNEL_CHECK_BOUNDS = 2
 KERNEL_CHECK_RACE = 4
 KERNEL_CHECK_BARRIER = 8
 KERNEL_CHECK_UNINITIALIZED = 16
-KERNEL_COUNTED_FLOPS = 32
-KERNEL_COUNTED_BYTES = 64
+KERNEL_STACK_SHIFT = 8  # above them, in units of
+STACK_UNIT = 1 << 16  # bytes
 
 # enum gb_check_mode
 CHECK_READ = 0

@@ -27,12 +27,16 @@ class Tier(IntEnum):
 
 @dataclass(slots=True, kw_only=True)
 class FunctionFacts:
-    """What decides a function's tier: the first op that waits, and the functions it calls."""
+    """What decides a function's tier: the first op that waits, and the functions it calls.
+
+    ``stack_bytes`` is the size of its private arrays; ``None`` where that is known at run time only.
+    """
 
     name: str
     waits: str = ""  # "gpu.barrier", or "gpu.barrier at file:line"
     cluster_barrier: bool = False
     calls: list[str] = field(default_factory=list)
+    stack_bytes: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ def choose_tiers(
     by_name = {f.name: f for f in facts}
     chosen: dict[str, TierChoice] = {}
     for name, own in by_name.items():
-        reached = _reachable(name, by_name)
+        reached = reachable(name, by_name)
         waiting = own if own.waits else next((f for f in reached if f.waits), None)
         if waiting is None:
             chosen[name] = TierChoice(tier=Tier.LOOP)
@@ -75,7 +79,7 @@ def choose_tiers(
     return chosen
 
 
-def _reachable(name: str, by_name: dict[str, FunctionFacts]) -> list[FunctionFacts]:
+def reachable(name: str, by_name: Mapping[str, FunctionFacts]) -> list[FunctionFacts]:
     """``name`` and all it calls, directly or not, nearest first."""
     order = [name]
     for current in order:

@@ -16,7 +16,7 @@ kernel runs (fission.control_flow). Code that cannot be cut in this way stays in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -54,6 +54,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     operations,
     terminator,
 )
+from gpubuild.engine.backends.cpu.lower.inline_calls import inlinable
 from gpubuild.engine.backends.cpu.reductions.combine import Reduction
 from gpubuild.engine.backends.cpu.reductions.partial_sums import LaneSums, worth_repeating
 from gpubuild.engine.backends.cpu.reductions.tree import shorten_trees
@@ -93,6 +94,7 @@ def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
     body = module.regions[0].blocks[0]
     kernels = [op for op in operations(body) if op.name == "gpu.func" and "gpu.kernel" in op.attributes]
     waiting = functions_that_wait(module)
+    bodies = inlinable(module, waiting)
     taken = {op.attributes["sym_name"].value for op in operations(body) if "sym_name" in op.attributes}
     fissions = Fissions(streaming={k.attributes["sym_name"].value for k in kernels if streams(k)})
     for kernel in kernels:
@@ -102,7 +104,7 @@ def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
                 raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
             pays = has_exchangeable(kernel) or has_bounds_check(kernel) or has_versions(kernel)
             if name in waiting or pays:
-                fissions.done[name] = _cut(kernel, name, module, waiting, may_ask=may_ask)
+                fissions.done[name] = _cut(kernel, name, bodies, waiting, may_ask=may_ask)
         except CannotFissionError as why:
             if name in waiting:
                 fissions.refused[name] = str(why)
@@ -114,19 +116,24 @@ def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
 
 
 def _cut(
-    kernel: ir.Operation, name: str, module: ir.Operation, waiting: set[str], *, may_ask: bool
+    kernel: ir.Operation,
+    name: str,
+    bodies: Mapping[str, ir.Operation],
+    waiting: set[str],
+    *,
+    may_ask: bool,
 ) -> FissionedKernel:
     """With loops exchanged where that pays, if it can be."""
     try:
-        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=True, may_ask=may_ask)
+        return _fission(kernel, name + _SUFFIX, bodies, waiting, exchange=True, may_ask=may_ask)
     except CannotFissionError:
-        return _fission(kernel, name + _SUFFIX, module, waiting, exchange=False, may_ask=may_ask)
+        return _fission(kernel, name + _SUFFIX, bodies, waiting, exchange=False, may_ask=may_ask)
 
 
 def _fission(
     kernel: ir.Operation,
     name: str,
-    module: ir.Operation,
+    bodies: Mapping[str, ir.Operation],
     waiting: set[str],
     *,
     exchange: bool,
@@ -136,7 +143,7 @@ def _fission(
     function.attributes["sym_name"] = ir.StringAttr.get(name)
     slots: list[Slots] = []
     try:
-        rows = prepare(function, name, module, waiting, slots, may_ask=may_ask)
+        rows = prepare(function, name, bodies, waiting, slots, may_ask=may_ask)
         shorten_trees(function)
         work = _Fission(function, name, rows, exchange=exchange, may_ask=may_ask)
         slots.append(work.slots)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
@@ -26,7 +28,7 @@ from gpubuild.engine.legalize.subgroup_reduce import workgroup_position, workgro
 def prepare(
     function: ir.Operation,
     name: str,
-    module: ir.Operation,
+    bodies: Mapping[str, ir.Operation],
     waiting: set[str],
     made: list[Slots],
     *,
@@ -34,6 +36,7 @@ def prepare(
 ) -> list[LaneRow]:
     """Turn what fission does not know into what it does; ``made`` gets the slots that takes.
 
+    ``bodies`` are the functions that are inlined, those in ``waiting`` the ones in which work-items wait.
     Gives back the exchanges that vectors can do, by the number that their operations carry.
 
     With ``may_ask`` that includes loops that work-items may run different numbers of times.
@@ -41,7 +44,7 @@ def prepare(
     Raises ``CannotFissionError`` when something is left.
     """
     lift_branches(function)
-    inline_waiting_calls(function, module, waiting)
+    inline_waiting_calls(function, bodies)
     simplify_structures(function)
     count_in_indices(function)
     rows: list[LaneRow] = []

@@ -8,7 +8,7 @@ like become calls of the runtime's services.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
@@ -24,8 +24,7 @@ from gpubuild.engine.backends.cpu.lower.special_registers import rewrite_registe
 from gpubuild.engine.backends.cpu.lower.state import FunctionState, ModuleState, SharedVariable
 from gpubuild.engine.backends.cpu.sanitizer import check_calls
 from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
-from gpubuild.engine.backends.cpu.tiers import FunctionFacts, TierChoice, choose_tiers
-from gpubuild.engine.backends.cpu.work import UNKNOWN, Work
+from gpubuild.engine.backends.cpu.tiers import FunctionFacts, TierChoice, choose_tiers, reachable
 from gpubuild.engine.backends.cpu.workgroup_coalescing import BLOCK_SIZE
 from gpubuild.errors import StepError
 
@@ -48,6 +47,13 @@ _SCALAR_BYTES = {
     "f64": 8,
     "ptr": 8,
 }
+# What any thread has besides what its own frames take.
+_ORDINARY_STACK_BYTES = 16 << 10
+# Of a kernel whose private arrays have no size before it runs: that of the pool's threads.
+_UNKNOWN_STACK_BYTES = 8 << 20
+# For what LLVM puts on the stack besides the arrays, and the services that a kernel calls.
+_OTHER_STACK_BYTES = 256 << 10
+_MOST_STACK_UNITS = (1 << 31 - image_layout.KERNEL_STACK_SHIFT) - 1
 _FAST = "#llvm.fastmath<nsz, arcp, contract, afn, reassoc>"  # NaN and infinity keep their meaning
 
 
@@ -62,8 +68,8 @@ class KernelFacts:
     required_block: tuple[int, int, int]
     max_items: int
     workgroup: str | None  # the function that runs a whole workgroup, in the fission tier
-    work: Work = UNKNOWN
     streams: bool = False  # whether memory is all that its time depends on
+    stack_units: int = 0  # of layout.STACK_UNIT; 0 where any thread's stack will do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +123,13 @@ def contextualize(
                 tier=tiers[name],
                 shared_bytes=state.shared_bytes,
                 slot_bytes=state.slot_bytes.get(name, 0),
-                work=state.work.get(name, UNKNOWN),
                 required_block=required,
                 max_items=most,
                 workgroup=fissions.done[name].function if name in fissions.done else None,
                 streams=name in streaming,
+                stack_units=_stack_units(
+                    fissions.done[name].function if name in fissions.done else name, state.facts
+                ),
             )
             for name, (required, most) in kernels
         ),
@@ -233,15 +241,48 @@ def _rewrite_function(function: ir.Operation, name: str, state: ModuleState) -> 
     facts = FunctionFacts(name=name)
     state.facts[name] = facts
     current = FunctionState(module=state, facts=facts, item=item)
+    allocations = []
     for op in _operations(function):
-        if op.name == "llvm.mlir.addressof":
+        if op.name == "llvm.alloca":
+            allocations.append(op)
+        elif op.name == "llvm.mlir.addressof":
             _rewrite_address(op, current)
         elif not (rewrite_register(op, current) or rewrite_waiting(op, current) or rewrite_call(op, current)):
             _refuse_foreign(op, current)
+    facts.stack_bytes = _private_bytes(allocations, entry)
     for attribute in [a for a in function.attributes if a.startswith(_DROPPED)]:
         del function.attributes[attribute]
     function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
     function.attributes["visibility_"] = ir.Attribute.parse("0 : i64")
+
+
+def _private_bytes(allocations: Sequence[ir.Operation], entry: ir.Block) -> int | None:
+    """Bytes of a function's private arrays; ``None`` where that is known at run time only."""
+    total = 0
+    for op in allocations:
+        count = op.operands[0].owner
+        if op.block != entry or isinstance(count, ir.Block) or count.operation.name != "llvm.mlir.constant":
+            return None  # behind the entry it may be in a loop
+        try:
+            size = size_in_bytes(str(op.attributes["elem_type"].value))
+        except StepError:
+            return None
+        total += ir.IntegerAttr(count.operation.attributes["value"]).value * size
+    return total
+
+
+def _stack_units(name: str, facts: Mapping[str, FunctionFacts]) -> int:
+    """The stack that a function and all that it calls need, where that is not what any thread has.
+
+    LLVM may put the arrays of all of them into one frame.
+    """
+    sizes = [function.stack_bytes for function in reachable(name, facts)]
+    known = sum(size for size in sizes if size is not None)
+    if None in sizes:
+        known += _UNKNOWN_STACK_BYTES
+    elif known <= _ORDINARY_STACK_BYTES:
+        return 0
+    return min(-(-(known + _OTHER_STACK_BYTES) // image_layout.STACK_UNIT), _MOST_STACK_UNITS)
 
 
 def _add_item_parameter(function: ir.Operation) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.lift_control_flow import has_branches, lift_branches
@@ -12,30 +14,36 @@ _MOST = 500  # calls put in place in one kernel: what is left stays a call
 _LARGEST = 20_000  # ops of a kernel
 
 
-def inline_waiting_calls(kernel: ir.Operation, module: ir.Operation, waiting: set[str]) -> None:
-    """Replace each call of a function in ``waiting`` that does not call itself.
+def inlinable(module: ir.Operation, waiting: set[str]) -> dict[str, ir.Operation]:
+    """The functions in ``waiting`` whose calls can be replaced: those that do not call themselves."""
+    bodies = {
+        name: op
+        for op in operations(module.regions[0].blocks[0])
+        if op.name == "func.func"
+        and len(op.regions[0].blocks)
+        and (name := op.attributes["sym_name"].value) in waiting
+    }
+    callees = {name: _waiting_callees(body, waiting) for name, body in bodies.items()}
+    return {name: body for name, body in bodies.items() if not _calls_itself(name, callees)}
+
+
+def inline_waiting_calls(kernel: ir.Operation, bodies: Mapping[str, ir.Operation]) -> None:
+    """Replace each call of one of these functions, see :func:`inlinable`.
 
     Raises ``CannotFissionError`` for one with branches that cannot be made structured control flow.
     """
-    bodies = {
-        op.attributes["sym_name"].value: op
-        for op in operations(module.regions[0].blocks[0])
-        if op.name == "func.func" and len(op.regions[0].blocks)
-    }
-    callees = {name: _waiting_callees(body, waiting) for name, body in bodies.items() if name in waiting}
-    bodies = {name: body for name, body in bodies.items() if not _calls_itself(name, callees)}
     lifted: dict[str, ir.Operation] = {}
     try:
-        _inline_all(kernel, bodies, lifted, waiting)
+        _inline_all(kernel, bodies, lifted)
     finally:
         for copy in lifted.values():
             copy.erase()
 
 
 def _inline_all(
-    kernel: ir.Operation, bodies: dict[str, ir.Operation], lifted: dict[str, ir.Operation], waiting: set[str]
+    kernel: ir.Operation, bodies: Mapping[str, ir.Operation], lifted: dict[str, ir.Operation]
 ) -> None:
-    work = _calls(kernel, bodies, waiting)
+    work = _calls(kernel, bodies)
     size = len(nested(kernel))
     for _ in range(_MOST):
         if not work or size > _LARGEST:
@@ -49,15 +57,11 @@ def _inline_all(
         function = lifted.get(name, bodies[name])
         size += len(nested(function))
         for op in _inline(call, function.regions[0].blocks[0]):
-            work += _calls(op, bodies, waiting)
+            work += _calls(op, bodies)
 
 
-def _calls(op: ir.Operation, bodies: dict[str, ir.Operation], waiting: set[str]) -> list[ir.Operation]:
-    return [
-        inner
-        for inner in nested(op)
-        if inner.name == "func.call" and _callee(inner) in waiting and _callee(inner) in bodies
-    ]
+def _calls(op: ir.Operation, bodies: Mapping[str, ir.Operation]) -> list[ir.Operation]:
+    return [inner for inner in nested(op) if inner.name == "func.call" and _callee(inner) in bodies]
 
 
 def _waiting_callees(function: ir.Operation, waiting: set[str]) -> set[str]:

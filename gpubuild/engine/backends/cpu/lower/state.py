@@ -9,7 +9,6 @@ from mlir import ir
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.fission import Fissions
 from gpubuild.engine.backends.cpu.tiers import FunctionFacts
-from gpubuild.engine.backends.cpu.work import Work
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.locations import address
 from gpubuild.errors import Diagnostic, Location, StepError
@@ -43,7 +42,6 @@ class ModuleState:
     facts: dict[str, FunctionFacts] = field(default_factory=dict)
     fissions: Fissions = field(default_factory=Fissions)
     slot_bytes: dict[str, int] = field(default_factory=dict)  # by kernel
-    work: dict[str, Work] = field(default_factory=dict)  # by kernel
 
     def written_op(self, op: ir.Operation) -> str:
         """The op of the source that ``op`` was made from; its own name when unknown."""

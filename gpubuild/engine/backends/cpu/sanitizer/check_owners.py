@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.sanitizer.check_forms import Atom, Form, Forms, number_of, renamed, turns
 from gpubuild.engine.backends.cpu.sanitizer.check_memory import Use
 from gpubuild.engine.backends.cpu.sanitizer.check_numbers import Truth, same
@@ -23,7 +21,6 @@ from gpubuild.engine.backends.cpu.sanitizer.check_ranges import Ranges
 
 _AXES = "xyz"
 _KINDS = {"thread_id": 0, "turn": 1, "block_id": 2}
-_MOST_KINDS = 8
 _SHAPE = frozenset({"block_dim", "grid_dim"})
 
 
@@ -46,80 +43,8 @@ class Owners:
     def apart(self, uses: Sequence[Use], *, launch: bool) -> list[Truth] | None:
         """What must hold for no two work-items to access the same element, of a launch or of a workgroup.
 
-        ``None`` when that is not known. Indices must be in bounds.
+        ``None`` when that is not known. Indices must be in bounds, and all uses have a form in common.
         """
-        together = self._alike(uses, launch=launch)
-        if together is not None and False not in together:
-            return together
-        kinds: dict[tuple[Form | None, ...], list[Use]] = {}
-        for use in uses:
-            kinds.setdefault(tuple(self._forms(use)[0]), []).append(use)
-        if not 1 < len(kinds) <= _MOST_KINDS or any(use.access.masked for use in uses):
-            return together
-        return self._of_kinds(list(kinds.values()), launch=launch)
-
-    def _of_kinds(self, kinds: Sequence[Sequence[Use]], *, launch: bool) -> list[Truth] | None:
-        """Of uses with different forms, such as a tile and its halo: they must lie in different places."""
-        conditions: list[Truth] = []
-        for uses in kinds:
-            if _only_reads(uses):
-                continue
-            alike = self._alike(uses, launch=launch)
-            if alike is None:
-                return None
-            conditions += alike
-        for a, b in combinations(kinds, 2):
-            if _only_reads([*a, *b]):
-                continue
-            beside = self._beside(a, b)
-            if beside is None:
-                return None
-            conditions += beside
-        return conditions
-
-    def _beside(self, a: Sequence[Use], b: Sequence[Use]) -> list[Truth] | None:
-        """What must hold for the indices of ``a`` to be all less, or all more, than those of ``b``."""
-        n = self.ranges.numbers
-        found: list[Truth] | None = None
-        for number in range(len(a[0].access.indices)):
-            left, right = self._span(a, number), self._span(b, number)
-            if left is None or right is None:
-                continue
-            if isinstance(left.low, int) and isinstance(right.low, int) and left.low > right.low:
-                left, right = right, left
-            if not (isinstance(left.low, int) and isinstance(right.low, int) and left.low < right.low):
-                continue  # a condition that hardly ever holds would make others useless
-            beside = n.less(left.high, right.low)
-            if beside is True:
-                return [*left.given, *right.given]
-            if beside is not False and found is None:
-                found = [beside, *left.given, *right.given]
-        return found
-
-    def _span(self, uses: Sequence[Use], number: int) -> Range | None:
-        """The range of one index of all the uses."""
-        span: Range | None = None
-        n = self.ranges.numbers
-        for use in uses:
-            range_ = self.ranges.of(use.access.indices[number], self.ranges.facts_at(use.op))
-            if range_ is None:
-                return None
-            if number == len(use.access.indices) - 1:
-                range_ = replace(range_, high=n.add(range_.high, use.access.count - 1), bits=range_.bits + 1)
-            span = (
-                range_
-                if span is None
-                else replace(
-                    range_,
-                    low=n.least(span.low, range_.low),
-                    high=n.most(span.high, range_.high),
-                    given=span.given + range_.given,
-                )
-            )
-        return span
-
-    def _alike(self, uses: Sequence[Use], *, launch: bool) -> list[Truth] | None:
-        """The same of uses that have a form in common, in enough dimensions."""
         named = [self._forms(use) for use in uses]
         if any(use.access.count != 1 or use.access.masked for use in uses):
             return None
@@ -219,10 +144,6 @@ class Owners:
             if op.name == f"gpu.{name}" and axis_of(op) == axis and same(range_.low, range_.high):
                 return range_.low
         return None
-
-
-def _only_reads(uses: Sequence[Use]) -> bool:
-    return all(use.access.mode == image_layout.CHECK_READ for use in uses)
 
 
 def _distinct(ranges: Ranges, digits: Sequence[Digit]) -> list[Truth]:

@@ -1,0 +1,78 @@
+"""Read the gpu.binary operations of MLIR text: ``python -m gpubuild.engine.host.binary_images IN OUT``.
+
+A process of its own, for MLIR may end it over a file of unknown origin. ``OUT`` becomes an offload
+container of all images; what is wrong with the text is told on stderr.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from mlir import ir
+
+from gpubuild.engine.host import gpu_binary
+from gpubuild.engine.ir import contexts
+from gpubuild.errors import StepError
+from gpubuild.model import offload_binary
+from gpubuild.model.offload_binary import Image
+from gpubuild.targets.registry import vendors
+from gpubuild.targets.vendor import ImageKind, OffloadKind
+
+_KINDS = {1: ImageKind.BITCODE, 2: ImageKind.PTX, 3: ImageKind.OBJECT, 4: ImageKind.FATBINARY}  # by format
+_DEFAULT_HANDLER = "#gpu.select_object"
+
+
+def read_images(text: str) -> list[Image]:
+    """The objects of every gpu.binary in ``text``, in order. Raises ``StepError``."""
+    found: list[Image] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "gpu.binary":
+            found.extend(_image(op, item) for item in gpu_binary.read_objects(op))
+        return ir.WalkResult.ADVANCE
+
+    with contexts.context():
+        contexts.parse(text).operation.walk(visit)
+    return found
+
+
+def _image(binary: ir.Operation, item: gpu_binary.ObjectData) -> Image:
+    attributes = binary.attributes
+    handler = str(attributes["offloadingHandler"]) if "offloadingHandler" in attributes else _DEFAULT_HANDLER
+    strings = {name: value for name, value in item.properties.items() if isinstance(value, str)}
+    dialect = item.target.removeprefix("#").partition(".")[0]
+    vendor = next((v for v in vendors() if v.attribute == dialect), None)
+    triple, chip = (vendor.triple, vendor.attribute_chip) if vendor else ("", "")  # MLIR prints no defaults
+    written = dict(re.findall(r'\b(triple|chip) = "([^"]*)"', item.target))
+    return Image(
+        image_kind=_KINDS.get(item.format, ImageKind.NONE),
+        offload_kind=OffloadKind.NONE,
+        strings={
+            **strings,
+            "gpubuild.module": attributes["sym_name"].value,
+            "gpubuild.handler": handler,
+            "triple": strings.get(gpu_binary.TRIPLE) or written.get("triple", triple),
+            "arch": strings.get(gpu_binary.ARCH) or written.get("chip", chip),
+        },
+        data=item.data,
+    )
+
+
+def main() -> int:
+    """Read the first file, write the second."""
+    given, made = map(Path, sys.argv[1:])
+    try:
+        made.write_bytes(offload_binary.pack(read_images(given.read_text(encoding="utf-8"))))
+    except StepError as error:
+        sys.stderr.write(error.render())
+        return 1
+    except ValueError as error:
+        sys.stderr.write(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+import pytest
+
+from gpubuild.engine.backends.cpu.compile import lower_text
+from gpubuild.engine.backends.cpu.image import escaped
+from gpubuild.engine.backends.cpu.lower.abi import size_in_bytes
+from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
+from gpubuild.engine.ir import contexts
+from gpubuild.errors import StepError
+from gpubuild.model.step import CompileParams
+from gpubuild.targets.target import Kind
+
+
+def params(**options):
+    return CompileParams(
+        module="k",
+        kind=Kind.CPU,
+        triple="x86_64-unknown-linux-gnu",
+        chip="x86-64-v3",
+        target="cpu",
+        **options,
+    )
+
+
+def lower(body, **options):
+    return lower_text(f"gpu.module @k {{\n{body}\n}}", params(**options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        ("f32", 4), ("!llvm.array<3 x i16>", 6), ("!llvm.array<2 x array<8 x f64>>", 128),
+        ("!llvm.array<4 x vector<4xf32>>", 64), ("!llvm.ptr<3>", 8), ("!llvm.array<0 x i8>", 0), ("i24", 4),
+        ("i1", 1), ("!llvm.array<10 x vector<3xi32>>", 160), ("!llvm.array<2 x vector<5xi8>>", 16),
+    ],
+)  # fmt: skip
+def test_size_of_workgroup_variables(kind, size):
+    assert size_in_bytes(kind) == size
+
+
+def test_size_of_an_unknown_type():
+    with pytest.raises(StepError, match="workgroup memory of type"):
+        size_in_bytes('!llvm.target<"x">')
+
+
+def test_address_spaces_are_dropped_from_types_attributes_and_nothing_else():
+    text = """gpu.module @k {
+  llvm.mlir.global internal @g("ptr<3> addrspace(3)") {addr_space = 1 : i32} : !llvm.array<19 x i8>
+  llvm.func @f(%a: !llvm.ptr<3>) -> !llvm.ptr {
+    %g = llvm.mlir.addressof @g : !llvm.ptr<1>
+    %p = llvm.addrspacecast %g : !llvm.ptr<1> to !llvm.ptr
+    %x = llvm.getelementptr %a[1] : (!llvm.ptr<3>) -> !llvm.ptr<3>, !llvm.struct<(ptr<3>, i64)>
+    %y = llvm.load %x : !llvm.ptr<3> -> !llvm.ptr<3>
+    llvm.store %y, %p : !llvm.ptr<3>, !llvm.ptr
+    llvm.return %p : !llvm.ptr
+  }
+}"""
+    with contexts.context():
+        module = contexts.parse(text)
+        drop_address_spaces(contexts.gpu_modules(module)[0])
+        contexts.verify(module.operation)
+        out = contexts.translate(contexts.gpu_modules(module)[0])
+    assert "addrspacecast" not in out
+    assert out.count("addrspace(") == 1  # inside the string
+    assert 'c"ptr<3> addrspace(3)"' in out
+
+
+def test_memory_intrinsics_get_the_right_name():
+    out, _ = lower("""gpu.func @f(%a: memref<64xf32>)
+      workgroup(%s: memref<64xf32, #gpu.address_space<workgroup>>) kernel {
+    memref.copy %a, %s : memref<64xf32> to memref<64xf32, #gpu.address_space<workgroup>>
+    %c0 = arith.constant 0 : index
+    gpu.barrier
+    %v = memref.load %s[%c0] : memref<64xf32, #gpu.address_space<workgroup>>
+    memref.store %v, %a[%c0] : memref<64xf32>
+    gpu.return
+  }""")
+    assert "@llvm.memcpy.p0.p0.i64" in out
+    assert "addrspace" not in out
+
+
+def test_workgroup_variables_do_not_overlap():
+    _, facts = (
+        lower("""gpu.func @f(%o: memref<?xf32>) workgroup(%a: memref<3xf32, #gpu.address_space<workgroup>>,
+      %b: memref<5xf64, #gpu.address_space<workgroup>>) kernel {
+    %c0 = arith.constant 0 : index
+    %v = memref.load %a[%c0] : memref<3xf32, #gpu.address_space<workgroup>>
+    %w = memref.load %b[%c0] : memref<5xf64, #gpu.address_space<workgroup>>
+    %n = arith.truncf %w : f64 to f32
+    %s = arith.addf %v, %n : f32
+    memref.store %s, %o[%c0] : memref<?xf32>
+    gpu.return
+  }""")
+    )
+    assert facts.kernels[0].shared_bytes == 64 + 40
+
+
+def test_known_block_size_reaches_the_image():
+    _, facts = lower(
+        "gpu.func @f() kernel attributes {known_block_size = array<i32: 8, 4, 1>} { gpu.return }"
+    )
+    assert facts.kernels[0].required_block == (8, 4, 1)
+
+
+_CALLED = """func.func @g(%n: i64, %m: memref<i64>) {
+    %p = memref.alloca() : memref<1500xi64>
+    %i = memref.load %m[] : memref<i64>
+    %at = arith.index_cast %i : i64 to index
+    memref.store %n, %p[%at] : memref<1500xi64>
+    %v = memref.load %p[%at] : memref<1500xi64>
+    memref.store %v, %m[] : memref<i64>
+    return
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("array", "size", "units"),
+    [
+        ("memref<2048xi64>", "", 0),  # 16 KiB
+        ("memref<3000xi64>", "", 5),  # 256 KiB for all else
+        ("memref<2x1500xi32>", "func.call @g(%size, %m) : (i64, memref<i64>) -> ()", 5),  # 12 KB each
+        ("memref<4194304xvector<3xf32>>", "", 1028),
+        ("memref<?xi64>", "%n = arith.index_cast %size : i64 to index", 132),  # as the pool's threads have
+    ],
+)
+def test_kernels_that_need_more_stack_than_a_thread_has(array: str, size: str, units: int) -> None:
+    indices = "%c0, %c0" if "2x" in array else "%c0"
+    _, facts = lower(f"""{_CALLED if "@g" in size else ""}gpu.func @f(%size: i64, %m: memref<i64>) kernel {{
+    %c0 = arith.constant 0 : index
+    {size}
+    %p = memref.alloca({"%n" if "?" in array else ""}) : {array}
+    %v = memref.load %p[{indices}] : {array}
+    memref.store %v, %p[{indices}] : {array}
+    gpu.return
+  }}""")
+    assert facts.kernels[0].stack_units == units
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        (
+            "%r = nvvm.redux.sync fmin %f, %m : f32 -> f32\nmemref.store %r, %o[%c0] : memref<?xf32>",
+            "a subgroup reduction",
+        ),
+        ("nvvm.cp.async.wait.group 0", "nvvm.cp.async.wait.group"),
+        ("nvvm.barrier id = %m number_of_threads = %m", "only a barrier of the whole workgroup"),
+    ],
+)
+def test_unsupported_operations_are_named_with_their_place(op, said):
+    body = f"""gpu.func @f(%o: memref<?xf32>, %f: f32, %m: i32) kernel {{
+    %c0 = arith.constant 0 : index
+    {op}
+    gpu.return
+  }}"""
+    with pytest.raises(StepError) as caught:
+        lower(body)
+    assert said in caught.value.render()
+    assert "target cpu" in caught.value.message
+    assert caught.value.diagnostics[0].location.line == 4
+    assert "nvvm." in caught.value.diagnostics[0].source_line
+
+
+def test_a_module_without_kernels():
+    with pytest.raises(StepError, match="no kernel"):
+        lower("func.func @f() { return }")
+
+
+def test_fast_math_keeps_infinity():
+    body = """gpu.func @f(%o: memref<?xf32>, %x: f32) kernel {
+    %c0 = arith.constant 0 : index
+    %r = arith.mulf %x, %x : f32
+    memref.store %r, %o[%c0] : memref<?xf32>
+    gpu.return
+  }"""
+    assert "fmul float" in lower(body)[0]
+    assert "fmul reassoc nsz arcp contract afn float" in lower(body, fast_math=True)[0]
+
+
+def test_names_are_escaped_in_ir_text():
+    assert escaped('a"b\\c\n') == "a\\22b\\5Cc\\0A"
+    assert escaped("ä") == "\\C3\\A4"
+
+
+LOOP = """gpu.func @f(%o: memref<?xi32>, %n: index) kernel {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %i1 = arith.constant 1 : i32
+    {}
+    gpu.return
+  }}"""
+
+
+def test_private_memory_in_a_loop_is_made_once():
+    text, _ = lower(
+        LOOP.format("""scf.for %i = %c0 to %n step %c1 {
+      %p = memref.alloca() : memref<4xi32>
+      %j = arith.remui %i, %c1 : index
+      memref.store %i1, %p[%j] : memref<4xi32>
+      %v = memref.load %p[%j] : memref<4xi32>
+      memref.store %v, %o[%i] : memref<?xi32>
+    }""")
+    )
+    entry = text[text.index("@f(") : text.index("br label")]
+    assert text.count("= alloca") == entry.count("= alloca") == 1
+
+
+def test_private_memory_that_a_loop_may_keep_is_left_alone():
+    text, _ = lower(
+        LOOP.format("""%e = memref.alloca() : memref<1xi32>
+    %r, %q = scf.while (%k = %c0, %old = %e) : (index, memref<1xi32>) -> (index, memref<1xi32>) {
+      %more = arith.cmpi ult, %k, %n : index
+      scf.condition(%more) %k, %old : index, memref<1xi32>
+    } do {
+    ^bb0(%k: index, %old: memref<1xi32>):
+      %new = memref.alloca() : memref<1xi32>
+      memref.store %i1, %new[%c0] : memref<1xi32>
+      %k1 = arith.addi %k, %c1 : index
+      scf.yield %k1, %new : index, memref<1xi32>
+    }
+    %v = memref.load %q[%c0] : memref<1xi32>
+    memref.store %v, %o[%c0] : memref<?xi32>""")
+    )
+    entry = text[text.index("@f(") : text.index("br label")]
+    assert text.count("= alloca") == 2 and entry.count("= alloca") == 1
+
+
+def test_printing_in_a_loop_takes_no_more_stack():
+    text, _ = lower(
+        LOOP.format("""scf.for %i = %c0 to %n step %c1 {
+      gpu.printf "%d\\n", %i : index
+    }""")
+    )
+    entry = text[text.index("@f(") : text.index("br label")]
+    assert text.count("= alloca") == entry.count("= alloca") == 1
