@@ -71,7 +71,8 @@ def target_rows(project: Project, tools: Mapping[str, ToolRow]) -> list[TargetRo
 def _row(target: Target, tools: Mapping[str, ToolRow]) -> TargetRow:
     from gpubuild.plan.planner import tools_of
 
-    required, optional = tools_of(target.kind), vendor(target.kind).optional_tools
+    required = tuple(name for name in tools_of(target.kind) if name in tools)
+    optional = vendor(target.kind).optional_tools
     return TargetRow(
         name=target.name,
         kind=str(target.kind),

@@ -27,6 +27,7 @@ from gpubuild.plan.modules import ModuleTargets, check_targets, settle
 from gpubuild.plan.plan import DoubledOutputError, Plan
 from gpubuild.plan.sources import (
     CXX_SUFFIXES,
+    FACTS,
     HOST_MATH,
     MLIR_SUFFIXES,
     OURS,
@@ -41,7 +42,7 @@ from gpubuild.targets.target import Target
 
 def tools_of(kind: str) -> tuple[str, ...]:
     """What compiling for a target of ``kind`` always needs."""
-    return (OURS, "mlir", "llvmlite", HOST_MATH, *vendor(kind).tools)
+    return (OURS, f"{OURS}/{kind}", "mlir", "llvmlite", HOST_MATH, *vendor(kind).tools)
 
 
 @frozen
@@ -218,7 +219,7 @@ class Planner:
                 params=BundleParams(module=module.name, handler=settled.handler, objects=tuple(objects)),
                 inputs=tuple(inputs),
                 outputs=(Output(name="binary", path=self.layout.binary_file(program.name, module.name)),),
-                tools=(OURS, "mlir"),
+                tools=(OURS, FACTS, "mlir"),
                 program=program.name,
                 module=module.name,
             )
@@ -321,7 +322,7 @@ class Planner:
                 Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
                 for role, suffix in (("mlir", "mlir"), ("llvm", "ll"), ("object", "o"))
             ),
-            tools=(OURS, "mlir", "llvmlite", HOST_MATH),
+            tools=(OURS, FACTS, "mlir", "llvmlite", HOST_MATH),
             program=program.name,
         )
 

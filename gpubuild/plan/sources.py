@@ -129,6 +129,7 @@ def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
 
 
 OURS = "gpubuild"  # our own code is a tool like any other: changing it changes keys
+FACTS = f"{OURS}/targets"  # what it knows of all vendors; `gpubuild/KIND` is what belongs to one alone
 HOST_MATH = "host-math"  # of every step in which MLIR or LLVM may fold a constant
 
 
@@ -171,7 +172,7 @@ class SourcePlanner:
             params=OutlineParams(passes=passes, source_name=shown),
             inputs=(Input(name="source", path=source),),
             dynamic_dir=directory,
-            tools=(OURS, "mlir", HOST_MATH),
+            tools=(OURS, FACTS, "mlir", HOST_MATH),
         )
 
     def preprocess(self, program: Program, source: Path) -> Step:

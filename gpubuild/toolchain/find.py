@@ -16,18 +16,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
+from gpubuild.targets.registry import kinds as registered
 from gpubuild.targets.registry import vendor
 from gpubuild.toolchain import clang_linker_wrapper, host_math, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
-from gpubuild.toolchain.fingerprint import own_code, package_files
+from gpubuild.toolchain.fingerprint import FACTS, foreign_files, own_code, package_files
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool
 
@@ -171,6 +173,7 @@ class Toolchain:
         self._distributions: dict[str, Distribution | None] = {}
         self._finders: dict[str, Callable[[], Tool | None]] = {
             "gpubuild": lambda: own_code(_PACKAGE, self._memo),
+            **{f"gpubuild/{part}": partial(self._own_part, part) for part in (FACTS, *registered())},
             "mlir": self._mlir,
             "llvmlite": lambda: self._python_package("llvmlite", "llvmlite", "llvmlite"),
             host_math.NAME: self._host_math,
@@ -205,7 +208,7 @@ class Toolchain:
         tool = self.find(name)
         if tool is None:
             why = f": {problem}" if (problem := self._problems.get(name)) else ""
-            raise ToolNotFoundError(f"{name} was not found{why}", hint=NEEDS[name].fix)
+            raise ToolNotFoundError(f"{name} was not found{why}", hint=NEEDS[name.partition("/")[0]].fix)
         return tool
 
     def why_missing(self, name: str) -> str:
@@ -240,7 +243,7 @@ class Toolchain:
         paths.update(overrides)
         programs.update(path.name for path in overrides)  # a bare name was looked for in PATH
         paths.update(f / name for f in settings.search_path if f.is_absolute() for name in programs)
-        return self._memo.seen, {*map(str, paths), *package_files(_PACKAGE)}
+        return self._memo.seen, {*map(str, paths), *package_files(_PACKAGE), *foreign_files(_PACKAGE)}
 
     def describe_all(self) -> list[ToolRow]:
         """Every tool, found or not, in a fixed order."""
@@ -261,6 +264,9 @@ class Toolchain:
                 )
             )
         return rows
+
+    def _own_part(self, part: str) -> Tool:
+        return own_code(_PACKAGE, self._memo, part)
 
     def _mlir(self) -> Tool | None:
         """MLIR's bindings, and the LLVM that they load, which is a package of its own."""
