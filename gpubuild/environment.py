@@ -33,7 +33,7 @@ MOST_JOBS = 4096
 OURS = frozenset(
     {
         *(name for name in OF_TOOLS if name.startswith("GPUBUILD_")),
-        *("GPUBUILD_CACHE", "GPUBUILD_CACHE_DIR", "GPUBUILD_DEBUG", "GPUBUILD_JOBS"),
+        *("GPUBUILD_CACHE", "GPUBUILD_CACHE_DIR", "GPUBUILD_CACHE_SHARED", "GPUBUILD_DEBUG", "GPUBUILD_JOBS"),
         *("GPUBUILD_REMOTE", "GPUBUILD_REMOTE_MODE", "GPUBUILD_REMOTE_PASSWORD"),
         *("GPUBUILD_REMOTE_TOKEN", "GPUBUILD_REMOTE_USER"),
         *("GPUBUILD_CHECK", "GPUBUILD_CHECK_SUPPRESSIONS", "GPUBUILD_CPU_CACHE_BYTES"),
@@ -52,6 +52,8 @@ def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, 
     for name in ("GPUBUILD_CACHE", "GPUBUILD_REMOTE_MODE"):
         if (mode := env.get(name, "")) and mode not in MODES:
             found.append((name, mode, f"{', '.join(MODES[:-1])} or {MODES[-1]}"))
+    if (shared := env.get("GPUBUILD_CACHE_SHARED", "")) not in ("", "0", "1"):
+        found.append(("GPUBUILD_CACHE_SHARED", shared, "0 or 1"))
     remote = env.get("GPUBUILD_REMOTE", "")
     if remote and not remote.startswith(("http://", "https://")):
         shown = "…" if "@" in remote else remote  # there may be a password in it

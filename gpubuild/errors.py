@@ -57,11 +57,13 @@ class Diagnostic:
         where = f"{self.location}: " if self.location else ""
         lines = [f"{where}{self.severity}: {self.message}"]
         if self.source_line:
-            lines.append(f"  {self.source_line}")
-            if self.location and self.location.column:
-                lines.append(f"  {text.padding(self.source_line, self.location.column)}^")
+            line, column = text.window(self.source_line, self.location.column if self.location else 0)
+            lines.append(f"  {line}")
+            if column:
+                before = text.visible(line[: column - 1])
+                lines.append(f"  {text.padding(before, len(before) + 1)}^")
         lines.extend(note.render() for note in self.notes)
-        return "\n".join(lines)
+        return text.visible("\n".join(lines))
 
 
 def _rebuild(cls: type[GpubuildError], args: tuple[Any, ...], state: dict[str, Any]) -> GpubuildError:
@@ -87,8 +89,11 @@ class GpubuildError(Exception):
         return (_rebuild, (type(self), self.args, self.__dict__.copy()))
 
     def render(self) -> str:
-        """Plain text for a terminal or a log, without colour; ends without a newline."""
-        return self.message + (f"\n  hint: {self.hint}" if self.hint else "")
+        """Plain text for a terminal or a log, without colour or control characters but newlines and tabs.
+
+        Ends without a newline.
+        """
+        return text.visible(self.message + (f"\n  hint: {self.hint}" if self.hint else ""))
 
 
 class UsageError(GpubuildError):
@@ -144,7 +149,7 @@ class StepError(GpubuildError):
     def render(self) -> str:
         """Message, place, diagnostics with carets, tool output, hint and reproducer."""
         where = ", ".join(
-            f"{label} {value}"
+            f"{label} {text.one_line(value)}"
             for label, value in (
                 ("programs" if ", " in self.program else "program", self.program),
                 ("module", f"@{self.module}" if self.module else ""),
@@ -165,7 +170,7 @@ class StepError(GpubuildError):
             lines.append(f"  hint: {self.hint}")
         if self.reproduce:
             lines.append(f"  reproduce: {self.reproduce}")
-        return "\n".join(lines)
+        return text.visible("\n".join(lines))
 
 
 class StepCrashedError(StepError):

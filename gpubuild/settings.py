@@ -25,6 +25,7 @@ class Settings:
 
     cache_dir: Path | None = None  # GPUBUILD_CACHE_DIR
     cache_mode: str = ""  # GPUBUILD_CACHE: read-write, read-only, write-only or off
+    cache_shared: bool = False  # GPUBUILD_CACHE_SHARED: others may write to the cache folder
     jobs: int | None = None  # GPUBUILD_JOBS
     cc: Path | None = None  # GPUBUILD_CC
     cxx: Path | None = None  # GPUBUILD_CXX
@@ -79,6 +80,7 @@ class Settings:
         return Settings(
             cache_dir=path("GPUBUILD_CACHE_DIR"),
             cache_mode=env.get("GPUBUILD_CACHE", ""),
+            cache_shared=env.get("GPUBUILD_CACHE_SHARED", "") == "1",
             jobs=int(jobs) if jobs else None,
             cc=program("GPUBUILD_CC"),
             cxx=program("GPUBUILD_CXX"),

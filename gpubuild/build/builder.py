@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpubuild.build.diagnosis import quote_sources
 from gpubuild.build.explain import Explanation, explain_step
-from gpubuild.build.log import BuildLog, log_file
+from gpubuild.build.log import BuildLog, log_file, read_made
 from gpubuild.build.null_build import request_of
 from gpubuild.build.null_build_proof import Witness
 from gpubuild.build.prune import remove_executable, remove_leftovers
@@ -87,6 +87,8 @@ class Builder:
         self._opened = time.monotonic()
         self._told: tuple[str, ...] = ()  # the store's warnings that are in a report
         self._log = BuildLog(log_file(layout))
+        if self.state.lost:
+            self.state.orphans = read_made(log_file(layout))
 
     def build(self) -> BuildReport:
         """Bring every chosen program up to date.

@@ -1,15 +1,14 @@
 """Headers: whether a cached preprocessor run read what the preprocessor would read here and now.
 
 Which files a C source includes is known only after preprocessing it, so the key of that step cannot
-cover them. A cached run lists them instead, and serves only where all of them have the same
-content, and where no file has come to stand before one of them on the way that an ``#include`` is
-looked up: beside the file that has it, in the folders that ``host: include:`` names, in the system's.
+cover them. A cached run lists them instead, and serves only where all of them have the same content, and
+where no new file shadows one of them: beside the file that includes it, in the folders that
+``host: include:`` names, in the system's. A source that asks which files exist is always preprocessed.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -20,11 +19,9 @@ from gpubuild.support.frozen import frozen, replace
 
 # A quoted name of up to this many parts is looked for beside the including file: "sys/types.h" has two.
 _MAX_PARTS = 6
-# What these expand to depends on more than the content of files.
-_VOLATILE = (b"__has_include", b"__has_embed", b"__DATE__", b"__TIME__", b"__TIMESTAMP__")
-_ASKS = rb'__has_(?:include|include_next|embed)\s*\(\s*["<]([^">\n]+)[">]'
-_ASKS_WHETHER_IT_CAN = rb"(?:#\s*(?:el)?ifn?def\s|\bdefined\b)[\s(]*__has_(?:include|include_next|embed)\b"
-_ASKS_BY_MACRO = rb"__has_(?:include|include_next|embed)\b"
+# What these expand to depends on more than the content of files: on which files exist, on the time.
+_ASKS = (b"__has_include", b"__has_embed")
+_VOLATILE = (*_ASKS, b"__DATE__", b"__TIME__", b"__TIMESTAMP__")
 # Compilers look here before they look in /usr/include.
 _FIRST_IN_SYSTEM = "/usr/local/include"
 
@@ -32,18 +29,14 @@ _FIRST_IN_SYSTEM = "/usr/local/include"
 def to_store(result: ActionResult, step: Step, root: Path) -> ActionResult | None:
     """``result`` with the project's own headers named relative to ``root``, or ``None``: do not store it.
 
-    The latter when a file of the project asks what is there or what time it is, or
-    includes one from a folder above.
+    The latter when a file of the project asks which files exist or what time it is, or includes one
+    from a folder above.
     """
     if any(".." in Path(p).parts for p, _ in result.discovered):
         return None  # `root/../a.h`: which file that is depends on links
     inside = _inside(step, root)
-    own = [step.inputs[0].path, *(Path(p) for p, _ in result.discovered if p.startswith(inside))]
-    macros = "\n".join(step.params.define if isinstance(step.params, PreprocessParams) else ()).encode()
-    try:
-        if any(word in text for text in (macros, *(p.read_bytes() for p in own)) for word in _VOLATILE):
-            return None
-    except OSError:
+    own = [str(step.inputs[0].path), *(path for path, _ in result.discovered if path.startswith(inside))]
+    if _contains(own, step, _VOLATILE):
         return None
     return replace(
         result,
@@ -93,7 +86,7 @@ def around(step: Step, result: ActionResult, root: Path) -> str:
 class Surroundings:
     """Paths that could change what a preprocessor run reads by coming or going.
 
-    ``known`` is false where a source asks for a file whose name only the preprocessor knows.
+    ``known`` is false where a source asks which files exist.
     """
 
     present: frozenset[str]
@@ -107,43 +100,41 @@ class Surroundings:
 
 
 def surroundings(discovered: Iterable[tuple[str, str]], step: Step, root: Path) -> Surroundings:
-    """What could come to stand before a header that was found, and what ``__has_include`` asks for."""
+    """Paths at which a new file would shadow a header that was read."""
     # Plain text: a C++ source reads hundreds of headers, and every build asks.
     inside = _inside(step, root)
-    source = str(step.inputs[0].path)
-    read = [path for path, _ in discovered]
-    own = [source, *(path for path in read if path.startswith(inside))]
-    outside = [path for path in read if not path.startswith(inside)]
     named = _named(step, root)
-    first = {*(path.rpartition("/")[0] for path in own), *named, _FIRST_IN_SYSTEM}
-    asked, known = _asked(own)
-    if isinstance(step.params, PreprocessParams):
-        known = known and not any("__has_" in macro for macro in step.params.define)
-    wanted: dict[str, dict[str, set[str]]] = {}  # by folder and first part of a name, the names
+    read = [path for path, _ in discovered]
+    own = [str(step.inputs[0].path), *(path for path in read if path.startswith(inside))]
     # The project's own headers are found beside the file that includes them, before all others, where
     # no folders are named.
-    tails = {tail for path in (read if named else outside) for tail in _tails(path)}
-    by_first = _by_first_part(tails)
-    for folder in first:
-        wanted[folder] = by_first
-    if asked:
-        both = _by_first_part(tails | asked)
-        for folder in {ancestor for path in outside for ancestor in _ancestors(path)}:
-            wanted[folder] = _by_first_part(asked)
-        for folder in first:
-            wanted[folder] = both
+    by_first: dict[str, set[str]] = {}  # names by their first part
+    for path in read:
+        if named or not path.startswith(inside):
+            for tail in _tails(path):
+                by_first.setdefault(tail.partition("/")[0], set()).add(tail)
     present: set[str] = set()
     absent: set[str] = set()
-    for folder, by_first in wanted.items():
+    for folder in {*(path.rpartition("/")[0] for path in own), *named, _FIRST_IN_SYSTEM}:
         there = _names(folder)
         for part, names in by_first.items():
             if part.strip(".") and part not in there:
                 absent.add(f"{folder}/{part}")
                 continue
-            for name in names:
-                path = name if name.startswith("/") else f"{folder}/{name}"
+            for path in (f"{folder}/{name}" for name in names):
                 (present if os.path.lexists(path) else absent).add(path)
+    known = not _contains(own, step, _ASKS)
     return Surroundings(present=frozenset(present), absent=frozenset(absent), known=known)
+
+
+def _contains(own: Iterable[str], step: Step, words: tuple[bytes, ...]) -> bool:
+    """Whether a macro of the project file or one of the files has one of the words, or cannot be read."""
+    macros = step.params.define if isinstance(step.params, PreprocessParams) else ()
+    try:
+        texts = ("\n".join(macros).encode(), *(Path(path).read_bytes() for path in own))
+    except OSError:
+        return True
+    return any(word in text for text in texts for word in words)
 
 
 def _named(step: Step, root: Path) -> tuple[str, ...]:
@@ -157,41 +148,11 @@ def _inside(step: Step, root: Path) -> tuple[str, ...]:
     return tuple(f"{folder}/" for folder in (root, *_named(step, root)))
 
 
-def _by_first_part(names: Iterable[str]) -> dict[str, set[str]]:
-    by_first: dict[str, set[str]] = {}
-    for name in names:
-        by_first.setdefault(name.partition("/")[0], set()).add(name)
-    return by_first
-
-
 @cache
 def _tails(path: str) -> tuple[str, ...]:
     """The names, of one part or more, by which a file could have been included."""
     parts = path.split("/")[1:]
     return tuple("/".join(parts[-n:]) for n in range(1, min(len(parts), _MAX_PARTS) + 1))
-
-
-@cache
-def _ancestors(path: str) -> tuple[str, ...]:
-    return tuple(str(folder) for folder in Path(path).parents)
-
-
-def _asked(own: Iterable[str]) -> tuple[set[str], bool]:
-    """Names in ``__has_include`` and its like, and whether all of them could be read."""
-    names: set[str] = set()
-    known = True
-    for path in own:
-        try:
-            text = Path(path).read_bytes()
-        except OSError:
-            return names, False
-        if b"__has_" in text:
-            names.update(os.fsdecode(name) for name in re.findall(_ASKS, text))
-            # Whatever else has the word may be a macro that asks under another name.
-            known = known and not re.search(
-                _ASKS_BY_MACRO, re.sub(_ASKS, b"", re.sub(_ASKS_WHETHER_IT_CAN, b"", text))
-            )
-    return names, known
 
 
 def _names(folder: str) -> set[str]:

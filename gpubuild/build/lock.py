@@ -20,8 +20,13 @@ def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
     """Hold the folder's lock; wait, and say so, while another build has it.
 
     The kernel drops the lock when its holder dies, so a killed build never blocks the next one.
-    Raises ``UsageError`` when the folder cannot be created or written.
+    Raises ``UsageError`` when the folder cannot be created or written, or is a link to another.
     """
+    if layout.private.is_symlink():
+        raise UsageError(
+            f"refusing to use {layout.private}: it is a symbolic link, and what it leads to may not be ours",
+            hint="delete the link, or choose another build folder with --build-dir",
+        )
     told = False
     for attempts_left in reversed(range(_ATTEMPTS)):
         descriptor = _open(layout)
@@ -38,16 +43,26 @@ def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
             os.close(descriptor)
 
 
+def remove_links(layout: Layout) -> None:
+    """Delete symbolic links in the private folder. gpubuild makes none there.
+
+    A build would append to the file, or sweep the folder, that such a link leads to.
+    """
+    for path in layout.private.iterdir():
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+
+
 def _open(layout: Layout) -> int:
     attempts = 3
     while True:
         attempts -= 1
         try:
             layout.private.mkdir(parents=True, exist_ok=True)
-            return os.open(layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and attempts:
-                continue  # `clean` took the folder away between the two calls
+            if isinstance(error, (FileNotFoundError, FileExistsError)) and attempts:
+                continue  # `clean` took the folder away between two calls, those of `mkdir` included
             raise UsageError(
                 f"cannot use the build folder {layout.build_dir}: {error.strerror}",
                 hint="choose another one with --build-dir",

@@ -1,6 +1,7 @@
 """Build log: what each build did, one line of JSON per build, for ``gpubuild report``.
 
-It lies in the build folder and tells nothing that decides anything: losing it loses history only.
+It lies in the build folder; losing it loses history only. It also tells which outputs earlier builds
+made, for when the build state was lost.
 A build that found everything up to date leaves no line. When lines are dropped to keep the file
 small, the last sizes and resources they told of go into a first line, so that a change can still
 be told from what there was before.
@@ -9,6 +10,7 @@ be told from what there was before.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild.build.diagnosis import grouped
-from gpubuild.build.state import StepRecord
+from gpubuild.build.state import Orphan, StepRecord
+from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout
@@ -132,7 +135,7 @@ class BuildLog:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             whole = _trim(self._path)
-            with self._path.open("a", encoding="utf-8") as stream:
+            with open(self._path, "a", encoding="utf-8", opener=_open_itself) as stream:
                 stream.write("\n" * (not whole) + json.dumps(line, separators=(",", ":")) + "\n")
 
 
@@ -146,6 +149,27 @@ def read_log(path: Path) -> History:
             else:
                 builds.append(_build(document))
     return History(builds=tuple(builds), base=base)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, but not one that a link leads to: that is not ours to append to."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+
+
+def read_made(path: Path) -> dict[str, Orphan]:
+    """Outputs that programs' own steps made in the builds of a log, by path, as they were made last."""
+    made: dict[str, Orphan] = {}
+    for document in _lines(path):
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            for step in document["base"].values() if "base" in document else document["steps"]:
+                if "made" not in step:
+                    continue
+                file, outputs = step["made"]
+                for output, digest in outputs:
+                    if is_digest(digest):
+                        orphan = Orphan(digest=Digest(digest), file=str(file), program=str(step["program"]))
+                        made[str(output)] = orphan
+    return made
 
 
 def _shortened(text: str) -> str:
@@ -176,6 +200,9 @@ def _step_line(
     if record is not None and report.outputs:
         line["cost"] = round(record.result.seconds, 4)
         line["sizes"] = {blob.name: blob.size_bytes for blob in record.result.blobs}
+    if record is not None and record.origin is not None:
+        outputs = zip(record.origin.outputs, record.result.blobs, strict=False)
+        line["made"] = [record.origin.file, [[path, blob.digest] for path, blob in outputs]]
     if step is not None and step.kind is StepKind.COMPILE and report.outputs:
         with suppress(OSError, ValueError, KeyError, TypeError):
             line["kernels"] = json.loads(step.output_path("info").read_bytes())["kernels"]
@@ -201,7 +228,7 @@ def _trim(path: Path) -> bool:
     for build in builds[:-_KEPT_BUILDS]:
         with suppress(KeyError, TypeError, AttributeError):
             for step in build["steps"]:
-                if step["kind"] in _MEASURED and "sizes" in step:
+                if (step["kind"] in _MEASURED and "sizes" in step) or "made" in step:
                     base[step["id"]] = step
     lines = [{"schema": SCHEMA, "base": base}, *builds[-_KEPT_BUILDS:]]
     temporary = path.with_name(f"{path.name}.new")

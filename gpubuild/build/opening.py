@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpubuild.build.builder import Builder
-from gpubuild.build.lock import build_lock
+from gpubuild.build.lock import build_lock, remove_links
 from gpubuild.build.native import resolve_native
 from gpubuild.build.null_build_proof import Witness
 from gpubuild.cache.open_store import open_store
@@ -54,11 +54,12 @@ def open_builder(
     """
     layout = Layout(root=project.root, build_dir=options.build_dir)
     listener = listener or Silent()
-    with (
-        build_lock(layout, listener),
-        _builder(project, settings, options, layout, listener, witness=witness, threads=threads) as builder,
-    ):
-        yield builder
+    with build_lock(layout, listener):
+        remove_links(layout)
+        with _builder(
+            project, settings, options, layout, listener, witness=witness, threads=threads
+        ) as builder:
+            yield builder
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def _builder(
 ) -> Iterator[Builder]:
     directory = options.cache_dir or settings.cache_dir or project.cache.directory
     config = replace(project.cache, directory=directory) if options.use_cache else None
-    store = open_store(config, settings, on_full=collect_later)
+    store = open_store(config, settings, on_full=collect_later, project=project.root)
     workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
     executor = LazyExecutor(workers, _local_executor)
     if threads or store.has_remote:

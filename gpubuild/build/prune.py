@@ -23,16 +23,19 @@ def remove_leftovers(
 
     ``plan`` has every step of the programs ``built``; nothing is known of the others of ``project``.
     """
-    file = str(project.file)
+
+    def is_known(file: str, program: str) -> bool:
+        return file == str(project.file) and (program in built or program not in project.programs)
+
     gone = {
         step_id: record
         for step_id, record in state.records().items()
         if record.origin is not None
-        and record.origin.file == file
         and step_id not in plan.steps
-        and (record.origin.program in built or record.origin.program not in project.programs)
+        and is_known(record.origin.file, record.origin.program)
     }
-    if not gone:
+    orphans = {path: o for path, o in state.orphans.items() if is_known(o.file, o.program)}
+    if not gone and not orphans:
         return []
     needed = {str(item.path) for step in plan.steps.values() for item in step.inputs}
     needed |= {str(output.path) for step in plan.steps.values() for output in step.outputs}
@@ -40,17 +43,21 @@ def remove_leftovers(
     for step_id, record in state.records().items():
         if step_id not in gone and record.origin is not None:
             needed.update(record.origin.outputs)
-    removed = []
+    made = {path: orphan.digest for path, orphan in orphans.items()}
     for step_id, record in gone.items():
         state.forget(step_id)
-        for text, blob in zip(_outputs(record.origin), record.result.blobs, strict=False):
-            path = Path(text)
-            if text in needed or not _is_inside(path, layout) or state.files.digest(path) != blob.digest:
-                continue
-            with suppress(OSError):
-                path.unlink()
-                removed.append(path)
-            state.files.forget(path)
+        blobs = record.result.blobs
+        made.update((path, b.digest) for path, b in zip(_outputs(record.origin), blobs, strict=False))
+    state.forget_orphans(orphans)
+    removed = []
+    for text, digest in made.items():
+        path = Path(text)
+        if text in needed or not layout.owns(path) or state.files.digest(path) != digest:
+            continue
+        with suppress(OSError):
+            path.unlink()
+            removed.append(path)
+        state.files.forget(path)
     for path in removed:
         _remove_empty(path.parent, layout)
     return removed
@@ -64,7 +71,7 @@ def remove_executable(state: BuildState, *, layout: Layout, project: Project, pr
         record is not None
         and record.origin is not None
         and record.origin.file == str(project.file)
-        and _is_inside(path, layout)
+        and layout.owns(path)
         and state.files.digest(path) in {blob.digest for blob in record.result.blobs}
     ):
         with suppress(OSError):
@@ -74,13 +81,6 @@ def remove_executable(state: BuildState, *, layout: Layout, project: Project, pr
 
 def _outputs(origin: Origin | None) -> tuple[str, ...]:
     return origin.outputs if origin else ()
-
-
-def _is_inside(path: Path, layout: Layout) -> bool:
-    """Whether ``path`` is a file of the build folder's own, not one that a link leads to."""
-    if layout.build_dir not in path.parents or ".." in path.parts or path.is_symlink():
-        return False
-    return path.parent.resolve() == layout.build_dir.resolve() / path.parent.relative_to(layout.build_dir)
 
 
 def _remove_empty(folder: Path, layout: Layout) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,15 @@ class Origin:
     file: str
     program: str
     outputs: tuple[str, ...]
+
+
+@frozen
+class Orphan:
+    """An output of a step that the state has lost: its content and, as in ``Origin``, where it is from."""
+
+    digest: Digest
+    file: str
+    program: str
 
 
 @frozen
@@ -133,6 +142,8 @@ class BuildState:
         self._path = path
         self._root = root or path.parent
         self.files = FileDigests()
+        self.lost = False  # the file is absent, damaged or of another version
+        self.orphans: dict[str, Orphan] = {}  # by path; from elsewhere, once the state was lost
         self._steps: dict[str, StepRecord] = {}
         self._versions: dict[str, str] = {}
         self._summaries: dict[str, Summary] = {}
@@ -156,6 +167,12 @@ class BuildState:
         """Drop what is known of a step."""
         self._changed = True
         self._steps.pop(step_id, None)
+
+    def forget_orphans(self, paths: Iterable[str]) -> None:
+        """Drop what is known of outputs that were looked at."""
+        for path in list(paths):
+            self._changed = True
+            self.orphans.pop(path, None)
 
     def version(self, fingerprint: str) -> str:
         """The version of the tool that had ``fingerprint`` in some build; empty when not known."""
@@ -187,6 +204,10 @@ class BuildState:
             "versions": {f: v for f, v in self._versions.items() if f in alive},
             "summaries": {d: s for d, s in self._summaries.items() if d in alive},
             "files": self.files.dump(),
+            "orphans": {
+                _relative(path, self._root): [o.digest, _relative(o.file, self._root), o.program]
+                for path, o in self.orphans.items()
+            },
             "steps": {step_id: _record_to_json(r, self._root) for step_id, r in self._steps.items()},
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +228,7 @@ class BuildState:
         try:
             document = _unsealed(self._path.read_bytes())
             if document["schema"] != _SCHEMA:
-                return
+                raise ValueError("another version's")
             files.load(document["files"])
             old_root = Path(document["root"])
             for step_id, data in document["steps"].items():
@@ -218,10 +239,18 @@ class BuildState:
                 versions[str(fingerprint)] = str(version)
             for digest, functions in document["summaries"].items():
                 summaries[digest] = {str(f): [int(n) for n in ns] for f, ns in functions.items()}
+            orphans = {
+                str(self._root / path): Orphan(
+                    digest=_digest(digest), file=str(self._root / file), program=str(program)
+                )
+                for path, (digest, file, program) in document.get("orphans", {}).items()
+            }
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return  # absent, truncated or foreign: everything is looked at afresh
+            self.lost = True  # everything is looked at afresh
+            return
         self._changed = old_root != self._root or len(steps) < len(document["steps"])
         self.files = files
+        self.orphans = orphans
         self._steps = steps
         self._versions = versions
         self._summaries = summaries

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.folder import trust_anybody, why_untrusted
 from gpubuild.cache.null import NullStore
 from gpubuild.cache.protocol import Store
 from gpubuild.errors import UsageError
@@ -21,12 +23,13 @@ def open_store(
     config: CacheConfig | None,
     settings: Settings | None = None,
     on_full: Callable[[Path, int], None] | None = None,
+    project: Path | None = None,
 ) -> Store:
     """The store that ``config`` describes; ``None`` (``--no-cache``) keeps nothing.
 
-    ``settings`` may name another remote cache and mode, and hold what it asks for. ``on_full``:
-    see ``DiskStore``. Touches no file and no network: both are opened on first use. Raises
-    ``UsageError`` for an address or a mode that cannot be.
+    ``settings`` may name another remote cache and mode, and hold what it asks for. ``on_full``: see
+    ``DiskStore``; ``project``, a folder: see ``why_untrusted``. Touches no file and no network: both
+    are opened on first use. Raises ``UsageError`` for an address or a mode that cannot be.
     """
     settings = settings or Settings()
     mode = _mode(settings.cache_mode, "GPUBUILD_CACHE") or RemoteMode.READ_WRITE
@@ -37,6 +40,7 @@ def open_store(
         max_size_bytes=config.max_size_bytes,
         read_only=mode == RemoteMode.READ_ONLY,
         write_only=mode == RemoteMode.WRITE_ONLY,
+        audit=trust_anybody if settings.cache_shared else partial(why_untrusted, project=project),
         on_full=on_full,
     )
     remote = choose_remote(config.remote, settings)

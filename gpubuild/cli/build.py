@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 from gpubuild.cli.console import Console, labelled
@@ -46,7 +47,8 @@ def execute(options: argparse.Namespace) -> int:
         if options.json:
             from gpubuild.cli.json_document import dump, error_document
 
-            console.print(dump(error_document(error)))
+            with suppress(OSError):  # the error says more than that this cannot be written
+                console.print(dump(error_document(error)))
         raise
     report = outcome.report
     if options.json:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ def stats(options: argparse.Namespace) -> int:
 def clear(options: argparse.Namespace) -> int:
     """``cache clear``: delete everything stored; the folder itself stays."""
     console: Console = options.console
-    store, config = _open(options)
+    store, config = _open(options, only_deletes=True)
     freed = store.clear()
     _close(console, store)
     if options.json:
@@ -129,7 +130,7 @@ def gc(options: argparse.Namespace) -> int:
     if options.background:
         with suppress(OSError):
             os.nice(19)
-    store, config = _open(options)
+    store, config = _open(options, only_deletes=True)
     if size is None and config.max_size_bytes:
         size = config.max_size_bytes
     done = upkeep.collect(store, max_size_bytes=size, max_age_seconds=age)
@@ -220,13 +221,19 @@ def parse_age(text: str) -> float:
     return int(found[1]) * _SECONDS[found[2]]
 
 
-def _open(options: argparse.Namespace) -> tuple[DiskStore, CacheConfig]:
+def _open(options: argparse.Namespace, *, only_deletes: bool = False) -> tuple[DiskStore, CacheConfig]:
     from gpubuild.cache.local.disk_store import DiskStore
+    from gpubuild.cache.local.folder import trust_anybody, why_untrusted
 
+    shared = only_deletes or options.settings.cache_shared
     given: Path | None = options.cache_dir.absolute() if options.cache_dir else options.settings.cache_dir
     # A folder that was named needs no project file to be looked at.
-    config = CacheConfig(directory=given) if given else replace(load(options).cache, remote=None)
-    return DiskStore(config.directory), config
+    config, root = CacheConfig(directory=given) if given else None, None
+    if config is None:
+        project = load(options)
+        config, root = replace(project.cache, remote=None), project.root
+    audit = trust_anybody if shared else partial(why_untrusted, project=root)
+    return DiskStore(config.directory, audit=audit), config
 
 
 def _close(console: Console, store: DiskStore) -> None:

@@ -92,12 +92,12 @@ def recorded_files(layout: Layout) -> list[Path]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
         return []  # no state: only the private folder is certainly ours
     digests = set().union(*made.values())
-    found = {path for path, digest in known if digest in digests and _is_inside(path, layout)}
+    found = {path for path, digest in known if digest in digests and layout.private not in path.parents}
     for folder, contents in made.items():
         for path in (layout.build_dir / folder).glob("*"):
-            if path.is_file() and not path.is_symlink() and digest_file(path) in contents:
+            if layout.owns(path) and path.is_file() and digest_file(path) in contents:
                 found.add(path)
-    return sorted(path for path in found if path.is_file() or path.is_symlink())
+    return sorted(path for path in found if layout.owns(path) and path.is_file())
 
 
 def _remove_private(layout: Layout) -> None:
@@ -121,10 +121,6 @@ def _names_in(folder: Path, *, but: str) -> list[str]:
         return sorted(path.name for path in folder.iterdir() if path.name != but)
     except OSError:
         return []
-
-
-def _is_inside(path: Path, layout: Layout) -> bool:
-    return layout.build_dir in path.parents and layout.private not in path.parents and ".." not in path.parts
 
 
 def _remove_if_empty(folder: Path) -> bool:

@@ -30,7 +30,7 @@ from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
-from gpubuild.plan.sources import ScannedSource, parse_index
+from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import cpu_triple
 
@@ -150,9 +150,9 @@ def compile_kernels(
     modules = {m.name: m.index for m in scans[outline.id].modules}
     chosen = _choose(modules, module, program.sources[0])
     if emit == "mlir":
+        found = [m for m in scans[outline.id].modules if m.name in chosen]
         return [
-            Result(file=outline.output_path(f"module.{modules[n]}.mlir"), name=f"{file_name(n)}.mlir")
-            for n in chosen
+            Result(file=_module_text(outline, m, folder), name=f"{file_name(m.name)}.mlir") for m in found
         ]
     overrides = {name: ModuleOverride(targets=program.targets) for name in modules}
     program = replace(program, modules=overrides)
@@ -183,6 +183,21 @@ def compile_kernels(
                 Result(file=step.output_path("binary"), name=f"{file_name(step.module)}.binary.mlir")
             )
     return results
+
+
+def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
+    """The file with the text of ``module``, and with the data that it refers to."""
+    text = outline.output_path(f"module.{module.index}.mlir")
+    if not module.resources:
+        return text
+    from gpubuild.engine.ir.resource_section import write_section  # for few modules
+
+    whole = folder / text.name
+    shutil.copyfile(text, whole)
+    with whole.open("a", encoding="utf-8") as stream:
+        files = (outline.output_path(name) for name in module.resources)
+        write_section(stream, {f"sha256_{file.suffixes[0][1:]}": file for file in files})
+    return whole
 
 
 def deliver(results: list[Result], output: str | None, console: Console) -> None:

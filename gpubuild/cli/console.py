@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from gpubuild.cli.options import shown
 from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.settings import Settings
+from gpubuild.support import text as columns
 from gpubuild.support.frozen import frozen
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
@@ -21,12 +24,19 @@ _MARKS = (
 )
 # `cli.quick` has the same.
 LOCATED = r".*?:\d+(:\d+)?: warning: "
+# Begins a style: names and lines of files, which cannot know it, are never taken for one.
+_STYLE = f"\x1b{os.urandom(8).hex()}"
 _SEVERITY = {"error": "red", "warning": "yellow", "note": "cyan", "remark": "cyan"}
 
 
 def paint(text: str, style: str, *, on: bool) -> str:
-    """``text`` in a terminal style (bold, red, green, yellow, cyan, dim) when ``on``."""
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if on else text
+    """``text`` in a style (bold, red, green, yellow, cyan, dim) when ``on``, for ``Console`` to write."""
+    return f"{_STYLE}{_CODES[style]}m{text}{_STYLE}0m" if on else text
+
+
+def to_terminal(text: str) -> str:
+    """``text`` with the styles of ``paint`` and no other control characters but newlines and tabs."""
+    return "\x1b[".join(map(columns.visible, text.split(_STYLE)))
 
 
 @frozen
@@ -58,7 +68,11 @@ class Console:
 
     def print(self, text: str = "") -> None:
         """A line of result."""
-        self.out.write(text + "\n")
+        self.write(text + "\n")
+
+    def write(self, text: str, *, to_err: bool = False) -> None:
+        """All that goes to the streams goes through here."""
+        (self.err if to_err else self.out).write(to_terminal(text))
 
     def save(self, path: Path, text: str) -> None:
         """A result that goes into a file, and a line that says so. Raises ``UsageError``."""
@@ -90,8 +104,9 @@ class Console:
 
     def _complain(self, text: str) -> None:
         # What was printed before the complaint must stand before it when both go to one place.
-        self.out.flush()
-        self.err.write(text + "\n")
+        with suppress(OSError):  # `main` flushes again and reports it; the complaint comes first
+            self.out.flush()
+        self.write(text + "\n", to_err=True)
         self.err.flush()
 
 

@@ -11,6 +11,7 @@ from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
 from gpubuild.cli.options import build_folder, load
 from gpubuild.errors import UsageError
+from gpubuild.support.text import one_line
 
 if TYPE_CHECKING:
     from gpubuild.build.explain import Explanation
@@ -65,7 +66,7 @@ def find_step(name: str, known: Collection[str]) -> str:
 
 def render(found: Explanation, *, color: bool, all_rows: bool) -> str:
     """A headline and a table; unchanged rows only with ``all_rows`` or when nothing changed."""
-    lines = [f"{paint(found.step, 'bold', on=color)}: {found.state}"]
+    lines = [f"{paint(one_line(found.step), 'bold', on=color)}: {found.state}"]
     if found.why:
         lines.append(f"  last brought up to date because: {found.why}")
     listed = [row for row in found.rows if row.changed or all_rows]
@@ -73,9 +74,10 @@ def render(found: Explanation, *, color: bool, all_rows: bool) -> str:
         listed = list(found.rows)
     if not listed:  # what it depends on is to be made first
         return "\n".join(lines)
-    cells = [("", "last time", "now"), *((row.name, row.before, row.now) for row in listed)]
+    rows = [(one_line(row.name), one_line(row.before), one_line(row.now)) for row in listed]
+    cells = [("", "last time", "now"), *rows]
     widths = [max(len(row[column]) for row in cells) for column in range(2)]
-    changed = {row.name for row in found.rows if row.changed}
+    changed = {one_line(row.name) for row in found.rows if row.changed}
     for name, before, now in cells:
         mark = "*" if name in changed else " "
         line = f"{mark} {name:{widths[0]}}  {before:{widths[1]}}  {now}".rstrip()

@@ -13,6 +13,7 @@ from gpubuild.errors import GpubuildError
 from gpubuild.model.events import Event, PlanGrew, StepFinished
 from gpubuild.model.result import BuildReport, StepReport
 from gpubuild.model.step import StepKind
+from gpubuild.support.text import one_line
 
 _NAMED = 3  # steps, or gpu.modules
 _SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
@@ -89,4 +90,4 @@ def _listed(steps: Sequence[StepReport]) -> str:
         f"{begin}{{{','.join(s.target for s in group)}}}" if len(group) > 1 else group[0].id
         for begin, group in named
     ]
-    return ", ".join(texts) + (f" and {left} more" if left else "")
+    return one_line(", ".join(texts)) + (f" and {left} more" if left else "")

@@ -31,7 +31,7 @@ def execute(options: argparse.Namespace) -> int:
     form = _form(options.format, options.output)
     text = _DRAW[form](_diagram(options))
     if options.output is None:
-        console.out.write(text)
+        console.write(text)
         return 0
     console.save(options.output, text)
     return 0

@@ -9,6 +9,7 @@ from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
 from gpubuild.cli.options import shown
 from gpubuild.errors import ToolNotFoundError, UsageError
+from gpubuild.support.text import one_line
 
 if TYPE_CHECKING:
     from gpubuild.inspect.records import Inspection
@@ -59,6 +60,6 @@ def _disassemble(found: Inspection, options: argparse.Namespace) -> int:
                 console.warning(f"{name}: {error.render()}")
                 failed = error
                 continue
-            console.print(paint(f"; {name}", "bold", on=console.color_out))
+            console.print(paint(f"; {one_line(name)}", "bold", on=console.color_out))
             console.print(text.rstrip() + "\n")
     return failed.exit_code if failed else 0

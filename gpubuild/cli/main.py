@@ -12,6 +12,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 
 from gpubuild import __version__
 
@@ -19,13 +20,14 @@ TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
+    from typing import TextIO
 
     from gpubuild.cli.console import Console
     from gpubuild.errors import GpubuildError
     from gpubuild.settings import Settings
 
 _ISSUES = "the project's issue tracker"
-_INTERRUPTED = 130  # errors.EXIT_INTERRUPTED, which costs an import
+_STEP_FAILED, _INTERRUPTED = 1, 130  # as in `errors`, which costs an import
 _PLAIN = {"→": "->", "…": "...", "·": "*", "µ": "u"}  # of what we write ourselves
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
@@ -37,18 +39,36 @@ def main(argv: Sequence[str] | None = None) -> int:
             return main(sys.argv[1:])
         finally:
             gc.freeze()  # at its end the interpreter would look for cycles in all there is: 3 % of a build
-    arguments = list(argv)
     _settle_streams()
+    trouble: OSError | None = None
+    try:
+        code = _answer(list(argv))
+    except SystemExit as error:  # argparse's way to end after `--help`
+        code = int(error.code or 0)
+    except KeyboardInterrupt:  # while modules are imported, say: there is nothing to stop yet
+        code = _INTERRUPTED
+        with suppress(OSError):
+            sys.stderr.write("\ninterrupted\n")
+    except OSError as error:
+        code, trouble = 0, error
+    # Not left to the interpreter: it ends with a traceback and code 120 when this fails.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            trouble = trouble or error
+            _abandon(stream)
+    return code if trouble is None else code or _unwritten(trouble)
+
+
+def _answer(arguments: list[str]) -> int:
+    """The exit code of a command. Raises ``OSError`` when something could not be written."""
     if arguments in (["--version"], ["-V"]):
         print(f"gpubuild {__version__}")
         return 0
-    try:
-        if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
-            return 0
-        return _command(arguments)
-    except KeyboardInterrupt:  # while modules are imported, say: there is nothing to stop yet
-        sys.stderr.write("\ninterrupted\n")
-        return _INTERRUPTED
+    if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
+        return 0
+    return _command(arguments)
 
 
 def _nothing_to_do(arguments: list[str]) -> bool:
@@ -58,21 +78,15 @@ def _nothing_to_do(arguments: list[str]) -> bool:
     texts = answer(arguments)
     if texts is None:
         return False
-    try:
-        sys.stderr.write(texts[1])
-        sys.stdout.write(texts[0])
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _abandon_stdout()
-    except OSError:
-        return False  # the long way meets it again, and says what it is
+    sys.stderr.write(texts[1])
+    sys.stdout.write(texts[0])
     return True
 
 
 def _command(arguments: list[str]) -> int:
     from gpubuild import environment
     from gpubuild.cli.console import Console
-    from gpubuild.errors import EXIT_INTERRUPTED, EXIT_STEP_FAILED, EXIT_USAGE, GpubuildError
+    from gpubuild.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpubuildError
     from gpubuild.settings import Settings
 
     gc.set_threshold(50_000, 20, 50)  # a build makes many objects and little garbage: 5 % of its time
@@ -84,28 +98,22 @@ def _command(arguments: list[str]) -> int:
     console = Console.standard(settings)
     previous = _end_on_sigterm()
     try:
-        code = _run(arguments, settings, trouble)
-        sys.stdout.flush()
-        return code
+        return _run(arguments, settings, trouble)
     except KeyboardInterrupt:
-        console.note("\ninterrupted")
+        with suppress(OSError):  # the exit code still tells where stderr cannot be written
+            console.note("\ninterrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away (`gpubuild … | head`): there is no one left to tell.
-        _abandon_stdout()
-        return 128 + signal.SIGPIPE
     except GpubuildError as error:
-        console.error(error)
+        with suppress(OSError):
+            console.error(error)
         return error.exit_code
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not _has_current_folder():
             console.note('error: the current folder is no more\n  hint: change to another one: cd "$PWD"')
             return EXIT_USAGE
-        if error.errno not in _NO_ROOM:
-            return _internal(error, settings, console)
-        console.note(f"error: cannot write {error.filename or 'what was to be printed'}: {error.strerror}")
-        _abandon_stdout()
-        return EXIT_STEP_FAILED
+        if error.errno in _NO_ROOM or isinstance(error, BrokenPipeError):
+            raise
+        return _internal(error, settings, console)
     except Exception as error:
         return _internal(error, settings, console)
     finally:
@@ -138,7 +146,8 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
         if "--json" in arguments and not building:
             from gpubuild.cli.json_document import describe, dump
 
-            print(dump({"schema": 1, "error": describe(error)}))
+            with suppress(OSError):  # the error is the news, not that this cannot be written
+                Console.standard(settings).print(dump({"schema": 1, "error": describe(error)}))
         raise
 
 
@@ -152,9 +161,24 @@ def _has_current_folder() -> bool:
     return True
 
 
-def _abandon_stdout() -> None:
-    """Let what is still in the buffer go nowhere: the interpreter would stumble over it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _unwritten(error: OSError) -> int:
+    """Report that something could not be written; the exit code."""
+    if isinstance(error, BrokenPipeError):  # the reader went away (`gpubuild … | head`)
+        return 128 + signal.SIGPIPE
+    with suppress(OSError):
+        from gpubuild.support.text import visible
+
+        what = visible(str(error.filename or "the output"))
+        sys.stderr.write(f"error: cannot write {what}: {error.strerror}\n")
+        sys.stderr.flush()
+    return _STEP_FAILED
+
+
+def _abandon(stream: TextIO) -> None:
+    """Discard what is still in the stream's buffer: the interpreter would fail to write it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _settle_streams() -> None:

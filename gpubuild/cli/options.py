@@ -10,11 +10,14 @@ import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gpubuild.cli.option_table import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, WORDS
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class Text(argparse.RawDescriptionHelpFormatter):
@@ -38,6 +41,11 @@ class Parser(argparse.ArgumentParser):
 
         Text.columns = shutil.get_terminal_size().columns
         return super().format_help()
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # argparse's own ignores that it cannot be written.
+        if message and file is not None:
+            file.write(message)
 
     def error(self, message: str) -> NoReturn:
         """See the class."""

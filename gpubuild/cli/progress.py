@@ -16,7 +16,7 @@ from gpubuild.cli.failures import Failures
 from gpubuild.model.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted, Waiting
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind
-from gpubuild.support.text import counted
+from gpubuild.support.text import counted, one_line
 
 _ENOUGH = 3  # steps that ran in this build, before kinds that have not run are judged by the others
 _COUNTED = (Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE)
@@ -150,7 +150,7 @@ class PlainView:
     ) -> None:
         self._console = console
         self._listed = listed
-        self._stream = console.err if to_err else console.out
+        self._to_err = to_err
         self._color = console.color_err if to_err else console.color_out
         self._explain = explain
         self._warned: set[str] = set()
@@ -180,8 +180,9 @@ class PlainView:
         return lines
 
     def _write_step(self, report: StepReport) -> None:
-        self._stream.write(step_line(report, explain=self._explain, color=self._color) + "\n")
-        self._stream.flush()
+        line = step_line(report, explain=self._explain, color=self._color)
+        self._console.write(line + "\n", to_err=self._to_err)
+        (self._console.err if self._to_err else self._console.out).flush()
 
     def _lists(self, report: StepReport) -> bool:
         if self._explain:
@@ -266,7 +267,7 @@ class LiveView:
         lines = [f"[{done}/{max(self._total, done)}] {now - self._begun:.1f} s{rest}  {counts}"]
         for step, since in list(self._running.items())[:_ROWS]:
             begin = f"  {now - since:5.1f} s  "
-            lines.append(begin + _tail(step, self._rich.width - len(begin)))
+            lines.append(begin + _tail(one_line(step), self._rich.width - len(begin)))
         if len(self._running) > _ROWS:
             lines.append(f"           and {len(self._running) - _ROWS} more")
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
@@ -291,7 +292,8 @@ _WORDS = {
 
 def step_line(report: StepReport, *, explain: bool, color: bool) -> str:
     """One step on one line: status, id, seconds when it ran, reason when asked for."""
-    line = paint(f"{report.status:{_WIDTH}}", _STYLE[report.status], on=color) + f"  {report.id}"
+    line = paint(f"{report.status:{_WIDTH}}", _STYLE[report.status], on=color)
+    line += f"  {one_line(report.id)}"
     if report.status is Status.RAN:
         line += f"  {report.seconds:.2f} s"
     if explain and report.reason and report.error is None:

@@ -14,6 +14,7 @@ import time
 from gpubuild import environment
 from gpubuild.build import null_build
 from gpubuild.cli.option_table import FLAG, OPTIONS, PROJECT_FILE, WORDS
+from gpubuild.support.text import one_line, visible
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -92,23 +93,24 @@ def _report(options: dict[str, list[str]], found: null_build.Receipt, began: flo
     out, err = "", ""
     for message in (*environment.misspelt(), *found.warnings):
         located = re.match(_LOCATED, message)
-        err += (message if located else _paint("warning:", "33", sys.stderr) + f" {message}") + "\n"
+        err += ("" if located else _paint("warning:", "33", sys.stderr) + " ") + visible(message) + "\n"
     if "explain" in options or ("verbose" in options and "quiet" not in options):
         stream = sys.stderr if "json" in options else sys.stdout
         mark = _paint(_STATUS, "2", stream)
-        lines = "".join(f"{mark}  {step[0]}\n" for step in found.show()["steps"])
+        lines = "".join(f"{mark}  {one_line(step[0])}\n" for step in found.show()["steps"])
         if "json" in options:
             err += lines
         else:
             out += lines
     seconds = time.monotonic() - began
     if "json" in options:
-        out += _document(found, seconds)
+        out += visible(_document(found, seconds))
     elif "quiet" not in options:
         files = [shown(path) for _, path in found.programs]
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         steps = f"{found.steps} step{'' if found.steps == 1 else 's'}"
-        out += f"{steps}: {found.steps} up to date in {seconds:.1f} s → {', '.join(files[:3])}{more}\n"
+        made = visible(", ".join(files[:3]))
+        out += f"{steps}: {found.steps} up to date in {seconds:.1f} s → {made}{more}\n"
     return out, err
 
 

@@ -12,6 +12,7 @@ from gpubuild.cli.parser import make_parser
 OF_GPUBUILD = {
     "GPUBUILD_CACHE_DIR": "the cache folder, instead of the project file's",
     "GPUBUILD_CACHE": "read-write, read-only, write-only (nothing is taken from caches) or off",
+    "GPUBUILD_CACHE_SHARED": "1 uses a cache folder that another user owns or every user can write",
     "GPUBUILD_JOBS": "steps at once, 1 to 4096, instead of the number of CPUs",
     "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use: a file, or a name in PATH; no arguments",
     "GPUBUILD_PTXAS, GPUBUILD_LIBDEVICE, GPUBUILD_LLD": "files to use instead of those from the wheels",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpubuild.inspect.records import Inspection, Kernel, Object, occupancy, why_no_occupancy
+from gpubuild.support.text import one_line
 from gpubuild.targets.vendor import WORKGROUP
 
 _HEAD = (
@@ -39,6 +40,7 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
                 left = _object_cells(item) if number == 0 else ("",) * 4
                 rows.append((name, *left, *_kernel_cells(item, kernel, workgroup)))
                 name = ""
+    rows = [tuple(map(one_line, row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = []
     for row in rows:
@@ -51,13 +53,14 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     measured = [item for item in items if any(kernel.registers for kernel in item.kernels)]
     reasons = dict.fromkeys(why_no_occupancy(item) for item in measured)
     lines += [f"no occ: {reason}" for reason in reasons if reason]
-    lines += dict.fromkeys(
+    slow = (
         f"@{module.name} {kernel.name}: {kernel.tier} because of {kernel.tier_reason}"
         for module in inspection.modules
         for item in module.objects
         for kernel in item.kernels
         if kernel.tier == _SLOW and kernel.tier_reason
     )
+    lines += dict.fromkeys(map(one_line, slow))
     return "\n".join(lines)
 
 

@@ -94,6 +94,12 @@ class Layout:
         """Which lines of ``source`` operations are from; the runtime knows this path, too."""
         return self.source_dir(source, variant) / "places.txt"
 
+    def owns(self, path: Path) -> bool:
+        """Whether ``path`` is in the build folder by itself: no link, and not behind one."""
+        if self.build_dir not in path.parents or ".." in path.parts or path.is_symlink():
+            return False
+        return path.parent.resolve() == self.build_dir.resolve() / path.parent.relative_to(self.build_dir)
+
     def source_slug(self, source: Path) -> str:
         """A file name for a source: readable, and unique because the path is escaped or hashed."""
         shown = self.shown(source)

@@ -34,6 +34,7 @@ from gpubuild.plan.sources import (
     ScannedSource,
     SourcePlanner,
     find_variants,
+    resource_inputs,
 )
 from gpubuild.support.frozen import frozen
 from gpubuild.targets.registry import vendor
@@ -172,7 +173,8 @@ class Planner:
                 kinds.update(target.kind for target in module.targets)
                 modules.append(module)
                 steps.extend(self._module(program, outline, module))
-            host = self._host(program, outline, modules, stems[source])
+            resources = resource_inputs(outline, scans[outline.id].resources)
+            host = self._host(program, outline, modules, stems[source], resources)
             steps.append(host)
             linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
         self._check_overrides(program, owners)
@@ -268,6 +270,7 @@ class Planner:
                     in_key=False,
                 ),
                 *libraries,
+                *resource_inputs(outline, module.resources),
             ),
             outputs=tuple(
                 Output(name=role, path=path)
@@ -282,7 +285,14 @@ class Planner:
             target=target.name,
         )
 
-    def _host(self, program: Program, outline: Step, modules: list[ModuleTargets], stem: str) -> Step:
+    def _host(
+        self,
+        program: Program,
+        outline: Step,
+        modules: list[ModuleTargets],
+        stem: str,
+        resources: tuple[Input, ...],
+    ) -> Step:
         binaries = tuple(
             Input(
                 name=f"binary.{number}",
@@ -317,6 +327,7 @@ class Planner:
                     in_key=False,
                 ),
                 *binaries,
+                *resources,
             ),
             outputs=tuple(
                 Output(name=role, path=self.layout.host_file(program.name, stem, suffix))

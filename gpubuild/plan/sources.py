@@ -10,7 +10,7 @@ Variants: sources that programs of a project have compiled in different ways.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class ScannedModule:
     """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
 
     ``calls``: the kinds whose optional tools it may need, as far as the names of functions in it say.
+    ``resources`` are outputs of the outline step with data that its text refers to.
     """
 
     name: str
@@ -57,13 +58,15 @@ class ScannedModule:
     handler: str = ""
     targets: tuple[IrTarget, ...] = ()
     calls: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
 
 
 @frozen
 class ScannedSource:
-    """All gpu.modules of one source, in order."""
+    """All gpu.modules of one source, in order. ``resources`` are those of the host part."""
 
     modules: tuple[ScannedModule, ...]
+    resources: tuple[str, ...] = ()
 
 
 def parse_index(text: str) -> ScannedSource:
@@ -72,9 +75,15 @@ def parse_index(text: str) -> ScannedSource:
         document = json.loads(text)
         if document["schema"] != 2:
             raise ValueError(f"schema {document['schema']}")
-        return ScannedSource(modules=tuple(_module(m) for m in document["modules"]))
+        return ScannedSource(
+            modules=tuple(_module(m) for m in document["modules"]), resources=_resources(document)
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error
+
+
+def _resources(data: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(name) for name in data.get("resources", ()))
 
 
 def _module(data: Mapping[str, Any]) -> ScannedModule:
@@ -84,6 +93,7 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         dialect=str(data["dialect"]),
         handler=str(data["handler"]),
         calls=tuple(str(kind) for kind in data["calls"]),
+        resources=_resources(data),
         targets=tuple(
             IrTarget(
                 kind=vendor(t["kind"]).kind,
@@ -256,6 +266,14 @@ class SourcePlanner:
                 tools=(OURS, "cxx" if cxx else "cc"),
             )
         return step, Input(name="object", path=path, producer=step.id)
+
+
+def resource_inputs(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
+    """The data that a text made by ``outline`` refers to."""
+    return tuple(
+        Input(name=f"resource.{number}", path=outline.output_path(name), producer=outline.id)
+        for number, name in enumerate(names)
+    )
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:

@@ -75,7 +75,7 @@ const struct gb_where *gb_enter(const struct gb_where *where);
 /* What gb_enter was told; never NULL. */
 const struct gb_where *gb_inside(void);
 
-/* Write text to stderr in one piece. */
+/* Write text to stderr in one piece, with control characters spelt out. */
 void gb_write(const char *text);
 
 /* malloc, calloc and formatted text that are fatal when memory runs out; free() what they return. */

@@ -24,6 +24,39 @@ static void write_all(const char *text, size_t length) {
     }
 }
 
+/* How many bytes of text are a control character that would steer a terminal: C0 but newline and tab, DEL, C1. */
+static size_t control_bytes(const unsigned char *text) {
+    if (text[0] == 0xc2) {
+        return text[1] >= 0x80 && text[1] <= 0x9f ? 2 : 0;
+    }
+    return text[0] == 0x7f || (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') ? 1 : 0;
+}
+
+/* A copy with control characters spelt out: names come from files. NULL without memory. */
+static char *visible(const char *text) {
+    char *copy = malloc(4 * strlen(text) + 1); /* one byte is four characters, two are six */
+    char *end = copy;
+    for (const unsigned char *at = (const unsigned char *)text; copy != NULL && *at != '\0';) {
+        size_t bytes = control_bytes(at);
+        if (bytes == 0) {
+            *end++ = (char)*at++;
+            continue;
+        }
+        end += sprintf(end, bytes == 1 ? "\\x%02x" : "\\u%04x", at[bytes - 1]);
+        at += bytes;
+    }
+    if (copy != NULL) {
+        *end = '\0';
+    }
+    return copy;
+}
+
+void gb_write(const char *text) {
+    char *line = visible(text);
+    write_all(line != NULL ? line : text, strlen(line != NULL ? line : text));
+    free(line);
+}
+
 /* Text as long as it needs to be: a JIT log may have thousands of lines. NULL without memory. */
 static char *format_text(const char *format, va_list arguments) {
     va_list again;
@@ -39,7 +72,7 @@ static char *format_text(const char *format, va_list arguments) {
 
 static void write_stderr(const char *prefix, const char *text, const char *suffix) {
     size_t lengths[] = {strlen(prefix), strlen(text), strlen(suffix)};
-    char *line = malloc(lengths[0] + lengths[1] + lengths[2]);
+    char *line = malloc(lengths[0] + lengths[1] + lengths[2] + 1);
     if (line == NULL) {
         write_all(prefix, lengths[0]);
         write_all(text, lengths[1]);
@@ -48,8 +81,8 @@ static void write_stderr(const char *prefix, const char *text, const char *suffi
     }
     memcpy(line, prefix, lengths[0]);
     memcpy(line + lengths[0], text, lengths[1]);
-    memcpy(line + lengths[0] + lengths[1], suffix, lengths[2]);
-    write_all(line, lengths[0] + lengths[1] + lengths[2]);
+    memcpy(line + lengths[0] + lengths[1], suffix, lengths[2] + 1);
+    gb_write(line);
     free(line);
 }
 
@@ -57,10 +90,6 @@ static _Atomic(void (*)(void)) at_fatal;
 
 void gb_at_fatal(void (*function)(void)) {
     at_fatal = function;
-}
-
-void gb_write(const char *text) {
-    write_all(text, strlen(text));
 }
 
 /* ---- where a thread is ---- */

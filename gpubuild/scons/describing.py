@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gpubuild.model.step import Step, StepKind
 from gpubuild.scons.node import Node
+from gpubuild.support.text import one_line
 
 _VERBS = {
     StepKind.OUTLINE: "split",
@@ -65,7 +66,7 @@ def describe(step: Step) -> str:
         words.append(f"({step.program})" if step.module else step.program)
     elif step.kind is not StepKind.RUNTIME:
         words.append(step.id.partition("/")[2].partition("#")[0])
-    return " ".join(words)
+    return one_line(" ".join(words))
 
 
 def _output_paths(step: Step) -> list[str]:

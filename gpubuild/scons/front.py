@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpubuild.errors import GpubuildError, UsageError
 from gpubuild.scons import sketch
 from gpubuild.scons.node import Node
+from gpubuild.support.text import visible
 
 if TYPE_CHECKING:
     from gpubuild.scons.session import Session
@@ -35,7 +36,7 @@ class Front:
             self.session()
         else:
             for message in self._sketch.warnings:
-                print(f"gpubuild: warning: {message}", file=sys.stderr)
+                print(f"gpubuild: warning: {visible(message)}", file=sys.stderr)
 
     def programs(self) -> list[str]:
         """Names of the project's programs, in file order."""

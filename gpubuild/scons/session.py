@@ -27,6 +27,7 @@ from gpubuild.scons.linking import link_too
 from gpubuild.scons.node import Node
 from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
+from gpubuild.support.text import visible
 
 _ABSENT = "absent"
 _SCANNED = frozenset({StepKind.OUTLINE, StepKind.PREPROCESS})  # their outputs decide what the nodes are
@@ -115,7 +116,7 @@ class Session:
             with self._printing:
                 if event.message not in self._told:
                     self._told.add(event.message)
-                    print(f"gpubuild: warning: {event.message}", file=sys.stderr)
+                    print(f"gpubuild: warning: {visible(event.message)}", file=sys.stderr)
 
     def _add(self, step: Step) -> None:
         if step.kind in _SCANNED:

@@ -5,10 +5,15 @@ Compilers count columns in bytes of UTF-8 or in cells of a terminal; we count ch
 
 from __future__ import annotations
 
+import re
+
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+# C0 without newline and tab, DEL, C1, and what reverses the direction of the text that follows.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_MOST_SHOWN = 400  # characters of a line
 _TAB = 8  # where gcc and clang assume tab stops
 
 
@@ -36,6 +41,34 @@ def padding(line: str, column: int) -> str:
     Tabs are kept, so that what follows lands under the character on any tab width.
     """
     return "".join("\t" if c == "\t" else " " * width(c) for c in line[: column - 1])
+
+
+def visible(text: str) -> str:
+    """``text`` with control characters spelt out: names and lines of files must not steer a terminal.
+
+    Newlines and tabs stay. JSON stays the same JSON: of these it may only hold what is written ``\\u…``.
+    """
+    return _CONTROL.sub(_spelt_out, text)
+
+
+def one_line(text: str) -> str:
+    """``text`` as :func:`visible` has it, with newlines and tabs spelt out, too: for names."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _spelt_out(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x7F else f"\\u{code:04x}"
+
+
+def window(line: str, column: int) -> tuple[str, int]:
+    """What to show of ``line``, which may be megabytes, around ``column``, and the column in that."""
+    if len(line) <= _MOST_SHOWN:
+        return line, column
+    begin = min(max(column - _MOST_SHOWN // 2, 0), len(line) - _MOST_SHOWN)
+    end = begin + _MOST_SHOWN
+    shown = "…" * (begin > 0) + line[begin:end] + "…" * (end < len(line))
+    return shown, max(column - begin + (begin > 0), 1) if column else 0
 
 
 def width(character: str) -> int:

@@ -206,3 +206,53 @@ def test_what_assemblers_refuse_is_shown_in_the_users_file(project: Path) -> Non
         outcome = failed_build(project, "-t", target)
         assert "saxpy.mlir:12:1: error: " in outcome.err, outcome.err
         assert f"\n  {line.replace('CLASS', register)}\n  ^\n" in outcome.err, outcome.err
+
+
+HOSTILE = r"""
+module attributes {gpu.container_module} {
+  gpu.module @"k\1B[31m\C2\9B\0Ax" {
+    gpu.func @"f\1B[2J"(%a: memref<4xf32>) kernel {
+      gpu.return
+    }
+  }
+  func.func @main() -> i32 {
+    %c1 = arith.constant 1 : index
+    %m = memref.alloc() : memref<4xf32>
+    gpu.launch_func @"k\1B[31m\C2\9B\0Ax"::@"f\1B[2J"
+        blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1) args(%m : memref<4xf32>)
+    %z = arith.constant 0 : i32
+    return %z : i32
+  }
+}
+"""
+
+
+def test_names_and_lines_of_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    """Neither in what was built, nor in what was not, nor in what the program says of itself."""
+    module, shown = "k\x1b[31m\x9b\nx", r"k\x1b[31m\u009b\nx"
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms: {app: {sources: [a.mlir]}}\n"
+    )
+    (tmp_path / "a.mlir").write_text(HOSTILE)
+    program = {"GPUBUILD_TRACE": "1", "GPUBUILD_DEVICE": "cpu"}
+    outcomes = {
+        "built": gpubuild("build", "-v", cwd=tmp_path),
+        "up to date": gpubuild("build", "-v", cwd=tmp_path),
+        "explained": gpubuild("explain", f"app/compile/{module}/cpu", cwd=tmp_path),
+        "inspected": gpubuild("inspect", "build/app/app", cwd=tmp_path),
+        "traced": gpubuild("run", cwd=tmp_path, env=program),
+        "graph": gpubuild("graph", "--format", "dot", cwd=tmp_path),
+        "json": gpubuild("build", "--json", cwd=tmp_path),
+    }
+    assert module in {step["module"] for step in outcomes["json"].document["steps"]}
+    for what in ("built", "up to date", "explained", "inspected"):
+        assert shown in outcomes[what].out, what
+    assert r"f\x1b[2J" in outcomes["traced"].err
+    (tmp_path / "a.mlir").write_text("wrong \x1b]0;title\x07\x9b2J\n")
+    outcomes["source line"] = gpubuild("build", cwd=tmp_path)
+    assert r"wrong \x1b]0;title\x07\u009b2J" in outcomes["source line"].err
+    (tmp_path / "targets.yaml").write_text('version: 1\n"k\\x1b[2J\\x9b": 1\n')
+    outcomes["configuration"] = gpubuild("build", cwd=tmp_path)
+    assert r"unknown key 'k\x1b[2J\u009b'" in outcomes["configuration"].err
+    for what, outcome in outcomes.items():
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", outcome.out + outcome.err), what

@@ -105,8 +105,8 @@ def test_workgroups_of_a_known_width_are_vectors(tmp_path: Path, width: int) -> 
     assert "store float" not in entry
 
 
-def test_reductions_stay_in_registers_and_prefetch(tmp_path: Path) -> None:
-    """Sums of what memory holds ask for what comes next, and keep nothing in memory meanwhile."""
+def test_reductions_stay_in_registers(tmp_path: Path) -> None:
+    """Sums keep nothing in memory while they read."""
     text = """gpu.module @k {
       gpu.func @sums(%a: memref<?xf32>, %out: memref<?xf32>) kernel {
         %c0 = arith.constant 0 : index
@@ -165,11 +165,6 @@ def test_reductions_stay_in_registers_and_prefetch(tmp_path: Path) -> None:
         found[1]: found[0]
         for found in re.finditer(r"^define [^\n]*@gpubuild\.run\.(\d\.\w+)\(.*?^}$", code, re.M | re.DOTALL)
     }
-    lines = {name: text.count("@llvm.prefetch") for name, text in entries.items()}
-    assert lines["0.any"] > 0
-    assert lines["1.apart"] == 256 * 4 // 64  # each line of a workgroup once
-    assert lines["2.apart"] == 0
-    assert "getelementptr i8, ptr %" in entries["1.apart"] and "i64 8192" in entries["1.apart"]
     # The loop over chunks of 64 adds to registers: between its loads nothing is stored.
     [loop] = [b for b in re.split(r"\n\n", entries["0.any"]) if b.count("load <8 x float>, ptr %") >= 16]
     assert "store <8 x float>" not in loop

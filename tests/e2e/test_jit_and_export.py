@@ -40,6 +40,14 @@ extern "C" long from_cxx(long v) {
   }
 }
 """
+# A static function called like a global one of another object.
+CLASH = """\
+#include <stdio.h>
+int call(void);
+static int helper(int x) { return x + 1; }
+static int (*volatile hold)(int) = helper;
+__attribute__((constructor(101))) static void show(void) { printf("%d %d\\n", hold(1), call()); }
+"""
 PROGRAMS = """\
 targets: {cpu: {}}
 programs:
@@ -47,6 +55,7 @@ programs:
   again: {sources: [k.mlir, second.mlir, plus.c, cxx.cpp], link: {libraries: [m]}}
   threads: {sources: [k.mlir, main.c, local.c]}
   clash: {sources: [k.mlir, main.c, clash.c, user.c]}
+  twice: {sources: [k.mlir, main.c, user.c, user2.c]}
   missing: {sources: [k.mlir, missing.c]}
   flags: {sources: [k.mlir, main.c], link: {flags: ["-Wl,-z,now"]}}
 """
@@ -74,8 +83,9 @@ int main(void) { printf("%ld %.1f\\n", from_cxx(_mlir_ciface_twice2(_mlir_ciface
         plus_c=plus,
         cxx_cpp="#include <cstdio>\n" + CXX,
         local_c="_Thread_local int each;\nint get(void) { return each; }\n",
-        clash_c="static int helper(int x) { return x + 1; }\nint (*volatile hold)(int) = helper;\n",
+        clash_c=CLASH,
         user_c="int helper(int x) { return x - 1; }\nint call(void) { return helper(1); }\n",
+        user2_c="int helper(int x) { return x - 2; }\n",
         missing_c="long _mlir_ciface_twice(long); int absent(void); int main(void) { return absent(); }\n",
     )
 
@@ -97,11 +107,16 @@ def test_modules_of_two_sources_and_cxx(folder: Path, cpu: dict[str, str]) -> No
     assert (ran.code, ran.out) == (0, "8 4.0\nunmade made\n"), ran.err
 
 
+def test_static_functions_are_their_objects_own(folder: Path, cpu: dict[str, str]) -> None:
+    ran = jit(folder, cpu, "clash")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "2 0"), ran.err
+
+
 @pytest.mark.parametrize(
     ("program", "said"),
     [
         ("threads", "thread-local variables"),
-        ("clash", "static 'helper'"),
+        ("twice", "duplicate definition of symbol 'helper'"),
         ("missing", "nothing defines absent"),
         ("flags", "-Wl,-z,now"),
     ],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import os
 from pathlib import Path
 
 import pytest
 
 from gpubuild.cli.main import _settle_streams
-from gpubuild.engine.host.jit import _as_text
 
 PACKAGE = Path(__file__).parents[2] / "gpubuild"
 # Pure ASCII, both ways.
@@ -45,10 +43,3 @@ def test_what_an_encoding_lacks() -> None:
     text = "1 → 2 … 3 µs\udcff 中"
     assert text.encode("ascii", "gpubuild") == b"1 -> 2 ... 3 us\xff \\u4e2d"
     assert text.encode("utf-8", "gpubuild") == "1 → 2 … 3 µs".encode() + b"\xff " + "中".encode()
-
-
-def test_libraries_in_folders_whose_names_are_no_text(tmp_path: Path) -> None:
-    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
-    Path(path).write_bytes(b"found")
-    assert Path(_as_text(path)).read_bytes() == b"found"
-    assert _as_text(str(tmp_path)) == str(tmp_path)

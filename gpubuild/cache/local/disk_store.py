@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
-from gpubuild.cache.local.folder import TAG_NAME, read_note, read_place, write_note, write_tag
+from gpubuild.cache.local.folder import TAG_NAME, read_note, read_place, why_untrusted, write_note, write_tag
 from gpubuild.cache.local.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
 from gpubuild.cache.local.locking import locked
 from gpubuild.cache.null import Alone
@@ -35,7 +35,7 @@ class DiskStore(Alone):
     When a store that published something is closed and the cache is larger than ``max_size_bytes``
     (0: no limit), ``on_full`` is called with the folder and the size to collect down to.
     ``write_only`` finds nothing. ``read_only`` forbids writing; a folder that cannot be written
-    is used the same way. Nothing is created or opened before the first request.
+    is used the same way. Nothing is created or opened before the first request, nor if ``audit`` objects.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class DiskStore(Alone):
         max_size_bytes: int = 0,
         read_only: bool = False,
         write_only: bool = False,
+        audit: Callable[[Path], str] = why_untrusted,
         on_full: Callable[[Path, int], None] | None = None,
     ) -> None:
         self._directory = directory.absolute()
@@ -52,6 +53,7 @@ class DiskStore(Alone):
         self._on_full = on_full
         self._writable = not read_only
         self._readable = not write_only
+        self._audit = audit
         self._blobs = BlobFolder(self._directory)
         self._index: Index | None = None
         self._identity: tuple[int, int] | None = None  # the database file that was opened
@@ -299,6 +301,10 @@ class DiskStore(Alone):
         return self._index
 
     def _open(self) -> None:
+        if reason := self._audit(self._directory):
+            self._writable = False
+            self._give_up(reason)
+            return
         if self._writable:
             try:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -366,7 +372,7 @@ class DiskStore(Alone):
         self._open_index()
 
     def _renew_tag(self) -> None:
-        with suppress(OSError):  # then results that are up to date are not stored again; no harm
+        with suppress(OSError):  # up-to-date results are not stored again then
             write_tag(self._directory)
 
     def _give_up(self, reason: str) -> None:

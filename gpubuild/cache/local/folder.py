@@ -1,9 +1,9 @@
-"""Tag: the file CACHEDIR.TAG, which tells back-up programs, and us, which cache a folder is.
+"""Folders of a cache: whose they are, what lies in them, and how to be rid of it.
+
+Tag: the file CACHEDIR.TAG, which tells back-up programs, and us, which cache a folder is.
 
 It is replaced whenever the cache begins anew, so that a build folder knows whether what it has
 stored is still there to be expected.
-
-Folders of a cache: what lies in them, and how to be rid of it.
 
 Size note: about how large a cache is, so that a build need not count thousands of files.
 
@@ -21,6 +21,44 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes
+
+_IF_SHARED = "; set GPUBUILD_CACHE_SHARED=1 if it is meant to be shared"
+
+
+def trust_anybody(cache: Path) -> str:
+    """For a cache that is meant to be shared, and for what takes nothing from it; see `why_untrusted`."""
+    return ""
+
+
+def why_untrusted(cache: Path, project: Path | None = None) -> str:
+    """Why ``cache`` must not be used: others decide what is in it, and so what programs contain.
+
+    Trusted are this user, root, and the owner of the folder ``project``, who decides anyway what is
+    built; and a group that may write, which is a grant on purpose.
+    """
+    trusted = {os.geteuid(), 0}
+    if project is not None:
+        with suppress(OSError):
+            trusted.add(project.stat().st_uid)
+    for folder in (cache, cache / "index", cache / "cas"):
+        try:
+            found = folder.stat()
+        except OSError:  # not there yet; what cannot be read is reported by whoever reads it
+            continue
+        if found.st_uid not in trusted:
+            return f"{folder} belongs to another user, {_user_name(found.st_uid)}{_IF_SHARED}"
+        if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            return f"every user can write to {folder} (chmod o-w changes that){_IF_SHARED}"
+    return ""
+
+
+def _user_name(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:

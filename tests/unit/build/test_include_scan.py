@@ -102,23 +102,19 @@ def test_a_header_that_comes_to_stand_before_another_is_noticed(project: Path, n
     assert around(project) != before
 
 
-@pytest.mark.parametrize("name", ["src/asked.h", "../include/sys/asked.h", "../include/asked.h"])
-def test_what_has_include_asks_for_is_noticed(project: Path, name: str) -> None:
-    (project / "src/main.c").write_text("#if defined(__has_include) && __has_include( <asked.h>)\n#endif\n")
-    before = around(project)
-    (project / name).touch()
-    assert around(project) != before != ""
-    assert str((project / name).resolve()) in (
-        surroundings(result(project).discovered, step(project), project).present
-    )
-
-
 @pytest.mark.parametrize(
     "text",
-    ["#if __has_include(NAME)\n#endif\n", '#define ASKS __has_include\n#if ASKS("a.h")\n#endif\n'],
+    [
+        "#if defined(__has_include) && __has_include(<asked.h>)\n#endif\n",
+        "#if __has_include(NAME)\n#endif\n",
+        '#define ASKS __has_include\n#if ASKS("a.h")\n#endif\n',
+        'const char data[] = {\n#embed "data.bin"\n};\n#if __has_embed("more.bin")\n#endif\n',
+    ],
 )
-def test_what_only_the_preprocessor_knows(project: Path, text: str) -> None:
-    (project / "src/main.c").write_text(text)
+@pytest.mark.parametrize("file", ["main.c", "own.h"])
+def test_what_asks_which_files_exist_is_never_known(project: Path, file: str, text: str) -> None:
+    assert around(project) != ""
+    (project / "src" / file).write_text(text)
     assert around(project) == ""
 
 
@@ -130,9 +126,9 @@ def test_a_macro_of_the_project_file_may_ask(project: Path) -> None:
     assert not surroundings(result(project).discovered, asks, project).known
 
 
-def test_asking_whether_one_can_ask_asks_nothing(project: Path) -> None:
+def test_other_questions_to_the_compiler_are_known(project: Path) -> None:
     (project / "src/main.c").write_text(
-        "#ifdef __has_include\n#endif\n#if defined(__has_include) && defined __has_embed\n#endif\n"
+        "#if __has_attribute(pure) && __has_builtin(__builtin_trap)\n#endif\n"
     )
     assert around(project) != ""
 

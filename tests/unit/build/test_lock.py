@@ -9,12 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
+from unit.projects import make_program, make_project
 
 from gpubuild.build.lock import build_lock
+from gpubuild.build.opening import open_builder
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
+from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event, Silent
 from gpubuild.plan.layout import Layout
+from gpubuild.settings import Settings
 
 
 class Told:
@@ -128,3 +132,29 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         build_lock(layout_of(tmp_path), Silent()),
     ):
         pass
+
+
+def test_a_link_in_place_of_the_lock(tmp_path: Path) -> None:
+    layout = layout_of(tmp_path)
+    layout.private.mkdir(parents=True)
+    layout.lock_file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="cannot use the build folder"), build_lock(layout, Silent()):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_build_follows_no_link_in_its_folder(tmp_path: Path) -> None:
+    """It would delete what a folder of its own name leads to, as left over by a build that died."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/precious").write_text("mine")
+    layout = layout_of(tmp_path)
+    layout.private.mkdir(parents=True)
+    (layout.private / "work").symlink_to(tmp_path / "elsewhere")
+    (layout.private / "builds.jsonl").symlink_to(tmp_path / "elsewhere/precious")
+    (tmp_path / "main.c").write_text("error")
+    project = make_project(tmp_path, make_program(tmp_path, "app", "main.c"))
+    options = BuildOptions(build_dir=layout.build_dir, use_cache=False)
+    with open_builder(project, Settings(), options, threads=False) as builder:
+        assert not builder.build().ok
+    assert (tmp_path / "elsewhere/precious").read_text() == "mine"
+    assert (layout.private / "builds.jsonl").read_text()

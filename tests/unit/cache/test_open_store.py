@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from unit.cache.samples import KEY, make_result
 
 from gpubuild.cache.open_store import open_store
 from gpubuild.cache.protocol import Store
+from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
 from gpubuild.settings import Settings
@@ -110,3 +112,81 @@ def test_without_a_remote_no_http_is_imported() -> None:
         "sys.exit(bool({'http.client', 'ssl', 'netrc', 'zlib'} & {*sys.modules}))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def planted(cache: Path, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    store = opened(cache, "")
+    assert store.publish(KEY, result, files)
+    store.close()
+
+
+@pytest.mark.parametrize("folder", [".", "index", "cas"])
+@pytest.mark.parametrize("mode", ["", "read-only"])
+def test_a_cache_that_every_user_can_write(folder: str, mode: str, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    planted(cache, tmp_path)
+    (cache / folder).chmod(0o777)
+    result, files = make_result(tmp_path / "out")
+    store = opened(cache, mode)
+    assert store.lookup(KEY) is None
+    assert not store.publish(KEY, result, files)
+    assert store.place == ""
+    (warning,) = store.warnings
+    assert warning.startswith(
+        f"the cache {cache} is not used: every user can write to {cache / folder} (chmod"
+    )
+    store.close()
+    variables = {"GPUBUILD_CACHE": mode, "GPUBUILD_CACHE_SHARED": "1"}
+    shared = open_store(CacheConfig(directory=cache), Settings.from_environ(variables))
+    assert shared.lookup(KEY) is not None
+    assert shared.warnings == ()
+    shared.close()
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o775])
+def test_others_who_can_change_nothing_or_were_let_in(mode: int, tmp_path: Path) -> None:
+    planted(tmp_path / "cache", tmp_path)
+    (tmp_path / "cache").chmod(mode)
+    store = opened(tmp_path / "cache", "")
+    assert store.lookup(KEY) is not None
+    store.close()
+
+
+@pytest.mark.parametrize("folder", [".", "index", "cas"])
+def test_a_cache_of_another_user(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(tmp_path / "cache", tmp_path)
+    there, stat = tmp_path / "cache" / folder, Path.stat
+
+    def other(path: Path, **options: bool) -> object:
+        found = stat(path, **options)
+        values = list(found)
+        values[4] = 4_000_000_000 if path == there or path == tmp_path / "theirs" else os.geteuid()
+        return os.stat_result(values)
+
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.setattr(Path, "stat", other)
+    config = CacheConfig(directory=tmp_path / "cache")
+    for project, found in ((None, False), (tmp_path, False), (tmp_path / "theirs", True)):
+        store = open_store(config, project=project)
+        assert (store.lookup(KEY) is not None) == found
+        words = f"{there} belongs to another user, 4000000000;"
+        assert [words in warning for warning in store.warnings] == ([] if found else [True])
+        store.close()
+
+
+def test_commands_about_a_cache_that_every_user_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted(tmp_path / "cache", tmp_path)
+    (tmp_path / "cache").chmod(0o777)
+    folder = ["--cache-dir", str(tmp_path / "cache")]
+    assert main(["cache", "export", str(tmp_path / "archive"), "--all", *folder]) == 2
+    assert "every user can write" in capsys.readouterr().err
+    assert main(["cache", "stats", *folder]) == 2
+    monkeypatch.setenv("GPUBUILD_CACHE_SHARED", "1")
+    assert main(["cache", "stats", *folder]) == 0
+    monkeypatch.setenv("GPUBUILD_CACHE_SHARED", "0")
+    assert main(["cache", "clear", *folder]) == 0  # it takes nothing from there
+    monkeypatch.setenv("GPUBUILD_CACHE_SHARED", "yes")
+    assert main(["cache", "clear", *folder]) == 2

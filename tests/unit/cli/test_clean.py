@@ -134,3 +134,48 @@ def test_a_link_is_refused(project: Path) -> None:
     (project / "link").symlink_to(project / "build")
     assert main(["clean", "--build-dir", "link"]) == 2
     assert (project / "build/saxpy/saxpy").exists()
+
+
+@pytest.mark.parametrize("arguments", [["clean"], ["clean", "-n"], ["build"]])
+def test_a_private_folder_that_is_a_link_is_refused(
+    project: Path,
+    arguments: list[str],
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    private, elsewhere = project / "build/.gpubuild", tmp_path_factory.mktemp("elsewhere") / "precious"
+    private.rename(elsewhere)
+    private.symlink_to(elsewhere)
+    (project / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms: {saxpy: {sources: [main.c]}}\n"
+    )
+    before, there = left(project), left(elsewhere)
+    assert main(arguments) == 2
+    assert "refusing to use" in capsys.readouterr().err
+    assert left(project) == before
+    assert left(elsewhere) == there
+
+
+def test_a_program_folder_that_is_a_link_is_kept(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, elsewhere = project / "build/saxpy", tmp_path_factory.mktemp("elsewhere") / "precious"
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    before = left(elsewhere)
+    assert main(["clean"]) == 0
+    assert left(elsewhere) == before
+    assert not (project / "build/.gpubuild").exists()
+
+
+def test_links_in_the_private_folder_go_alone(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "precious").write_text("mine")
+    for name in ("work", "lock", "builds.jsonl"):
+        (project / "build/.gpubuild" / name).symlink_to(elsewhere / ("precious" * (name != "work")))
+    assert main(["clean"]) == 2  # for the lock
+    (project / "build/.gpubuild/lock").unlink()
+    assert main(["clean"]) == 0
+    assert left(elsewhere) == {"precious"}

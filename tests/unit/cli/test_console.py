@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import pytest
 
-from gpubuild.cli.console import Console, colored, labelled
+from gpubuild.cli.console import Console, colored, labelled, paint, to_terminal
 from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, UsageError
 
 
@@ -54,10 +55,43 @@ def test_colour_changes_no_word() -> None:
 
 
 def test_labels_of_last_lines() -> None:
-    assert labelled("failed: a/b: c", on=True) == "\x1b[31;1mfailed:\x1b[0m a/b: c"
+    assert to_terminal(labelled("failed: a/b: c", on=True)) == "\x1b[31;1mfailed:\x1b[0m a/b: c"
     assert labelled("failed: a/b", on=False) == "failed: a/b"
     assert labelled("3 steps: 1 ran", on=True) == "3 steps: 1 ran"
 
 
 def test_a_plain_text_has_nothing_to_colour() -> None:
     assert colored("all is well: really") == "all is well: really"
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_text_of_files_does_not_steer_the_terminal(color: bool) -> None:
+    hostile = "k\x1b[32m\x1b]0;title\x07\x9b2J\x7f\r\u202e"
+    spelt_out = r"k\x1b[32m\x1b]0;title\x07\u009b2J\u007f\x0d\u202e"
+    console = Console(out=io.StringIO(), err=io.StringIO(), color_out=color, color_err=color)
+    console.print(paint(hostile, "red", on=color) + "\t→")
+    console.note(hostile)
+    console.warning(hostile)
+    console.error(UsageError(hostile))
+    painted = f"\x1b[31;1m{spelt_out}\x1b[0m" if color else spelt_out
+    assert console.out.getvalue() == f"{painted}\t→\n"
+    text = re.sub("\x1b\\[(33|31;1|0)m", "", console.err.getvalue()) if color else console.err.getvalue()
+    assert text == f"{spelt_out}\nwarning: {spelt_out}\nerror: {spelt_out}\n"
+
+
+def test_json_stays_what_it_was() -> None:
+    console = Console(out=io.StringIO(), err=io.StringIO())
+    name = "k\x1b\x9b\x7f\u202e\\x41"
+    console.print(json.dumps({"name": name}, ensure_ascii=False))
+    assert "\x9b" not in console.out.getvalue()
+    assert json.loads(console.out.getvalue()) == {"name": name}
+
+
+def test_a_caret_below_a_line_with_control_characters() -> None:
+    location = Location(file="a\x1b.mlir", line=1, column=4)
+    problem = Diagnostic(message="bad\x07", location=location, source_line="a\x1b b\x9b")
+    error = StepError("no\x1b", diagnostics=[problem])
+    error.module = "k\n\x1b[2J"
+    assert error.render() == (
+        "no\\x1b (module @k\\n\\x1b[2J)\na\\x1b.mlir:1:4: error: bad\\x07\n  a\\x1b b\\u009b\n        ^"
+    )

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -24,6 +25,29 @@ def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
 
     monkeypatch.setattr(module, "_run", fail)
     return main(["doctor"])
+
+
+# Empty counts as not set: that is how most people run it.
+UNBUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+
+
+def run_tool(
+    arguments: list[str],
+    unbuffered: str,
+    *,
+    cwd: Path | None = None,
+    stdout: int | IO[str] = subprocess.PIPE,
+    stderr: int | IO[str] = subprocess.PIPE,
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpubuild", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,16 +114,26 @@ def test_sigterm_ends_like_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    code = "import sys; from gpubuild.cli.main import main; sys.exit(main(['build', '--help']))"
+@UNBUFFERED
+@pytest.mark.parametrize("arguments", [["build", "--help"], ["--version"], ["build", "-f", "none", "--json"]])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str], unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as nobody:
-        done = subprocess.run(
-            [sys.executable, "-c", code], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = run_tool(arguments, unbuffered, stdout=nobody)
+    assert done.returncode == (2 if "none" in arguments else 128 + signal.SIGPIPE)
+    assert "none" not in arguments or done.stderr.startswith("none: error: cannot read")
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+@UNBUFFERED
+def test_a_reader_of_both_streams_that_goes_away(unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        done = run_tool(["build", "-f", "none", "--json"], unbuffered, stdout=nobody, stderr=nobody)
+    assert done.returncode == 2
 
 
 def test_no_project_file(
@@ -146,17 +180,24 @@ def test_a_current_folder_that_is_no_more(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: the current folder is no more\n  hint: ")
 
 
-def test_a_full_disk_is_not_called_our_mistake(tmp_path: Path) -> None:
+@UNBUFFERED
+@pytest.mark.parametrize("arguments", [["cache", "stats", "--cache-dir", "cache"], ["--version"], ["--help"]])
+def test_a_full_disk_is_not_called_our_mistake(tmp_path: Path, arguments: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "gpubuild", "cache", "stats", "--cache-dir", tmp_path],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = run_tool(arguments, unbuffered, cwd=tmp_path, stdout=full)
     assert done.returncode == 1
-    assert done.stderr == "error: cannot write what was to be printed: No space left on device\n"
+    assert done.stderr == "error: cannot write the output: No space left on device\n"
+
+
+@UNBUFFERED
+@pytest.mark.parametrize("full", ["stdout", "stderr"])
+def test_a_full_disk_hides_no_error(tmp_path: Path, full: str, unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as file:
+        done = run_tool(["build", "--json"], unbuffered, cwd=tmp_path, **{full: file})
+    assert done.returncode == 2
+    if full == "stdout":
+        assert done.stderr.startswith("targets.yaml: error: cannot read the project file")
+        assert "Traceback" not in done.stderr
 
 
 def test_a_full_disk_names_the_file(
@@ -166,7 +207,6 @@ def test_a_full_disk_names_the_file(
         raise OSError(errno.ENOSPC, "No space left on device", "build/x")
 
     monkeypatch.setattr(module, "_run", run)
-    monkeypatch.setattr(module, "_abandon_stdout", lambda: None)
     assert main(["doctor"]) == 1
     assert capsys.readouterr().err == "error: cannot write build/x: No space left on device\n"
 

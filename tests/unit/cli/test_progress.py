@@ -87,6 +87,16 @@ def test_colour(status: Status, code: str) -> None:
     assert "\x1b" not in plain(event)[0]
 
 
+def test_a_name_that_would_steer_the_terminal() -> None:
+    name = "saxpy/compile/k\x1b[2J\n\x9b/sm_60"
+    shown = r"saxpy/compile/k\x1b[2J\n\u009b/sm_60"
+    event = StepFinished(report=report(Status.UP_TO_DATE, name))
+    assert plain(event, verbose=True)[0] == f"up-to-date  {shown}\n"
+    with LiveView(Console(out=Terminal(), err=io.StringIO()), to_err=False, explain=False) as view:
+        view.on_event(StepStarted(id=name))
+        assert view._render().plain.endswith(shown)
+
+
 def test_only_a_terminal_gets_a_live_view() -> None:
     def view(**streams):
         options = {"out": io.StringIO(), "err": io.StringIO()} | streams

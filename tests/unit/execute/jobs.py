@@ -45,6 +45,10 @@ def fill_the_disk(job: Job, io: StepIO) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")
 
 
+def recurse(job: Job, io: StepIO) -> None:
+    recurse(job, io)
+
+
 def nothing(part: str) -> None:
     """A preload for jobs that need no engine."""
 
@@ -139,6 +143,7 @@ WHAT: dict[str, Callable[[Job, StepIO], object]] = {
     "hold": lambda job, io: (io.write("out", b""), wait_for(job.workdir / "go")),
     "fail": lambda job, io: (_ for _ in ()).throw(StepError("no", hint="hint", output="output")),
     "fill the disk": fill_the_disk,
+    "recurse": recurse,
     "exit": lambda job, io: sys.exit(0),
     "exit 0 at once": lambda job, io: os._exit(0),
     "exit 7 at once": lambda job, io: os._exit(7),

@@ -176,6 +176,13 @@ def test_a_full_disk_is_no_internal_error(executor: LocalExecutor, tmp_path: Pat
     assert "--build-dir" in error.hint and not error.output
 
 
+def test_operations_nested_too_deeply_are_no_internal_error(executor: LocalExecutor, tmp_path: Path) -> None:
+    error = error_of(executor, make_job(tmp_path / "w", "recurse"))
+    assert error.message == "operations are nested too deeply to be compiled for this target"
+    assert error.stage == "stage of recurse"
+    assert "functions of their own" in error.hint and not error.output
+
+
 def test_a_job_that_calls_exit_has_failed(executor: LocalExecutor, tmp_path: Path) -> None:
     assert "SystemExit" in error_of(executor, make_job(tmp_path / "w", "exit")).message
 

@@ -37,6 +37,16 @@ def test_container_is_listed_with_its_names(runtime: Runtime) -> None:
     assert f"register module m, 3 images, {len(GOOD)} bytes" in done.err
 
 
+def test_a_name_that_would_steer_the_terminal(runtime: Runtime) -> None:
+    data = container(("sm_60", cubin()), module="m\x1b[2J\x9b\x7f\tµ")
+    done = runtime.run(REGISTER, data, GPUBUILD_TRACE="1").ok()
+    assert "register module m\\x1b[2J\\u009b\\x7f\tµ, 1 image," in done.err
+    script = "mgpuModuleGetFunction(load(0), b'k\\x1b]0;t\\x07')"
+    done = runtime.run(script, data, device="cuda", cuda="6.1", FAKE_FAIL="cuModuleGetFunction=500")
+    assert "\x1b" not in done.err
+    assert "kernel: k\\x1b]0;t\\x07\n" in done.err
+
+
 def test_padding_between_containers(runtime: Runtime) -> None:
     two = container(("sm_60", cubin())) + bytes(16) + container(("gfx90a", hsaco())) + bytes(8)
     assert "register module m, 2 images" in runtime.run(REGISTER, two, GPUBUILD_TRACE="1").ok().err

@@ -48,3 +48,15 @@ def test_places_behind_the_end_of_the_line() -> None:
 def test_a_byte_inside_a_character_is_that_character() -> None:
     assert text.of_byte("é+", 2) == 1
     assert text.of_byte("é+", 3) == 2
+
+
+@pytest.mark.parametrize("column", [0, 1, 150, 500_000, 1_000_000, 1_000_007])
+def test_of_a_line_of_a_megabyte_a_part_is_shown(column: int) -> None:
+    line = "".join(chr(ord("a") + n % 26) for n in range(1_000_000))
+    shown, there = text.window(line, column)
+    assert len(shown) <= 402
+    if 0 < column <= len(line):
+        assert shown[there - 1] == line[column - 1]
+    else:
+        assert there == 0 or there > len(shown.strip("…"))
+    assert text.window(line[:400], column) == (line[:400], column)

@@ -13,22 +13,23 @@ from gpubuild.engine.backends import gpu_compile
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
 from gpubuild.engine.backends.cpu.alias_versioning import Parameters, separable_parameters
 from gpubuild.engine.backends.cpu.fission.fission import Fissions, fission_kernels
-from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries, streaming_entries
+from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
+from gpubuild.engine.backends.cpu.llvm_text import mark_stores
 from gpubuild.engine.backends.cpu.lower.abi import Contextualized, contextualize
 from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
 from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
-from gpubuild.engine.backends.cpu.nontemporal import mark_stores
-from gpubuild.engine.backends.cpu.prefetch import prefetch_ahead
-from gpubuild.engine.backends.cpu.sanitizer import check
+from gpubuild.engine.backends.cpu.sanitizer import instrument
+from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
 from gpubuild.engine.backends.nvidia import libdevice
-from gpubuild.engine.ir import contexts, files_read, llvm, locations
+from gpubuild.engine.ir import contexts, files_read, llvm, locations, resource_objects
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.resources import NO_RESOURCES, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize import driver
 from gpubuild.engine.legalize.composite_memory_ops import make_plain
@@ -69,8 +70,12 @@ class CpuBuild:
     facts: Contextualized = field(default_factory=lambda: Contextualized(kernels=(), sites=()))
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
-    filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see nontemporal.mark_stores
-    streaming: frozenset[str] = frozenset()  # see prefetch.prefetch_ahead
+    filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see llvm_text.mark_stores
+
+    @property
+    def resources(self) -> StepResources:
+        """The data of variables that LLVM does not see."""
+        return StepResources.of(self.io)
 
 
 def run(params: CompileParams, io: StepIO) -> None:
@@ -104,19 +109,21 @@ def lower(build: CpuBuild) -> None:
     """Stage: MLIR to LLVM IR text. A failure is repeated on the located text, for its places."""
     io = build.io
     try:
-        build.llvm_text, build.facts = lower_text(io.text("module"), build.params)
+        build.llvm_text, build.facts = lower_text(io.text("module"), build.params, build.resources)
     except StepError as plain:
         if not io.has("located"):
             raise
         try:
-            lower_text(io.text("located"), build.params)
+            lower_text(io.text("located"), build.params, build.resources)
         except StepError as located:
             contexts.blame_pass(located, build.params.target or build.params.chip)
             raise located from plain
         raise
 
 
-def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
+def lower_text(
+    text: str, params: CompileParams, resources: StepResources = NO_RESOURCES
+) -> tuple[str, Contextualized]:
     """Lower a module that holds one gpu.module; its kernels take the work-item as last argument."""
     target = params.target or params.chip
     with contexts.context():
@@ -127,21 +134,16 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         module = contexts.parse(text)
         restore_places(module.operation)
         names = written_ops(module.operation)
-        checks = check.Checks(wanted=frozenset(params.sanitize), source=source, names=names)
-        if params.passes and params.sanitize:
-            raise StepError(
-                "`sanitize:` cannot be added to passes of your own",
-                hint="leave out `passes:` for the checked target, or `sanitize:`",
-            )
+        checks = Checks(wanted=frozenset(params.sanitize), source=source, names=names)
         if params.passes:
-            contexts.run_passes(module, params.passes, source=source)
+            _run_own_passes(module, params, source, resources)
         else:
             machine = driver.Machine(
                 kind=Kind.CPU, subgroup_size=image_layout.SUBGROUP, fast_math=params.fast_math, name=target
             )
             if checks.wanted:
                 make_plain(module)
-                check.prepare(_only_module(module, params), checks)
+                instrument.prepare(_only_module(module, params), checks)
             expand_matrices(module.operation, lanes=image_layout.SUBGROUP, target=target, source=source)
             driver.prepare(module, machine, source=source)
             hoist_allocations(module.operation)
@@ -153,7 +155,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
                 joined = join_workgroups(_only_module(module, params))
             separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
             fissions = _fission(module, checks)
-            check.keep_barriers_apart(_only_module(module, params), checks)
+            instrument.keep_barriers_apart(_only_module(module, params), checks)
             dump("mlir", lambda: contexts.canonical_text(module))  # after fission
             contexts.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
@@ -181,7 +183,21 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         contexts.verify(module.operation, source=source)
         if params.debug:
             contexts.run_passes(module, _DEBUG_PASSES, source=source)
-        return contexts.translate(contexts.gpu_modules(module)[0], target=target, source=source), facts
+        kernels = contexts.gpu_modules(module)[0]
+        facts = replace(facts, externals=resources.externalize(kernels))
+        return contexts.translate(kernels, target=target, source=source), facts
+
+
+def _run_own_passes(
+    module: ir.Module, params: CompileParams, source: SourceText, resources: StepResources
+) -> None:
+    if params.sanitize:
+        raise StepError(
+            "`sanitize:` cannot be added to passes of your own",
+            hint="leave out `passes:` for the checked target, or `sanitize:`",
+        )
+    resources.bind(module)
+    contexts.run_passes(module, params.passes, source=source)
 
 
 def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
@@ -191,13 +207,13 @@ def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
     return found[0]
 
 
-def _check(module: ir.Module, params: CompileParams, checks: check.Checks) -> None:
-    contexts.run_passes(module, check.PASSES, source=checks.source)
-    check.instrument(_only_module(module, params), checks)
-    contexts.run_passes(module, check.TIDY_PASSES, source=checks.source)
+def _check(module: ir.Module, params: CompileParams, checks: Checks) -> None:
+    contexts.run_passes(module, instrument.PASSES, source=checks.source)
+    instrument.instrument(_only_module(module, params), checks)
+    contexts.run_passes(module, instrument.TIDY_PASSES, source=checks.source)
 
 
-def _fission(module: ir.Module, checks: check.Checks) -> Fissions:
+def _fission(module: ir.Module, checks: Checks) -> Fissions:
     """What is checked for divergent barriers keeps fibers, which report each and go on."""
     found = contexts.gpu_modules(module)
     may_ask = Sanitize.BARRIER not in checks.wanted
@@ -208,6 +224,7 @@ def link_image(build: CpuBuild) -> None:
     """Stage: entries and the image table; from here on only the image is visible outside."""
     module = llvm.parse_assembly(build.llvm_text, llvm.new_context(), name="translated LLVM IR")
     llvm.set_target(module, build.machine)
+    resource_objects.declare(module, build.facts.externals)
     kernels = []
     for facts in build.facts.kernels:
         arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
@@ -225,7 +242,6 @@ def link_image(build: CpuBuild) -> None:
         fence=_FENCE if build.params.triple.startswith("x86_64") else "",
     )
     build.filling = large_entries(kernels)
-    build.streaming = streaming_entries(kernels)
     llvm.link_text(module, text, "kernel entries")
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and not value.name.startswith(("llvm.", image_layout.IMAGE_SYMBOL)):
@@ -257,7 +273,8 @@ def link_libraries(build: CpuBuild) -> None:
 def _refuse_undefined(build: CpuBuild) -> None:
     """Raise ``StepError`` for what neither the module nor the C library defines."""
     names = llvm.undefined_symbols(build.module, globals_too=True)
-    missing = [n for n in names if n not in libdevice_calls.PROVIDED]
+    provided = libdevice_calls.PROVIDED | {item.stand_in for item in build.facts.externals}
+    missing = [n for n in names if n not in provided]
     missing += [
         f.name for f in build.module.functions if f.is_declaration and f.name.startswith("llvm.nvvm.")
     ]
@@ -272,7 +289,6 @@ def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.opt_level)
     build.module = mark_stores(build.module, build.filling)
-    build.module = prefetch_ahead(build.module, build.streaming)
     files_read.discover(str(build.module).encode(), build.io)
     build.module = keep_odd_halves(build.module, build.machine)
     build.io.write("llvm", str(build.module))
@@ -280,9 +296,10 @@ def optimize(build: CpuBuild) -> None:
 
 def emit(build: CpuBuild) -> None:
     """Stage: assembly for people, a relocatable object for the linker."""
+    sections = resource_objects.define(build.module, build.facts.externals, linkage="internal")
     assembly, code = llvm.emit_both(build.module, build.machine)
     build.io.write("asm", assembly)
-    (build.io.scratch / _OBJECT_FILE).write_bytes(code)
+    resource_objects.write_object(build.io.scratch / _OBJECT_FILE, code, sections, build.resources)
 
 
 def emit_relocatable(build: CpuBuild) -> None:
@@ -291,7 +308,9 @@ def emit_relocatable(build: CpuBuild) -> None:
     chip, name = build.params.chip, build.params.module
     module.get_global_variable(image_layout.IMAGE_SYMBOL).name = f"{image_layout.IMAGE_SYMBOL}.{name}"
     llvm.link_text(module, chip_mark(chip), "chip mark")
-    build.io.write("device", llvm.emit_object(module, build.machine))
+    sections = resource_objects.define(module, build.facts.externals, linkage="internal")
+    code = llvm.emit_object(module, build.machine)
+    resource_objects.write_object(build.io.out_path("device"), code, sections, build.resources)
 
 
 def link(build: CpuBuild) -> None:

@@ -85,16 +85,6 @@ def large_entries(kernels: Sequence[Kernel]) -> dict[str, frozenset[str]]:
     }
 
 
-def streaming_entries(kernels: Sequence[Kernel]) -> frozenset[str]:
-    """Names of the loops over workgroups of kernels whose time depends on memory alone."""
-    return frozenset(
-        f"gpubuild.run.{number}.{way}"
-        for number, kernel in enumerate(kernels)
-        if kernel.facts.streams
-        for way in ("any", "apart", "large")
-    )
-
-
 def chip_mark(chip: str) -> str:
     """LLVM IR of a text by which the runtime finds out what chip an image is for that others linked."""
     text = f"{image_layout.CHIP_MARK}{chip}"

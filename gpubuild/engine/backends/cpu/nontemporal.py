@@ -11,15 +11,12 @@ other threads that the workgroups are done. Kernels whose workgroups talk to eac
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
 from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_IDS, ITEM_IDS, is_pure, nested
-from gpubuild.engine.ir import llvm
 
 # What such a store writes at least, at an address that is a multiple of it: LLVM makes several of a longer
 # vector where that is all it knows. Large blocks that malloc returns start in the middle of a line.
@@ -30,15 +27,6 @@ _VARYING = ITEM_IDS | {"gpu.subgroup_id"}
 _TALK = ("memref.atomic_rmw", "memref.generic_atomic_rmw", "func.call")
 # Of the gpu dialect; where work-items wait or exchange, memory is not all that counts, and code is long.
 _ASKS = ITEM_IDS | GROUP_IDS | {"gpu.func", "gpu.return", "gpu.subgroup_id"}
-
-FUNCTIONS = re.compile(r"^define [^\n]*\n.*?^}$", re.MULTILINE | re.DOTALL)
-_ADDRESS = re.compile(r"^  (?P<name>%\S+) = getelementptr [^\n]*?, ptr (?P<base>%[^,\s]+),", re.MULTILINE)
-_STORE = re.compile(
-    r"^  store <(?P<count>\d+) x (?P<element>\w+)> [^\n]*, ptr (?P<address>%[^,\s]+), align (?P<align>\d+)",
-    re.MULTILINE,
-)
-_METADATA = re.compile(r"^!(\d+) =", re.MULTILINE)
-BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
 def filled(kernel: ir.Operation, users: Iterable[ir.Operation]) -> bool:
@@ -139,42 +127,3 @@ def _needed(value: ir.Value) -> set[ir.Value]:
         if not isinstance(value.owner, ir.Block):
             pending.extend(value.owner.operation.operands)
     return found
-
-
-def mark_stores(module: binding.ModuleRef, bases: Mapping[str, frozenset[str]]) -> binding.ModuleRef:
-    """Make vector stores of the functions in ``bases`` non-temporal that go through the values named there.
-
-    Returns a copy if there are any: only after all optimisation is it known which stores are vectors, and
-    LLVM's vectoriser leaves loops with non-temporal scalars alone. Vectors whose address is not known to be
-    a multiple of a piece stay as they are.
-    """
-    if not bases:
-        return module
-    text = str(module)
-    kind = f"!{1 + max((int(number) for number in _METADATA.findall(text)), default=-1)}"
-
-    def rewrite(found: re.Match[str]) -> str:
-        function = found[0]
-        name = re.search(r"@(\"[^\"]*\"|[^(\s]+)\(", function)
-        wanted = bases.get(name[1].strip('"')) if name else None
-        return function if wanted is None else _marked(function, wanted, kind)
-
-    marked = FUNCTIONS.sub(rewrite, text)
-    if marked == text:
-        return module
-    return llvm.parse_assembly(f"{marked}\n{kind} = !{{i32 1}}\n", llvm.new_context())
-
-
-def _marked(function: str, wanted: frozenset[str], kind: str) -> str:
-    below = {found["name"]: found["base"] for found in _ADDRESS.finditer(function)}
-
-    def rewrite(store: re.Match[str]) -> str:
-        base = store["address"]
-        while base in below:
-            base = below[base]
-        size_bytes = int(store["count"]) * BITS.get(store["element"], 0) // 8
-        if base.removeprefix("%") not in wanted or min(size_bytes, int(store["align"])) < PIECE_BYTES:
-            return store[0]
-        return f"{store[0]}, !nontemporal {kind}"
-
-    return _STORE.sub(rewrite, function)

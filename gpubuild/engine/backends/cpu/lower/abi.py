@@ -22,10 +22,11 @@ from gpubuild.engine.backends.cpu.lower.barriers import rewrite_waiting
 from gpubuild.engine.backends.cpu.lower.calls import rewrite_call
 from gpubuild.engine.backends.cpu.lower.special_registers import rewrite_register
 from gpubuild.engine.backends.cpu.lower.state import FunctionState, ModuleState, SharedVariable
-from gpubuild.engine.backends.cpu.sanitizer import check_calls
+from gpubuild.engine.backends.cpu.sanitizer import reports
 from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
 from gpubuild.engine.backends.cpu.tiers import FunctionFacts, TierChoice, choose_tiers, reachable
 from gpubuild.engine.backends.cpu.workgroup_coalescing import BLOCK_SIZE
+from gpubuild.engine.ir.resources import External
 from gpubuild.errors import StepError
 
 _SHARED_SPACE = 3
@@ -33,7 +34,7 @@ _ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributi
 _PROBE_STACK = ("probe-stack", "inline-asm")
 _DROPPED = ("nvvm.", "gpu.", BLOCK_SIZE)  # attributes that mean something to GPUs only
 _DEVICE_FUNCTIONS = frozenset(
-    {"vprintf", "__assertfail", image_layout.PLACE_ITEM, image_layout.DIVERGED, *check_calls.REWRITES}
+    {"vprintf", "__assertfail", image_layout.PLACE_ITEM, image_layout.DIVERGED, *reports.REWRITES}
 )
 _SCALAR_BYTES = {
     "i1": 1,
@@ -80,6 +81,7 @@ class Contextualized:
     sites: tuple[str, ...]
     separable: Mapping[str, Parameters] = field(default_factory=dict)  # by kernel, where it is worth asking
     joined: frozenset[str] = frozenset()  # kernels; see engine.backends.cpu.workgroup_coalescing
+    externals: tuple[External, ...] = ()  # variables whose data LLVM does not see
 
 
 def contextualize(

@@ -10,7 +10,7 @@ from mlir import ir
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.builder import Builder, replace
 from gpubuild.engine.backends.cpu.lower.state import FunctionState
-from gpubuild.engine.backends.cpu.sanitizer import check_calls
+from gpubuild.engine.backends.cpu.sanitizer import reports
 from gpubuild.engine.ir.diagnostics import file_position
 
 _FENCES = frozenset({"nvvm.membar", "nvvm.fence.sc.cluster", "nvvm.fence.proxy", "nvvm.fence.mbarrier.init"})
@@ -155,5 +155,5 @@ _DEVICE_FUNCTIONS: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
     "__assertfail": _assert,
     image_layout.PLACE_ITEM: _place_item,
     image_layout.DIVERGED: _diverged,
-    **check_calls.REWRITES,
+    **reports.REWRITES,
 }

@@ -1,0 +1,58 @@
+"""Reports of accesses out of bounds cost nothing where there are none."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
+from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
+from gpubuild.engine.backends.cpu.sanitizer.instrument import instrument
+from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.targets.target import Sanitize
+
+COUNT = """
+module { gpu.module @m { gpu.func @k(%A: memref<?xi32>, %B: memref<?xi32>) kernel {
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1 : i32
+  %n = memref.dim %A, %c0 : memref<?xi32>
+  %x = gpu.global_id x
+  %items = gpu.block_dim x
+  scf.for %i = %x to %n step %items {
+    %v = memref.load %A[%i] : memref<?xi32>
+    %bin = arith.index_cast %v : i32 to index
+    %old = memref.atomic_rmw addi %one, %B[%bin] : (i32, memref<?xi32>) -> i32
+  }
+  gpu.return
+} } }
+"""
+
+
+def test_only_who_is_reported_is_put_on_record() -> None:
+    """Else the record would be written for each work-item and turn, which keeps loops in their order."""
+    with contexts.context():
+        module = contexts.parse(COUNT)
+        source = SourceText(COUNT, "k.mlir")
+        gpu_module = contexts.gpu_modules(module)[0]
+        checks = Checks(wanted=frozenset({Sanitize.BOUNDS}), source=source, names={})
+        instrument(gpu_module, checks)
+        done = fission_kernels(gpu_module)
+        contexts.verify(module.operation, source=source)
+        body = gpu_module.regions[0].blocks[0]
+        function = next(
+            op
+            for op in operations(body)
+            if "sym_name" in op.attributes and op.attributes["sym_name"].value == done.done["k"].function
+        )
+        places = [op for op in nested(function) if _calls(op, image_layout.PLACE_ITEM)]
+        assert places
+        for place in places:
+            inside = list(operations(place.block))
+            assert _calls(inside[inside.index(place) + 1], image_layout.CHECK_BOUNDS)
+            assert place.parent.operation.name == "scf.if"
+
+
+def _calls(op: ir.Operation, name: str) -> bool:
+    return bool(op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == name)
