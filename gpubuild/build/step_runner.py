@@ -22,7 +22,7 @@ from gpubuild.build.outputs import StepOutputs
 from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
 from gpubuild.build.state import BuildState, Origin, StepRecord
 from gpubuild.cache.protocol import Store
-from gpubuild.errors import GpubuildError, StepError, UsageError
+from gpubuild.errors import GpubuildError, StepError
 from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.digest import Digest
@@ -279,10 +279,6 @@ class StepRunner:
         if workdir is not None:
             self._work.release(workdir)
         self._outputs.remove(step)
-        if isinstance(error, UsageError) and step.kind is StepKind.COMPILE:
-            from gpubuild.config.locations import at_target  # what is wrong are options of the project file
-
-            error = at_target(error, self._project_file, step.target) or error
         if isinstance(error, StepError):
             from gpubuild.build.diagnosis import blame
 

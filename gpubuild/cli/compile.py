@@ -10,6 +10,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -30,7 +31,8 @@ from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
-from gpubuild.targets.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
+from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import cpu_triple
 
 PROGRAM = "kernels"  # the made-up program's name; it is in no output
 _OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}
@@ -119,8 +121,10 @@ def made_up_project(options: argparse.Namespace) -> Project:
     except ConfigError as error:
         # The places are in a file that does not exist: what was wrong is all there is to say.
         problems = dict.fromkeys(p.message for p in error.problems)
-        text = "; ".join(problems).replace(
-            "add `kind: nvvm`, `rocdl` or `cpu`", "add --kind nvvm, rocdl or cpu"
+        text = re.sub(
+            r"add `kind: (.*?), or name",
+            lambda found: f"add --kind {found[1].replace('`', '')}, or name",
+            "; ".join(problems),
         )
         raise UsageError(text, hint="see `gpubuild compile --help`") from error
     return resolve_native(project)
@@ -253,8 +257,9 @@ def _wanted(plan: Plan, kind: StepKind) -> list[Step]:
     return [plan.steps[i] for i in plan.order() if plan.steps[i].kind is kind]
 
 
-def _suffix(emit: str, kind: Kind) -> str:
-    return {"llvm": "ll", "asm": ASM_SUFFIX[kind], "obj": OBJECT_SUFFIX[kind]}[emit]
+def _suffix(emit: str, kind: str) -> str:
+    suffixes = vendor(kind)
+    return {"llvm": "ll", "asm": suffixes.asm_suffix, "obj": suffixes.object_suffix}[emit]
 
 
 def _siblings(path: Path) -> list[str]:

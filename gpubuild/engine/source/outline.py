@@ -17,12 +17,12 @@ from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import attribute_typos, kernel_signature, launch_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
-from gpubuild.engine.source.module_index import describe_module, may_use_rocm
+from gpubuild.engine.source.module_index import describe_module, libraries_called
 from gpubuild.engine.source.source_checks import check_source
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
 
-INDEX_SCHEMA = 1
+INDEX_SCHEMA = 2
 # Constants are sunk first, so that they stay constants in the kernel instead of becoming arguments.
 _OUTLINE_PASSES = "builtin.module(gpu-launch-sink-index-computations,gpu-kernel-outlining)"
 _INHERITED_PREFIX = "dlti."  # data layout: a gpu.module sees it on the module around it
@@ -102,7 +102,7 @@ def _split(source: _Source, io: StepIO) -> None:
         io.write(f"module.{number}.mlir", text)
         placed += locations.table(alone, text, source.lines)
         used = source.resources.write(text, io)
-        entries.append(entry | {"rocm": may_use_rocm(text)} | ({"resources": used} if used else {}))
+        entries.append(entry | {"calls": libraries_called(text)} | ({"resources": used} if used else {}))
         _replace_by_placeholder(kernels)
     if entries:
         # The verifier of gpu.launch_func asks for it; a module outlined by hand may lack it.

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from gpubuild.config.load import load_project, loads
-from gpubuild.config.locations import at_target
 from gpubuild.config.yaml_tree import MAX_DEPTH
-from gpubuild.errors import EXIT_USAGE, ConfigError, UsageError
+from gpubuild.errors import EXIT_USAGE, ConfigError
 from gpubuild.model.project import Project
 
 GOOD = """\
@@ -138,6 +137,13 @@ MISTAKES = {
     "features": (document(targets="{sm_90: {features: ptx80}}"), "got 'ptx80'; write +name or -name"),
     "target id": (document(targets="{gfx90a: {features: [xnack+]}}"), "expected a feature, got 'xnack+'"),
     "feature twice": (document(targets="{gfx90a: {features: [-xnack, -xnack]}}"), "'-xnack' is listed twice"),
+    "unknown chip": (document(targets="{x: {kind: nvvm, chip: sm_999}}"), "2:33: unknown NVIDIA chip 'sm_999' (did you mean"),
+    "unknown chip as name": (document(targets="{sm_999: }"), "2:11: unknown NVIDIA chip 'sm_999' (did you mean"),
+    "chip of no CPU": (document(targets="{c: {kind: cpu, chip: x86_64-v3}}"), "2:32: unknown CPU chip 'x86_64-v3' (did you mean x86-64-v3"),
+    "chip of another architecture": (document(targets="{c: {kind: cpu, chip: znver4, triple: aarch64-unknown-linux-gnu}}"), "2:32: unknown CPU chip 'znver4'"),
+    "unknown feature": (document(targets="{sm_90: {features: '+ptx800'}}"), "2:29: unknown feature 'ptx800' for sm_90 (did you mean ptx80"),
+    "unknown feature in a list": (document(targets="{gfx90a: {features: [+sramecc, -xnak]}}"), "2:41: unknown feature 'xnak' for gfx90a (did you mean xnack"),
+    "PTX too old": (document(targets="{sm_90a: {features: +ptx78}}"), "2:30: sm_90a needs PTX 8.0 or newer, not 7.8 (write +ptx80, or leave the PTX version out)"),
     # Programs.
     "unknown target": (program("targets: [sm_91]"), "unknown target 'sm_91' (did you mean 'sm_90'?)"),
     "unrelated target": (program("targets: [gfx1100]"), "unknown target 'gfx1100' (declared: sm_60, sm_90, cpu)"),
@@ -275,29 +281,6 @@ def test_a_project_file_nearby(name: str, hint: str, tmp_path: Path, monkeypatch
     with pytest.raises(ConfigError) as caught:
         load_project(Path("targets.yaml"))
     assert caught.value.hint == hint
-
-
-@pytest.mark.parametrize(
-    ("targets", "message", "place"),
-    [
-        ("{sm_999: }", "unknown NVIDIA chip 'sm_999'", "2:11"),
-        ("{x: {kind: nvvm, chip: sm_999}}", "unknown NVIDIA chip 'sm_999'", "2:33"),
-        ("{sm_90: {features: '+ptx800'}}", "unknown feature 'ptx800' for sm_90", "2:29"),
-        ("{cpu: }", "unknown NVIDIA chip 'sm_999'", ""),
-        ("{cpu", "unknown NVIDIA chip 'sm_999'", ""),
-    ],
-)
-def test_what_a_target_is_wrong_about_later(targets: str, message: str, place: str, root: Path) -> None:
-    file = root / "targets.yaml"
-    file.write_text(document(targets=targets))
-    name = targets[1:].partition(":")[0]
-    error = at_target(UsageError(message, hint="try another"), file, "gone" if name == "cpu" else name)
-    if not place:
-        assert error is None
-        return
-    assert error is not None
-    assert str(error.problems[0].location).endswith(f"targets.yaml:{place}")
-    assert error.render().endswith("^\n  hint: try another")
 
 
 def test_duplicate_names_the_first_place(root: Path) -> None:
