@@ -1,9 +1,6 @@
-"""Opening: from a project, settings and options to a builder with all that it works with.
+"""Open a build: from a project, settings and options to a ``Builder`` with all that it needs.
 
-Aside: what is looked at in a build folder that cannot be written, in a temporary folder beside it.
-
-Nobody is kept from building meanwhile: since all files count by content, what is outdated at worst
-is made of its source once more, here.
+A build folder that cannot be written is read only; what must be written goes to a temporary folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Parser: the commands and their options. Each command's own module is imported when it runs.
-
-Parser of the commands that show a project: its graph, its builds.
-"""
+"""The parser: all commands and their options. A command's own module is imported when it runs."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpubuild.build.builder import Builder
 from gpubuild.build.native import resolve_native
 from gpubuild.build.opening import misnamed_in
-from gpubuild.cache.null import NullStore
+from gpubuild.cache.store import NullStore
 from gpubuild.cli.options import shown
 from gpubuild.errors import UsageError
 from gpubuild.execute.executor import LazyExecutor

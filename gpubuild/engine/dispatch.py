@@ -76,9 +76,9 @@ def _run(job: Job, io: StepIO) -> None:
 
             cc_compile.run(params, io)
         case LlvmParams() as params:
-            from gpubuild.engine.host import llvm_source
+            from gpubuild.engine.host import object_code
 
-            llvm_source.run(params, io)
+            object_code.run(params, io)
         case LinkParams() as params:
             from gpubuild.engine.cc import link
 

@@ -1,11 +1,7 @@
-"""Step: one node of the plan. What it reads, what it writes, which tools it uses.
+"""Step: one node of the plan: parameters, inputs, outputs, tools; and the key that names its result.
 
-Params: what a step is told besides its input files. One frozen record per step kind.
-
-All fields that take part in comparison are part of the action key (model.step). Fields with
+All fields of the parameters that take part in comparison are part of the key. Fields with
 ``compare=False`` are for messages only and must not influence a byte of output.
-
-Action: a step with every digest known, and the key that names its result.
 """
 
 from __future__ import annotations

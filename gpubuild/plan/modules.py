@@ -1,9 +1,6 @@
-"""Module targets: which targets a gpu.module is compiled for, with every override settled.
+"""Which targets a gpu.module is compiled for, with every override applied.
 
-Clang targets: which targets of a module clang-linker-wrapper can keep apart (``offload: clang``).
-
-It links all device code of a program that is for one triple and chip into one image, whatever other
-options it was compiled with.
+With ``offload: clang``, only targets that clang-linker-wrapper can tell apart.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Source steps: the first phase of a plan, one or two steps per source file.
+"""The first phase of a plan: one or two steps for each source file, and what they found.
 
-Scan: what an outline step found in a source, read back from its ``index.json``.
-
-Suffixes: what the name of a source says about it.
-
-Variants: sources that programs of a project have compiled in different ways.
+Outline steps list the contents of a source in ``index.json``; preprocess steps list headers. Programs
+of a project may compile one source in several ways.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from unit.fakes import FakeExecutor, MemoryStore, finish_job
 from unit.projects import TARGETS, make_program, make_project
 
 from gpubuild.build.builder import Builder
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.errors import StepCrashedError, StepError, ToolNotFoundError
 from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.digest import digest_bytes, encode
@@ -21,7 +21,7 @@ from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.model.step import CompileParams, OutlineParams
 from gpubuild.plan.layout import Layout
-from gpubuild.toolchain.tool import Tool
+from gpubuild.toolchain.fingerprint import Tool
 
 
 class FakeTools:

@@ -1,7 +1,4 @@
-"""gpu.binary: the operation that carries a module's objects, made and read through MLIR itself.
-
-Target attribute: the text, such as ``#nvvm.target<…>``, that describes a target to MLIR.
-"""
+"""``gpu.binary``: make and read the operation that holds a module's objects, with their targets."""
 
 from __future__ import annotations
 

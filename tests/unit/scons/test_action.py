@@ -10,8 +10,7 @@ import pytest
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams, LinkParams, OutlineParams, RuntimeParams, Step, StepKind
 from gpubuild.scons.action import StepAction
-from gpubuild.scons.describing import describe, node_of, signature
-from gpubuild.scons.node import Node
+from gpubuild.scons.node import Node, describe, node_of, signature
 from gpubuild.targets.target import Kind
 
 PARAMS = CompileParams(module="k", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
