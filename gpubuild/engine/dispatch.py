@@ -19,6 +19,7 @@ from gpubuild.model.step import (
     LinkParams,
     LlvmParams,
     OutlineParams,
+    Params,
     PreprocessParams,
     RuntimeParams,
 )
@@ -37,13 +38,23 @@ def run_job(job: Job) -> JobResult:
 
         raise StepError("the step fails", diagnostics=search.find(job, run_job))
     io = StepIO(job)
-    with dumping(job.dump_ir), files_read.recorded(getattr(job.params, "passes", ""), io):
+    with dumping(job.dump_ir), files_read.recorded(_passes(job.params), io):
         try:
             _run(job, io)
         except StepError as error:
             _name_kernel(error, job, io)
             raise
     return io.finish()
+
+
+def _passes(params: Params) -> str:
+    """The pass pipeline of the user's that a step runs."""
+    match params:
+        case CompileParams():
+            return params.target.passes
+        case OutlineParams() | HostParams():
+            return params.passes
+    return ""
 
 
 def _name_kernel(error: StepError, job: Job, io: StepIO) -> None:
@@ -62,7 +73,7 @@ def _run(job: Job, io: StepIO) -> None:
 
             outline.run(params, io)
         case CompileParams() as params:
-            _back_end(vendor(params.kind)).run(params, io)
+            _back_end(vendor(params.target.kind)).run(params, io)
         case BundleParams() as params:
             from gpubuild.engine.host import bundle
 

@@ -47,7 +47,7 @@ def _compile(folder: Path, chip: str, text: str, output: str, options: dict[str,
         workdir=folder,
     )
     names = {*_BEFORE_CODE, "emit"} if output == "asm" else set(_BEFORE_CODE)
-    stages = (nvidia_compile if params.kind is Kind.NVVM else amd_compile).STAGES
+    stages = (nvidia_compile if params.target.kind is Kind.NVVM else amd_compile).STAGES
     run_stages(DeviceBuild(params=params, io=StepIO(job)), [stage for stage in stages if stage[0] in names])
     return (folder / "out" / output).read_text()
 

@@ -138,7 +138,9 @@ def run(tool: str, *arguments: str, text: str) -> str:
 
 
 def upstream_llvm(text: str, params: CompileParams) -> str:
-    lowered = run("mlir-opt", f"--pass-pipeline={params.passes or lowering.pipeline(params)}", text=text)
+    lowered = run(
+        "mlir-opt", f"--pass-pipeline={params.target.passes or lowering.pipeline(params)}", text=text
+    )
     # mlir-translate takes what is in a builtin.module.
     head = re.search(r"^  gpu\.module @\w+ .*\{$", lowered, re.M)
     assert head is not None
@@ -213,8 +215,10 @@ def our_ptx(text: str, params: CompileParams) -> str:
 
 def upstream_ptx(text: str, params: CompileParams) -> str:
     """``gpu-module-to-binary`` behind the same pipeline; it links libdevice from the same wheel."""
-    attach = f"chip={params.chip} O={params.opt_level}"
-    pipeline = lowering.pipeline(params).replace(attach, f"{attach} features={ptx_features(params.chip, '')}")
+    attach = f"chip={params.target.chip} O={params.target.opt_level}"
+    pipeline = lowering.pipeline(params).replace(
+        attach, f"{attach} features={ptx_features(params.target.chip, '')}"
+    )
     toolkit = Path(tools()["libdevice"][0]).parents[2]
     pipeline = f"{pipeline[:-1]},gpu-module-to-binary{{format=isa toolkit={toolkit}}})"
     made = run("mlir-opt", f"--pass-pipeline={pipeline}", text=text)

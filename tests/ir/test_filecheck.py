@@ -32,10 +32,12 @@ def runs() -> list[tuple[str, str]]:
 
 def lowered(text: str, chip: str, options: dict) -> str:
     params = compile_params(chip, **options)
-    size = subgroup_size(params.kind, chip)
+    size = subgroup_size(params.target.kind, chip)
     with contexts.context():
         module = contexts.parse(text)
-        machine = driver.Machine(kind=params.kind, subgroup_size=size, fast_math=params.fast_math)
+        machine = driver.Machine(
+            kind=params.target.kind, subgroup_size=size, fast_math=params.target.fast_math
+        )
         driver.prepare(module, machine)
         contexts.run_passes(module, pipeline(params))
         return contexts.canonical_text(module)

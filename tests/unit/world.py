@@ -85,7 +85,7 @@ def fake_engine(job: Job) -> JobResult:
             outputs[f"module.{n}.mlir"] = line.encode()
             outputs[f"located.{n}.mlir"] = inputs["source"]
         return finish_job(job, outputs)
-    is_amd = isinstance(job.params, CompileParams) and job.params.chip == "gfx90a"
+    is_amd = isinstance(job.params, CompileParams) and job.params.target.chip == "gfx90a"
     if is_amd and b"unselectable" in inputs["module"]:
         raise StepCrashedError("the compiler crashed (SIGABRT)", stage="codegen", output="LLVM ERROR")
     seed = digest_bytes(encode((job.params, tuple(sorted(inputs.items())))))

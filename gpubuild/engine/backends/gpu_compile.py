@@ -73,9 +73,11 @@ def lower_module(build: DeviceBuild) -> None:
     resource_objects.define_in_place(build.module, build.lowered.externals, StepResources.of(build.io))
     workarounds.keep_calls_together(build.module, build.lowered.kernels)
     params = build.params
-    if params.kind is Kind.NVVM:
-        build.features = ptx_features(params.chip, params.features, needed=build.lowered.ptx)
-    build.machine = llvm.target_machine(params.triple, params.chip, build.features, params.opt_level)
+    if params.target.kind is Kind.NVVM:
+        build.features = ptx_features(params.target.chip, params.target.features, needed=build.lowered.ptx)
+    build.machine = llvm.target_machine(
+        params.target.triple, params.target.chip, build.features, params.target.opt_level
+    )
     llvm.set_target(build.module, build.machine)
     kernels = (f for f in build.module.functions if f.name in build.kernel_names)
     build.parameters = {kernel.name: len(list(kernel.arguments)) for kernel in kernels}
@@ -97,7 +99,7 @@ def optimize_module(build: DeviceBuild) -> None:
         external = not function.is_declaration and function.linkage.name == "external"
         if external and function.name not in build.kernel_names:
             function.linkage = "internal"
-    llvm.optimize(build.module, build.machine, build.params.opt_level)
+    llvm.optimize(build.module, build.machine, build.params.target.opt_level)
     build.io.write("llvm", str(build.module))
 
 

@@ -38,7 +38,7 @@ _FINAL_PASSES = (
     "reconcile-unrealized-casts"
 )
 # For NVIDIA without `debug` in the PTX's .target line, with which ptxas refuses to optimise.
-_DEBUG_KINDS = {
+_DEBUG_KINDS: dict[str, str] = {
     Kind.NVVM: "DebugDirectivesOnly",
     Kind.ROCDL: "LineTablesOnly",
     Kind.CPU: "LineTablesOnly",
@@ -97,18 +97,20 @@ def lower_text(text: str, params: CompileParams, resources: StepResources = NO_R
         kernels = _only_module(module, params)
         warnings: list[str] = []
         _check_dialect(kernels, params)
-        ptx = ops.ptx_needed(kernels) if params.kind is Kind.NVVM else 0
-        if params.passes:
+        ptx = ops.ptx_needed(kernels) if params.target.kind is Kind.NVVM else 0
+        if params.target.passes:
             resources.bind(module)
-            contexts.run_passes(module, params.passes, source=source)
+            contexts.run_passes(module, params.target.passes, source=source)
         else:
             machine = _machine(params)
             warnings += _expand_matrices(module, machine, source)
             driver.prepare(module, machine, source=source)
             dump("mlir", lambda: contexts.canonical_text(module))
             _convert(module, params, source)
-        if params.debug:
-            scope = f"ensure-debug-info-scope-on-llvm-func{{emission-kind={_DEBUG_KINDS[params.kind]}}}"
+        if params.target.debug:
+            scope = (
+                f"ensure-debug-info-scope-on-llvm-func{{emission-kind={_DEBUG_KINDS[params.target.kind]}}}"
+            )
             contexts.run_passes(module, f"builtin.module({scope})", source=source)
         kernels = _only_module(module, params)
         _finish_functions(kernels, params)
@@ -121,7 +123,7 @@ def lower_text(text: str, params: CompileParams, resources: StepResources = NO_R
         formats = printf.take_formats(kernels)
         externals = resources.externalize(kernels)
         return Lowered(
-            llvm=contexts.translate(kernels, target=params.target or params.chip, source=source),
+            llvm=contexts.translate(kernels, target=params.target.name, source=source),
             kernels=names,
             warnings=tuple(warnings),
             formats=formats,
@@ -156,7 +158,7 @@ def _convert(module: ir.Module, params: CompileParams, source: SourceText) -> No
     try:
         contexts.run_passes(module, pipeline(params, nvgpu_loops=_carries_nvgpu(module)), source=source)
     except StepError as error:
-        contexts.blame_pass(error, params.target or params.chip)
+        contexts.blame_pass(error, params.target.name)
         raise
 
 
@@ -166,15 +168,15 @@ def pipeline(params: CompileParams, *, nvgpu_loops: bool = False) -> str:
     ``nvgpu_loops``: loops carry values of nvgpu's types. Upstream's conversion of that dialect takes
     them through scf's ops, not through the blocks of cf; it refuses matrices of gpu in scf's ops.
     """
-    if params.kind is Kind.ROCDL:
+    if params.target.kind is Kind.ROCDL:
         return _rocdl_pipeline(params)
-    chip = params.chip if params.kind is Kind.NVVM else "sm_90"
+    chip = params.target.chip if params.target.kind is Kind.NVVM else "sm_90"
     nvgpu = "convert-nvgpu-to-nvvm"
     common = f"{_COMMON_PASSES},{nvgpu}"
     if nvgpu_loops:
         common = _COMMON_PASSES.replace(_CONTROL_FLOW, f"{nvgpu},{_CONTROL_FLOW}")
     return (
-        f"builtin.module(nvvm-attach-target{{chip={chip} O={params.opt_level}}},"
+        f"builtin.module(nvvm-attach-target{{chip={chip} O={params.target.opt_level}}},"
         f"gpu.module({common},convert-vector-to-llvm,convert-index-to-llvm,"
         f"convert-gpu-to-nvvm,convert-nvvm-to-llvm,{_FINAL_PASSES}))"
     )
@@ -194,10 +196,10 @@ def _carries_nvgpu(module: ir.Module) -> bool:
 
 def _rocdl_pipeline(params: CompileParams) -> str:
     # Conversions take plain chips only, so a generic one is lowered as the first it stands for.
-    major, minor, stepping = chips.gfx_version(params.chip)
+    major, minor, stepping = chips.gfx_version(params.target.chip)
     chip = f"gfx{major}{minor:x}{stepping:x}"
     return (
-        f"builtin.module(rocdl-attach-target{{chip={chip} O={params.opt_level}}},"
+        f"builtin.module(rocdl-attach-target{{chip={chip} O={params.target.opt_level}}},"
         f"gpu.module(convert-complex-to-standard),convert-math-to-rocdl{{chipset={chip}}},"
         f"gpu.module({_COMMON_PASSES},convert-amdgpu-to-rocdl{{chipset={chip}}},convert-vector-to-llvm,"
         f"convert-index-to-llvm,convert-gpu-to-rocdl{{chipset={chip} runtime=HIP}},{_FINAL_PASSES}))"
@@ -206,16 +208,16 @@ def _rocdl_pipeline(params: CompileParams) -> str:
 
 def _machine(params: CompileParams) -> driver.Machine:
     return driver.Machine(
-        kind=params.kind,
-        subgroup_size=chips.subgroup_size(params.kind, params.chip, params.features),
-        exchanges_lanes=chips.exchanges_lanes(params.kind, params.chip),
-        clusters=chips.has_clusters(params.kind, params.chip),
-        multiplies_matrices=chips.multiplies_matrices(params.kind, params.chip),
-        fast_math=params.fast_math,
-        name=params.target or params.chip,
-        chip=params.chip if params.kind is Kind.NVVM else "",
-        amd_chip=params.chip if params.kind is Kind.ROCDL else "",
-        ptx=chips.ptx_asked(params.features) if params.kind is Kind.NVVM else 0,
+        kind=Kind(params.target.kind),
+        subgroup_size=chips.subgroup_size(params.target.kind, params.target.chip, params.target.features),
+        exchanges_lanes=chips.exchanges_lanes(params.target.kind, params.target.chip),
+        clusters=chips.has_clusters(params.target.kind, params.target.chip),
+        multiplies_matrices=chips.multiplies_matrices(params.target.kind, params.target.chip),
+        fast_math=params.target.fast_math,
+        name=params.target.name,
+        chip=params.target.chip if params.target.kind is Kind.NVVM else "",
+        amd_chip=params.target.chip if params.target.kind is Kind.ROCDL else "",
+        ptx=chips.ptx_asked(params.target.features) if params.target.kind is Kind.NVVM else 0,
     )
 
 
@@ -224,24 +226,24 @@ def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
     if len(found) != 1:
         raise StepError(
             f"expected one gpu.module, @{params.module}, and found {len(found)}",
-            hint="a pass pipeline must keep the gpu.module" if params.passes else "",
+            hint="a pass pipeline must keep the gpu.module" if params.target.passes else "",
         )
     return found[0]
 
 
 def _check_dialect(kernels: ir.Operation, params: CompileParams) -> None:
     dialect = module_dialect(kernels)
-    if dialect in {"nvvm", "rocdl"} and dialect != params.kind and params.kind is not Kind.CPU:
+    if dialect in {"nvvm", "rocdl"} and dialect != params.target.kind and params.target.kind is not Kind.CPU:
         raise StepError(
             f"gpu.module @{params.module} is already in the {dialect} dialect and cannot be compiled "
-            f"for {params.target or params.chip}",
+            f"for {params.target.name}",
             hint="leave this target out for the module, or write it in the gpu dialect",
         )
 
 
 def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
     """What must hold for the LLVM functions of a kind, whichever passes made them."""
-    mark = "rocdl.kernel" if params.kind is Kind.ROCDL else "nvvm.kernel"
+    mark = "rocdl.kernel" if params.target.kind is Kind.ROCDL else "nvvm.kernel"
     of_the_stack: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -250,7 +252,7 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
                 op.attributes[mark] = ir.UnitAttr.get()
             if mark == "rocdl.kernel" and mark in op.attributes:
                 _allow_large_workgroups(op)
-            if params.fast_math:
+            if params.target.fast_math:
                 _add_passthrough(op, _FLUSH_DENORMALS)
         elif op.name == "llvm.mlir.global":
             _link_workgroup_memory(op)
@@ -260,9 +262,9 @@ def _finish_functions(kernels: ir.Operation, params: CompileParams) -> None:
 
     kernels.walk(visit)
     call_libraries_directly(kernels)
-    if params.kind is Kind.NVVM:
+    if params.target.kind is Kind.NVVM:
         pass_in_bytes(kernels)
-    if params.kind is Kind.ROCDL:
+    if params.target.kind is Kind.ROCDL:
         for op in of_the_stack:
             _move_to_private(op)
 

@@ -52,8 +52,8 @@ def run(params: CompileParams, io: StepIO) -> None:
 def check_target(build: DeviceBuild) -> None:
     """Stage: refuse names that LLVM would only warn about."""
     params = build.params
-    check_chip(params.kind, params.chip, params.features)
-    build.features = params.features
+    check_chip(params.target.kind, params.target.chip, params.target.features)
+    build.features = params.target.features
 
 
 def link_libraries(build: DeviceBuild) -> None:
@@ -61,21 +61,25 @@ def link_libraries(build: DeviceBuild) -> None:
 
     Ours come first, so that a machine with ROCm makes the same bytes as one without.
     """
-    llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
+    llvm.add_module_flag(
+        build.module, "amdhsa_code_object_version", code_object_version(build.params.target.chip)
+    )
     if build.lowered and build.lowered.formats:
         llvm.link_text(build.module, printf.metadata(build.lowered.formats), "formats of messages")
     if record := printf.assertion_record(llvm.undefined_symbols(build.module)):
         llvm.link_text(build.module, record, "record of assertions")
     given = user_libraries(build.io)
-    asks_for_all = build.params.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
-    fast = [_FAST_LIBRARY] if build.params.fast_math else []
+    asks_for_all = (
+        build.params.target.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
+    )
+    fast = [_FAST_LIBRARY] if build.params.target.fast_math else []
     own = [*fast, *_OWN_LIBRARIES]
     libraries = [*given, *(own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
         llvm.link_library(build.module, mathematics.encode(), "mathematics")
-    build.module = workarounds.move_out(build.module, build.params.chip)
+    build.module = workarounds.move_out(build.module, build.params.target.chip)
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
     if not wanted:
@@ -115,10 +119,10 @@ def emit_code(build: DeviceBuild) -> None:
         build.assembly, build.link_arguments = inline_assembly.emit_assembly(
             build.module,
             build.io,
-            chip=params.chip,
+            chip=params.target.chip,
             features=build.features,
-            opt_level=params.opt_level,
-            what=f"assembling @{params.module} for {params.chip}",
+            opt_level=params.target.opt_level,
+            what=f"assembling @{params.module} for {params.target.chip}",
         )
         build.io.write("asm", build.assembly)
         text = str(build.module).encode()
@@ -144,7 +148,7 @@ def link_code_object(build: DeviceBuild) -> None:
     command = [*io.tool("ld.lld"), "--threads=1", "-shared", "--no-undefined", *build.link_arguments]
     done = run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch)
     try:
-        done.check(f"linking @{build.params.module} for {build.params.chip}")
+        done.check(f"linking @{build.params.module} for {build.params.target.chip}")
     except StepError as error:
         place_inline(error, io)
         raise
@@ -164,12 +168,12 @@ def code_object_version(chip: str) -> int:
 def _controls(build: DeviceBuild) -> str:
     """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
     params = build.params
-    major, minor, stepping = gfx_version(params.chip)
-    wave64 = subgroup_size(params.kind, params.chip, params.features) == 64
-    fast = int(params.fast_math)
+    major, minor, stepping = gfx_version(params.target.chip)
+    wave64 = subgroup_size(params.target.kind, params.target.chip, params.target.features) == 64
+    fast = int(params.target.fast_math)
     values = (
         ("__oclc_ISA_version", "i32", major * 1000 + minor * 100 + stepping),
-        ("__oclc_ABI_version", "i32", code_object_version(params.chip)),
+        ("__oclc_ABI_version", "i32", code_object_version(params.target.chip)),
         ("__oclc_wavefrontsize64", "i8", int(wave64)),
         ("__oclc_finite_only_opt", "i8", fast),
         ("__oclc_unsafe_math_opt", "i8", fast),

@@ -46,7 +46,7 @@ def run(params: CompileParams, io: StepIO) -> None:
 def check_target(build: DeviceBuild) -> None:
     """Stage: refuse names that LLVM would only warn about."""
     params = build.params
-    check_chip(params.kind, params.chip, params.features)
+    check_chip(params.target.kind, params.target.chip, params.target.features)
 
 
 def link_libraries(build: DeviceBuild) -> None:
@@ -56,7 +56,7 @@ def link_libraries(build: DeviceBuild) -> None:
         llvm.link_libraries(build.module, libraries)
     if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
         data = Path(build.io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(build.module, data, fast_math=build.params.fast_math)
+        build.module = libdevice.link_libdevice(build.module, data, fast_math=build.params.target.fast_math)
 
 
 def emit_ptx(build: DeviceBuild) -> None:
@@ -98,12 +98,12 @@ def assemble_relocatable(build: DeviceBuild) -> None:
 def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
     """Write output ``role``; returns what ptxas says."""
     params, io = build.params, build.io
-    command = [*io.tool("ptxas"), f"-arch={params.chip}", f"-O{params.opt_level}", option]
-    if params.debug:
+    command = [*io.tool("ptxas"), f"-arch={params.target.chip}", f"-O{params.target.opt_level}", option]
+    if params.target.debug:
         command.append("-lineinfo")  # -g would switch optimisation off
     done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
     try:
-        done.check(f"assembling @{params.module} for {params.chip}")
+        done.check(f"assembling @{params.module} for {params.target.chip}")
     except StepError as error:
         explain_ptxas(error)
         place_ptxas(error, build.assembly, io)
