@@ -138,7 +138,7 @@ def element_bytes(kind: ir.Type) -> int | None:
     if not bits or any(vector.scalable_dims):
         return None
     outer, last = vector.shape[:-1], vector.shape[-1] if vector.rank else 1
-    return prod(outer, start=_padded_bytes(last * bits))
+    return int(prod(outer)) * _padded_bytes(last * bits)
 
 
 def _padded_bytes(bits: int) -> int:
