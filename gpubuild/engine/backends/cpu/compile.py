@@ -9,7 +9,7 @@ from pathlib import Path
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
 from gpubuild.engine.backends.cpu.alias_versioning import Parameters, separable_parameters
 from gpubuild.engine.backends.cpu.fission.fission import Fissions, fission_kernels
@@ -18,6 +18,7 @@ from gpubuild.engine.backends.cpu.lower.abi import Contextualized, contextualize
 from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
 from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
 from gpubuild.engine.backends.cpu.nontemporal import mark_stores
+from gpubuild.engine.backends.cpu.passes import LEGALIZE, PLAIN_MEMORY, start
 from gpubuild.engine.backends.cpu.prefetch import prefetch_ahead
 from gpubuild.engine.backends.cpu.sanitizer import check
 from gpubuild.engine.backends.cpu.work import Work, kernel_work
@@ -25,17 +26,14 @@ from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
-from gpubuild.engine.backends.nvidia import libdevice
 from gpubuild.engine.ir import contexts, files_read, llvm, locations
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.passes import run_passes
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize import driver
-from gpubuild.engine.legalize.composite_memory_ops import make_plain
 from gpubuild.engine.legalize.library_calls import call_libraries_directly
-from gpubuild.engine.legalize.matrices import expand_matrices
-from gpubuild.engine.legalize.workarounds import keep_signed_zeros
+from gpubuild.engine.legalize.workarounds import KEEP_SIGNED_ZEROS
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.chips import NATIVE, check_chip
@@ -138,14 +136,11 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         if params.passes:
             contexts.run_passes(module, params.passes, source=source)
         else:
-            machine = driver.Machine(
-                kind=Kind.CPU, subgroup_size=image_layout.SUBGROUP, fast_math=params.fast_math, name=target
-            )
+            legalization = start(params, source)
             if checks.wanted:
-                make_plain(module)
+                run_passes(module, PLAIN_MEMORY, legalization)
                 check.prepare(_only_module(module, params), checks)
-            expand_matrices(module.operation, lanes=image_layout.SUBGROUP, target=target, source=source)
-            driver.prepare(module, machine, source=source)
+            run_passes(module, LEGALIZE, legalization)
             hoist_allocations(module.operation)
             dump("mlir", lambda: contexts.canonical_text(module))
             contexts.run_passes(module, LOOP_PASSES, source=source)
@@ -160,7 +155,7 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
             dump("mlir", lambda: contexts.canonical_text(module))  # after fission
             contexts.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
-            keep_signed_zeros(module.operation)
+            run_passes(module, (KEEP_SIGNED_ZEROS,), legalization)
             contexts.run_passes(module, PASSES, source=source)
         kernels = _only_module(module, params)
         call_libraries_directly(kernels)

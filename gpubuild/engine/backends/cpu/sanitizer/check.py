@@ -29,7 +29,7 @@ from gpubuild.engine.backends.cpu.sanitizer.check_segments import MEETINGS, orde
 from gpubuild.engine.backends.cpu.sanitizer.check_versions import prove_kernels, proven_for, without_records
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, locate
-from gpubuild.engine.legalize.arith_expansions import expand_copy
+from gpubuild.engine.legalize.composite_memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 
