@@ -236,10 +236,10 @@ def our_ptx(text: str, params: CompileParams) -> str:
 def upstream_ptx(text: str, params: CompileParams) -> str:
     """``gpu-module-to-binary`` behind the same pipeline; it links libdevice from the same wheel."""
     attach = f"chip={params.chip} O={params.opt_level}"
-    pipeline = lowering.pipeline(params).replace(attach, f"{attach} features={ptx_features(params.chip, '')}")
+    passes = pipeline(params).replace(attach, f"{attach} features={ptx_features(params.chip, '')}")
     toolkit = Path(tools()["libdevice"][0]).parents[2]
-    pipeline = f"{pipeline[:-1]},gpu-module-to-binary{{format=isa toolkit={toolkit}}})"
-    made = run("mlir-opt", f"--pass-pipeline={pipeline}", text=text)
+    passes = f"{passes[:-1]},gpu-module-to-binary{{format=isa toolkit={toolkit}}})"
+    made = run("mlir-opt", f"--pass-pipeline={passes}", text=text)
     quoted = re.search(r'assembly = "((?:[^"\\]|\\.)*)"', made)
     assert quoted is not None
     return re.sub(
