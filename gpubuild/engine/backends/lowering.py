@@ -13,6 +13,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.dump import dump, stage
 from gpubuild.engine.ir.locations import restore_places
 from gpubuild.engine.ir.passes import Pass, only_when, rewriting, run_passes, upstream
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
@@ -75,6 +76,8 @@ def lower_text(
         state = start(params, source)
         module = contexts.parse(text)
         restore_places(module.operation)
+        with stage("input"):
+            dump("mlir", lambda: contexts.canonical_text(module))
         _check_dialect(_only_module(module, params), state)
         try:
             run_passes(module, passes, state)
