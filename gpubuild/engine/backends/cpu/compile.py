@@ -9,7 +9,7 @@ from pathlib import Path
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
 from gpubuild.engine.backends.cpu.alias_versioning import Parameters, separable_parameters
 from gpubuild.engine.backends.cpu.fission.fission import Fissions, fission_kernels
@@ -18,28 +18,26 @@ from gpubuild.engine.backends.cpu.llvm_text import mark_stores
 from gpubuild.engine.backends.cpu.lower.abi import Contextualized, contextualize
 from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
 from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
+from gpubuild.engine.backends.cpu.passes import LEGALIZE, PLAIN_MEMORY, start
 from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
-from gpubuild.engine.backends.nvidia import libdevice
 from gpubuild.engine.ir import contexts, files_read, llvm, locations, resource_objects
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.passes import run_passes
 from gpubuild.engine.ir.resources import NO_RESOURCES, StepResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize import driver
-from gpubuild.engine.legalize.composite_memory_ops import make_plain
 from gpubuild.engine.legalize.library_calls import call_libraries_directly
-from gpubuild.engine.legalize.matrices import expand_matrices
-from gpubuild.engine.legalize.workarounds import keep_signed_zeros
+from gpubuild.engine.legalize.workarounds import KEEP_SIGNED_ZEROS
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.chips import NATIVE, check_chip
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.targets.cpu import CPU, NATIVE
+from gpubuild.targets.target import Sanitize
 from gpubuild.toolchain.run import run_tool
 
 # Up to structured loops, where fission works.
@@ -97,7 +95,7 @@ def run(params: CompileParams, io: StepIO) -> None:
 def check_target(build: CpuBuild) -> None:
     """Stage: refuse names that LLVM would only warn about; find the host's chip for ``native``."""
     params = build.params
-    check_chip(Kind.CPU, params.target.chip, params.target.features, triple=params.target.triple)
+    CPU.check(params.target.chip, params.target.features, params.target.triple)
     chip, features = params.target.chip, params.target.features
     if chip == NATIVE:
         chip, own = llvm.host_cpu()
@@ -138,17 +136,11 @@ def lower_text(
         if params.target.passes:
             _run_own_passes(module, params, source, resources)
         else:
-            machine = driver.Machine(
-                kind=Kind.CPU,
-                subgroup_size=image_layout.SUBGROUP,
-                fast_math=params.target.fast_math,
-                name=target,
-            )
+            legalization = start(params, source)
             if checks.wanted:
-                make_plain(module)
+                run_passes(module, PLAIN_MEMORY, legalization)
                 instrument.prepare(_only_module(module, params), checks)
-            expand_matrices(module.operation, lanes=image_layout.SUBGROUP, target=target, source=source)
-            driver.prepare(module, machine, source=source)
+            run_passes(module, LEGALIZE, legalization)
             hoist_allocations(module.operation)
             dump("mlir", lambda: contexts.canonical_text(module))
             contexts.run_passes(module, LOOP_PASSES, source=source)
@@ -162,7 +154,7 @@ def lower_text(
             dump("mlir", lambda: contexts.canonical_text(module))  # after fission
             contexts.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
-            keep_signed_zeros(module.operation)
+            run_passes(module, (KEEP_SIGNED_ZEROS,), legalization)
             contexts.run_passes(module, PASSES, source=source)
         kernels = _only_module(module, params)
         call_libraries_directly(kernels)
