@@ -33,15 +33,11 @@ def load_project(path: Path) -> Project:
         data = path.read_bytes()
     except OSError as error:
         where = "there is a folder of that name" if path.is_dir() else str(error.strerror)
-        trouble = ConfigError(
-            [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))]
-        )
-        if isinstance(error, PermissionError):
-            raise trouble from error
-        trouble.hint = _nearby(path) or (
-            "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
-        )
-        raise trouble from error
+        hint = "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
+        raise ConfigError(
+            [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))],
+            hint="" if isinstance(error, PermissionError) else _nearby(path) or hint,
+        ) from error
     return loads(data, path)
 
 

@@ -90,7 +90,7 @@ def parse(text: str, *, source_name: str = "") -> ir.Module:
     except StepError as error:
         from gpubuild.engine.ir.parse_hints import advise
 
-        raise advise(error, text) from error
+        raise advise(error, text) from error.__cause__
     if not source_name:
         return module
     # The bindings name a buffer only when it holds a single op, so rename by printing once.
