@@ -25,7 +25,7 @@ _Error = TypeVar("_Error", bound="GpubuildError")
 class Location:
     """A place in a user's file: 1-based line and column, in characters; 0 when unknown.
 
-    A compiler's column counts bytes until the line's text is known (``quote_sources``).
+    A compiler's column counts bytes until the line's text is known (``build.diagnosis``).
     """
 
     file: str

@@ -1,18 +1,10 @@
-"""Alike: errors of several targets that say the same, as one that lists the targets.
+"""Diagnosis: an error of a step, completed for the reader.
 
-Blame: what an error of a step is told on its way to the user: whose it is, how to see it again.
-
-Objects are linked under fixed names, because names reach symbol tables; linkers' messages name the
-user's files here.
-
-Quote: give the diagnostics of a failed step the lines of the user's files they point into.
-
-Workers know sources by name only: paths stay out of what they read and write. Who knows the
-project's folder adds the text.
-
-Missing: the error of an input that is not there, or cannot be read.
-
-Reproducer: the command that shows the failure of a step again.
+Workers raise errors with the facts they have: message, stage, tool output, locations. Workers know
+files by their roles only, because paths would reach outputs. The build knows the rest and adds it
+here, and nowhere else: program, module and target of the step; the place in targets.yaml that an
+option came from; the text of source lines; the user's names of files that are linked under fixed
+ones; the command that reproduces the failure. Equal errors of several targets become one.
 """
 
 from __future__ import annotations
@@ -21,32 +13,50 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpubuild.errors import Diagnostic, GpubuildError, NoRoomError, StepError
+from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, NoRoomError, StepError, UsageError
 from gpubuild.model.step import CompileParams, Step, StepKind
 from gpubuild.settings import python_command
 from gpubuild.support import text as columns
 from gpubuild.support.frozen import replace
 
+if TYPE_CHECKING:
+    from gpubuild.config.yaml_tree import Member, Node, Place
+
 _LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
-# The name of the text that an object was compiled from: always the same two.
+# The name of the text that an object was compiled from.
 _TEXT = re.compile(r":?\b(?:source\.i|host\.ll):(?=\(\.)")
 
 
-def blame(error: StepError, step: Step, root: Path) -> None:
-    """Complete ``error``, which the engine raised for ``step``; paths are told relative to ``root``."""
-    error.step_id = step.id
-    error.program = step.program or ", ".join(step.users)
-    error.module = step.module
-    error.target = step.target
-    if not isinstance(error, NoRoomError):
-        error.reproduce = error.reproduce or reproducer(step)
-    if step.kind is StepKind.LINK:
-        error.output = _in_users_files(error.output, step, root)
+def completed(error: GpubuildError, step: Step, *, root: Path, project_file: Path) -> GpubuildError:
+    """Return ``error``, raised for ``step``, with all that its reader needs; paths relative to ``root``."""
+    if isinstance(error, UsageError) and step.kind is StepKind.COMPILE:
+        return _at_target(error, project_file, step.target) or error
+    if not isinstance(error, StepError):
+        return error
+    files: dict[str, Sequence[str]] = {}
+    return error.with_(
+        step_id=step.id,
+        program=step.program or ", ".join(step.users),
+        module=step.module,
+        target=step.target,
+        diagnostics=tuple(_quoted(d, root, files) for d in error.diagnostics),
+        output=_in_users_files(error.output, step, root) if step.kind is StepKind.LINK else error.output,
+        reproduce="" if isinstance(error, NoRoomError) else reproducer(step),
+    )
+
+
+def without_project(error: GpubuildError) -> GpubuildError:
+    """Return a completed error of a project that was made up for one command.
+
+    The program's name is not the user's, and the command just given is the reproducer.
+    """
+    return error.with_(program="", reproduce="") if isinstance(error, StepError) else error
 
 
 def _in_users_files(output: str, step: Step, root: Path) -> str:
-    """What a linker said about numbered objects, told of the files they were made of."""
+    """Return a linker's output about numbered objects with the names of the files they were made of."""
     names = {}
     for item in step.inputs:
         path = item.origin or (item.path if not item.producer else None)
@@ -65,14 +75,8 @@ def _in_users_files(output: str, step: Step, root: Path) -> str:
 _MAX_FILE_BYTES = 16 << 20  # more is no source that anyone reads by the line
 
 
-def quote_sources(error: GpubuildError | None, root: Path) -> None:
-    """Fill in ``source_line`` where it is empty and the named file, relative to ``root``, has it."""
-    if isinstance(error, StepError):
-        files: dict[str, Sequence[str]] = {}
-        error.diagnostics = tuple(_quoted(d, root, files) for d in error.diagnostics)
-
-
 def _quoted(diagnostic: Diagnostic, root: Path, files: dict[str, Sequence[str]]) -> Diagnostic:
+    """Fill in ``source_line`` where it is empty and the named file, relative to ``root``, has it."""
     notes = tuple(_quoted(note, root, files) for note in diagnostic.notes)
     line = diagnostic.source_line
     place = diagnostic.location
@@ -97,7 +101,7 @@ def _lines(path: Path) -> Sequence[str]:
 
 
 def missing_input(path: Path, root: Path) -> StepError:
-    """Why ``path`` cannot be read, with what was probably meant; places are told relative to ``root``."""
+    """Return why ``path`` cannot be read, with the name that was probably meant, relative to ``root``."""
     name = _shown(path, root)
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # a pipe would wait for a writer
@@ -126,6 +130,42 @@ def _shown(path: Path, root: Path) -> str:
     return os.fspath(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
+def _at_target(error: UsageError, file: Path, target: str) -> ConfigError | None:
+    """Return ``error`` of ``target``'s chip or features with its place in ``file``, if it has one there.
+
+    Targets may also come from the IR. Reads the file again: only after a failure.
+    """
+    from gpubuild.config.load import shown
+    from gpubuild.config.yaml_tree import Problems, decode, parse
+
+    try:
+        text = decode(file.read_bytes(), "")
+    except (OSError, ConfigError):
+        return None
+    problems = Problems(shown(file), text)
+    document = parse(text, problems)
+    targets = document.members.get("targets") if document is not None else None
+    found = targets.node.members.get(target) if targets is not None else None
+    if found is None or problems:
+        return None
+    problems.add(_option_place(found, error.message), error.message)
+    return problems.error().with_(hint=error.hint)
+
+
+def _option_place(target: Member, message: str) -> Place:
+    """Return the place of the value that the message quotes, else of the target's name."""
+    for key in ("features", "chip"):
+        member = target.node.members.get(key)
+        if member is not None and any(repr(word) in message for word in _words(member.node)):
+            return member.node.place
+    return target.place
+
+
+def _words(node: Node) -> list[str]:
+    texts = [item.raw for item in node.items] or [node.raw]
+    return [word for text in texts for part in text.split(",") for word in (part.strip(), part.strip(" +-"))]
+
+
 def reproducer(step: Step) -> str:
     """A command that shows a compile step's failure again; empty for other kinds of steps."""
     if not isinstance(step.params, CompileParams):
@@ -152,40 +192,34 @@ _PLURAL = {"target": "targets", "for": "for"}
 
 
 def grouped(errors: Iterable[GpubuildError]) -> list[GpubuildError]:
-    """``errors`` of one gpu.module, those that are alike but for the target as one, in their order."""
+    """Return ``errors`` of one gpu.module in order, those that differ only in the target as one."""
     alike: dict[str, list[GpubuildError]] = {}
     for error in errors:
         alike.setdefault(_without_target(error), []).append(error)
-    return [_together(group) for group in alike.values()]
+    return [_joined(group) for group in alike.values()]
 
 
-def _together(group: list[GpubuildError]) -> GpubuildError:
+def _joined(group: list[GpubuildError]) -> GpubuildError:
     first = group[0]
     others = tuple(dict.fromkeys(e.target for e in group[1:] if isinstance(e, StepError)))
     if not isinstance(first, StepError) or not others:
         return first
-    import copy  # for failures only
-
-    shown = copy.copy(first)
-    shown.other_targets = others
     everyone = ", ".join((first.target, *others))
-    shown.message = _naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {everyone}", first.message)
     alike = [error for error in group if isinstance(error, StepError)]
-    shown.stage = ", ".join(dict.fromkeys(error.stage for error in alike if error.stage))
     hints = (_naming(error.target).sub(r"\1", error.hint) for error in alike)
-    shown.hint = "\n  hint: ".join(filter(None, dict.fromkeys(hints)))
-    return shown
+    return first.with_(
+        other_targets=others,
+        message=_naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {everyone}", first.message),
+        stage=", ".join(dict.fromkeys(error.stage for error in alike if error.stage)),
+        hint="\n  hint: ".join(filter(None, dict.fromkeys(hints))),
+    )
 
 
 def _without_target(error: GpubuildError) -> str:
-    """What ``error`` says, whichever target it is about."""
+    """Return the text of ``error`` without what names or follows from its target."""
     if not isinstance(error, StepError):
         return error.render()
-    import copy  # for failures only
-
-    bare = copy.copy(error)
-    bare.target = bare.stage = bare.hint = bare.reproduce = ""
-    text = bare.render()
+    text = error.with_(target="", stage="", hint="", reproduce="").render()
     return _naming(error.target).sub(r"\1", text) if error.target else text
 
 

@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpubuild.build.diagnosis import completed, missing_input
 from gpubuild.build.include_scan import around, from_store, speaks_of, to_store
 from gpubuild.build.outputs import StepOutputs
 from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
 from gpubuild.build.state import BuildState, Origin, StepRecord
 from gpubuild.cache.protocol import Store
-from gpubuild.errors import GpubuildError, StepError, UsageError
+from gpubuild.errors import GpubuildError
 from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.digest import Digest
@@ -79,8 +80,6 @@ class StepRunner:
         for item in step.inputs:
             digest = (expected or {}).get(item.path) or self._state.files.digest(item.path)
             if digest is None:
-                from gpubuild.build.diagnosis import missing_input
-
                 raise missing_input(item.path, self._root)
             inputs.append((item, digest))
         tools = {name: self._toolchain.require(name) for name in step.tools}
@@ -279,16 +278,13 @@ class StepRunner:
         if workdir is not None:
             self._work.release(workdir)
         self._outputs.remove(step)
-        if isinstance(error, UsageError) and step.kind is StepKind.COMPILE:
-            from gpubuild.config.locations import at_target  # what is wrong are options of the project file
-
-            error = at_target(error, self._project_file, step.target) or error
-        if isinstance(error, StepError):
-            from gpubuild.build.diagnosis import blame
-
-            blame(error, step, self._root)
         seconds = time.monotonic() - started
-        return StepReport.of(step, Status.FAILED, error.message, seconds=seconds, error=error)
+        return replace(self.failed(step, error), seconds=seconds)
+
+    def failed(self, step: Step, error: GpubuildError) -> StepReport:
+        """Return the report of a step that failed with ``error``; change no file."""
+        error = completed(error, step, root=self._root, project_file=self._project_file)
+        return StepReport.of(step, Status.FAILED, error.message, error=error)
 
     def remove_outputs(self, step: Step) -> None:
         """Delete what an earlier build made of ``step``: it no longer matches its inputs."""

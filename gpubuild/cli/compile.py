@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.build.builder import Builder
+from gpubuild.build.diagnosis import without_project
 from gpubuild.build.native import resolve_native
 from gpubuild.build.opening import open_builder
 from gpubuild.cli.console import Console
 from gpubuild.cli.options import shown
-from gpubuild.errors import ConfigError, StepError, UsageError
+from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import ModuleOverride, Project
@@ -207,13 +208,8 @@ def deliver(results: list[Result], output: str | None, console: Console) -> None
 
 def _run(builder: Builder, step: Step) -> None:
     error = builder.run_step(step).error
-    if error is None:
-        return
-    if isinstance(error, StepError):
-        # The command just given is the reproducer; the folder its steps ran in is about to go.
-        error.reproduce = ""
-        error.program = ""
-    raise error
+    if error is not None:
+        raise without_project(error)
 
 
 def _choose(modules: Mapping[str, int], wanted: str | None, source: Path) -> list[str]:

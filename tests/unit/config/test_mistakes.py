@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from gpubuild.config.load import load_project, loads
-from gpubuild.config.locations import at_target
 from gpubuild.config.yaml_tree import MAX_DEPTH
-from gpubuild.errors import EXIT_USAGE, ConfigError, UsageError
+from gpubuild.errors import EXIT_USAGE, ConfigError
 from gpubuild.model.project import Project
 
 GOOD = """\
@@ -275,29 +274,6 @@ def test_a_project_file_nearby(name: str, hint: str, tmp_path: Path, monkeypatch
     with pytest.raises(ConfigError) as caught:
         load_project(Path("targets.yaml"))
     assert caught.value.hint == hint
-
-
-@pytest.mark.parametrize(
-    ("targets", "message", "place"),
-    [
-        ("{sm_999: }", "unknown NVIDIA chip 'sm_999'", "2:11"),
-        ("{x: {kind: nvvm, chip: sm_999}}", "unknown NVIDIA chip 'sm_999'", "2:33"),
-        ("{sm_90: {features: '+ptx800'}}", "unknown feature 'ptx800' for sm_90", "2:29"),
-        ("{cpu: }", "unknown NVIDIA chip 'sm_999'", ""),
-        ("{cpu", "unknown NVIDIA chip 'sm_999'", ""),
-    ],
-)
-def test_what_a_target_is_wrong_about_later(targets: str, message: str, place: str, root: Path) -> None:
-    file = root / "targets.yaml"
-    file.write_text(document(targets=targets))
-    name = targets[1:].partition(":")[0]
-    error = at_target(UsageError(message, hint="try another"), file, "gone" if name == "cpu" else name)
-    if not place:
-        assert error is None
-        return
-    assert error is not None
-    assert str(error.problems[0].location).endswith(f"targets.yaml:{place}")
-    assert error.render().endswith("^\n  hint: try another")
 
 
 def test_duplicate_names_the_first_place(root: Path) -> None:
