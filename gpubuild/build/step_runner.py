@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpubuild.build.diagnosis import completed, missing_input
 from gpubuild.build.include_scan import around, from_store, speaks_of, to_store
 from gpubuild.build.outputs import StepOutputs
 from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
@@ -80,6 +79,8 @@ class StepRunner:
         for item in step.inputs:
             digest = (expected or {}).get(item.path) or self._state.files.digest(item.path)
             if digest is None:
+                from gpubuild.build.diagnosis import missing_input
+
                 raise missing_input(item.path, self._root)
             inputs.append((item, digest))
         tools = {name: self._toolchain.require(name) for name in step.tools}
@@ -283,6 +284,8 @@ class StepRunner:
 
     def failed(self, step: Step, error: GpubuildError) -> StepReport:
         """Return the report of a step that failed with ``error``; change no file."""
+        from gpubuild.build.diagnosis import completed
+
         error = completed(error, step, root=self._root, project_file=self._project_file)
         return StepReport.of(step, Status.FAILED, error.message, error=error)
 
