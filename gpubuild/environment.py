@@ -93,3 +93,12 @@ def color() -> bool | None:
     if os.environ.get("NO_COLOR"):
         return False
     return True if os.environ.get("FORCE_COLOR") else None
+
+
+def boot() -> str:
+    """A name for this boot of this machine; equal names mean the same CPU. Empty if there is none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""

@@ -2,9 +2,9 @@
 
 Workers raise errors with the facts they have: message, stage, tool output, locations. Workers know
 files by their roles only, because paths would reach outputs. The build knows the rest and adds it
-here, and nowhere else: program, module and target of the step; the place in targets.yaml that an
-option came from; the text of source lines; the user's names of files that are linked under fixed
-ones; the command that reproduces the failure. Equal errors of several targets become one.
+here, and nowhere else: program, module and target of the step; the text of source lines; the user's
+names of files that are linked under fixed ones; the command that reproduces the failure. Equal errors
+of several targets become one.
 """
 
 from __future__ import annotations
@@ -13,26 +13,20 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, NoRoomError, StepError, UsageError
+from gpubuild.errors import Diagnostic, GpubuildError, NoRoomError, StepError
 from gpubuild.model.step import CompileParams, Step, StepKind
 from gpubuild.settings import python_command
 from gpubuild.support import text as columns
 from gpubuild.support.frozen import replace
-
-if TYPE_CHECKING:
-    from gpubuild.config.yaml_tree import Member, Node, Place
 
 _LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
 # The name of the text that an object was compiled from.
 _TEXT = re.compile(r":?\b(?:source\.i|host\.ll):(?=\(\.)")
 
 
-def completed(error: GpubuildError, step: Step, *, root: Path, project_file: Path) -> GpubuildError:
+def completed(error: GpubuildError, step: Step, *, root: Path) -> GpubuildError:
     """Return ``error``, raised for ``step``, with all that its reader needs; paths relative to ``root``."""
-    if isinstance(error, UsageError) and step.kind is StepKind.COMPILE:
-        return _at_target(error, project_file, step.target) or error
     if not isinstance(error, StepError):
         return error
     files: dict[str, Sequence[str]] = {}
@@ -128,42 +122,6 @@ def missing_input(path: Path, root: Path) -> StepError:
 
 def _shown(path: Path, root: Path) -> str:
     return os.fspath(path.relative_to(root) if path.is_relative_to(root) else path)
-
-
-def _at_target(error: UsageError, file: Path, target: str) -> ConfigError | None:
-    """Return ``error`` of ``target``'s chip or features with its place in ``file``, if it has one there.
-
-    Targets may also come from the IR. Reads the file again: only after a failure.
-    """
-    from gpubuild.config.load import shown
-    from gpubuild.config.yaml_tree import Problems, decode, parse
-
-    try:
-        text = decode(file.read_bytes(), "")
-    except (OSError, ConfigError):
-        return None
-    problems = Problems(shown(file), text)
-    document = parse(text, problems)
-    targets = document.members.get("targets") if document is not None else None
-    found = targets.node.members.get(target) if targets is not None else None
-    if found is None or problems:
-        return None
-    problems.add(_option_place(found, error.message), error.message)
-    return problems.error().with_(hint=error.hint)
-
-
-def _option_place(target: Member, message: str) -> Place:
-    """Return the place of the value that the message quotes, else of the target's name."""
-    for key in ("features", "chip"):
-        member = target.node.members.get(key)
-        if member is not None and any(repr(word) in message for word in _words(member.node)):
-            return member.node.place
-    return target.place
-
-
-def _words(node: Node) -> list[str]:
-    texts = [item.raw for item in node.items] or [node.raw]
-    return [word for text in texts for part in text.split(",") for word in (part.strip(), part.strip(" +-"))]
 
 
 def reproducer(step: Step) -> str:

@@ -64,15 +64,6 @@ def scene() -> dict[str, Any]:
     }
 
 
-def boot() -> str:
-    """A name for this boot of this machine; equal names mean the same CPU. Empty if there is none."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-            return stream.read().strip()
-    except OSError:
-        return ""
-
-
 def folder_of(build_dir: str) -> str:
     """Where a build folder's receipts lie."""
     return os.path.join(build_dir, ".gpubuild", "receipts")
@@ -154,7 +145,7 @@ class Receipt:
         check = self._check
         if check["request"] != request or check["scene"] != scene():
             return False
-        if check["boot"] != boot():
+        if check["boot"] != environment.boot():
             return False
         if any(os.path.exists(path) for path in check["absent"]):
             return False

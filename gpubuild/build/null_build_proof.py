@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gpubuild import environment
 from gpubuild.build import null_build
 from gpubuild.build.include_scan import surroundings
 from gpubuild.build.state import BuildState
@@ -58,7 +59,7 @@ class Witness:
     def __init__(self, config: tuple[str, null_build.Known]) -> None:
         self._config = config
         self._scene = null_build.scene()
-        self._boot = null_build.boot()
+        self._boot = environment.boot()
         self._began_ns = time.time_ns()
         self._began = time.monotonic()
 

@@ -27,7 +27,6 @@ from gpubuild.plan.layout import Layout
 from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
 from gpubuild.toolchain.find import Toolchain
-from gpubuild.toolchain.run import collect_later
 
 
 def _local_executor(workers: int) -> Executor:
@@ -75,7 +74,7 @@ def _builder(
 ) -> Iterator[Builder]:
     directory = options.cache_dir or settings.cache_dir or project.cache.directory
     config = replace(project.cache, directory=directory) if options.use_cache else None
-    store = open_store(config, settings, on_full=collect_later, project=project.root)
+    store = open_store(config, settings, on_full=_collect_later, project=project.root)
     workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
     executor = LazyExecutor(workers, _local_executor)
     if threads or store.has_remote:
@@ -176,3 +175,9 @@ def reading_only(settings: Settings, project: Project) -> Settings:
         cache_mode=RemoteMode.READ_ONLY if settings.cache_mode in asked else _OFF,
         remote_mode=RemoteMode.READ_ONLY if configured in asked else _OFF,
     )
+
+
+def _collect_later(directory: Path, size_bytes: int) -> None:
+    from gpubuild.toolchain.run import collect_later  # loads subprocess, for which most builds have no use
+
+    collect_later(directory, size_bytes)

@@ -40,8 +40,12 @@ class StepOutputs:
             if found != digest:
                 what = "header" if step.kind is StepKind.PREPROCESS else "file"
                 return f"{what} {self._shown(Path(text))} {'changed' if found else 'is gone'}"
-        if step.kind is StepKind.PREPROCESS and record.around != (around(step, result, self._root) or "?"):
-            return "headers may be found elsewhere now"
+        if step.kind is StepKind.PREPROCESS:
+            now = around(step, result, self._root)
+            if not now:
+                return "it asks which files exist (__has_include or __has_embed)"
+            if now != record.around:
+                return "headers may be found elsewhere now"
         return ""
 
     def place(self, step: Step, result: ActionResult, made: Path) -> None:

@@ -10,6 +10,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -30,8 +31,9 @@ from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
-from gpubuild.plan.sources import ScannedSource, parse_index
-from gpubuild.targets.target import ASM_SUFFIX, OBJECT_SUFFIX, Kind, cpu_triple
+from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
+from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import cpu_triple
 
 PROGRAM = "kernels"  # the made-up program's name; it is in no output
 _OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}
@@ -120,8 +122,10 @@ def made_up_project(options: argparse.Namespace) -> Project:
     except ConfigError as error:
         # The places are in a file that does not exist: what was wrong is all there is to say.
         problems = dict.fromkeys(p.message for p in error.problems)
-        text = "; ".join(problems).replace(
-            "add `kind: nvvm`, `rocdl` or `cpu`", "add --kind nvvm, rocdl or cpu"
+        text = re.sub(
+            r"add `kind: (.*?), or name",
+            lambda found: f"add --kind {found[1].replace('`', '')}, or name",
+            "; ".join(problems),
         )
         raise UsageError(text, hint="see `gpubuild compile --help`") from error
     return resolve_native(project)
@@ -147,9 +151,9 @@ def compile_kernels(
     modules = {m.name: m.index for m in scans[outline.id].modules}
     chosen = _choose(modules, module, program.sources[0])
     if emit == "mlir":
+        found = [m for m in scans[outline.id].modules if m.name in chosen]
         return [
-            Result(file=outline.output_path(f"module.{modules[n]}.mlir"), name=f"{file_name(n)}.mlir")
-            for n in chosen
+            Result(file=_module_text(outline, m, folder), name=f"{file_name(m.name)}.mlir") for m in found
         ]
     overrides = {name: ModuleOverride(targets=program.targets) for name in modules}
     program = replace(program, modules=overrides)
@@ -180,6 +184,21 @@ def compile_kernels(
                 Result(file=step.output_path("binary"), name=f"{file_name(step.module)}.binary.mlir")
             )
     return results
+
+
+def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
+    """The file with the text of ``module``, and with the data that it refers to."""
+    text = outline.output_path(f"module.{module.index}.mlir")
+    if not module.resources:
+        return text
+    from gpubuild.engine.ir.resource_section import write_section  # for few modules
+
+    whole = folder / text.name
+    shutil.copyfile(text, whole)
+    with whole.open("a", encoding="utf-8") as stream:
+        files = (outline.output_path(name) for name in module.resources)
+        write_section(stream, {f"sha256_{file.suffixes[0][1:]}": file for file in files})
+    return whole
 
 
 def deliver(results: list[Result], output: str | None, console: Console) -> None:
@@ -234,8 +253,9 @@ def _wanted(plan: Plan, kind: StepKind) -> list[Step]:
     return [plan.steps[i] for i in plan.order() if plan.steps[i].kind is kind]
 
 
-def _suffix(emit: str, kind: Kind) -> str:
-    return {"llvm": "ll", "asm": ASM_SUFFIX[kind], "obj": OBJECT_SUFFIX[kind]}[emit]
+def _suffix(emit: str, kind: str) -> str:
+    suffixes = vendor(kind)
+    return {"llvm": "ll", "asm": suffixes.asm_suffix, "obj": suffixes.object_suffix}[emit]
 
 
 def _siblings(path: Path) -> list[str]:

@@ -18,6 +18,7 @@ from gpubuild.cli.json_document import dump
 from gpubuild.cli.options import shown
 from gpubuild.errors import EXIT_USAGE
 from gpubuild.model.project import Project
+from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import ToolRow
 
@@ -68,12 +69,13 @@ def target_rows(project: Project, tools: Mapping[str, ToolRow]) -> list[TargetRo
 
 
 def _row(target: Target, tools: Mapping[str, ToolRow]) -> TargetRow:
-    from gpubuild.plan.planner import TOOLS
+    from gpubuild.plan.planner import tools_of
 
-    required, optional = TOOLS[target.kind]
+    required = tuple(name for name in tools_of(target.kind) if name in tools)
+    optional = vendor(target.kind).optional_tools
     return TargetRow(
         name=target.name,
-        kind=target.kind.value,
+        kind=str(target.kind),
         chip=target.chip,
         tools=(*required, *optional),
         missing=tuple(name for name in required if not tools[name].found),

@@ -24,6 +24,7 @@ from gpubuild.cli.options import (
     path,
     positive,
 )
+from gpubuild.targets.registry import kinds
 
 SHELLS = ("bash", "zsh", "fish")
 GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
@@ -301,7 +302,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
         help="a file, an existing folder, or - for stdout (default: files named after module and target)",
     )  # fmt: skip
     parser.add_argument("--module", metavar="NAME", help="only this gpu.module")
-    parser.add_argument("--kind", choices=("nvvm", "rocdl", "cpu"), help="when the chip does not tell")
+    parser.add_argument("--kind", choices=kinds(), help="when the chip does not tell")
     parser.add_argument("--chip", metavar="CHIP", help="the chip (default: the target's name)")
     parser.add_argument("--features", metavar="LIST", help="LLVM features, such as +ptx80")
     parser.add_argument("--opt-level", type=int, choices=range(4), metavar="0-3", help="default: 3")

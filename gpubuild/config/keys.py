@@ -5,6 +5,9 @@ Host keys: what ``host:`` in targets.yaml may say of C and C++ sources, of all a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
+
 from gpubuild.config.spec import (
     Choice,
     Either,
@@ -20,7 +23,10 @@ from gpubuild.config.spec import (
     path_with,
 )
 from gpubuild.model.project import Offload, RemoteMode
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.support.text import any_of
+from gpubuild.targets import registry
+from gpubuild.targets.target import Sanitize
+from gpubuild.targets.vendor import Vendor
 
 C_SUFFIXES = (".c",)
 CXX_SUFFIXES = (".cpp", ".cc", ".cxx")
@@ -137,7 +143,7 @@ _NAME = Text(
 _MODULE_NAME = Text(what="the name of a gpu.module, without '@'", pattern=r"[^@\s]\S*")
 _PATH = Text(what="a path")
 _PIPELINE = Text(what="a pass pipeline")
-_CHIP = Text(what="a chip such as sm_90, gfx90a or x86-64-v3", pattern=r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_CHIP = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 _TRIPLE = Text(what="a target triple", pattern=r"[A-Za-z0-9_]+(-[A-Za-z0-9_.]+){1,4}")
 _FEATURE = r"[+-][A-Za-z0-9_][A-Za-z0-9_.-]*"
 _FEATURE_ADVICE = "write +name or -name, such as +ptx80 or -xnack"
@@ -220,42 +226,50 @@ _CACHE = Record(
     },
 )
 
-_TARGET = Record(
-    what="a target",
-    keys={
-        "kind": Key(
-            spec=Choice(words=tuple(Kind)),
-            help="nvvm (NVIDIA), rocdl (AMD) or cpu. Follows from a well-known name or chip.",
-            aka=("vendor", "backend"),
-        ),
-        "chip": Key(
-            spec=_CHIP,
-            help="What to compile for; the target's name when left out. `native`: this machine's CPU.",
-            aka=("arch", "gpu", "gpu_arch", "processor", "mcpu"),
-        ),
-        "triple": Key(spec=_TRIPLE, help="LLVM target triple. Follows from the kind."),
-        "features": Key(
-            spec=_FEATURES,
-            default="",
-            help="LLVM features, such as +ptx80 or [+sramecc, -xnack].",
-            aka=("mattr",),
-        ),
-        **_OPTIONS,
-        "device_libs": Key(
-            spec=_LIBRARIES, help="Bitcode or LLVM IR files linked into every kernel module of this target."
-        ),
-        "passes": Key(
-            spec=_PIPELINE,
-            help="Pass pipeline that replaces gpubuild's own for this target.",
-            aka=("pipeline",),
-        ),
-        "sanitize": Key(
-            spec=ListOf(item=Choice(words=tuple(Sanitize)), unique=True),
-            help="CPU targets: mistakes that kernels are checked for while they run (docs/checked.md).",
-            aka=("sanitizers", "checks", "check", "fsanitize"),
-        ),
-    },
-)
+
+def _target(vendors: Sequence[Vendor]) -> Record:
+    kinds = [v.kind if v.kind == v.maker.lower() else f"{v.kind} ({v.maker})" for v in vendors]
+    chip = Text(what=f"a chip such as {any_of([v.example for v in vendors])}", pattern=_CHIP)
+    checked = " and ".join(v.maker for v in vendors if v.sanitizes)
+    return Record(
+        what="a target",
+        keys={
+            "kind": Key(
+                spec=Choice(words=tuple(v.kind for v in vendors)),
+                help=f"{any_of(kinds)}. Follows from a well-known name or chip.",
+                aka=("vendor", "backend"),
+            ),
+            "chip": Key(
+                spec=chip,
+                help="What to compile for; the target's name when left out. `native`: this machine's CPU.",
+                aka=("arch", "gpu", "gpu_arch", "processor", "mcpu"),
+            ),
+            "triple": Key(spec=_TRIPLE, help="LLVM target triple. Follows from the kind."),
+            "features": Key(
+                spec=_FEATURES,
+                default="",
+                help="LLVM features, such as +ptx80 or [+sramecc, -xnack].",
+                aka=("mattr",),
+            ),
+            **_OPTIONS,
+            "device_libs": Key(
+                spec=_LIBRARIES,
+                help="Bitcode or LLVM IR files linked into every kernel module of this target.",
+            ),
+            "passes": Key(
+                spec=_PIPELINE,
+                help="Pass pipeline that replaces gpubuild's own for this target.",
+                aka=("pipeline",),
+            ),
+            "sanitize": Key(
+                spec=ListOf(item=Choice(words=tuple(Sanitize)), unique=True),
+                help=f"{checked} targets: mistakes that kernels are checked for while they run "
+                "(docs/checked.md).",
+                aka=("sanitizers", "checks", "check", "fsanitize"),
+            ),
+        },
+    )
+
 
 _MODULE = Record(
     what="a module",
@@ -270,132 +284,147 @@ _MODULE = Record(
     },
 )
 
-_PROGRAM = Record(
-    what="a program",
-    empty=False,
-    keys={
-        "sources": Key(
-            spec=ListOf(item=path_with(SOURCE_SUFFIXES, "a source file"), min_items=1, unique=True),
-            help="Files it is made of, relative to this file: " + " ".join(SOURCE_SUFFIXES),
-            required=True,
-            aka=("files", "srcs", "src"),
-        ),
-        "targets": Key(
-            spec=_TARGET_NAMES, help="Names of targets to compile for; all when left out.", aka=("target",)
-        ),
-        "offload": Key(
-            spec=Choice(words=tuple(Offload)),
-            default=Offload.DISPATCH.value,
-            help="dispatch: carry every object and choose at run time. select_object: embed one. "
-            "clang: device code that clang-linker-wrapper links and registers (docs/clang.md).",
-            aka=("handler",),
-        ),
-        "select": Key(
-            spec=Either(options=(Whole(), Text(what="a target's name"))),
-            help="With `offload: select_object`: the object to embed, a target's name or an index.",
-        ),
-        "modules": Key(
-            spec=Table(what="modules", name=_MODULE_NAME, value=_MODULE, empty=True),
-            help="Overrides for single gpu.modules, by name.",
-        ),
-        "device_libs": Key(
-            spec=Either(
-                options=(
-                    _LIBRARIES,
-                    Record(
-                        what="device_libs",
-                        keys={
-                            kind.value: Key(spec=_LIBRARIES, help=f"For targets of kind {kind}.")
-                            for kind in Kind
-                        },
-                    ),
-                )
-            ),
-            help="Bitcode or LLVM IR files linked into every kernel module: a list for every kind of "
-            "target, or lists by kind.",
-        ),
-        "passes": Key(
-            spec=Record(
-                what="passes",
-                keys={
-                    "source": Key(
-                        spec=_PIPELINE, help="Runs on each .mlir file before its kernels are split off."
-                    ),
-                    **{
-                        kind.value: Key(
-                            spec=_PIPELINE, help=f"Replaces gpubuild's own passes for kind {kind}."
-                        )
-                        for kind in Kind
-                    },
-                    "host": Key(spec=_PIPELINE, help="Replaces gpubuild's own passes for host code."),
-                },
-            ),
-            help="Pass pipelines, as mlir-opt's --pass-pipeline takes them.",
-            aka=("pipelines", "pipeline"),
-        ),
-        "host": Key(
-            spec=HOST,
-            help="How C and C++ sources are compiled, beside what the project's `host` says: its folders are "
-            "searched first, its macros and standards replace, its flags come last.",
-            aka=HOST_WORDS,
-        ),
-        "link": Key(
-            spec=Record(
-                what="link",
-                keys={
-                    "libraries": Key(
-                        spec=ListOf(
-                            item=Text(
-                                what="a library's name",
-                                pattern=r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*",
-                                advice="write m for -lm; a library of your own goes under sources: as a .a",
-                            )
-                        ),
-                        help="Libraries to link with, as -l takes them.",
-                        aka=("libs",),
-                    ),
-                    "flags": Key(
-                        spec=ListOf(
-                            item=Text(
-                                what="a linker flag",
-                                pattern=r"(?!@|-Wl,(.*,)?@).+",
-                                advice="write the flags themselves: no linker tells where it read them",
-                            )
-                        ),
-                        help="Further flags for the linker.",
-                    ),
-                },
-            ),
-            help="How the executable is linked.",
-        ),
-    },
-)
 
-DOCUMENT = Record(
-    what="targets.yaml",
-    empty=False,
-    keys={
-        "version": Key(
-            spec=Whole(minimum=VERSION, maximum=VERSION),
-            help=f"Version of this format: {VERSION}.",
-            required=True,
-        ),
-        "cache": Key(spec=_CACHE, help="Where compiled results are kept."),
-        "defaults": Key(
-            spec=Record(what="defaults", keys=_OPTIONS),
-            help="Options of every target that does not say otherwise.",
-        ),
-        "host": Key(spec=HOST, help="How C and C++ sources of all programs are compiled.", aka=HOST_WORDS),
-        "targets": Key(
-            spec=Table(what="targets", name=_NAME, value=_TARGET, min_items=1),
-            help="What kernels are compiled for: names of your choice, or well-known ones such as "
-            "sm_90, gfx90a and cpu, which need no options.",
-            required=True,
-        ),
-        "programs": Key(
-            spec=Table(what="programs", name=_NAME, value=_PROGRAM, min_items=1),
-            help="The executables to build.",
-            required=True,
-        ),
-    },
-)
+def _program(kinds: Sequence[str]) -> Record:
+    return Record(
+        what="a program",
+        empty=False,
+        keys={
+            "sources": Key(
+                spec=ListOf(item=path_with(SOURCE_SUFFIXES, "a source file"), min_items=1, unique=True),
+                help="Files it is made of, relative to this file: " + " ".join(SOURCE_SUFFIXES),
+                required=True,
+                aka=("files", "srcs", "src"),
+            ),
+            "targets": Key(
+                spec=_TARGET_NAMES,
+                help="Names of targets to compile for; all when left out.",
+                aka=("target",),
+            ),
+            "offload": Key(
+                spec=Choice(words=tuple(Offload)),
+                default=Offload.DISPATCH.value,
+                help="dispatch: carry every object and choose at run time. select_object: embed one. "
+                "clang: device code that clang-linker-wrapper links and registers (docs/clang.md).",
+                aka=("handler",),
+            ),
+            "select": Key(
+                spec=Either(options=(Whole(), Text(what="a target's name"))),
+                help="With `offload: select_object`: the object to embed, a target's name or an index.",
+            ),
+            "modules": Key(
+                spec=Table(what="modules", name=_MODULE_NAME, value=_MODULE, empty=True),
+                help="Overrides for single gpu.modules, by name.",
+            ),
+            "device_libs": Key(
+                spec=Either(
+                    options=(
+                        _LIBRARIES,
+                        Record(
+                            what="device_libs",
+                            keys={
+                                kind: Key(spec=_LIBRARIES, help=f"For targets of kind {kind}.")
+                                for kind in kinds
+                            },
+                        ),
+                    )
+                ),
+                help="Bitcode or LLVM IR files linked into every kernel module: a list for every kind of "
+                "target, or lists by kind.",
+            ),
+            "passes": Key(
+                spec=Record(
+                    what="passes",
+                    keys={
+                        "source": Key(
+                            spec=_PIPELINE, help="Runs on each .mlir file before its kernels are split off."
+                        ),
+                        **{
+                            kind: Key(spec=_PIPELINE, help=f"Replaces gpubuild's own passes for kind {kind}.")
+                            for kind in kinds
+                        },
+                        "host": Key(spec=_PIPELINE, help="Replaces gpubuild's own passes for host code."),
+                    },
+                ),
+                help="Pass pipelines, as mlir-opt's --pass-pipeline takes them.",
+                aka=("pipelines", "pipeline"),
+            ),
+            "host": Key(
+                spec=HOST,
+                help="How C and C++ sources are compiled, beside what the project's `host` says: its folders "
+                "are searched first, its macros and standards replace, its flags come last.",
+                aka=HOST_WORDS,
+            ),
+            "link": Key(
+                spec=Record(
+                    what="link",
+                    keys={
+                        "libraries": Key(
+                            spec=ListOf(
+                                item=Text(
+                                    what="a library's name",
+                                    pattern=r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*",
+                                    advice="write m for -lm; a library of your own goes under sources: "
+                                    "as a .a",
+                                )
+                            ),
+                            help="Libraries to link with, as -l takes them.",
+                            aka=("libs",),
+                        ),
+                        "flags": Key(
+                            spec=ListOf(
+                                item=Text(
+                                    what="a linker flag",
+                                    pattern=r"(?!@|-Wl,(.*,)?@).+",
+                                    advice="write the flags themselves: no linker tells where it read them",
+                                )
+                            ),
+                            help="Further flags for the linker.",
+                        ),
+                    },
+                ),
+                help="How the executable is linked.",
+            ),
+        },
+    )
+
+
+def document() -> Record:
+    """What targets.yaml holds, with the kinds of targets that are registered."""
+    return _document(registry.vendors())
+
+
+@cache
+def _document(vendors: tuple[Vendor, ...]) -> Record:
+    return Record(
+        what="targets.yaml",
+        empty=False,
+        keys={
+            "version": Key(
+                spec=Whole(minimum=VERSION, maximum=VERSION),
+                help=f"Version of this format: {VERSION}.",
+                required=True,
+            ),
+            "cache": Key(spec=_CACHE, help="Where compiled results are kept."),
+            "defaults": Key(
+                spec=Record(what="defaults", keys=_OPTIONS),
+                help="Options of every target that does not say otherwise.",
+            ),
+            "host": Key(
+                spec=HOST, help="How C and C++ sources of all programs are compiled.", aka=HOST_WORDS
+            ),
+            "targets": Key(
+                spec=Table(what="targets", name=_NAME, value=_target(vendors), min_items=1),
+                help="What kernels are compiled for: names of your choice, or well-known ones such as "
+                "sm_90, gfx90a and cpu, which need no options.",
+                required=True,
+            ),
+            "programs": Key(
+                spec=Table(
+                    what="programs", name=_NAME, value=_program([v.kind for v in vendors]), min_items=1
+                ),
+                help="The executables to build.",
+                required=True,
+            ),
+        },
+    )

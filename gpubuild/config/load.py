@@ -8,7 +8,7 @@ from pathlib import Path
 from gpubuild import environment
 from gpubuild.config.files import resolve
 from gpubuild.config.host import read_host
-from gpubuild.config.keys import DOCUMENT, VERSION
+from gpubuild.config.keys import VERSION, document
 from gpubuild.config.programs import all_sources, read_programs
 from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
@@ -75,10 +75,10 @@ def loads(text: str | bytes, path: Path, *, machine: str = "") -> Project:
         raise problems.error()
     if _foreign_version(tree, problems):
         raise problems.error()
-    document = check(tree, DOCUMENT, problems)
-    if document is None:
+    checked = check(tree, document(), problems)
+    if checked is None:
         raise problems.error()
-    project = _project(document, path, problems, machine)
+    project = _project(checked, path, problems, machine)
     if problems:
         raise problems.error()
     return project

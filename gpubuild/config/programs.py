@@ -11,7 +11,7 @@ from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.targets import read_libraries, scalar
 from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, did_you_mean
 from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
-from gpubuild.targets.target import Kind
+from gpubuild.targets import registry
 
 
 def read_programs(
@@ -142,14 +142,14 @@ class _Reader:
                 self._problems.add(member.node.place, f"module '{name}' {trouble}")
         return value
 
-    def _device_libs(self, node: Node | None) -> dict[Kind, tuple[Path, ...]]:
+    def _device_libs(self, node: Node | None) -> dict[str, tuple[Path, ...]]:
         if node is None:
             return {}
         if node.shape is Shape.LIST:
             libraries = read_libraries(self._root, node, self._problems)
-            return dict.fromkeys(Kind, libraries) if libraries else {}
+            return dict.fromkeys(registry.kinds(), libraries) if libraries else {}
         return {
-            Kind(kind): read_libraries(self._root, member.node, self._problems)
+            kind: read_libraries(self._root, member.node, self._problems)
             for kind, member in node.members.items()
         }
 
@@ -187,4 +187,5 @@ def _texts(node: Node | None) -> tuple[str, ...]:
 
 
 def _passes(node: Node | None) -> Passes:
-    return Passes(**{key: str(member.node.scalar) for key, member in (node.members if node else {}).items()})
+    given = {key: str(member.node.scalar) for key, member in (node.members if node else {}).items()}
+    return Passes(source=given.pop("source", ""), host=given.pop("host", ""), kinds=given)

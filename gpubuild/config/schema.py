@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpubuild.config.keys import DOCUMENT, VERSION
+from gpubuild.config.keys import VERSION, document
 from gpubuild.config.spec import (
     Choice,
     Either,
@@ -35,7 +35,7 @@ def json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gpubuild:targets:{VERSION}",
         "title": "gpubuild targets.yaml",
-        **_schema(DOCUMENT),
+        **_schema(document()),
     }
 
 

@@ -9,21 +9,10 @@ from typing import NamedTuple
 
 from gpubuild.config.files import existing_file
 from gpubuild.config.yaml_tree import Member, Node, Problems
-from gpubuild.targets.target import (
-    NVVM_TRIPLE,
-    ROCDL_TRIPLE,
-    Kind,
-    Sanitize,
-    Target,
-    cpu_triple,
-    kind_of_chip,
-)
-
-NATIVE = "native"  # the CPU that the build runs on; settled later, where its features are known
-
-_DEFAULT_CPU_CHIP = {"x86_64": "x86-64-v2"}
-_TRIPLE_STARTS = {Kind.NVVM: ("nvptx",), Kind.ROCDL: ("amdgcn", "amdgpu")}
-_MAKER = {Kind.NVVM: "an NVIDIA chip", Kind.ROCDL: "an AMD chip", Kind.CPU: "a CPU"}
+from gpubuild.support.text import any_of
+from gpubuild.targets import registry
+from gpubuild.targets.target import Sanitize, Target
+from gpubuild.targets.vendor import Vendor, split_features
 
 
 class Options(NamedTuple):
@@ -66,96 +55,104 @@ def read_targets(
     for name, member in members.items():
         libraries = member.node.members.get("device_libs")
         device_libs = read_libraries(root, libraries.node if libraries else None, problems)
-        kind = _kind(name, member, problems)
-        if kind is None:
+        vendor = _vendor(name, member, problems)
+        if vendor is None:
             continue
-        chip = _chip(name, member, kind, machine, problems)
+        chip = _chip(name, member, vendor, machine, problems)
+        triple = _triple(member, vendor, chip, machine, problems)
+        if _of_chip(chip) in (None, vendor):  # else that is reported
+            _check(member, vendor, chip, triple, problems)
         options = read_options(member.node, defaults)
         targets[name] = Target(
             name=name,
-            kind=kind,
+            kind=vendor.kind,
             chip=chip,
-            triple=_triple(member, kind, chip, machine, problems),
-            features=_features(member.node),
+            triple=triple,
+            features=",".join(str(item.scalar) for item in _features(member)),
             opt_level=options.opt_level,
             fast_math=options.fast_math,
             debug=options.debug,
             device_libs=device_libs,
             passes=str(scalar(member.node, "passes") or ""),
-            sanitize=_sanitize(name, member, kind, problems),
+            sanitize=_sanitize(name, member, vendor, problems),
         )
     return targets
 
 
-def _implied(chip: str) -> Kind | None:
-    return Kind.CPU if chip == NATIVE else kind_of_chip(chip)
-
-
-def _kind(name: str, member: Member, problems: Problems) -> Kind | None:
+def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
     said, chip = scalar(member.node, "kind"), scalar(member.node, "chip")
-    by_chip = _implied(str(chip)) if chip else None
-    by_name = kind_of_chip(name)
-    if said:
-        kind = Kind(str(said))
-    elif by_chip or by_name:
-        kind = by_chip or by_name or Kind.CPU
-    elif not member.node.flawed:
-        subject = f"chip '{chip}'" if chip else f"name '{name}'"
-        problems.add(
-            member.node.members["chip"].node.place if chip else member.place,
-            f"cannot tell the kind of target '{name}' from its {subject}; "
-            "add `kind: nvvm`, `rocdl` or `cpu`, or name a chip such as sm_90, gfx90a or x86-64-v3",
-        )
+    by_chip = _of_chip(str(chip)) if chip else None
+    by_name = registry.of_name(name)
+    vendor = registry.vendor(str(said)) if said else by_chip or by_name
+    if vendor is None:
+        if not member.node.flawed:
+            subject = f"chip '{chip}'" if chip else f"name '{name}'"
+            kinds = any_of([f"`{kind}`" for kind in registry.kinds()])
+            chips = any_of([v.example for v in registry.vendors()])
+            problems.add(
+                member.node.members["chip"].node.place if chip else member.place,
+                f"cannot tell the kind of target '{name}' from its {subject}; "
+                f"add `kind: {kinds[1:]}, or name a chip such as {chips}",
+            )
         return None
-    else:
-        return None
-    if by_chip and by_chip is not kind:
+    if by_chip and by_chip is not vendor:
         place = member.node.members["chip"].node.place
-        problems.add(place, f"'{chip}' is {_MAKER[by_chip]}, but target '{name}' is of kind {kind}")
-    elif by_name and by_name is not kind:
+        problems.add(place, f"'{chip}' is {by_chip.noun}, but target '{name}' is of kind {vendor.kind}")
+    elif by_name and by_name is not vendor:
         problems.add(
-            member.place, f"'{name}' is the name of {_MAKER[by_name]}, but this target is of kind {kind}"
+            member.place, f"'{name}' is the name of {by_name.noun}, but this target is of kind {vendor.kind}"
         )
-    return kind
+    return vendor
 
 
-def _chip(name: str, member: Member, kind: Kind, machine: str, problems: Problems) -> str:
+def _of_chip(chip: str) -> Vendor | None:
+    """The vendor that the chip of a target implies."""
+    native = (v for v in registry.vendors() if chip and chip == v.native_chip)
+    return next(native, None) or registry.of_name(chip)
+
+
+def _chip(name: str, member: Member, vendor: Vendor, machine: str, problems: Problems) -> str:
     if chip := scalar(member.node, "chip"):
         return str(chip)
-    if kind is Kind.CPU:
-        return name if name != "cpu" and kind_of_chip(name) else _DEFAULT_CPU_CHIP.get(machine, "generic")
-    if kind_of_chip(name) is None:
-        example = "sm_90" if kind is Kind.NVVM else "gfx90a"
-        problems.add(member.place, f"target '{name}' needs a chip, such as `chip: {example}`")
-    return name
+    chip = vendor.default_chip(name, machine)
+    if not chip and registry.of_name(name) is None:
+        problems.add(member.place, f"target '{name}' needs a chip, such as `chip: {vendor.example}`")
+    return chip
 
 
-def _triple(member: Member, kind: Kind, chip: str, machine: str, problems: Problems) -> str:
+def _triple(member: Member, vendor: Vendor, chip: str, machine: str, problems: Problems) -> str:
     triple = scalar(member.node, "triple")
     if triple is None:
-        match kind:
-            case Kind.NVVM:
-                return NVVM_TRIPLE
-            case Kind.ROCDL:
-                return ROCDL_TRIPLE
-            case Kind.CPU:
-                return cpu_triple("x86_64" if chip.startswith("x86-64") else machine)
-    text = str(triple)
-    of_gpu = next((k for k, starts in _TRIPLE_STARTS.items() if text.startswith(starts)), Kind.CPU)
-    if of_gpu is not kind:
+        return vendor.default_triple(chip, machine)
+    if not vendor.owns(str(triple)):
         place = member.node.members["triple"].node.place
-        problems.add(place, f"triple '{text}' does not belong to a target of kind {kind}")
-    return text
+        problems.add(place, f"triple '{triple}' does not belong to a target of kind {vendor.kind}")
+    return str(triple)
 
 
-def _sanitize(name: str, member: Member, kind: Kind, problems: Problems) -> tuple[Sanitize, ...]:
+def _check(member: Member, vendor: Vendor, chip: str, triple: str, problems: Problems) -> None:
+    """Note every chip and feature that the compiler does not know."""
+    found = []
+    if chip:
+        node = member.node.members.get("chip")
+        found.append((node.node.place if node else member.place, vendor.chip_flaw(chip, triple)))
+    for item in _features(member):
+        for feature in split_features(str(item.scalar)):
+            found.append((item.place, vendor.feature_flaw(feature, chip, triple)))
+    for place, flaw in found:
+        if flaw is not None:
+            problems.add(place, f"{flaw.message} ({flaw.hint})")
+
+
+def _sanitize(name: str, member: Member, vendor: Vendor, problems: Problems) -> tuple[Sanitize, ...]:
     found = member.node.members.get("sanitize")
     if found is None:
         return ()
-    if kind is not Kind.CPU:
+    if not vendor.sanitizes:
+        checked = [v.kind for v in registry.vendors() if v.sanitizes]
         problems.add(
             found.place,
-            f"'sanitize' is for targets of kind cpu; '{name}' is of kind {kind}; "
+            f"'sanitize' is for targets of kind {any_of(checked)}; '{name}' is of kind {vendor.kind}; "
             "add a checked CPU target beside it",
         )
     elif "passes" in member.node.members and found.node.items:
@@ -166,9 +163,7 @@ def _sanitize(name: str, member: Member, kind: Kind, problems: Problems) -> tupl
     return tuple(kind for kind in Sanitize if kind.value in words)
 
 
-def _features(node: Node) -> str:
-    member = node.members.get("features")
-    if member is None:
-        return ""
-    items = member.node.items
-    return ",".join(str(i.scalar) for i in items) if items else str(member.node.scalar or "")
+def _features(member: Member) -> tuple[Node, ...]:
+    """The features, single ones or several joined by commas."""
+    found = member.node.members.get("features")
+    return (found.node.items or (found.node,)) if found and (found.node.items or found.node.scalar) else ()

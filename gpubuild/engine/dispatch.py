@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib import import_module
+from types import ModuleType
 
 from gpubuild.engine.ir import files_read
 from gpubuild.engine.ir.dump import dumping
@@ -20,7 +22,8 @@ from gpubuild.model.step import (
     PreprocessParams,
     RuntimeParams,
 )
-from gpubuild.targets.target import Kind
+from gpubuild.targets.registry import vendor, vendors
+from gpubuild.targets.vendor import Vendor
 
 
 def run_job(job: Job) -> JobResult:
@@ -59,7 +62,7 @@ def _run(job: Job, io: StepIO) -> None:
 
             outline.run(params, io)
         case CompileParams() as params:
-            _compile(params, io)
+            _back_end(vendor(params.kind)).run(params, io)
         case BundleParams() as params:
             from gpubuild.engine.host import bundle
 
@@ -82,20 +85,9 @@ def _run(job: Job, io: StepIO) -> None:
             link.run(params, io)
 
 
-def _compile(params: CompileParams, io: StepIO) -> None:
-    match params.kind:
-        case Kind.NVVM:
-            from gpubuild.engine.backends.nvidia import compile as nvidia_compile
-
-            nvidia_compile.run(params, io)
-        case Kind.ROCDL:
-            from gpubuild.engine.backends.amd import compile as amd_compile
-
-            amd_compile.run(params, io)
-        case Kind.CPU:
-            from gpubuild.engine.backends.cpu import compile as cpu
-
-            cpu.run(params, io)
+def _back_end(vendor: Vendor) -> ModuleType:
+    """The module of a vendor's package whose ``run(params, io)`` does a compile step."""
+    return import_module(f"{vendor.backend}.compile")
 
 
 class Part(StrEnum):
@@ -129,8 +121,8 @@ def preload(part: str) -> None:
 
     contexts.make_spare_context()
     if part == Part.ALL:
-        from gpubuild.engine.backends.amd import compile as amd_compile  # noqa: F401
-        from gpubuild.engine.backends.cpu import compile as cpu  # noqa: F401
         from gpubuild.engine.ir import llvm
 
+        for each in vendors():
+            _back_end(each)
         llvm.initialize()

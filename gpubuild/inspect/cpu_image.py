@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from gpubuild.inspect.elf import DamagedError, Elf
-from gpubuild.inspect.records import Kernel
-from gpubuild.targets.target import Sanitize
+from gpubuild.inspect.elf import EM_AARCH64, EM_X86_64, DamagedError, Elf
+from gpubuild.inspect.records import ImageFacts, Kernel
+from gpubuild.targets.target import Sanitize, cpu_triple
 
 SYMBOL = "gpubuild_cpu_image"
 ABI = 8
@@ -16,11 +16,22 @@ _MAGIC = 0x55504342
 _IMAGE = struct.Struct("<IIQQQQ")  # magic, abi, services, module, kernels, kernel count
 _KERNEL = struct.Struct("<QQQIIQQQ3IIQ")  # name, run, item, tier, flags, shared bytes, …, slot bytes
 _MOST_KERNELS = 1 << 16
+_MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 
 
-def is_cpu_image(elf: Elf) -> bool:
-    """Whether the shared object exports our table."""
-    return elf.address_of(SYMBOL) is not None
+def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
+    """What the table says; ``None`` for a file that exports none."""
+    machine = _MACHINES.get(elf.machine) if elf else None
+    if elf is None or machine is None or elf.address_of(SYMBOL) is None:
+        return None
+    module, kernels = table(elf)
+    return ImageFacts(
+        format="bin",
+        triple=cpu_triple(machine),
+        module=module,
+        kernels=tuple(kernels),
+        sanitize=checks(elf),
+    )
 
 
 def checks(elf: Elf) -> tuple[str, ...]:
@@ -35,7 +46,7 @@ def checks(elf: Elf) -> tuple[str, ...]:
     return tuple(kind.value for number, kind in enumerate(Sanitize) if flags >> (number + 1) & 1)
 
 
-def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
+def table(elf: Elf) -> tuple[str | None, list[Kernel]]:
     """The module's name and its kernels; no kernels when the table is of another version."""
     address = elf.address_of(SYMBOL)
     if address is None:
@@ -45,10 +56,10 @@ def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
         raise DamagedError(f"{SYMBOL} is not a kernel table")
     if abi != ABI:
         return None, []
-    table = elf.at(kernels_at, count * _KERNEL.size) if count else b""
+    entries = elf.at(kernels_at, count * _KERNEL.size) if count else b""
     sizes = {address: size for _, address, size in elf.functions()}
     kernels = []
-    for fields in _KERNEL.iter_unpack(table):
+    for fields in _KERNEL.iter_unpack(entries):
         name_at, tier, shared_bytes = fields[0], fields[3], fields[5]
         kernels.append(
             Kernel(

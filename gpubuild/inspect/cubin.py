@@ -1,4 +1,4 @@
-"""Cubin: kernels of an NVIDIA machine-code image.
+"""Cubin: NVIDIA's images, of machine code, PTX, or several in a fat binary.
 
 The format is not published; the facts here were read off ptxas 12.9's output. Spills are not
 recorded in a cubin: only a kernel without a stack frame is known to have none.
@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import struct
 
-from gpubuild.inspect.elf import Elf
-from gpubuild.inspect.records import Kernel
+from gpubuild.inspect import ptx
+from gpubuild.inspect.elf import EM_CUDA, Elf
+from gpubuild.inspect.records import ImageFacts, Kernel
 
 _INFO_HAS_SIZE = 4  # of an entry of .nv.info: the payload's size follows, else 2 bytes of value
 _FRAME_SIZE = 0x11
 _REGISTER_COUNT = 0x2F
 _ABI_SINCE_SM_100 = 8
 _RESERVED_SHARED_BYTES = 1024  # kept by the system at the start of workgroup memory, sm_90 and later
+_FATBINARY = b"\x50\xed\x55\xba"
+
+
+def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
+    """What an image says; ``None`` for what is not NVIDIA's."""
+    if elf is not None:
+        if elf.machine != EM_CUDA:
+            return None
+        return ImageFacts(format="bin", chip=chip(elf), kernels=tuple(kernels(elf)))
+    return ImageFacts(format="fatbin") if data.startswith(_FATBINARY) else ptx.describe(data)
 
 
 def chip(elf: Elf) -> str:

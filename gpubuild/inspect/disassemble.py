@@ -17,14 +17,9 @@ from tempfile import TemporaryDirectory
 from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.inspect.records import Object
 from gpubuild.settings import Settings
-from gpubuild.targets.target import Kind
+from gpubuild.targets.registry import vendor
 from gpubuild.toolchain.run import run_tool
 
-_FIX = {
-    Kind.NVVM: "install nvdisasm: pip install nvidia-cuda-nvdisasm",
-    Kind.ROCDL: "install a newer LLVM (Debian: llvm), or put ROCm's llvm-objdump on PATH",
-    Kind.CPU: "install LLVM or binutils (Debian: llvm, binutils)",
-}
 _NUMBERED = re.compile(r"llvm-objdump-(\d+)$")
 
 
@@ -32,14 +27,13 @@ def disassemble(item: Object, settings: Settings) -> str:
     """The code of one object. Raises ``ToolNotFoundError`` when nothing here can read it."""
     if item.format == "assembly":
         return item.data.rstrip(b"\0").decode(errors="replace")
-    kind = Kind(item.kind) if item.kind in set(Kind) else None
-    if item.format != "bin" or kind is None:
+    if item.format != "bin" or item.kind is None:
         raise ToolNotFoundError(f"there is no disassembler for {item.format} images")
     tried = []
     with TemporaryDirectory(prefix="gpubuild-inspect-") as folder:
         path = Path(folder) / "object"
         path.write_bytes(item.data)
-        for command in _commands(kind, item, settings):
+        for command in _commands(item.kind, item.chip or "", settings):
             try:
                 done = run_tool([*command, path], cwd=Path(folder), timeout_seconds=60)
             except GpubuildError as error:
@@ -50,26 +44,16 @@ def disassemble(item: Object, settings: Settings) -> str:
                 return text.replace(str(path), "object").lstrip("\n")
             tried.append(f"{command[0]}: {(done.output.strip() or 'no output').splitlines()[0]}")
     raise ToolNotFoundError(
-        f"no disassembler here reads {item.chip or kind.value} code"
+        f"no disassembler here reads {item.chip or item.kind} code"
         + "".join(f"\n  {reason}" for reason in tried),
-        hint=_FIX[kind],
+        hint=vendor(item.kind).disassembler_fix,
     )
 
 
-def _commands(kind: Kind, item: Object, settings: Settings) -> Iterable[list[Path | str]]:
-    if kind is Kind.NVVM:
-        for path in _find("nvdisasm", settings):
-            yield [path, "--print-code"]
-        for path in _find("cuobjdump", settings):
-            yield [path, "-sass"]
-        return
-    chip = (item.chip or "").partition(":")[0]
-    for path in _objdumps(settings):
-        # A CPU's code is read as what the file says; AMD's objects say their chip, to newer LLVMs only.
-        yield [path, "-d", *([f"--mcpu={chip}"] if kind is Kind.ROCDL and chip else [])]
-    if kind is Kind.CPU:
-        for path in _find("objdump", settings):
-            yield [path, "-d"]
+def _commands(kind: str, chip: str, settings: Settings) -> Iterable[list[Path | str]]:
+    for program, *arguments in vendor(kind).disassemblers(chip):
+        for path in _objdumps(settings) if program == "llvm-objdump" else _find(program, settings):
+            yield [path, *arguments]
 
 
 def _objdumps(settings: Settings) -> list[Path]:

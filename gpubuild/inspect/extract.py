@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpubuild.errors import UsageError
 from gpubuild.inspect.records import Inspection, Object
-from gpubuild.targets.target import OBJECT_SUFFIX, Kind
+from gpubuild.targets.registry import vendor
 
 _LONGEST_PART = 100
 
@@ -61,7 +61,7 @@ def _plain(name: str) -> str:
 
 def _suffix(item: Object) -> str:
     if item.format == "assembly":
-        return "ptx" if item.kind == Kind.NVVM else "s"
+        return vendor(item.kind).asm_suffix if item.kind else "s"
     if item.format == "bin" and item.kind:
-        return OBJECT_SUFFIX[Kind(item.kind)]
+        return vendor(item.kind).object_suffix
     return {"fatbin": "fatbin", "offload": "bc"}.get(item.format, "bin")

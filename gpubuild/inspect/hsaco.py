@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpubuild.inspect.elf import DamagedError, Elf
-from gpubuild.inspect.records import Kernel
-from gpubuild.targets.target import ROCDL_TRIPLE
+from gpubuild.inspect.elf import EM_AMDGPU, DamagedError, Elf
+from gpubuild.inspect.records import ImageFacts, Kernel
+from gpubuild.targets.amd import AMD
 
 _OWNER = "AMDGPU"
 _METADATA = 32  # NT_AMDGPU_METADATA
 _REGISTER_BYTES = 4
 
 
-def describe(elf: Elf) -> tuple[str | None, list[Kernel]]:
-    """The target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels.
+def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
+    """The target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels; ``None`` for other files.
 
     A relocatable object has no final metadata; what its note says is taken all the same.
     """
+    if elf is None or elf.machine != EM_AMDGPU:
+        return None
     found = metadata(elf)
     target = found.get("amdhsa.target")
-    chip = target.removeprefix(f"{ROCDL_TRIPLE}--") if isinstance(target, str) else None
+    chip = target.removeprefix(f"{AMD.triple}--") if isinstance(target, str) else None
     entries = found.get("amdhsa.kernels", [])
     sizes = {name: size for name, _, size in elf.functions()}
-    return chip, [_kernel(entry, sizes) for entry in entries]
+    return ImageFacts(format="bin", chip=chip, kernels=tuple(_kernel(entry, sizes) for entry in entries))
 
 
 def metadata(elf: Elf) -> dict[str, Any]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 
+from gpubuild.inspect.records import ImageFacts, Kernel
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VERSION = re.compile(r"^\s*\.version\s+\d", re.MULTILINE)
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
 
 
-def is_ptx(text: str) -> bool:
-    """Whether this is the text of a PTX module."""
-    return bool(_VERSION.search(text) and _TARGET.search(text))
-
-
-def describe(text: str) -> tuple[str | None, list[str]]:
-    """The chip and the names of the entry functions, in order."""
+def describe(data: bytes) -> ImageFacts | None:
+    """The chip and the entry functions; ``None`` for what is not the text of a PTX module."""
+    try:
+        text = data.rstrip(b"\0").decode()
+    except UnicodeDecodeError:
+        return None
+    if "\0" in text or not (_VERSION.search(text) and _TARGET.search(text)):
+        return None
     text = _COMMENT.sub(" ", text)
     target = _TARGET.search(text)
-    return (target[1] if target else None), _ENTRY.findall(text)
+    kernels = tuple(Kernel(name=name) for name in _ENTRY.findall(text))
+    return ImageFacts(format="assembly", chip=target[1] if target else None, kernels=kernels)

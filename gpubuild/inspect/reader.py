@@ -10,12 +10,14 @@ from tempfile import TemporaryDirectory
 
 import gpubuild
 from gpubuild.errors import UsageError
-from gpubuild.inspect.elf import EM_AMDGPU, EM_CUDA, MAGIC, DamagedError, Elf, reading
-from gpubuild.inspect.image import ImageFacts, describe_image
-from gpubuild.inspect.records import Inspection, Kernel, Module, Object, kind_of_triple
+from gpubuild.inspect.elf import MAGIC, DamagedError, Elf, reading
+from gpubuild.inspect.image import describe_image
+from gpubuild.inspect.records import ImageFacts, Inspection, Kernel, Module, Object, kind_of_triple
 from gpubuild.inspect.registered import registered_images
 from gpubuild.model import offload_binary
-from gpubuild.model.offload_binary import Image, ImageKind
+from gpubuild.model.offload_binary import Image
+from gpubuild.targets.registry import vendors
+from gpubuild.targets.vendor import ImageKind
 from gpubuild.toolchain.run import run_tool
 
 _FORMATS = {
@@ -66,7 +68,7 @@ def _modules(data: bytes) -> list[Module] | None:
     if data.startswith(MAGIC):
         with reading("ELF file"):
             elf = Elf(data)
-            if elf.machine not in (EM_CUDA, EM_AMDGPU):
+            if elf.machine not in {vendor.elf_machine for vendor in vendors()}:
                 registered = registered_images(elf)
                 if registered:  # the section holds parts of them, without names
                     return _grouped(registered, linked_anew=True) + _blobs(elf)
@@ -93,7 +95,7 @@ def _raw(data: bytes) -> Module | None:
 
 def _plain_object(data: bytes, facts: ImageFacts) -> Object:
     return Object(
-        kind=facts.kind.value if facts.kind else None,
+        kind=facts.kind,
         triple=facts.triple,
         chip=facts.chip,
         format=facts.format,

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpubuild.inspect.occupancy import WORKGROUP, estimate
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.targets.registry import of_triple, vendor
+from gpubuild.targets.vendor import WORKGROUP, Occupancy
 
 SCHEMA = 1
 
@@ -28,6 +28,22 @@ class Kernel:
     tier: str | None = None
     tier_reason: str | None = None
     code_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """What an image was recognised as, without its bytes; the fields are those of :class:`Object`.
+
+    A vendor's reader leaves ``kind`` open, and ``triple`` where all of its images have the same.
+    """
+
+    kind: str | None = None
+    triple: str | None = None
+    chip: str | None = None
+    format: str
+    module: str | None = None
+    kernels: tuple[Kernel, ...] = ()
+    sanitize: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,24 +109,25 @@ def to_json(inspection: Inspection, workgroup: int = WORKGROUP) -> dict[str, Any
 
 
 def kind_of_triple(triple: str | None) -> str | None:
-    """The kind of target a triple belongs to; anything that is no GPU's is a CPU's."""
-    if not triple:
+    """The kind of target a triple belongs to."""
+    found = of_triple(triple)
+    return found.kind if found else None
+
+
+def occupancy(item: Object, kernel: Kernel, workgroup: int) -> Occupancy | None:
+    """The estimate for one kernel; ``None`` where the chip's limits or its registers are not known."""
+    if not (item.kind and item.chip and kernel.registers) or workgroup < 1:
         return None
-    architecture = triple.partition("-")[0]
-    if architecture in ("nvptx64", "nvptx"):
-        return Kind.NVVM.value
-    if architecture == "amdgcn":
-        return Kind.ROCDL.value
-    return Kind.CPU.value if architecture in ("x86_64", "aarch64") else None
+    return vendor(item.kind).occupancy(item.chip, kernel.registers, kernel.shared_bytes or 0, workgroup)
 
 
-def triple_of_kind(kind: Kind) -> str | None:
-    """The triple that a GPU's kind implies."""
-    return {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE}.get(kind)
+def why_no_occupancy(item: Object) -> str:
+    """Why the chip of a GPU has no estimate; empty where there is one, and for CPUs."""
+    return vendor(item.kind).why_no_occupancy(item.chip) if item.kind and item.chip else ""
 
 
 def _occupancy(item: Object, kernel: Kernel, workgroup: int) -> dict[str, Any] | None:
-    found = estimate(item.chip, kernel.registers, kernel.shared_bytes, workgroup)
+    found = occupancy(item, kernel, workgroup)
     return {"workgroup": workgroup, "percent": found.percent, "limit": found.limit or None} if found else None
 
 

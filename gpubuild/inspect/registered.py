@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from gpubuild.inspect.elf import Elf, reading
 from gpubuild.model import offload_binary
-from gpubuild.model.offload_binary import Image, ImageKind, OffloadKind
+from gpubuild.model.offload_binary import Image
+from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 RECORD_SUFFIX = "_binary"
 DEVICE_PREFIX = "gpubuild.device."

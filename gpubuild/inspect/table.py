@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpubuild.inspect.occupancy import WORKGROUP, estimate, why_unknown
-from gpubuild.inspect.records import Inspection, Kernel, Object
+from gpubuild.inspect.records import Inspection, Kernel, Object, occupancy, why_no_occupancy
 from gpubuild.support.text import one_line
+from gpubuild.targets.vendor import WORKGROUP
 
 _HEAD = (
     "module",
@@ -51,7 +51,7 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
         lines.append("  ".join(cells).rstrip())
     items = [item for module in inspection.modules for item in module.objects]
     measured = [item for item in items if any(kernel.registers for kernel in item.kernels)]
-    reasons = dict.fromkeys(why_unknown(item.chip) for item in measured)
+    reasons = dict.fromkeys(why_no_occupancy(item) for item in measured)
     lines += [f"no occ: {reason}" for reason in reasons if reason]
     slow = (
         f"@{module.name} {kernel.name}: {kernel.tier} because of {kernel.tier_reason}"
@@ -72,10 +72,10 @@ def _kernel_cells(item: Object, kernel: Kernel | None, workgroup: int) -> tuple[
     if kernel is None:
         return (_UNKNOWN,) * 7
     numbers = (kernel.code_bytes, kernel.registers, kernel.shared_bytes, kernel.spill_bytes)
-    occupancy = estimate(item.chip, kernel.registers, kernel.shared_bytes, workgroup)
+    estimate = occupancy(item, kernel, workgroup)
     return (
         kernel.name,
         *(_UNKNOWN if number is None else str(number) for number in numbers),
-        f"{occupancy.percent}%" if occupancy else _UNKNOWN,
+        f"{estimate.percent}%" if estimate else _UNKNOWN,
         (kernel.tier or _UNKNOWN) + (f" (checked: {', '.join(item.sanitize)})" if item.sanitize else ""),
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Digest = NewType("Digest", str)  # 64 lower-case hexadecimal digits
 
 
-def digest_bytes(data: bytes) -> Digest:
+def digest_bytes(data: bytes | memoryview) -> Digest:
     """SHA-256 of ``data``."""
     return Digest(hashlib.sha256(data).hexdigest())
 

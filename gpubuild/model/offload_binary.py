@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 MAGIC = b"\x10\xff\x10\xad"
 VERSION = 1
@@ -20,28 +19,6 @@ SECTION = ".llvm.offloading"
 _HEADER = struct.Struct("<4sIQQQ")  # magic, version, size, entry offset, entry size
 _ENTRY = struct.Struct("<HHIQQQQ")  # image kind, offload kind, flags, strings at, count, image at, size
 _PAIR = struct.Struct("<QQ")  # offset of the key, offset of the value
-
-
-class ImageKind(IntEnum):
-    """What the bytes of an image are (LLVM's numbers)."""
-
-    NONE = 0
-    OBJECT = 1
-    BITCODE = 2
-    CUBIN = 3
-    FATBINARY = 4
-    PTX = 5
-    SPIRV = 6
-
-
-class OffloadKind(IntEnum):
-    """Which runtime an image is for (LLVM's numbers). CPU images say ``NONE``."""
-
-    NONE = 0
-    OPENMP = 1
-    CUDA = 2
-    HIP = 4
-    SYCL = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

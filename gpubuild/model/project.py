@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gpubuild.support.frozen import field, frozen
-from gpubuild.targets.target import Kind, Target
+from gpubuild.targets.target import Target
 
 # What a driver would take for more than the beginning of a folder's name: `-I=dir` is in the sysroot.
 _NOT_A_FOLDER = ("=", "$", "-")
@@ -118,13 +118,14 @@ class CacheConfig:
 
 @frozen
 class Passes:
-    """Pass-pipeline text that replaces ours; empty means ours. ``source`` runs before splitting."""
+    """Pass-pipeline text that replaces ours; empty means ours. ``source`` runs before splitting.
+
+    ``kinds`` has the pipelines of kernels, by kind of target.
+    """
 
     source: str = ""
-    nvvm: str = ""
-    rocdl: str = ""
-    cpu: str = ""
     host: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 @frozen
@@ -156,8 +157,8 @@ class Program:
     offload: Offload = Offload.DISPATCH
     select: str | int | None = None
     modules: Mapping[str, ModuleOverride] = field(default_factory=dict)
-    device_libs: Mapping[Kind, tuple[Path, ...]] = field(default_factory=dict)
-    passes: Passes = Passes()
+    device_libs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    passes: Passes = field(default_factory=Passes)
     host: HostOptions = NO_OPTIONS
     source_hosts: Mapping[Path, HostOptions] = field(default_factory=dict)
     link_libraries: tuple[str, ...] = ()

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.project import Offload
 from gpubuild.support.frozen import field, frozen
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.targets.target import Sanitize
 
 
 @frozen
@@ -24,7 +25,8 @@ class OutlineParams:
     """Split one ``.mlir`` source into a host part and gpu.modules.
 
     Input ``source``. Dynamic outputs: ``index.json``, ``host.mlir``, ``host_located.mlir`` and per
-    module number N ``module.N.mlir`` (canonical text) and ``located.N.mlir`` (the same with locations).
+    module number N ``module.N.mlir`` (canonical text) and ``located.N.mlir`` (the same with locations);
+    ``resource.DIGEST.bin`` has the data of large `dense_resource` attributes in them.
     Steps with debug information read the located texts instead of the canonical ones.
     """
 
@@ -37,13 +39,14 @@ class CompileParams:
     """Compile one gpu.module for one target.
 
     Inputs ``module`` (canonical text), ``located`` (not in the key; used for diagnostics only),
-    ``lib.N`` (device libraries, .bc or .ll). Outputs ``llvm`` (text), ``asm`` (PTX or assembly),
+    ``lib.N`` (device libraries, .bc or .ll), ``resource.N`` (data of `dense_resource`).
+    Outputs ``llvm`` (text), ``asm`` (PTX or assembly),
     ``object`` (cubin, hsaco, shared object), ``info`` (JSON, backends.kernel_info), and with ``relocatable``
     also ``device``: what clang-linker-wrapper links (engine.backends.gpu_compile).
     """
 
     module: str
-    kind: Kind
+    kind: Any  # a word of targets.registry; back ends still take it for an enum
     triple: str
     chip: str
     features: str = ""
@@ -61,7 +64,7 @@ class ObjectParams:
     """One ``#gpu.object`` of a bundle: inputs ``object.N``, ``asm.N`` and ``info.N`` belong to it."""
 
     target: str
-    kind: Kind
+    kind: str
     triple: str
     chip: str
     features: str = ""
@@ -88,8 +91,8 @@ class HostParams:
 
     Inputs ``host`` (text with a placeholder gpu.binary per module), ``binary.N`` in the order of
     ``modules`` (images for ``dispatch`` and their strings are read from the binaries), for ``clang``
-    ``device.N.M`` (relocatable code of object M of binary N), and optionally ``located`` (the same
-    text with locations, not in the key; for diagnostics only).
+    ``device.N.M`` (relocatable code of object M of binary N), ``resource.N``, and optionally
+    ``located`` (the same text with locations, not in the key; for diagnostics only).
     Outputs ``mlir`` (host with real gpu.binary ops), ``llvm`` (text), ``object`` (ELF).
     """
 

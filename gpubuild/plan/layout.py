@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from gpubuild.model.digest import digest_bytes
 from gpubuild.support.frozen import frozen
-from gpubuild.targets.target import ASM_SUFFIX, OBJECT_SUFFIX, RELOCATABLE_SUFFIX, Kind
+from gpubuild.targets.registry import vendor
 
 _LONGEST_NAME = 100  # module and target together, with suffixes, stay below the usual 255 bytes
 _KEPT_OF_LONG_NAME = 80
@@ -115,18 +115,19 @@ class Layout:
             return path.as_posix()
 
     def object_files(
-        self, program: str, module: str, target: str, kind: Kind, *, relocatable: bool = False
+        self, program: str, module: str, target: str, kind: str, *, relocatable: bool = False
     ) -> dict[str, Path]:
         """A compile step's outputs: ``llvm``, ``asm``, ``object``, ``info`` and, if wanted, ``device``."""
+        suffixes = vendor(kind)
         folder, stem = self.program_dir(program), f"{file_name(module)}.{file_name(target)}"
         files = {
             "llvm": folder / f"{stem}.ll",
-            "asm": folder / f"{stem}.{ASM_SUFFIX[kind]}",
-            "object": folder / f"{stem}.{OBJECT_SUFFIX[kind]}",
+            "asm": folder / f"{stem}.{suffixes.asm_suffix}",
+            "object": folder / f"{stem}.{suffixes.object_suffix}",
             "info": folder / f"{stem}.json",
         }
         if relocatable:
-            files["device"] = folder / f"{stem}.{RELOCATABLE_SUFFIX[kind]}"
+            files["device"] = folder / f"{stem}.{suffixes.relocatable_suffix}"
         return files
 
     def binary_file(self, program: str, module: str) -> Path:

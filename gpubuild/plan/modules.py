@@ -16,16 +16,10 @@ from gpubuild.errors import UsageError
 from gpubuild.model.project import ModuleOverride, Program, Project
 from gpubuild.plan.sources import IrTarget, ScannedModule
 from gpubuild.support.frozen import frozen, replace
-from gpubuild.targets.target import Kind, Target, target_id
+from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import Target
 
-# A module that was already lowered compiles only where that lowering belongs. The CPU back end
-# takes the NVVM route, so NVVM modules run there too; plain llvm suits every kind.
-_COMPILES_FOR = {
-    "gpu": frozenset(Kind),
-    "llvm": frozenset(Kind),
-    "nvvm": frozenset({Kind.NVVM, Kind.CPU}),
-    "rocdl": frozenset({Kind.ROCDL}),
-}
+_FOR_ALL = frozenset({"gpu", "llvm"})  # dialects of modules that are compiled for every kind of target
 
 
 @frozen
@@ -51,6 +45,8 @@ def settle(
         targets = [project.targets[name] for name in override.targets]
     elif module.targets:
         targets = _each_named([_from_ir(project, target) for target in module.targets])
+        for target in targets:
+            _check_written(program, module, target)
     else:
         targets = [project.targets[name] for name in program.targets]
     if only:
@@ -62,7 +58,7 @@ def settle(
                 hint="name one of its targets with -t, or add it under modules: in targets.yaml",
             )
     for target in targets:
-        if target.kind not in _COMPILES_FOR[module.dialect]:
+        if module.dialect not in _FOR_ALL | vendor(target.kind).dialects:
             raise UsageError(
                 f"program {program.name}: gpu.module @{module.name} is already in the {module.dialect} "
                 f"dialect and cannot be compiled for {target.name} ({target.kind})",
@@ -76,21 +72,13 @@ def settle(
 
 def _with_override(program: Program, override: ModuleOverride, target: Target) -> Target:
     libraries = (*target.device_libs, *program.device_libs.get(target.kind, ()), *override.device_libs)
-    passes = (
-        target.passes
-        or {
-            Kind.NVVM: program.passes.nvvm,
-            Kind.ROCDL: program.passes.rocdl,
-            Kind.CPU: program.passes.cpu,
-        }[target.kind]
-    )
     return replace(
         target,
         opt_level=target.opt_level if override.opt_level is None else override.opt_level,
         fast_math=target.fast_math if override.fast_math is None else override.fast_math,
         debug=target.debug if override.debug is None else override.debug,
         device_libs=tuple(dict.fromkeys(libraries)),
-        passes=passes,
+        passes=target.passes or program.passes.kinds.get(target.kind, ""),
     )
 
 
@@ -110,6 +98,16 @@ def _from_ir(project: Project, written: IrTarget) -> Target:
         fast_math=written.fast_math,
         device_libs=tuple((project.root / Path(lib)).absolute() for lib in written.libraries),
     )
+
+
+def _check_written(program: Program, module: ScannedModule, target: Target) -> None:
+    """Raise ``UsageError`` for a chip or feature in the IR that the compiler does not know."""
+    try:
+        vendor(target.kind).check(target.chip, target.features, target.triple)
+    except UsageError as error:
+        raise UsageError(
+            f"program {program.name}: a target of gpu.module @{module.name}: {error.message}", hint=error.hint
+        ) from error
 
 
 def _each_named(targets: Sequence[Target]) -> list[Target]:
@@ -154,10 +152,9 @@ def check_targets(program: str, settled: ModuleTargets) -> None:
     """Raise ``UsageError`` for targets that would be linked into one image, or cannot be linked."""
     where = f"program {program}: gpu.module @{settled.module.name}"
     for target in settled.targets:
-        if target.kind is Kind.CPU and not target.triple.startswith("x86_64"):
+        if flaw := vendor(target.kind).clang_flaw(target.chip, target.triple):
             raise UsageError(
-                f"{where}: offload: clang has no CPU images for {target.triple}: "
-                f"clang-linker-wrapper links them with -march={target.chip}, a name of x86-64's",
+                f"{where}: {flaw}",
                 hint=f"leave {target.name} out of this program, or use offload: dispatch",
             )
     for one, other in combinations(settled.targets, 2):
@@ -172,16 +169,8 @@ def check_targets(program: str, settled: ModuleTargets) -> None:
 def _linked_together(one: Target, other: Target) -> bool:
     if (one.kind, one.triple) != (other.kind, other.triple):
         return False
-    if one.kind is not Kind.ROCDL:
-        return one.chip == other.chip
-    # An object that leaves a setting open goes into the image of either setting.
-    (chip, *settings), (other_chip, *other_settings) = (
-        target_id(t.chip, t.features).split(":") for t in (one, other)
-    )
-    contrary = {f[:-1] + ("-" if f[-1] == "+" else "+") for f in settings}
-    return chip == other_chip and not contrary & set(other_settings)
+    return vendor(one.kind).linked_together((one.chip, one.features), (other.chip, other.features))
 
 
 def _shared(one: Target, other: Target) -> str:
-    names = {target_id(t.chip, t.features) if t.kind is Kind.ROCDL else t.chip for t in (one, other)}
-    return " or ".join(sorted(names))
+    return " or ".join(sorted({vendor(t.kind).arch(t.chip, t.features) for t in (one, other)}))

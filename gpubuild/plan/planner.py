@@ -27,22 +27,23 @@ from gpubuild.plan.modules import ModuleTargets, check_targets, settle
 from gpubuild.plan.plan import DoubledOutputError, Plan
 from gpubuild.plan.sources import (
     CXX_SUFFIXES,
+    FACTS,
     HOST_MATH,
     MLIR_SUFFIXES,
     OURS,
     ScannedSource,
     SourcePlanner,
     find_variants,
+    resource_inputs,
 )
 from gpubuild.support.frozen import frozen
-from gpubuild.targets.target import Kind, Target
+from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import Target
 
-# By a target's kind: what compiling for it needs, and what some kernels need.
-TOOLS = {
-    Kind.NVVM: ((OURS, "mlir", "llvmlite", HOST_MATH, "ptxas"), ("libdevice",)),
-    Kind.ROCDL: ((OURS, "mlir", "llvmlite", HOST_MATH, "ld.lld"), ("rocm-device-libs",)),
-    Kind.CPU: ((OURS, "mlir", "llvmlite", HOST_MATH, "ld.lld"), ("libdevice",)),
-}
+
+def tools_of(kind: str) -> tuple[str, ...]:
+    """What compiling for a target of ``kind`` always needs."""
+    return (OURS, f"{OURS}/{kind}", "mlir", "llvmlite", HOST_MATH, *vendor(kind).tools)
 
 
 @frozen
@@ -147,7 +148,7 @@ class Planner:
         stems = _stems([s for s in program.sources if s.suffix in MLIR_SUFFIXES])
         steps: list[Step] = []
         linked: list[Input] = []
-        kinds: set[Kind] = set()
+        kinds: set[str] = set()
         owners: dict[str, Path] = {}
         for source in program.sources:
             if source.suffix not in MLIR_SUFFIXES:
@@ -172,7 +173,8 @@ class Planner:
                 kinds.update(target.kind for target in module.targets)
                 modules.append(module)
                 steps.extend(self._module(program, outline, module))
-            host = self._host(program, outline, modules, stems[source])
+            resources = resource_inputs(outline, scans[outline.id].resources)
+            host = self._host(program, outline, modules, stems[source], resources)
             steps.append(host)
             linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
         self._check_overrides(program, owners)
@@ -206,7 +208,8 @@ class Planner:
                     sanitize=target.sanitize,
                 )
             )
-            roles = ("object", "info", "asm") if target.kind is Kind.NVVM else ("object", "info")
+            carries = vendor(target.kind).carries_assembly(target.chip)
+            roles = ("object", "info", *(["asm"] if carries else []))
             inputs += [
                 Input(name=f"{role}.{number}", path=step.output_path(role), producer=step.id)
                 for role in roles
@@ -218,7 +221,7 @@ class Planner:
                 params=BundleParams(module=module.name, handler=settled.handler, objects=tuple(objects)),
                 inputs=tuple(inputs),
                 outputs=(Output(name="binary", path=self.layout.binary_file(program.name, module.name)),),
-                tools=(OURS, "mlir"),
+                tools=(OURS, FACTS, "mlir"),
                 program=program.name,
                 module=module.name,
             )
@@ -227,11 +230,10 @@ class Planner:
 
     def _compile(self, program: Program, outline: Step, settled: ModuleTargets, target: Target) -> Step:
         module = settled.module
-        required = TOOLS[target.kind][0]
-        optional: tuple[str, ...] = TOOLS[target.kind][1]
-        # Libraries and passes of the user's may bring calls of ROCm's functions along.
-        if target.kind is Kind.ROCDL and not (module.rocm or target.device_libs or target.passes):
-            optional = ()
+        facts = vendor(target.kind)
+        # Libraries and passes of the user's may bring calls along.
+        unknown = not facts.optional_symbols or target.device_libs or target.passes
+        optional = facts.optional_tools if unknown or target.kind in module.calls else ()
         relocatable = program.offload is Offload.CLANG
         libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
         return Step(
@@ -268,6 +270,7 @@ class Planner:
                     in_key=False,
                 ),
                 *libraries,
+                *resource_inputs(outline, module.resources),
             ),
             outputs=tuple(
                 Output(name=role, path=path)
@@ -275,14 +278,21 @@ class Planner:
                     program.name, module.name, target.name, target.kind, relocatable=relocatable
                 ).items()
             ),
-            tools=required,
+            tools=tools_of(target.kind),
             optional_tools=optional,
             program=program.name,
             module=module.name,
             target=target.name,
         )
 
-    def _host(self, program: Program, outline: Step, modules: list[ModuleTargets], stem: str) -> Step:
+    def _host(
+        self,
+        program: Program,
+        outline: Step,
+        modules: list[ModuleTargets],
+        stem: str,
+        resources: tuple[Input, ...],
+    ) -> Step:
         binaries = tuple(
             Input(
                 name=f"binary.{number}",
@@ -317,12 +327,13 @@ class Planner:
                     in_key=False,
                 ),
                 *binaries,
+                *resources,
             ),
             outputs=tuple(
                 Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
                 for role, suffix in (("mlir", "mlir"), ("llvm", "ll"), ("object", "o"))
             ),
-            tools=(OURS, "mlir", "llvmlite", HOST_MATH),
+            tools=(OURS, FACTS, "mlir", "llvmlite", HOST_MATH),
             program=program.name,
         )
 
@@ -340,7 +351,7 @@ class Planner:
             for n, target in enumerate(settled.targets)
         )
 
-    def _link(self, program: Program, linked: list[Input], kinds: set[Kind]) -> Step:
+    def _link(self, program: Program, linked: list[Input], kinds: set[str]) -> Step:
         numbered = [
             Input(name=f"{item.name}.{n}", path=item.path, producer=item.producer, origin=source)
             for n, (item, source) in enumerate(zip(linked, program.sources, strict=True))
@@ -349,8 +360,7 @@ class Planner:
         tools = [OURS, "cxx" if cxx else "cc"]
         if program.offload is Offload.CLANG:
             tools += ["clang-linker-wrapper", HOST_MATH]  # it compiles AMD's bitcode
-            if Kind.NVVM in kinds:
-                tools.append("cuda-linker")
+            tools += [tool for kind in sorted(kinds) for tool in vendor(kind).clang_tools]
         return Step(
             id=f"{program.name}/link",
             kind=StepKind.LINK,

@@ -10,7 +10,7 @@ Variants: sources that programs of a project have compiled in different ways.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,14 @@ from gpubuild.model.step import (
 )
 from gpubuild.plan.layout import Layout
 from gpubuild.support.frozen import field, frozen, replace
-from gpubuild.targets.target import Kind
+from gpubuild.targets.registry import vendor
 
 
 @frozen
 class IrTarget:
     """A target attribute written in the IR, ``#nvvm.target<…>`` or ``#rocdl.target<…>``."""
 
-    kind: Kind
+    kind: str
     chip: str
     triple: str
     features: str = ""
@@ -48,7 +48,8 @@ class IrTarget:
 class ScannedModule:
     """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
 
-    ``rocm``: it may use ROCm's libraries, on targets that have them.
+    ``calls``: the kinds whose optional tools it may need, as far as the names of functions in it say.
+    ``resources`` are outputs of the outline step with data that its text refers to.
     """
 
     name: str
@@ -56,25 +57,33 @@ class ScannedModule:
     dialect: str = "gpu"
     handler: str = ""
     targets: tuple[IrTarget, ...] = ()
-    rocm: bool = True
+    calls: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
 
 
 @frozen
 class ScannedSource:
-    """All gpu.modules of one source, in order."""
+    """All gpu.modules of one source, in order. ``resources`` are those of the host part."""
 
     modules: tuple[ScannedModule, ...]
+    resources: tuple[str, ...] = ()
 
 
 def parse_index(text: str) -> ScannedSource:
     """Read ``index.json``. Raises ``StepError`` when it is not what the engine writes."""
     try:
         document = json.loads(text)
-        if document["schema"] != 1:
+        if document["schema"] != 2:
             raise ValueError(f"schema {document['schema']}")
-        return ScannedSource(modules=tuple(_module(m) for m in document["modules"]))
+        return ScannedSource(
+            modules=tuple(_module(m) for m in document["modules"]), resources=_resources(document)
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error
+
+
+def _resources(data: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(name) for name in data.get("resources", ()))
 
 
 def _module(data: Mapping[str, Any]) -> ScannedModule:
@@ -83,10 +92,11 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         index=int(data["index"]),
         dialect=str(data["dialect"]),
         handler=str(data["handler"]),
-        rocm=bool(data.get("rocm", True)),
+        calls=tuple(str(kind) for kind in data["calls"]),
+        resources=_resources(data),
         targets=tuple(
             IrTarget(
-                kind=Kind(t["kind"]),
+                kind=vendor(t["kind"]).kind,
                 chip=str(t["chip"]),
                 triple=str(t["triple"]),
                 features=str(t.get("features", "")),
@@ -129,6 +139,7 @@ def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
 
 
 OURS = "gpubuild"  # our own code is a tool like any other: changing it changes keys
+FACTS = f"{OURS}/targets"  # what it knows of all vendors; `gpubuild/KIND` is what belongs to one alone
 HOST_MATH = "host-math"  # of every step in which MLIR or LLVM may fold a constant
 
 
@@ -171,7 +182,7 @@ class SourcePlanner:
             params=OutlineParams(passes=passes, source_name=shown),
             inputs=(Input(name="source", path=source),),
             dynamic_dir=directory,
-            tools=(OURS, "mlir", HOST_MATH),
+            tools=(OURS, FACTS, "mlir", HOST_MATH),
         )
 
     def preprocess(self, program: Program, source: Path) -> Step:
@@ -255,6 +266,14 @@ class SourcePlanner:
                 tools=(OURS, "cxx" if cxx else "cc"),
             )
         return step, Input(name="object", path=path, producer=step.id)
+
+
+def resource_inputs(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
+    """The data that a text made by ``outline`` refers to."""
+    return tuple(
+        Input(name=f"resource.{number}", path=outline.output_path(name), producer=outline.id)
+        for number, name in enumerate(names)
+    )
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:

@@ -9,7 +9,7 @@ import re
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # C0 without newline and tab, DEL, C1, and what reverses the direction of the text that follows.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -85,6 +85,11 @@ def width(character: str) -> int:
 def counted(number: int, noun: str) -> str:
     """``1 result``, ``2 results``: for nouns that take an s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def any_of(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1, *, cutoff: float = 0.6) -> list[str]:

@@ -5,7 +5,6 @@ Sanitize: what the checked mode of the CPU device looks for.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from pathlib import Path
 
@@ -26,22 +25,11 @@ ROCDL_TRIPLE = "amdgcn-amd-amdhsa"
 
 
 class Kind(StrEnum):
-    """The family of lowerings a target takes."""
+    """The kinds that the back ends compare; it goes when they no longer do."""
 
     NVVM = "nvvm"
     ROCDL = "rocdl"
     CPU = "cpu"
-
-
-# File-name suffixes of a compile step's outputs, per kind (design: artefacts under build/).
-ASM_SUFFIX = {Kind.NVVM: "ptx", Kind.ROCDL: "s", Kind.CPU: "s"}
-OBJECT_SUFFIX = {Kind.NVVM: "cubin", Kind.ROCDL: "hsaco", Kind.CPU: "so"}
-RELOCATABLE_SUFFIX = {Kind.NVVM: "o", Kind.ROCDL: "bc", Kind.CPU: "o"}  # with `offload: clang` only
-
-# Features that tell AMD code objects for one chip apart, in the order of a target id.
-_TARGET_ID_FEATURES = ("sramecc", "xnack")
-_NVIDIA_CHIP = re.compile(r"sm_\d+[af]?")
-_AMD_CHIP = re.compile(r"gfx[0-9a-f]+((-\d+)?-generic)?")
 
 
 @frozen
@@ -55,7 +43,7 @@ class Target:
     """
 
     name: str
-    kind: Kind
+    kind: str  # a word of targets.registry
     chip: str
     triple: str
     features: str = ""
@@ -65,23 +53,6 @@ class Target:
     device_libs: tuple[Path, ...] = ()
     passes: str = ""
     sanitize: tuple[Sanitize, ...] = ()  # in the order of the enum
-
-
-def kind_of_chip(name: str) -> Kind | None:
-    """The kind that a well-known name implies: ``sm_90a`` NVVM, ``gfx90a`` ROCDL, ``cpu`` CPU."""
-    if _NVIDIA_CHIP.fullmatch(name):
-        return Kind.NVVM
-    if _AMD_CHIP.fullmatch(name):
-        return Kind.ROCDL
-    if name == "cpu" or name.startswith(("x86-64", "armv8")):
-        return Kind.CPU
-    return None
-
-
-def target_id(chip: str, features: str) -> str:
-    """AMD's name of a processor with its settings, such as ``gfx90a:sramecc+:xnack-``."""
-    signs = {f[1:]: f[0] for f in features.replace(" ", "").split(",") if f[:1] in ("+", "-")}
-    return ":".join([chip, *(f"{name}{signs[name]}" for name in _TARGET_ID_FEATURES if name in signs)])
 
 
 def cpu_triple(machine: str) -> str:

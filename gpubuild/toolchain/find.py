@@ -16,18 +16,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 from gpubuild.errors import GpubuildError, ToolNotFoundError
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
-from gpubuild.targets.target import Kind
+from gpubuild.targets.registry import kinds as registered
+from gpubuild.targets.registry import vendor
 from gpubuild.toolchain import clang_linker_wrapper, host_math, rocm
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
-from gpubuild.toolchain.fingerprint import own_code, package_files
+from gpubuild.toolchain.fingerprint import FACTS, foreign_files, own_code, package_files
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool
 
@@ -91,13 +93,14 @@ NEEDS = {
 }
 
 
-def misnamed(settings: Settings, kinds: Collection[Kind]) -> tuple[str, ...]:
+def misnamed(settings: Settings, kinds: Collection[str]) -> tuple[str, ...]:
     """What to warn of, a text for each variable, which begins with its name.
 
     Variables that other programs heed as well count where there are targets of ``kinds`` that
     could use what they name. An installation without what gpubuild might want of it is right for
     those programs and not told.
     """
+    variables = {vendor(kind).variable for kind in kinds}
     told = [
         f"{variable} names {path}, which is not an executable file"
         for variable, path in (
@@ -113,11 +116,8 @@ def misnamed(settings: Settings, kinds: Collection[Kind]) -> tuple[str, ...]:
         told.append(f"GPUBUILD_LIBDEVICE names {settings.libdevice}, which is not a file")
     told += [
         f"{variable} names {path}, which is not a folder"
-        for variable, path, kind in (
-            ("ROCM_PATH", settings.rocm_path, Kind.ROCDL),
-            ("CUDA_PATH", settings.cuda_path, Kind.NVVM),
-        )
-        if path is not None and kind in kinds and not path.is_dir()
+        for variable, path in (("ROCM_PATH", settings.rocm_path), ("CUDA_PATH", settings.cuda_path))
+        if path is not None and variable in variables and not path.is_dir()
     ]
     return tuple(f"{problem}: correct or unset it" for problem in told)
 
@@ -173,6 +173,7 @@ class Toolchain:
         self._distributions: dict[str, Distribution | None] = {}
         self._finders: dict[str, Callable[[], Tool | None]] = {
             "gpubuild": lambda: own_code(_PACKAGE, self._memo),
+            **{f"gpubuild/{part}": partial(self._own_part, part) for part in (FACTS, *registered())},
             "mlir": self._mlir,
             "llvmlite": lambda: self._python_package("llvmlite", "llvmlite", "llvmlite"),
             host_math.NAME: self._host_math,
@@ -207,7 +208,7 @@ class Toolchain:
         tool = self.find(name)
         if tool is None:
             why = f": {problem}" if (problem := self._problems.get(name)) else ""
-            raise ToolNotFoundError(f"{name} was not found{why}", hint=NEEDS[name].fix)
+            raise ToolNotFoundError(f"{name} was not found{why}", hint=NEEDS[name.partition("/")[0]].fix)
         return tool
 
     def why_missing(self, name: str) -> str:
@@ -242,7 +243,7 @@ class Toolchain:
         paths.update(overrides)
         programs.update(path.name for path in overrides)  # a bare name was looked for in PATH
         paths.update(f / name for f in settings.search_path if f.is_absolute() for name in programs)
-        return self._memo.seen, {*map(str, paths), *package_files(_PACKAGE)}
+        return self._memo.seen, {*map(str, paths), *package_files(_PACKAGE), *foreign_files(_PACKAGE)}
 
     def describe_all(self) -> list[ToolRow]:
         """Every tool, found or not, in a fixed order."""
@@ -263,6 +264,9 @@ class Toolchain:
                 )
             )
         return rows
+
+    def _own_part(self, part: str) -> Tool:
+        return own_code(_PACKAGE, self._memo, part)
 
     def _mlir(self) -> Tool | None:
         """MLIR's bindings, and the LLVM that they load, which is a package of its own."""

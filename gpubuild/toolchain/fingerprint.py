@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.support.file_stamp import is_settled, stat_of
+from gpubuild.targets.registry import vendor, vendors
+from gpubuild.targets.vendor import Vendor
 from gpubuild.toolchain.distribution import tree_fingerprint
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool
 
+_INSIDE = "gpubuild."
 # Our modules beside the engine's that decide what tools are told.
 SHAPING = (
     "errors.py",
@@ -26,30 +30,76 @@ SHAPING = (
 )
 
 
-def own_code(package: Path, memo: Memo) -> Tool:
-    """Whatever of our code can change a byte of output, so that editing it changes keys."""
+# Files of back ends that code beside their vendor's imports.
+SHARED = (
+    "engine/backends/amd/ops.py",
+    "engine/backends/amd/printf.py",
+    "engine/backends/cpu/fission/uniformity.py",
+    "engine/backends/cpu/image_layout.py",
+    "engine/backends/nvidia/libdevice.py",
+    "engine/backends/nvidia/ops.py",
+    "engine/backends/nvidia/tensor_cores.py",
+    "engine/backends/nvidia/workarounds.py",
+)
+FACTS = "targets"  # the part of our code that is the facts of all vendors
+
+
+def own_code(package: Path, memo: Memo, part: str = "") -> Tool:
+    """Whatever of our code can change a byte of output, so that editing it changes keys.
+
+    Without ``part`` that is what all steps share; the parts of single vendors are named by kind.
+    """
     from gpubuild import __version__
 
-    parts = ("engine", "model", "targets")
-    code = sorted((*(file for part in parts for file in _sources(package, part)), *SHAPING))
+    trees = part_files(package, part)
     now = time.time_ns()
-    stats = [stat_of(f"{package}/{file}") for file in code]
-    seal = digest_bytes(encode((tuple(code), tuple(stats))))
+    stats = [stat_of(f"{root}/{file}") for root, files in trees for file in files]
+    seal = digest_bytes(encode((tuple(tuple(files) for _, files in trees), tuple(stats))))
     anchor = package / "__init__.py"  # the folder itself changes when Python is compiled
-    known = memo.fact("own code", anchor)
+    known = memo.fact(f"own code {part}", anchor)
     if isinstance(known, list) and known[:1] == [seal]:
         fingerprint = str(known[1])
     else:
-        fingerprint = tree_fingerprint(package, code)
+        fingerprint = digest_bytes(encode(tuple(tree_fingerprint(root, files) for root, files in trees)))
         if all(is_settled(stat, now) for stat in stats):
-            memo.learn("own code", anchor, [seal, fingerprint])
+            memo.learn(f"own code {part}", anchor, [seal, fingerprint])
     return Tool(
-        name="gpubuild",
+        name=f"gpubuild/{part}" if part else "gpubuild",
         command=(str(package),),
         version=__version__,
         fingerprint=fingerprint,
         source="this Python environment",
     )
+
+
+def part_files(package: Path, part: str = "") -> list[tuple[Path, list[str]]]:
+    """The files of a part, sorted, by the folders that their names are relative to."""
+    if part == FACTS:
+        return [(root, files[:1]) for root, files in (_vendor_files(package, v) for v in vendors())]
+    if part:
+        root, files = _vendor_files(package, vendor(part))
+        return [(root, [file for file in files if file not in SHARED])]
+    theirs = {file for v in vendors() for file in _vendor_files(package, v)[1]}
+    code = {file for folder in ("engine", "model", "targets") for file in _sources(package, folder)}
+    return [(package, sorted({*(code - theirs), *SHAPING, *SHARED}))]
+
+
+def foreign_files(package: Path) -> set[str]:
+    """The code of vendors that are not part of the package."""
+    found = (_vendor_files(package, v) for v in vendors() if not type(v).__module__.startswith(_INSIDE))
+    return {f"{root}/{file}" for root, files in found for file in files}
+
+
+def _vendor_files(package: Path, vendor: Vendor) -> tuple[Path, list[str]]:
+    """The module of a vendor's facts and those of its back end, and the folder that names begin in."""
+    facts = type(vendor).__module__
+    if facts.startswith(_INSIDE):
+        root = package
+        module, folder = (name.removeprefix(_INSIDE).replace(".", "/") for name in (facts, vendor.backend))
+    else:
+        root = Path(str(sys.modules[facts].__file__)).parents[facts.count(".")]
+        module, folder = (name.replace(".", "/") for name in (facts, vendor.backend))
+    return root, [f"{module}.py", *sorted(_sources(root, folder))]
 
 
 def package_files(package: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpubuild import environment
-from gpubuild.build.null_build import boot
+from gpubuild.environment import boot
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool

@@ -8,7 +8,7 @@ from unit.engine.host.test_offload_binary import CUBIN, HSACO, llvm_tool
 from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
 
 from gpubuild.engine.cc.link import library_flag
-from gpubuild.engine.host.offload_binary import pack
+from gpubuild.model.offload_binary import pack
 from gpubuild.model.step import CcParams, LinkParams, LlvmParams, RuntimeParams, StepKind
 
 MAIN = """#include <stdio.h>

@@ -211,6 +211,18 @@ def test_a_header_that_may_stand_before_the_systems_is_noticed(project: Path) ->
     assert steps["cc/main.c"]["status"] == "up-to-date"  # the source asks for <stdio.h>
 
 
+def test_a_source_that_asks_which_files_exist_is_always_preprocessed(project: Path) -> None:
+    asks = '#if __has_include("later.h")\n#include "later.h"\n#endif\n'
+    (project / "main.c").write_text(asks + MAIN)
+    assert gpubuild("build", cwd=project).code == 0
+    for text, compiles in ((None, "up-to-date"), ("int later;\n", "ran")):
+        if text:
+            (project / "later.h").write_text(text)
+        steps = {s["id"]: s for s in gpubuild("build", "--json", cwd=project).document["steps"]}
+        assert "__has_include" in steps["preprocess/main.c"]["reason"]
+        assert steps["cc/main.c"]["status"] == compiles
+
+
 def test_a_library_that_comes_to_stand_before_another_is_noticed(project: Path, tmp_path: Path) -> None:
     def make(folder: Path, value: int) -> None:
         folder.mkdir(exist_ok=True)

@@ -64,7 +64,8 @@ OWNER = {
     "SCons": {"scons"},
 }
 # These packages may import theirs at the top of a module: they are themselves imported lazily.
-EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("scons", "SCons"), ("cache", "diskcache")}
+EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("scons", "SCons"), ("cache", "diskcache"),
+         ("report", "networkx")}  # fmt: skip
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
 LONGEST_MODULE = 700

@@ -66,11 +66,18 @@ def fake_engine(job: Job) -> JobResult:
         if "syntax error" in lines:
             raise StepError("the source does not parse")
         modules = [
-            {"name": ln.split()[0], "index": n, "dialect": "gpu", "handler": "", "targets": []}
+            {
+                "name": ln.split()[0],
+                "index": n,
+                "dialect": "gpu",
+                "handler": "",
+                "targets": [],
+                "calls": ["rocdl"],
+            }
             for n, ln in enumerate(lines)
         ]
         outputs = {
-            "index.json": json.dumps({"schema": 1, "modules": modules}).encode(),
+            "index.json": json.dumps({"schema": 2, "modules": modules}).encode(),
             "host.mlir": b"host",
             "host_located.mlir": inputs["source"],
         }

@@ -19,8 +19,9 @@ from llvmlite import binding
 from gpubuild.engine.backends import workarounds
 from gpubuild.engine.backends.kernel_info import KernelInfo
 from gpubuild.engine.backends.lowering import Lowered, lower
-from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir import llvm, resource_objects
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.resources import StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -68,6 +69,8 @@ def lower_module(build: DeviceBuild) -> None:
     """Stage: MLIR to an LLVM module for the target's code generator."""
     build.lowered = lower(build.params, build.io)
     build.module = llvm.parse_assembly(build.lowered.llvm, llvm.new_context(), name="translated LLVM IR")
+    resource_objects.declare(build.module, build.lowered.externals)
+    resource_objects.define_in_place(build.module, build.lowered.externals, StepResources.of(build.io))
     workarounds.keep_calls_together(build.module, build.lowered.kernels)
     params = build.params
     if params.kind is Kind.NVVM:

@@ -16,6 +16,7 @@ from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
+from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize import driver
 from gpubuild.engine.legalize.library_calls import call_libraries_directly
@@ -64,6 +65,7 @@ class Lowered:
     warnings: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()  # of the messages that AMD kernels leave for the host
     ptx: int = 0  # the version that NVIDIA's instructions in it need, times ten; 0: any
+    externals: tuple[External, ...] = ()  # variables that are resources
 
 
 def lower(params: CompileParams, io: StepIO) -> Lowered:
@@ -72,12 +74,12 @@ def lower(params: CompileParams, io: StepIO) -> Lowered:
     Raises ``StepError``; both inputs hold the same code, so the second run fails the same way.
     """
     try:
-        lowered = lower_text(io.text("module"), params)
+        lowered = lower_text(io.text("module"), params, StepResources.of(io))
     except StepError as plain:
         if not io.has("located"):
             raise
         try:
-            lower_text(io.text("located"), params)
+            lower_text(io.text("located"), params, StepResources.of(io))
         except StepError as located:
             raise located from plain
         raise
@@ -86,7 +88,7 @@ def lower(params: CompileParams, io: StepIO) -> Lowered:
     return lowered
 
 
-def lower_text(text: str, params: CompileParams) -> Lowered:
+def lower_text(text: str, params: CompileParams, resources: StepResources = NO_RESOURCES) -> Lowered:
     """Lower a module that holds one gpu.module. Raises ``StepError``."""
     with contexts.context():
         source = SourceText(text, f"@{params.module} (canonical text)")
@@ -97,6 +99,7 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
         _check_dialect(kernels, params)
         ptx = ops.ptx_needed(kernels) if params.kind is Kind.NVVM else 0
         if params.passes:
+            resources.bind(module)
             contexts.run_passes(module, params.passes, source=source)
         else:
             machine = _machine(params)
@@ -116,12 +119,14 @@ def lower_text(text: str, params: CompileParams) -> Lowered:
                 hint="mark a gpu.func with `kernel`",
             )
         formats = printf.take_formats(kernels)
+        externals = resources.externalize(kernels)
         return Lowered(
             llvm=contexts.translate(kernels, target=params.target or params.chip, source=source),
             kernels=names,
             warnings=tuple(warnings),
             formats=formats,
             ptx=ptx,
+            externals=externals,
         )
 
 

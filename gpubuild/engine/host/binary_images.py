@@ -16,11 +16,11 @@ from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 from gpubuild.model import offload_binary
-from gpubuild.model.offload_binary import Image, ImageKind, OffloadKind
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.model.offload_binary import Image
+from gpubuild.targets.registry import vendors
+from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 _KINDS = {1: ImageKind.BITCODE, 2: ImageKind.PTX, 3: ImageKind.OBJECT, 4: ImageKind.FATBINARY}  # by format
-_DEFAULTS = {"#nvvm": (NVVM_TRIPLE, "sm_50"), "#rocdl": (ROCDL_TRIPLE, "gfx900")}  # MLIR prints none
 _DEFAULT_HANDLER = "#gpu.select_object"
 
 
@@ -42,7 +42,9 @@ def _image(binary: ir.Operation, item: gpu_binary.ObjectData) -> Image:
     attributes = binary.attributes
     handler = str(attributes["offloadingHandler"]) if "offloadingHandler" in attributes else _DEFAULT_HANDLER
     strings = {name: value for name, value in item.properties.items() if isinstance(value, str)}
-    triple, chip = _DEFAULTS.get(item.target.partition(".")[0], ("", ""))
+    dialect = item.target.removeprefix("#").partition(".")[0]
+    vendor = next((v for v in vendors() if v.attribute == dialect), None)
+    triple, chip = (vendor.triple, vendor.attribute_chip) if vendor else ("", "")  # MLIR prints no defaults
     written = dict(re.findall(r'\b(triple|chip) = "([^"]*)"', item.target))
     return Image(
         image_kind=_KINDS.get(item.format, ImageKind.NONE),

@@ -13,7 +13,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import BundleParams, ObjectParams
-from gpubuild.targets.target import Kind, target_id
+from gpubuild.targets.registry import vendor
 
 _SELECTED_INDEX = re.compile(r"#gpu\.select_object<(\d+)(?: : \w+)?>")
 _SELECTED_TARGET = re.compile(r"#gpu\.select_object<(#.*)>", re.DOTALL)
@@ -30,29 +30,23 @@ def run(params: BundleParams, io: StepIO) -> None:
 
 
 def _object(number: int, params: ObjectParams, io: StepIO) -> gpu_binary.ObjectData:
+    facts = vendor(params.kind)
     properties: dict[str, str | int] = {
         gpu_binary.OPT_LEVEL: params.opt_level,
         gpu_binary.TARGET: params.target,
         gpu_binary.KERNELS: _kernels(io.text(f"info.{number}")),
         gpu_binary.TRIPLE: params.triple,
-        gpu_binary.ARCH: target_id(params.chip, params.features)
-        if params.kind is Kind.ROCDL
-        else params.chip,
+        gpu_binary.ARCH: facts.arch(params.chip, params.features),
     }
-    if params.kind is Kind.CPU and params.features:
+    if facts.lists_features and params.features:
         properties[gpu_binary.FEATURES] = params.features
     if params.sanitize:
         properties[gpu_binary.SANITIZE] = ",".join(params.sanitize)
-    if carries_ptx(params):
-        properties[gpu_binary.PTX] = io.text(f"asm.{number}")
+    if facts.carries_assembly(params.chip):
+        properties[gpu_binary.ASM] = io.text(f"asm.{number}")
     return gpu_binary.ObjectData(
         target=target_attr(params), data=io.read(f"object.{number}"), properties=properties
     )
-
-
-def carries_ptx(params: ObjectParams) -> bool:
-    """Whether later devices could run the object's PTX: not so for `sm_90a`, `sm_100f` and the like."""
-    return params.kind is Kind.NVVM and params.chip[-1:].isdigit()
 
 
 def _kernels(info: str) -> str:

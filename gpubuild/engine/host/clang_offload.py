@@ -21,15 +21,12 @@ from mlir import ir
 
 from gpubuild.engine.host import fat_container, gpu_binary
 from gpubuild.engine.host.gpu_binary import FATBIN, ObjectData
-from gpubuild.engine.host.offload_binary import SECTION, Image, ImageKind, OffloadKind, pack
 from gpubuild.errors import StepError
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.model.offload_binary import SECTION, Image, pack
+from gpubuild.targets.registry import of_triple
+from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind
 
-_KINDS = {
-    NVVM_TRIPLE: (ImageKind.CUBIN, OffloadKind.CUDA),
-    ROCDL_TRIPLE: (ImageKind.BITCODE, OffloadKind.HIP),
-}
-_CPU_KINDS = (ImageKind.OBJECT, OffloadKind.OPENMP)
+_OTHER = ImageKinds(ImageKind.OBJECT, OffloadKind.OPENMP)
 _ENTRIES = "llvm_offload_entries"
 _ENTRY_VERSION = 1
 # llvm/Frontend/Offloading/Utility.h: reserved, version, kind, flags, address, name, size, data, more.
@@ -57,7 +54,8 @@ def embed_record(binary: ir.Operation, module: str, devices: Sequence[bytes]) ->
     kernels: dict[str, None] = {}
     for item, code in zip(objects, devices, strict=True):
         strings = fat_container.strings_of(item, module)
-        image_kind, offload_kind = _KINDS.get(strings["triple"], _CPU_KINDS)
+        vendor = of_triple(strings["triple"])
+        image_kind, offload_kind = vendor.relocatable_kinds if vendor else _OTHER
         described.append(Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=b""))
         # A chip's own strings only: the wrapper takes those with other strings for other devices.
         strings = {name: strings[name] for name in ("triple", "arch")}

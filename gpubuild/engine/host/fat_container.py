@@ -6,13 +6,11 @@ from mlir import ir
 
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.host.gpu_binary import FATBIN, ObjectData
-from gpubuild.engine.host.offload_binary import SECTION, Image, ImageKind, OffloadKind, pack
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.model.offload_binary import SECTION, Image, pack
+from gpubuild.targets.registry import of_triple
+from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind
 
-_KINDS = {
-    NVVM_TRIPLE: (ImageKind.CUBIN, OffloadKind.CUDA),
-    ROCDL_TRIPLE: (ImageKind.OBJECT, OffloadKind.HIP),
-}
+_OTHER = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
 
 
 def embed_container(binary: ir.Operation, module: str) -> None:
@@ -51,12 +49,13 @@ def strings_of(item: ObjectData, module: str) -> dict[str, str]:
 
 
 def images(item: ObjectData, module: str) -> list[Image]:
-    """The images of one object of a bundle: its machine code, and its PTX if it carries that."""
+    """The images of one object of a bundle: its machine code, and its assembly if it carries that."""
     strings = strings_of(item, module)
-    image_kind, offload_kind = _KINDS.get(strings["triple"], (ImageKind.OBJECT, OffloadKind.NONE))
+    vendor = of_triple(strings["triple"])
+    image_kind, offload_kind = vendor.kinds_of(strings["triple"]) if vendor else _OTHER
     found = [Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=item.data)]
-    if gpu_binary.PTX in item.properties:
-        # The driver reads PTX up to a NUL.
-        ptx = str(item.properties[gpu_binary.PTX]).encode().rstrip(b"\0") + b"\0"
-        found.append(Image(image_kind=ImageKind.PTX, offload_kind=offload_kind, strings=strings, data=ptx))
+    if vendor and gpu_binary.ASM in item.properties:
+        # NVIDIA's driver reads PTX up to a NUL.
+        asm = str(item.properties[gpu_binary.ASM]).encode().rstrip(b"\0") + b"\0"
+        found.append(Image(image_kind=vendor.asm_kind, offload_kind=offload_kind, strings=strings, data=asm))
     return found

@@ -1,6 +1,6 @@
 """gpu.binary: the operation that carries a module's objects, made and read through MLIR itself.
 
-Target attribute: the ``#nvvm.target`` or ``#rocdl.target`` text that describes a target to MLIR.
+Target attribute: the text, such as ``#nvvm.target<…>``, that describes a target to MLIR.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper co
 
 from gpubuild.engine.ir import contexts
 from gpubuild.model.step import CompileParams, ObjectParams
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import Target
 
 # gpu::CompilationTarget; its Python spelling lives in the wrapper.
 BINARY = 3
@@ -24,7 +25,7 @@ OPT_LEVEL = "O"
 SECTION = "section"
 TARGET = "gpubuild.target"
 KERNELS = "gpubuild.kernels"  # JSON, the list of the compile step's `info`
-PTX = "gpubuild.ptx"
+ASM = "gpubuild.ptx"  # assembly that later chips can run
 TRIPLE = "gpubuild.triple"
 ARCH = "gpubuild.arch"  # the chip; for AMD the target id, such as gfx90a:sramecc+:xnack-
 FEATURES = "gpubuild.features"  # of a CPU, beyond what its chip implies
@@ -109,26 +110,18 @@ def _read_properties(attribute: ir.DictAttr) -> dict[str, str | int]:
     return found
 
 
-_DEFAULT_TRIPLES = {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE}
-
-
 def target_attr(target: ObjectParams | CompileParams | Target) -> str:
-    """The attribute's text, spelled as MLIR takes it for a gpu.module or a ``#gpu.object``.
-
-    A CPU is described by ``#nvvm.target`` with a host triple, because the verifier of
-    ``#gpu.object`` takes that and refuses ``#llvm.target``.
-    """
-    dialect = "rocdl" if target.kind is Kind.ROCDL else "nvvm"
+    """The attribute's text, spelled as MLIR takes it for a gpu.module or a ``#gpu.object``."""
+    facts = vendor(target.kind)
     fields = [f"O = {target.opt_level}"]
-    if target.triple != _DEFAULT_TRIPLES.get(target.kind):
+    if target.triple != facts.triple:
         fields.append(f"triple = {quoted(target.triple)}")
     fields.append(f"chip = {quoted(target.chip)}")
     if target.features:
         fields.append(f"features = {quoted(target.features)}")
     if target.fast_math:
-        # NVVM's reading of "fast" has flushing to zero beside it; ROCDL's "fast" implies it.
-        fields.append("flags = {fast}" if target.kind is Kind.ROCDL else "flags = {fast, ftz}")
-    return f"#{dialect}.target<{', '.join(fields)}>"
+        fields.append(f"flags = {{{facts.fast_flags}}}")
+    return f"#{facts.attribute}.target<{', '.join(fields)}>"
 
 
 def quoted(text: str) -> str:

@@ -28,5 +28,4 @@ def run(params: LlvmParams, io: StepIO) -> None:
                 f"{name} is for {triple}; host code is compiled for {params.triple}",
                 hint="device libraries belong under device_libs:, not under sources:",
             )
-    data = object_code.compile_ir(str(module), triple=params.triple, opt_level=params.opt_level, io=io)
-    io.write("object", data)
+    object_code.write_object(str(module), triple=params.triple, opt_level=params.opt_level, io=io)

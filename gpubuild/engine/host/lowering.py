@@ -11,6 +11,7 @@ from gpubuild.engine.host import call_locations, clang_offload, fat_container, g
 from gpubuild.engine.host.async_tokens import async_ops
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize import driver
 from gpubuild.errors import StepError
@@ -37,6 +38,7 @@ _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 class _Lowered:
     mlir_text: str
     llvm_text: str
+    externals: tuple[External, ...]
 
 
 def run(params: HostParams, io: StepIO) -> None:
@@ -57,8 +59,13 @@ def run(params: HostParams, io: StepIO) -> None:
         raise
     io.write("mlir", lowered.mlir_text)
     io.write("llvm", lowered.llvm_text)
-    data = object_code.compile_ir(lowered.llvm_text, triple=params.triple, opt_level=params.opt_level, io=io)
-    io.write("object", data)
+    object_code.write_object(
+        lowered.llvm_text,
+        triple=params.triple,
+        opt_level=params.opt_level,
+        io=io,
+        externals=lowered.externals,
+    )
 
 
 def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
@@ -76,15 +83,23 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
             if params.offload is Offload.CLANG:
                 for number, (name, binary) in enumerate(placed.items()):
                     carried.append(clang_offload.embed_record(binary, name, _device_codes(number, io)))
+        resources = StepResources.of(io)
         with io.stage("lower host"):
+            if params.passes:
+                resources.bind(module)
             lower_host(module, params.passes, source)
             if params.offload is not Offload.SELECT_OBJECT:  # that is upstream's code as it is
                 call_locations.mark(module, named, locations.text_digest(text))
             if params.debug:
                 contexts.run_passes(module, _DEBUG_PASSES, source=source)
         with io.stage("translate host"):
+            externals = resources.externalize(module.operation)
             text = _translate(module, source)
-    return _Lowered(mlir_text=mlir_text, llvm_text=clang_offload.with_device_code(text, carried))
+    return _Lowered(
+        mlir_text=mlir_text,
+        llvm_text=clang_offload.with_device_code(text, carried),
+        externals=externals,
+    )
 
 
 def _device_codes(number: int, io: StepIO) -> list[bytes]:

@@ -12,12 +12,13 @@ Host code: LLVM IR text to an optimised object for the machine that the program 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
-from gpubuild.engine.ir import files_read, llvm
+from gpubuild.engine.ir import files_read, llvm, resource_objects
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 
 DEFAULT_PRIORITY = 65535
@@ -138,10 +139,13 @@ _GENERIC_CHIP = {"x86_64": "x86-64", "aarch64": "generic"}
 _SOURCE_FILENAME = re.compile(r'^source_filename = "[^"]*"$', re.MULTILINE)
 
 
-def compile_ir(text: str, *, triple: str, opt_level: int, io: StepIO) -> bytes:
-    """An ELF object from LLVM IR text; constructors run whichever linker links it.
+def write_object(
+    text: str, *, triple: str, opt_level: int, io: StepIO, externals: Sequence[External] = ()
+) -> None:
+    """Write ``object``, ELF, from LLVM IR text; constructors run whichever linker links it.
 
-    ``opt_level`` is 0 to 3. Raises ``StepError``.
+    ``externals`` are defined with the data among the step's inputs. ``opt_level`` is 0 to 3.
+    Raises ``StepError``.
     """
     files_read.discover(text.encode(), io)
     # The name ends up in the object: it must not be a path on the machine that made the text.
@@ -152,8 +156,11 @@ def compile_ir(text: str, *, triple: str, opt_level: int, io: StepIO) -> bytes:
         )
         module = llvm.parse_assembly(rewrite(text), llvm.new_context(), name="host LLVM IR")
         llvm.set_target(module, machine)
+        resource_objects.declare(module, externals)
         dump("ll", lambda: str(module))
         llvm.optimize(module, machine, opt_level)
         dump("ll", lambda: str(module))
     with io.stage("emit object"):
-        return llvm.emit_object(module, machine)
+        sections = resource_objects.define(module, externals)
+        code = llvm.emit_object(module, machine)
+        resource_objects.write_object(io.out_path("object"), code, sections, StepResources.of(io))

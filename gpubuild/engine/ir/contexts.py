@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mlir import ir, passmanager
@@ -23,6 +23,8 @@ from gpubuild.errors import Diagnostic, StepError
 
 # Positions in text parsed from memory; a quote inside a string is escaped, so this cannot match there.
 _UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
+_RESOURCE = "dense_resource<sha256_"
+_RENAMED = re.compile(rf"({_RESOURCE}[0-9a-f]{{64}})_\d+>")
 _TRANSLATABLE_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 _TRANSLATABLE_OPS = frozenset({"builtin.module", "gpu.module", "gpu.binary", "gpu.launch_func"})
 _TENSOR_DIALECTS = frozenset({"bufferization", "tensor"})
@@ -77,10 +79,13 @@ def _new_context() -> ir.Context:
     return fresh
 
 
-def parse(text: str, *, source_name: str = "") -> ir.Module:
+def parse(
+    text: str, *, source_name: str = "", settle: Callable[[ir.Module], None] | None = None
+) -> ir.Module:
     """Parse and verify ``text`` in the current context.
 
-    With ``source_name`` every op is located in a file of that name. Raises ``StepError`` with one
+    With ``source_name`` every op is located in a file of that name, and ``settle`` is called for what
+    would get lost by that: the data of resources. Raises ``StepError`` with one
     diagnostic per mistake.
     """
     source = SourceText(text, source_name)
@@ -91,6 +96,8 @@ def parse(text: str, *, source_name: str = "") -> ir.Module:
         from gpubuild.engine.ir.parse_hints import advise
 
         raise advise(error, text) from error.__cause__
+    if settle is not None:
+        settle(module)
     if not source_name:
         return module
     # The bindings name a buffer only when it holds a single op, so rename by printing once.
@@ -214,7 +221,9 @@ def _leftover_message(op: ir.Operation) -> str:
 
 
 def _print(op: ir.Operation, *, locations: bool) -> str:
-    return str(op.get_asm(use_local_scope=True, enable_debug_info=locations))
+    text = str(op.get_asm(use_local_scope=True, enable_debug_info=locations))
+    # Resources are named after their content. MLIR adds a number to a name that the context has met.
+    return _RENAMED.sub(r"\1>", text) if _RESOURCE in text else text
 
 
 def _rename_buffer(text: str, source_name: str) -> str:

@@ -8,12 +8,13 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from gpubuild.engine.ir.dump import enter_stage
 from gpubuild.errors import GpubuildError, InputChangedError, NoRoomError, StepError, ToolNotFoundError
-from gpubuild.model.digest import Digest, digest_bytes
-from gpubuild.model.job import Job, JobResult, StageTime
+from gpubuild.model.digest import Digest, digest_bytes, digest_file
+from gpubuild.model.job import Job, JobInput, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
@@ -69,19 +70,34 @@ class StepIO:
             data = item.path.read_bytes()
         except OSError as error:
             raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
-        if digest_bytes(data) != item.digest:
-            raise InputChangedError(
-                f"{item.path} changed while the build was running",
-                hint="build again; nothing was stored",
-            )
+        _verify(data, item)
         return data
+
+    def view(self, name: str) -> memoryview:
+        """Like :meth:`read`, without a copy in memory: for what other steps have made, which nobody edits."""
+        item = self._inputs[name]
+        try:
+            with item.path.open("rb") as stream:
+                empty = not os.fstat(stream.fileno()).st_size
+                data = memoryview(b"" if empty else mmap(stream.fileno(), 0, access=ACCESS_READ))
+        except OSError as error:
+            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        _verify(data, item)
+        return data
+
+    def digest(self, name: str) -> Digest:
+        """The digest that input ``name`` must have."""
+        return self._inputs[name].digest
 
     def text(self, name: str) -> str:
         """Like :meth:`read`, decoded as UTF-8, without the mark that some editors put in front.
 
         Raises ``StepError`` for other encodings.
         """
-        data = self.read(name)
+        return self.decode(name, self.read(name))
+
+    def decode(self, name: str, data: bytes) -> str:
+        """``data``, which are input ``name`` or made of it, as :meth:`text` gives them."""
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -170,12 +186,12 @@ class StepIO:
             )
         blobs = []
         for name in sorted(expected):
-            data = (self._out / name).read_bytes()
+            path = self._out / name
             blobs.append(
                 Blob(
                     name=name,
-                    digest=digest_bytes(data),
-                    size_bytes=len(data),
+                    digest=digest_file(path),
+                    size_bytes=path.stat().st_size,
                     executable=name in self._job.executable_outputs,
                 )
             )
@@ -199,6 +215,14 @@ def _too_deep(error: BaseException) -> StepError | None:
         "operations are nested too deeply to be compiled for this target",
         hint="move inner regions into functions of their own",
     )
+
+
+def _verify(data: bytes | memoryview, item: JobInput) -> None:
+    if digest_bytes(data) != item.digest:
+        raise InputChangedError(
+            f"{item.path} changed while the build was running",
+            hint="build again; nothing was stored",
+        )
 
 
 def no_room(error: BaseException) -> StepError | None:

@@ -15,6 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position
 from gpubuild.errors import Diagnostic, Location
+from gpubuild.targets.registry import vendors
 
 # By LLVM 22: GPUDialect, NVVMDialect, ROCDLDialect and what translates them to LLVM IR.
 _OF_NVVM = ("kernel", "maxntid", "reqntid", "cluster_dim", "cluster_max_blocks", "minctasm", "maxnreg",
@@ -36,7 +37,7 @@ _ARGUMENT = ("nvvm.grid_constant", "llvm.noalias", "llvm.align", "llvm.readonly"
 # What other tools, or the other way to write a kernel, call them.
 _ALSO = {"blocksize": _SIZES[0], "workgroupsize": _SIZES[0], "gridsize": _SIZES[1], "clustersize": _SIZES[2]}
 # Dialects of which we know every attribute that a function may have. None of ours is for users.
-_CLOSED = ("gpubuild", "nvvm", "rocdl")
+_CLOSED = ("gpubuild", *dict.fromkeys(v.attribute for v in vendors()))
 _LIKELY = 0.8
 _LINES = 40  # after its operation's beginning: where an attribute stands, unless the text was generated
 

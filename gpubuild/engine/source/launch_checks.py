@@ -1,8 +1,4 @@
-"""Launches that give a kernel less dynamic workgroup memory than it is seen to use.
-
-No device notices: the kernel writes over what lies behind, on the CPU over memory of the program.
-
-Launched: what a `gpu.launch_func` has as sizes and arguments, where that is computed from constants.
+"""Sizes and arguments of a `gpu.launch_func`, where they are computed from constants.
 
 Known grids: what a kernel says of its grid, where a launch says otherwise.
 
@@ -10,41 +6,71 @@ LLVM believes ``known_grid_size``: with two workgroups said, it leaves out what 
 The launch is what happens, so that the kernel's word is dropped then.
 
 Launches whose workgroup no device takes, as far as the text tells.
+
+Launches that give a kernel less dynamic workgroup memory than it is seen to use.
+
+No device notices: the kernel writes over what lies behind, on the CPU over memory of the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, about, locate
-from gpubuild.engine.source.reach.integers import number
 from gpubuild.errors import Diagnostic, StepError
 
 _SEGMENTS = "operandSegmentSizes"
 _GRID, _BLOCK, _ARGUMENTS = 1, 4, 11  # groups of operands; tokens come first
+_INDEX_BITS = 64
+_DEPTH = 8  # of operations between a number and its constants
+_CONSTANTS = frozenset({"arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant"})
+_CASTS = frozenset(
+    {
+        *("arith.extui", "arith.extsi", "arith.trunci", "arith.index_cast", "arith.index_castui"),
+        *("index.casts", "index.castu", "llvm.zext", "llvm.sext", "llvm.trunc"),
+    }
+)
+# What host code computes sizes with, on numbers that are not negative, with or without a sign.
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    **dict.fromkeys(("arith.addi", "index.add", "llvm.add"), lambda a, b: a + b),
+    **dict.fromkeys(("arith.subi", "index.sub", "llvm.sub"), lambda a, b: a - b),
+    **dict.fromkeys(("arith.muli", "index.mul", "llvm.mul"), lambda a, b: a * b),
+    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.floordivsi"), lambda a, b: a // b),
+    **dict.fromkeys(("index.divs", "index.divu", "index.floordivs"), lambda a, b: a // b),
+    **dict.fromkeys(("llvm.sdiv", "llvm.udiv"), lambda a, b: a // b),
+    **dict.fromkeys(("arith.ceildivsi", "arith.ceildivui"), lambda a, b: -(-a // b)),
+    **dict.fromkeys(("index.ceildivs", "index.ceildivu"), lambda a, b: -(-a // b)),
+    **dict.fromkeys(("arith.remsi", "arith.remui", "index.rems", "index.remu"), lambda a, b: a % b),
+    **dict.fromkeys(("llvm.srem", "llvm.urem"), lambda a, b: a % b),
+    **dict.fromkeys(("arith.shli", "index.shl", "llvm.shl"), lambda a, b: a << b if b < 64 else -1),
+    **dict.fromkeys(("arith.shrsi", "arith.shrui", "index.shrs", "index.shru"), lambda a, b: a >> b),
+    **dict.fromkeys(("llvm.ashr", "llvm.lshr"), lambda a, b: a >> b),
+    **dict.fromkeys(("arith.minsi", "arith.minui", "index.mins", "index.minu"), min),
+    **dict.fromkeys(("arith.maxsi", "arith.maxui", "index.maxs", "index.maxu"), max),
+}
 
 
 def grid(launch: ir.Operation) -> list[int | None]:
-    """Workgroups in x, y and z; ``None`` where only a run tells."""
+    """Return the workgroups in x, y and z; ``None`` where only a run decides."""
     return _numbers(launch, _GRID, 3)
 
 
 def block(launch: ir.Operation) -> list[int | None]:
-    """Work-items of a workgroup in x, y and z; ``None`` where only a run tells."""
+    """Return the work-items of a workgroup in x, y and z; ``None`` where only a run decides."""
     return _numbers(launch, _BLOCK, 3)
 
 
 def arguments(launch: ir.Operation) -> list[int | None]:
-    """What the kernel is given, where that is a number; ``None`` for all else."""
+    """Return the kernel's arguments that are known numbers; ``None`` for all others."""
     return _numbers(launch, _ARGUMENTS, 1)
 
 
 def kernel_name(kernels: ir.Operation, function: ir.Operation) -> str:
-    """``@module::@kernel``, as launches write it; empty for what is no function."""
+    """Return ``@module::@kernel``, as launches write it; empty for what is no function."""
     if "sym_name" not in function.attributes:
         return ""
     names = [kernels.attributes["sym_name"].value, function.attributes["sym_name"].value]
@@ -52,8 +78,49 @@ def kernel_name(kernels: ir.Operation, function: ir.Operation) -> str:
 
 
 def shape(extents: Sequence[int | None]) -> str:
-    """Extents as messages have them: ``64 x 1 x 1``, with ``?`` for what is not known."""
+    """Return extents as messages have them: ``64 x 1 x 1``, with ``?`` for what is not known."""
     return " x ".join("?" if extent is None else str(extent) for extent in extents)
+
+
+def bits(kind: ir.Type) -> int:
+    """Return how many bits a value of ``kind`` has; 0 for what is no integer."""
+    if isinstance(kind, ir.IndexType):
+        return _INDEX_BITS
+    return int(ir.IntegerType(kind).width) if isinstance(kind, ir.IntegerType) else 0
+
+
+def constant(value: ir.Value) -> int | None:
+    """Return the integer, without sign, that ``value`` is by a constant."""
+    if isinstance(value.owner, ir.Block) or value.owner.name not in _CONSTANTS:
+        return None
+    width, attribute = bits(value.type), value.owner.attributes["value"]
+    if not width or not isinstance(attribute, ir.IntegerAttr | ir.BoolAttr):
+        return None
+    return int(ir.IntegerAttr(attribute).value) & ((1 << width) - 1)
+
+
+def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
+    """Return the integer, without sign, that ``value`` is if it is computed from constants alone."""
+    if isinstance(value.owner, ir.Block) or depth == 0:
+        return None
+    if (known := constant(value)) is not None:
+        return known
+    op = value.owner.operation
+    fold = (lambda a: a) if op.name in _CASTS else _FOLDS.get(op.name)
+    width = bits(value.type)
+    if fold is None or not width:
+        return None
+    numbers = []
+    for operand in op.operands:
+        found = number(operand, depth=depth - 1)
+        if found is None or found >> (bits(operand.type) - 1):
+            return None  # unknown or negative
+        numbers.append(found)
+    try:
+        result = fold(*numbers)
+    except ZeroDivisionError:
+        return None
+    return result if 0 <= result < 1 << (width - 1) else None
 
 
 def _numbers(launch: ir.Operation, group: int, groups: int) -> list[int | None]:
@@ -194,7 +261,7 @@ _LAUNCH_SEGMENTS = "operandSegmentSizes"
 _SIZE_PLACE = 10  # of the groups of operands: after tokens, and the sizes of grid, workgroup and cluster
 _CONSTANT = "arith.constant"
 _SOURCE = "gpu.dynamic_shared_memory"
-_BYTE_BITS, _INDEX_BITS = 8, 64
+_BYTE_BITS, _LAUNCH_INDEX_BITS = 8, 64
 
 
 def refuse_missing(module: ir.Module, source: SourceText) -> None:
@@ -253,7 +320,7 @@ def _bytes_given(launch: ir.Operation) -> int | None:
 
 def _bits(element: ir.Type) -> int:
     if isinstance(element, ir.IndexType):
-        return _INDEX_BITS
+        return _LAUNCH_INDEX_BITS
     if isinstance(element, ir.IntegerType):
         return int(ir.IntegerType(element).width)
     return int(ir.FloatType(element).width) if isinstance(element, ir.FloatType) else 0

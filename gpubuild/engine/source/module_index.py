@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mlir import ir
@@ -9,27 +10,27 @@ from mlir import ir
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.errors import Diagnostic, StepError
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.support.text import any_of
+from gpubuild.targets.registry import vendors
+from gpubuild.targets.vendor import Vendor
 
-_OF_ROCM = ("__ockl_", "__ocml_", "__oclc_")
-# What the attributes mean when they leave a field out (NVVMTargetAttr, ROCDLTargetAttr).
-_NVVM_DEFAULTS: dict[str, Any] = {"O": 2, "triple": NVVM_TRIPLE, "chip": "sm_75", "features": ""}
-_ROCDL_DEFAULTS: dict[str, Any] = {"O": 2, "triple": ROCDL_TRIPLE, "chip": "gfx900", "features": ""}
+_TARGET = re.compile(r"#(\w+)\.target(?:<(.*)>)?", re.DOTALL)
+_OPT_LEVEL = 2  # what the attributes mean when they leave it out (NVVMTargetAttr, ROCDLTargetAttr)
 
 
-def may_use_rocm(text: str) -> bool:
-    """Whether a module, given as text, calls ROCm's functions by name.
+def libraries_called(text: str) -> list[str]:
+    """The kinds whose optional libraries a module, given as text, calls functions of by name.
 
-    All else is made without ROCm, and is the same with it.
+    All else is made without these libraries, and is the same with them.
     """
-    return any(word in text for word in _OF_ROCM)
+    return [v.kind for v in vendors() if any(word in text for word in v.optional_symbols)]
 
 
 def describe_module(module: ir.Operation, number: int) -> dict[str, Any]:
     """The entry of one gpu.module in ``index.json``.
 
     ``{"name", "index", "dialect", "handler", "kernels": [{"name", "args"}], "targets": […]}``, to which
-    outlining adds ``"rocm"``;
+    outlining adds ``"calls"``;
     ``dialect`` is ``gpu``, or the one that an already lowered module is in. Raises ``StepError``
     for a target attribute that no kind of ours matches.
     """
@@ -56,39 +57,35 @@ def _describe_kernel(function: ir.Operation) -> dict[str, Any]:
 
 
 def _describe_target(attribute: ir.Attribute, module: ir.Operation) -> dict[str, Any]:
-    text = str(attribute)
-    for dialect, defaults in (("nvvm", _NVVM_DEFAULTS), ("rocdl", _ROCDL_DEFAULTS)):
-        prefix = f"#{dialect}.target"
-        if text == prefix or text.startswith(prefix + "<"):
-            return _target_fields(Kind(dialect), text.removeprefix(prefix), defaults)
+    found = _TARGET.fullmatch(str(attribute))
+    candidates = [v for v in vendors() if found and v.attribute == found[1]]
+    if found and candidates:
+        # The text between <> is written like the inside of a dictionary attribute, whose parser
+        # handles every quoting; the attribute itself has no accessors in the bindings.
+        given = {item.name: item.attr for item in ir.Attribute.parse("{" + (found[2] or "") + "}")}
+        triple = given["triple"].value if "triple" in given else candidates[0].triple
+        # Several kinds share an attribute (see engine.host.gpu_binary).
+        vendor = next((v for v in candidates if v.owns(triple)), None)
+        if vendor is not None:
+            return _target_fields(vendor, triple, given)
     location, line = locate(module.location, SourceText())
     name = module.attributes["sym_name"].value
+    known = any_of(list(dict.fromkeys(f"#{v.attribute}.target" for v in vendors())))
     raise StepError(
         f"gpu.module @{name} asks for a target that gpubuild has no compiler for",
-        diagnostics=[Diagnostic(message=text, location=location, source_line=line)],
-        hint="use #nvvm.target or #rocdl.target, or drop it and list targets in targets.yaml",
+        diagnostics=[Diagnostic(message=str(attribute), location=location, source_line=line)],
+        hint=f"use {known}, or drop it and list targets in targets.yaml",
     )
 
 
-def _target_fields(kind: Kind, body: str, defaults: dict[str, Any]) -> dict[str, Any]:
-    # The text between <> is written like the inside of a dictionary attribute, whose parser
-    # handles every quoting; the attribute itself has no accessors in the bindings.
-    fields = ir.Attribute.parse("{" + body[1:-1] + "}")
-    given = {item.name: item.attr for item in fields}
-
-    def plain(name: str) -> Any:  # noqa: ANN401 - an int or a string
-        return given[name].value if name in given else defaults[name]
-
-    triple = plain("triple")
-    if kind is Kind.NVVM and not triple.startswith("nvptx"):
-        kind = Kind.CPU  # how objects for a CPU are described (see engine.host.gpu_binary)
+def _target_fields(vendor: Vendor, triple: str, given: dict[str, Any]) -> dict[str, Any]:
     flags = sorted(item.name for item in given["flags"]) if "flags" in given else []
     return {
-        "kind": str(kind),
+        "kind": vendor.kind,
         "triple": triple,
-        "chip": plain("chip"),
-        "features": plain("features"),
-        "opt_level": plain("O"),
+        "chip": given["chip"].value if "chip" in given else vendor.attribute_chip,
+        "features": given["features"].value if "features" in given else "",
+        "opt_level": given["O"].value if "O" in given else _OPT_LEVEL,
         "fast_math": "fast" in flags,
         "flags": flags,
         "link": [item.value for item in given["link"]] if "link" in given else [],

@@ -13,15 +13,16 @@ from mlir import ir
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.locations import keep_places
+from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import attribute_typos, kernel_signature, launch_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
-from gpubuild.engine.source.module_index import describe_module, may_use_rocm
+from gpubuild.engine.source.module_index import describe_module, libraries_called
 from gpubuild.engine.source.source_checks import check_source
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
 
-INDEX_SCHEMA = 1
+INDEX_SCHEMA = 2
 # Constants are sunk first, so that they stay constants in the kernel instead of becoming arguments.
 _OUTLINE_PASSES = "builtin.module(gpu-launch-sink-index-computations,gpu-kernel-outlining)"
 _INHERITED_PREFIX = "dlti."  # data layout: a gpu.module sees it on the module around it
@@ -34,27 +35,35 @@ class _Source:
 
     module: ir.Module
     lines: SourceText
+    resources: SourceResources
 
 
 def run(params: OutlineParams, io: StepIO) -> None:
     """Write ``index.json``, ``host.mlir``, ``host_located.mlir``, ``module.N.mlir``, ``located.N.mlir``.
 
-    And ``places.txt`` (engine.ir.locations).
+    And ``places.txt`` (engine.ir.locations), and the data of large resources (engine.ir.resources).
 
     ``module.N.mlir`` depends on nothing but what the module says: not on comments, white space,
     names of values, its position, or the rest of the file.
     Raises ``StepError`` with diagnostics that point into the source.
     """
-    text = io.text("source")
+    resources = SourceResources(io)
+    text = resources.text
+    lines = SourceText(text, params.source_name or "<source>")
     with contexts.context():
         with io.stage("parse"):
-            name = params.source_name or "<source>"
-            lines = SourceText(text, name)
-            check_source(text, lines, name)
-            source = _Source(module=contexts.parse(text, source_name=name), lines=lines)
+            check_source(text, lines, params.source_name or "<source>")
+            module = contexts.parse(
+                text,
+                source_name=params.source_name or "<source>",
+                settle=lambda module: resources.settle(module, lines),
+            )
+            source = _Source(module=module, lines=lines, resources=resources)
         if params.passes:
             with io.stage("passes"):
+                resources.bind(source.module)
                 contexts.run_passes(source.module, params.passes, source=source.lines)
+                resources.settle(source.module, lines)
                 drop(source.module)
         with io.stage("outline"):
             if _contains(source.module.operation, "gpu.launch"):
@@ -92,7 +101,8 @@ def _split(source: _Source, io: StepIO) -> None:
         text = contexts.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)
         placed += locations.table(alone, text, source.lines)
-        entries.append(entry | {"rocm": may_use_rocm(text)})
+        used = source.resources.write(text, io)
+        entries.append(entry | {"calls": libraries_called(text)} | ({"resources": used} if used else {}))
         _replace_by_placeholder(kernels)
     if entries:
         # The verifier of gpu.launch_func asks for it; a module outlined by hand may lack it.
@@ -110,6 +120,8 @@ def _split(source: _Source, io: StepIO) -> None:
     contexts.verify(module, source=source.lines)
     host = contexts.canonical_text(module)
     io.write("host.mlir", host)
+    if used := source.resources.write(host, io):
+        index["resources"] = used
     io.write(locations.FILE, "".join([*locations.table(module, host, source.lines), *placed]))
     io.write("host_located.mlir", contexts.located_text(module))
     io.write("index.json", json.dumps(index, indent=1, sort_keys=True) + "\n")

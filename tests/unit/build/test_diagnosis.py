@@ -9,14 +9,12 @@ import pytest
 
 from gpubuild.build.diagnosis import completed, grouped, missing_input, without_project
 from gpubuild.errors import (
-    ConfigError,
     Diagnostic,
     GpubuildError,
     Location,
     NoRoomError,
     StepError,
     ToolNotFoundError,
-    UsageError,
 )
 from gpubuild.model.step import CompileParams, Input, LinkParams, Step, StepKind
 from gpubuild.targets.target import Kind
@@ -56,7 +54,7 @@ MESSAGES = {
 
 
 def shown(error: GpubuildError, root: Path = ROOT, *, step: Step = LINK) -> GpubuildError:
-    return completed(error, step, root=root, project_file=root / "targets.yaml")
+    return completed(error, step, root=root)
 
 
 def diagnostics(root: Path, *given: Diagnostic) -> tuple[Diagnostic, ...]:
@@ -99,33 +97,6 @@ def test_a_made_up_project_is_not_named() -> None:
     assert error.render() == "no (module @k, target gpu, stage ptxas)"
     missing = ToolNotFoundError("no ptxas")
     assert without_project(missing) is missing
-
-
-@pytest.mark.parametrize(
-    ("targets", "message", "place"),
-    [
-        ("{gpu: {chip: sm_999}}", "unknown NVIDIA chip 'sm_999'", "2:23"),
-        ("{gpu: {chip: sm_90, features: '+ptx800,-x'}}", "unknown feature 'ptx800' for sm_90", "2:40"),
-        ("{gpu: {chip: sm_90}}", "quotes none of it", "2:11"),
-        ("{cpu: }", "the IR names this target: 'sm_999'", ""),
-        ("{gpu", "the file changed meanwhile: 'sm_999'", ""),
-        ("", "the file is gone: 'sm_999'", ""),
-    ],
-)
-def test_an_option_has_its_place_in_the_project_file(
-    targets: str, message: str, place: str, tmp_path: Path
-) -> None:
-    if targets:
-        (tmp_path / "targets.yaml").write_text(f"version: 1\ntargets: {targets}\n")
-    raw = UsageError(message, hint="try another")
-    error = shown(raw, tmp_path, step=COMPILE)
-    if not place:
-        assert error is raw
-        return
-    assert isinstance(error, ConfigError)
-    assert str(error.problems[0].location).endswith(f"targets.yaml:{place}")
-    assert error.render().endswith("^\n  hint: try another")
-    assert shown(raw, tmp_path, step=LINK) is raw
 
 
 def test_the_line_and_a_caret_are_shown(tmp_path: Path) -> None:

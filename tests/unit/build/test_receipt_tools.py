@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from unit.build.receipt_world import World, keep_times, settled_world
 
-from gpubuild.build import null_build
+from gpubuild import environment
 
 
 @pytest.fixture
@@ -96,11 +96,11 @@ def test_a_receipt_holds_until_the_machine_is_started_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its CPU may be another one then, which rounds constants in another way, or is another `native`."""
-    monkeypatch.setattr(null_build, "boot", lambda: "one")
+    monkeypatch.setattr(environment, "boot", lambda: "one")
     world.build()
     assert world.proven()
-    monkeypatch.setattr(null_build, "boot", lambda: "two")
+    monkeypatch.setattr(environment, "boot", lambda: "two")
     assert not world.proven()
-    monkeypatch.setattr(null_build, "boot", lambda: "")
+    monkeypatch.setattr(environment, "boot", lambda: "")
     world.build()
     assert world.receipt() is None

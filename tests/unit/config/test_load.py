@@ -98,7 +98,7 @@ def test_every_key(root: Path) -> None:
         "scan": ModuleOverride(),
     }
     assert saxpy.device_libs == {Kind.NVVM: (root / "lib/my.ll",)}
-    assert saxpy.passes == Passes(source="a", nvvm="b", rocdl="c", cpu="d", host="e")
+    assert saxpy.passes == Passes(source="a", host="e", kinds={"nvvm": "b", "rocdl": "c", "cpu": "d"})
     assert (saxpy.link_libraries, saxpy.link_flags) == (("m",), ("-Wl,-z,now",))
     everything = project.programs["all"]
     assert everything.targets == tuple(project.targets)

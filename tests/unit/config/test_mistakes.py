@@ -137,6 +137,13 @@ MISTAKES = {
     "features": (document(targets="{sm_90: {features: ptx80}}"), "got 'ptx80'; write +name or -name"),
     "target id": (document(targets="{gfx90a: {features: [xnack+]}}"), "expected a feature, got 'xnack+'"),
     "feature twice": (document(targets="{gfx90a: {features: [-xnack, -xnack]}}"), "'-xnack' is listed twice"),
+    "unknown chip": (document(targets="{x: {kind: nvvm, chip: sm_999}}"), "2:33: unknown NVIDIA chip 'sm_999' (did you mean"),
+    "unknown chip as name": (document(targets="{sm_999: }"), "2:11: unknown NVIDIA chip 'sm_999' (did you mean"),
+    "chip of no CPU": (document(targets="{c: {kind: cpu, chip: x86_64-v3}}"), "2:32: unknown CPU chip 'x86_64-v3' (did you mean x86-64-v3"),
+    "chip of another architecture": (document(targets="{c: {kind: cpu, chip: znver4, triple: aarch64-unknown-linux-gnu}}"), "2:32: unknown CPU chip 'znver4'"),
+    "unknown feature": (document(targets="{sm_90: {features: '+ptx800'}}"), "2:29: unknown feature 'ptx800' for sm_90 (did you mean ptx80"),
+    "unknown feature in a list": (document(targets="{gfx90a: {features: [+sramecc, -xnak]}}"), "2:41: unknown feature 'xnak' for gfx90a (did you mean xnack"),
+    "PTX too old": (document(targets="{sm_90a: {features: +ptx78}}"), "2:30: sm_90a needs PTX 8.0 or newer, not 7.8 (write +ptx80, or leave the PTX version out)"),
     # Programs.
     "unknown target": (program("targets: [sm_91]"), "unknown target 'sm_91' (did you mean 'sm_90'?)"),
     "unrelated target": (program("targets: [gfx1100]"), "unknown target 'gfx1100' (declared: sm_60, sm_90, cpu)"),

@@ -11,14 +11,14 @@ ALWAYS, MAYBE, NEVER = "error", "warning", ""
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """``says`` are parts of the message, ``better`` a change after which nothing is told.
+    """``says`` are parts of the message, ``better`` a change after which nothing is reported.
 
     ``block`` is the workgroup's size that the kernel knows, if any; ``launch`` the grid, the size and the
     first argument of a launch, if the file has one.
     """
 
     body: str
-    told: str = NEVER
+    reported: str = NEVER
     says: tuple[str, ...] = ()
     better: tuple[str, str] = ("", "")
     block: str = "64, 1, 1"
@@ -53,10 +53,10 @@ KERNELS = {
     # conditions
     "lower_half": Kernel(
         body=_LOWER + "scf.if %lower { gpu.barrier }",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("work-item (0, 0, 0) waits here at gpu.barrier", "work-item (16, 0, 0) of its workgroup",
-              "returns without reaching it", "what decides here is true for work-item (0, 0, 0)",
-              "which is computed here", "in workgroups of 64 x 1 x 1"),
+              "never reaches it", "condition: true for work-item (0, 0, 0), false for (16, 0, 0)",
+              "in workgroups of 64 x 1 x 1"),
         better=_ALL,
     ),
     "block_of_that_size": Kernel(body=_LOWER + "scf.if %lower { gpu.barrier }", block="16, 1, 1"),
@@ -64,70 +64,61 @@ KERNELS = {
     "one_of_any_workgroup": Kernel(
         body="%c = arith.cmpi eq, %t, %c0 : index\nscf.if %c { gpu.barrier }",
         block="",
-        told=MAYBE,
+        reported=MAYBE,
         says=("in workgroups of more than one work-item",),
         better=("eq, %t, %c0", "sge, %t, %c0"),
     ),
     "odd": Kernel(
         body="%r = arith.remui %t, %c2 : index\n%c = arith.cmpi eq, %r, %c0 : index\nscf.if %c { gpu.barrier }",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("work-item (1, 0, 0) of its workgroup",),
         better=("%t, %c2", "%c64, %c2"),
     ),
     "one_in_the_middle": Kernel(
         body="%c37 = arith.constant 37 : index\n%c = arith.cmpi ne, %t, %c37 : index\nscf.if %c { gpu.barrier }",
         block="512, 1, 1",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("work-item (37, 0, 0)",),
         better=("ne, %t", "ne, %c0"),
     ),
     "otherwise": Kernel(
         body=_LOWER + "scf.if %lower { memref.store %c0, %m[%t] : memref<?xindex> } else { gpu.barrier }",
-        told=ALWAYS,
-        says=("work-item (16, 0, 0) waits here", "work-item (0, 0, 0) of its workgroup returns"),
+        reported=ALWAYS,
+        says=("work-item (16, 0, 0) waits here", "work-item (0, 0, 0) of its workgroup never reaches it"),
         better=_ALL,
     ),
     "both_arms": Kernel(
         body=_LOWER + "scf.if %lower { gpu.barrier } else { gpu.barrier }",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("waits at another gpu.barrier", "work-item (16, 0, 0) waits here"),
         better=_ALL,
     ),
     "second_dimension": Kernel(
         body="%c = arith.cmpi eq, %y, %c3 : index\nscf.if %c { gpu.barrier }",
         block="8, 4, 1",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("work-item (0, 3, 0)",),
         better=("eq, %y", "eq, %c3"),
     ),
     "selected": Kernel(
         body=_LOWER + "%s = arith.select %lower, %c0, %c1 : index\n"
         "scf.index_switch %s\ncase 0 { gpu.barrier\nscf.yield }\ndefault { }",
-        told=ALWAYS,
-        says=("what decides here is 0 for work-item (0, 0, 0), 1 for (16, 0, 0)",),
+        reported=ALWAYS,
+        says=("condition: 0 for work-item (0, 0, 0), 1 for (16, 0, 0)",),
         better=_ALL,
-    ),
-    "narrow_integers": Kernel(
-        body="%a = arith.index_cast %t : index to i8\n%four = arith.constant 4 : i8\n"
-        "%b = arith.shli %a, %four : i8\n%z = arith.constant 0 : i8\n"
-        "%c = arith.cmpi slt, %b, %z : i8\nscf.if %c { gpu.barrier }",
-        told=ALWAYS,
-        says=("work-item (8, 0, 0) waits here",),
-        better=("slt, %b", "slt, %z"),
     ),
     "half_known": Kernel(
         body=_LOWER + _LOADED + "%big = arith.cmpi ult, %loaded, %c4 : index\n"
         "%c = arith.andi %lower, %big : i1\nscf.if %c { gpu.barrier }",
     ),
     "loaded": Kernel(body=_LOADED + "%c = arith.cmpi ult, %t, %loaded : index\nscf.if %c { gpu.barrier }"),
-    "dead": Kernel(body=_LOWER + "scf.if %false { scf.if %lower { gpu.barrier } }"),
     "dead_for_this_size": Kernel(
         body=_LOWER + "%d = gpu.block_dim x\n%wide = arith.cmpi ugt, %d, %c64 : index\n"
         "%c = arith.andi %lower, %wide : i1\nscf.if %c { gpu.barrier }",
     ),
     "argument": Kernel(
         body=_LOWER + "%some = arith.cmpi ugt, %n, %c4 : index\nscf.if %some { scf.if %lower { gpu.barrier } }",
-        told=MAYBE,
+        reported=MAYBE,
         says=("work-item (0, 0, 0) may wait here",),
         better=_ALL,
     ),
@@ -136,26 +127,26 @@ KERNELS = {
         body="%b = gpu.block_id x\n%c = arith.cmpi eq, %b, %c0 : index\nscf.if %c { gpu.barrier }"
     ),
     "bound_is_unknown": Kernel(body="%c = arith.cmpi ult, %g, %n : index\nscf.if %c { gpu.barrier }"),
-    # what a launch tells
+    # what a launch decides
     "end_of_the_grid": Kernel(
         body="%c100 = arith.constant 100 : index\n%c = arith.cmpi ult, %g, %c100 : index\nscf.if %c { gpu.barrier }",
         launch="%c2, %c64, %c64",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("work-item (0, 0, 0) of workgroup (1, 0, 0)", "launched here with workgroups of 64 x 1 x 1"),
         better=("constant 100", "constant 128"),
     ),
     "argument_of_a_launch": Kernel(
         body="%c = arith.cmpi uge, %g, %n : index\ncf.cond_br %c, ^out, ^work\n^work:\ngpu.barrier\ncf.br ^out\n^out:",
         launch="%c2, %c64, %few",
-        told=ALWAYS,
-        says=("of workgroup (1, 0, 0)", "what decides here is false for"),
+        reported=ALWAYS,
+        says=("of workgroup (1, 0, 0)", "condition: false for"),
         better=("uge, %g, %n", "uge, %c0, %n"),
     ),
     "size_computed_by_the_host": Kernel(
         body=_LOWER + "scf.if %lower { gpu.barrier }",
         block="",
         launch="%c2, %wide, %c64",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("launched here with workgroups of 128 x 1 x 1",),
         better=("ult, %t, %c16", "uge, %t, %c0"),
     ),
@@ -163,14 +154,14 @@ KERNELS = {
     "return": Kernel(
         body="%c = arith.cmpi uge, %t, %c16 : index\ncf.cond_br %c, ^out, ^work\n^work:\n"
         "gpu.barrier\ncf.br ^out\n^out:",
-        told=ALWAYS,
-        says=("returns without reaching it", "what decides here is false for work-item (0, 0, 0)"),
+        reported=ALWAYS,
+        says=("never reaches it", "condition: false for work-item (0, 0, 0)"),
         better=("uge, %t, %c16", "uge, %t, %c64"),
     ),
     "return_before_a_loop": Kernel(
         body="%c = arith.cmpi uge, %t, %c16 : index\ncf.cond_br %c, ^out, ^work\n^work:\n"
         "scf.for %i = %c0 to %n step %c1 { gpu.barrier }\ncf.br ^out\n^out:",
-        told=MAYBE,
+        reported=MAYBE,
         says=("may wait here",),
         better=("uge, %t, %c16", "uge, %t, %c64"),
     ),
@@ -181,64 +172,42 @@ KERNELS = {
     "branches_of_the_argument": Kernel(
         body="%c = arith.cmpi uge, %n, %c16 : index\ncf.cond_br %c, ^out, ^work\n^work:\n"
         + _LOWER + "scf.if %lower { gpu.barrier }\ncf.br ^out\n^out:",
-        told=MAYBE,
+        reported=MAYBE,
         better=_ALL,
     ),
     "either_way_wrong": Kernel(
         body=_LOWER + "%c = arith.cmpi uge, %n, %c16 : index\n"
         "scf.if %c { scf.if %lower { gpu.barrier } } else { scf.if %lower { gpu.barrier } }",
-        told=ALWAYS,
+        reported=MAYBE,
         better=_ALL,
     ),
     "switch": Kernel(
         body="%r = arith.remui %t, %c3 : index\n%s = arith.index_cast %r : index to i32\n"
         "cf.switch %s : i32, [\ndefault: ^out,\n1: ^work ]\n^work:\ngpu.barrier\ncf.br ^out\n^out:",
-        told=ALWAYS,
-        says=("what decides here is 1 for",),
+        reported=ALWAYS,
+        says=("condition: 1 for",),
         better=("%t, %c3", "%c16, %c3"),
     ),
     # loops
     "turns_of_ones_own": Kernel(
         body="scf.for %i = %c0 to %t step %c1 { gpu.barrier }",
-        told=ALWAYS,
-        says=("comes to another turn of this loop",),
+        reported=ALWAYS,
+        says=("iterations of this loop: 1 for work-item (1, 0, 0), 0 for (0, 0, 0)",),
         better=("to %t", "to %c4"),
     ),
+    "iterations_that_differ": Kernel(
+        body="%c100 = arith.constant 100 : index\nscf.for %i = %t to %c100 step %c32 { gpu.barrier }",
+        block="32, 1, 1",
+        reported=ALWAYS,
+        says=("work-item (4, 0, 0) of its workgroup reaches it 3 times, not 4",
+              "iterations of this loop: 4 for work-item (0, 0, 0), 3 for (4, 0, 0)"),
+        better=("constant 100", "constant 128"),
+    ),
     "each_from_its_own_place": Kernel(body="scf.for %i = %t to %n step %c64 { gpu.barrier }"),
-    "tree": Kernel(
-        body="""scf.while (%s = %c32) : (index) -> index {
-      %more = arith.cmpi ne, %s, %c0 : index
-      scf.condition(%more) %s : index
-    } do {
-    ^bb0(%s: index):
-      %in = arith.cmpi ult, %t, %s : index
-      scf.if %in { gpu.barrier }
-      %half = arith.divui %s, %c2 : index
-      scf.yield %half : index
-    }""",
-        told=ALWAYS,
-        says=("work-item (32, 0, 0)",),
-        better=("scf.if %in { gpu.barrier }", "scf.if %in { }\ngpu.barrier"),
-    ),
-    "later_turn": Kernel(
-        body="scf.for %i = %c1 to %c4 step %c1 {\n%e = arith.muli %i, %c32 : index\n"
-        "%in = arith.cmpi ult, %t, %e : index\n%last = arith.cmpi eq, %i, %c3 : index\n"
-        "scf.if %last { scf.if %in { gpu.barrier } } else { gpu.barrier }\n}",
-        block="128, 1, 1",
-        told=ALWAYS,
-        says=("work-item (0, 0, 0) waits here", "of its workgroup returns"),
-        better=("muli %i, %c32", "muli %i, %c64"),
-    ),
     "in_a_loop_of_unknown_length": Kernel(
         body=_LOWER + "scf.for %i = %c0 to %n step %c1 { scf.if %lower { gpu.barrier } }",
-        told=MAYBE,
+        reported=MAYBE,
         says=("may wait here",),
-        better=_ALL,
-    ),
-    "long_loop_first": Kernel(
-        body=_LOWER + "%far = arith.constant 100000 : index\nscf.for %i = %c0 to %far step %c1 { gpu.barrier }\n"
-        "scf.if %lower { gpu.barrier }",
-        told=ALWAYS,
         better=_ALL,
     ),
     "takes_turns": Kernel(
@@ -246,22 +215,15 @@ KERNELS = {
     ),
     "affine": Kernel(
         body="affine.for %i = 0 to 4 { affine.if affine_set<(d0) : (15 - d0 >= 0)>(%t) { gpu.barrier } }",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("work-item (16, 0, 0)",),
         better=("15 - d0", "63 - d0"),
-    ),
-    "affine_map": Kernel(
-        body="%q = affine.apply affine_map<(d0) -> (d0 floordiv 16)>(%t)\n"
-        "%c = arith.cmpi eq, %q, %c0 : index\nscf.if %c { gpu.barrier }",
-        told=ALWAYS,
-        says=("work-item (16, 0, 0)",),
-        better=("floordiv 16", "floordiv 64"),
     ),
     # calls
     "called": Kernel(
         module="func.func private @sync() { gpu.barrier\nreturn }",
         body=_LOWER + "scf.if %lower { func.call @sync() : () -> () }",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("waits here at gpu.barrier",),
         better=_ALL,
     ),
@@ -272,14 +234,14 @@ KERNELS = {
     "decided_in_a_callee": Kernel(
         module="func.func private @sync(%go: i1) { scf.if %go { gpu.barrier }\nreturn }",
         body=_LOWER + "func.call @sync(%lower) : (i1) -> ()",
-        told=ALWAYS,
+        reported=ALWAYS,
         better=_ALL,
     ),
     "condition_from_a_callee": Kernel(
         module="func.func private @low(%t: index) -> i1 { %c = arith.constant 16 : index\n"
         "%r = arith.cmpi ult, %t, %c : index\nreturn %r : i1 }",
         body="%go = func.call @low(%t) : (index) -> i1\nscf.if %go { gpu.barrier }",
-        told=ALWAYS,
+        reported=ALWAYS,
         better=("constant 16 : index\n%r", "constant 64 : index\n%r"),
     ),
     "who_knows_what_comes_back": Kernel(
@@ -295,15 +257,24 @@ KERNELS = {
     # reductions, subgroups
     "all_reduce": Kernel(
         body=_LOWER + "scf.if %lower { %s = gpu.all_reduce add %i1 uniform {} : (i32) -> i32 }",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("waits here at gpu.all_reduce",),
         better=_ALL,
     ),
     "subgroup_reduce": Kernel(
         body=_LOWER + "scf.if %lower { %s = gpu.subgroup_reduce add %i1 uniform : (i32) -> i32\n" + _KEPT + "}",
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("work-item (16, 0, 0) of its subgroup",),
         better=("uniform", ""),
+    ),
+    "lane": Kernel(
+        body="%l = gpu.lane_id\n%c = arith.cmpi eq, %l, %c0 : index\nscf.if %c { gpu.barrier }",
+        reported=ALWAYS,
+        says=("work-item (1, 0, 0) of its workgroup never reaches it",),
+        better=("eq, %l", "eq, %c0"),
+    ),
+    "size_of_a_subgroup": Kernel(
+        body="%s = gpu.subgroup_id : index\n%c = arith.cmpi eq, %s, %c0 : index\nscf.if %c { gpu.barrier }",
     ),
     "subgroups_apart": Kernel(
         body="%c = arith.cmpi ult, %t, %c64 : index\n"
@@ -312,8 +283,8 @@ KERNELS = {
     ),
     "shuffle_and_barrier": Kernel(
         body=_LOWER + "scf.if %lower { %s, %v = gpu.shuffle xor %i1, %i1, %i32 : i32\n" + _KEPT + "}\ngpu.barrier",
-        told=ALWAYS,
-        says=("waits here at gpu.shuffle", "work-item (16, 0, 0) of its subgroup waits at gpu.barrier"),
+        reported=ALWAYS,
+        says=("waits here at gpu.shuffle", "work-item (16, 0, 0) of its subgroup never reaches it"),
         better=("%i32 : i32", "%i8 : i32"),
     ),
     "shuffle_for_nothing": Kernel(
@@ -327,34 +298,11 @@ KERNELS = {
         'memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "COp">\n'
         "gpu.subgroup_mma_store_matrix %a, %w[%c0, %c0] {leadDimension = 16 : index} : "
         '!gpu.mma_matrix<16x16xf16, "COp">, memref<16x16xf16> }',
-        told=ALWAYS,
+        reported=ALWAYS,
         says=("gpu.subgroup_mma_load_matrix",),
         better=("ult, %t, %c16", "uge, %t, %c0"),
     ),
-    "first_lane": Kernel(
-        body="%l = gpu.lane_id\ngpu.warp_execute_on_lane_0(%l)[32] { gpu.barrier }",
-        told=ALWAYS,
-        says=("work-item (0, 0, 0) waits here", "work-item (1, 0, 0)"),
-        better=("(%l)[32] { gpu.barrier }", "(%l)[32] { }\ngpu.barrier"),
-    ),
-    "first_subgroup": Kernel(
-        body="%s = gpu.subgroup_id : index\n%c = arith.cmpi eq, %s, %c0 : index\nscf.if %c { gpu.barrier }",
-        told=MAYBE,
-        says=("where a subgroup has 32 work-items", "work-item (32, 0, 0)"),
-        better=("eq, %s", "eq, %c0"),
-    ),
-    "first_subgroup_of_many": Kernel(
-        body="%s = gpu.subgroup_id : index\n%c = arith.cmpi eq, %s, %c0 : index\nscf.if %c { gpu.barrier }",
-        block="256, 1, 1",
-        told=ALWAYS,
-        better=("eq, %s", "eq, %c0"),
-    ),
-    "cluster": Kernel(
-        body=_LOWER + "scf.if %lower { nvvm.cluster.wait } else { gpu.barrier }",
-        told=ALWAYS,
-        better=("{ gpu.barrier }", "{ nvvm.cluster.wait }"),
-    ),
-    "barriers_of_nvidia": Kernel(body=_LOWER + "scf.if %lower { nvvm.barrier0 }"),
+    "barriers_of_nvidia": Kernel(body=_LOWER + "scf.if %lower { gpu.barrier } else { nvvm.barrier }"),
 }  # fmt: skip
 
 

@@ -20,8 +20,9 @@ from gpubuild.inspect import (
     select,
     to_json,
 )
-from gpubuild.model.offload_binary import SECTION, Image, ImageKind, pack
+from gpubuild.model.offload_binary import SECTION, Image, pack
 from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.targets.vendor import ImageKind
 
 CPU_TRIPLE = "x86_64-unknown-linux-gnu"
 KERNELS = [

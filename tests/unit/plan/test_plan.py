@@ -120,7 +120,7 @@ def test_source_folders_are_unique() -> None:
     assert all(f.parent == layout.private / "sources" and len(f.name) < 200 for f in folders)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 2}', '{"schema": 1, "modules": [{}]}', "null"])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 1}', '{"schema": 2, "modules": [{}]}', "null"])
 def test_malformed_scan_results_are_clear_errors(text: str) -> None:
     with pytest.raises(StepError, match="malformed"):
         parse_index(text)

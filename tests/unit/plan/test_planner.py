@@ -102,7 +102,7 @@ def test_overrides_of_one_module() -> None:
         "app.mlir",
         modules={"k": ModuleOverride(targets=("sm_90", "cpu"), opt_level=1, device_libs=(ROOT / "my.bc",))},
         device_libs={Kind.NVVM: (ROOT / "nv.bc",)},
-        passes=Passes(nvvm="builtin.module(cse)"),
+        passes=Passes(kinds={"nvvm": "builtin.module(cse)"}),
     )
     plan = plan_of(program)
     assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["sm_90", "cpu"]
@@ -116,15 +116,15 @@ def test_overrides_of_one_module() -> None:
 def test_rocm_is_in_the_key_of_what_may_use_it_only() -> None:
     """So that a machine that has it and one that has not share what they build."""
 
-    def optional(rocm: bool, **options: object) -> tuple[str, ...]:
-        scans = {"outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, rocm=rocm),))}
+    def optional(calls: tuple[str, ...], **options: object) -> tuple[str, ...]:
+        scans = {"outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, calls=calls),))}
         plan = plan_of(make_program(ROOT, "app", "app.mlir", **options), scans=scans)
         return plan.steps["app/compile/k/gfx90a"].optional_tools
 
     needed = ("rocm-device-libs",)
-    assert (optional(True), optional(False)) == (needed, ())
-    assert optional(False, device_libs={Kind.ROCDL: (ROOT / "my.bc",)}) == needed
-    assert optional(False, passes=Passes(rocdl="builtin.module(cse)")) == needed
+    assert (optional(("rocdl",)), optional(())) == (needed, ())
+    assert optional((), device_libs={Kind.ROCDL: (ROOT / "my.bc",)}) == needed
+    assert optional((), passes=Passes(kinds={"rocdl": "builtin.module(cse)"})) == needed
 
 
 def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
@@ -148,6 +148,20 @@ def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
     overridden = make_program(ROOT, "app", "app.mlir", modules={"k": ModuleOverride(targets=("cpu",))})
     plan = plan_of(overridden, scans=scans)
     assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["cpu"]
+
+
+def test_a_chip_in_the_ir_is_checked_where_it_is_compiled_for() -> None:
+    written = IrTarget(kind="nvvm", chip="sm_91", triple=NVVM_TRIPLE)
+    scans = {
+        "outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, targets=(written,)),))
+    }
+    with pytest.raises(
+        UsageError, match="program app: .* gpu.module @k: unknown NVIDIA chip 'sm_91'"
+    ) as caught:
+        plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
+    assert "did you mean sm_90" in caught.value.hint
+    overridden = make_program(ROOT, "app", "app.mlir", modules={"k": ModuleOverride(targets=("cpu",))})
+    assert "app/compile/k/cpu" in plan_of(overridden, scans=scans).steps
 
 
 def test_two_targets_in_the_ir_for_one_chip() -> None:

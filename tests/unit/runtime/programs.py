@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gpubuild.runtime
-from gpubuild.engine.host.offload_binary import Image, pack
+from gpubuild.model.offload_binary import Image, pack
 
 RUNTIME = Path(gpubuild.runtime.__file__).parent
 FAKES = Path(__file__).parent / "fakes"

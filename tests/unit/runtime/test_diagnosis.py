@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from unit.runtime.programs import PROGRAM, RUNTIME, Runtime, cubin, hsaco
 
-from gpubuild.engine.host.offload_binary import Image, pack
+from gpubuild.model.offload_binary import Image, pack
 
 CHIP = "x86-64" if "x86" in platform.machine() else "generic"
 LAUNCH = "gpu.launch_func in @main at app.mlir:12:3"

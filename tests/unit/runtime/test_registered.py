@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from unit.runtime.programs import FLAGS, Runtime, cubin, elf, extra_flags, hsaco, sanitizer_environment
 
-from gpubuild.engine.host.offload_binary import Image, ImageKind, OffloadKind, pack
+from gpubuild.model.offload_binary import Image, pack
+from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 PROGRAM = r"""
 #include <pthread.h>

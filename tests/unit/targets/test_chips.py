@@ -8,8 +8,11 @@ import pytest
 from unit.engine.device_steps import tools
 
 from gpubuild.errors import UsageError
-from gpubuild.targets import chips
-from gpubuild.targets.target import Kind, kind_of_chip
+from gpubuild.targets.amd import AMD, gfx_version
+from gpubuild.targets.cpu import CPU, NATIVE
+from gpubuild.targets.nvidia import NVIDIA, ptx_features
+from gpubuild.targets.registry import kinds, of_name, of_triple, register, vendors
+from gpubuild.targets.vendor import Vendor
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
@@ -25,15 +28,15 @@ def llvm_names(triple: str) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "triple"),
-    [(Kind.ROCDL, "amdgcn-amd-amdhsa"), (Kind.CPU, X86), (Kind.CPU, ARM)],
+    ("vendor", "triple"),
+    [(AMD, "amdgcn-amd-amdhsa"), (CPU, X86), (CPU, ARM)],
 )
-def test_tables_are_what_llvm_lists(kind: Kind, triple: str) -> None:
+def test_tables_are_what_llvm_lists(vendor: Vendor, triple: str) -> None:
     cpus, features = llvm_names(triple)
-    if kind is Kind.ROCDL:
+    if vendor is AMD:
         cpus = {c for c in cpus if c.startswith("gfx")}
-    assert chips.known_chips(kind, triple) - {chips.NATIVE} == cpus
-    assert chips.known_features(kind, triple) == features
+    assert vendor.chips(triple) - {NATIVE} == cpus
+    assert vendor.features(triple) == features
 
 
 def test_nvidia_chips_are_what_both_llvm_and_ptxas_take() -> None:
@@ -42,68 +45,67 @@ def test_nvidia_chips_are_what_both_llvm_and_ptxas_take() -> None:
     ).stdout
     assembler = set(re.findall(r"'(sm_\w+)'", help_text))
     cpus, features = llvm_names("nvptx64-nvidia-cuda")
-    assert chips.known_chips(Kind.NVVM) == assembler & cpus
-    assert chips.known_features(Kind.NVVM) <= features
+    assert NVIDIA.chips("") == assembler & cpus
+    assert NVIDIA.features("") <= features
 
 
 def test_oldest_ptx_versions_are_llvms_own() -> None:
     script = """
 import json, re
 from gpubuild.engine.ir import llvm
-from gpubuild.targets import chips
-from gpubuild.targets.target import Kind, kind_of_chip
+from gpubuild.targets import nvidia
 found = {}
-for chip in chips.known_chips(Kind.NVVM):
+for chip in nvidia.NVIDIA.chips(""):
     module = llvm.parse_assembly("define void @f() { ret void }", llvm.new_context())
     machine = llvm.target_machine("nvptx64-nvidia-cuda", chip)
     llvm.set_target(module, machine)
     major, minor = re.search(r"\\.version (\\d+)\\.(\\d+)", llvm.emit_assembly(module, machine)).groups()
     found[chip] = int(major) * 10 + int(minor)
-assert found == chips._PTX_MINIMUM, found
+assert found == nvidia._PTX_MINIMUM, found
 """
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize(
-    ("kind", "chip", "features", "message", "hint"),
+    ("vendor", "chip", "features", "message", "hint"),
     [
-        (Kind.NVVM, "sm_91", "", "unknown NVIDIA chip 'sm_91'", "sm_90"),
-        (Kind.NVVM, "sm_30", "", "unknown NVIDIA chip 'sm_30'", "did you mean"),
-        (Kind.NVVM, "sm_90", "+ptx8", "unknown feature 'ptx8'", "ptx88"),
-        (Kind.NVVM, "sm_90", "+ptx90", "unknown feature 'ptx90'", "did you mean"),
-        (Kind.NVVM, "sm_90a", "+ptx78", "needs PTX 8.0 or newer, not 7.8", "+ptx80"),
-        (Kind.ROCDL, "gfx90A", "", "unknown AMD chip 'gfx90A'", "gfx90a"),
-        (Kind.ROCDL, "gfx90a", "sramecc", "has no sign", "+sramecc"),
-        (Kind.ROCDL, "gfx90a", "+sramec,-xnack", "unknown feature 'sramec'", "sramecc"),
-        (Kind.CPU, "x86_64-v3", "", "unknown CPU chip", "x86-64-v3"),
-        (Kind.CPU, "x86-64-v3", "+avx3", "unknown feature 'avx3'", "avx"),
-        (Kind.CPU, "qqq", "", "unknown CPU chip", "known names are"),
+        (NVIDIA, "sm_91", "", "unknown NVIDIA chip 'sm_91'", "sm_90"),
+        (NVIDIA, "sm_30", "", "unknown NVIDIA chip 'sm_30'", "did you mean"),
+        (NVIDIA, "sm_90", "+ptx8", "unknown feature 'ptx8'", "ptx88"),
+        (NVIDIA, "sm_90", "+ptx90", "unknown feature 'ptx90'", "did you mean"),
+        (NVIDIA, "sm_90a", "+ptx78", "needs PTX 8.0 or newer, not 7.8", "+ptx80"),
+        (AMD, "gfx90A", "", "unknown AMD chip 'gfx90A'", "gfx90a"),
+        (AMD, "gfx90a", "sramecc", "has no sign", "+sramecc"),
+        (AMD, "gfx90a", "+sramec,-xnack", "unknown feature 'sramec'", "sramecc"),
+        (CPU, "x86_64-v3", "", "unknown CPU chip", "x86-64-v3"),
+        (CPU, "x86-64-v3", "+avx3", "unknown feature 'avx3'", "avx"),
+        (CPU, "qqq", "", "unknown CPU chip", "known names are"),
     ],
 )
 def test_wrong_names_are_refused_with_a_way_out(
-    kind: Kind, chip: str, features: str, message: str, hint: str
+    vendor: Vendor, chip: str, features: str, message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        chips.check_chip(kind, chip, features)
+        vendor.check(chip, features, "")
     assert message in caught.value.message
     assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("kind", "chip", "features", "triple"),
+    ("vendor", "chip", "features", "triple"),
     [
-        (Kind.NVVM, "sm_60", "", ""),
-        (Kind.NVVM, "sm_90a", "+ptx80", ""),
-        (Kind.NVVM, "sm_120f", "", ""),
-        (Kind.ROCDL, "gfx90a", "+sramecc,-xnack", ""),
-        (Kind.ROCDL, "gfx9-4-generic", "", ""),
-        (Kind.CPU, "x86-64-v4", "+avx512f", X86),
-        (Kind.CPU, "native", "", X86),
-        (Kind.CPU, "neoverse-n1", "+sve", ARM),
+        (NVIDIA, "sm_60", "", ""),
+        (NVIDIA, "sm_90a", "+ptx80", ""),
+        (NVIDIA, "sm_120f", "", ""),
+        (AMD, "gfx90a", "+sramecc,-xnack", ""),
+        (AMD, "gfx9-4-generic", "", ""),
+        (CPU, "x86-64-v4", "+avx512f", X86),
+        (CPU, "native", "", X86),
+        (CPU, "neoverse-n1", "+sve", ARM),
     ],
 )
-def test_right_names_pass(kind: Kind, chip: str, features: str, triple: str) -> None:
-    chips.check_chip(kind, chip, features, triple=triple)
+def test_right_names_pass(vendor: Vendor, chip: str, features: str, triple: str) -> None:
+    vendor.check(chip, features, triple)
 
 
 @pytest.mark.parametrize(
@@ -117,22 +119,22 @@ def test_right_names_pass(kind: Kind, chip: str, features: str, triple: str) -> 
     ],
 )
 def test_ptx_version(chip: str, features: str, expected: str) -> None:
-    assert chips.ptx_features(chip, features) == expected
+    assert ptx_features(chip, features) == expected
 
 
 @pytest.mark.parametrize(
-    ("kind", "chip", "features", "size"),
+    ("vendor", "chip", "features", "size"),
     [
-        (Kind.NVVM, "sm_90", "", 32),
-        (Kind.CPU, "x86-64-v3", "", 32),
-        (Kind.ROCDL, "gfx90a", "", 64),
-        (Kind.ROCDL, "gfx1100", "", 32),
-        (Kind.ROCDL, "gfx1100", "+wavefrontsize64", 64),
-        (Kind.ROCDL, "gfx9-4-generic", "", 64),
+        (NVIDIA, "sm_90", "", 32),
+        (CPU, "x86-64-v3", "", 32),
+        (AMD, "gfx90a", "", 64),
+        (AMD, "gfx1100", "", 32),
+        (AMD, "gfx1100", "+wavefrontsize64", 64),
+        (AMD, "gfx9-4-generic", "", 64),
     ],
 )
-def test_subgroup_size(kind: Kind, chip: str, features: str, size: int) -> None:
-    assert chips.subgroup_size(kind, chip, features) == size
+def test_subgroup_size(vendor: Vendor, chip: str, features: str, size: int) -> None:
+    assert vendor.subgroup_size(chip, features) == size
 
 
 @pytest.mark.parametrize(
@@ -145,9 +147,35 @@ def test_subgroup_size(kind: Kind, chip: str, features: str, size: int) -> None:
     ],
 )
 def test_gfx_version(chip: str, version: tuple[int, int, int]) -> None:
-    assert chips.gfx_version(chip) == version
+    assert gfx_version(chip) == version
 
 
 def test_every_gpu_chip_names_its_own_kind() -> None:
-    for kind in (Kind.NVVM, Kind.ROCDL):
-        assert {kind_of_chip(chip) for chip in chips.known_chips(kind)} == {kind}
+    for vendor in (NVIDIA, AMD):
+        assert {of_name(chip) for chip in vendor.chips("")} == {vendor}
+        assert vendor.implied_by(vendor.example)
+
+
+@pytest.mark.parametrize(
+    ("triple", "vendor"),
+    [
+        ("nvptx64-nvidia-cuda", NVIDIA),
+        ("nvptx-nvidia-cuda", NVIDIA),
+        ("amdgcn-amd-amdpal", AMD),
+        (X86, CPU),
+        (ARM, CPU),
+        ("spirv64-unknown-unknown", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_triples_belong_to_one_kind(triple: str | None, vendor: Vendor | None) -> None:
+    assert of_triple(triple) is vendor
+    assert [v for v in vendors() if triple and v.owns(triple)] == ([vendor] if vendor else [])
+
+
+def test_a_kind_has_one_vendor() -> None:
+    before = kinds()
+    with pytest.raises(ValueError, match="kind cpu has a vendor"):
+        register(CPU)
+    assert kinds() == before == ("nvvm", "rocdl", "cpu")

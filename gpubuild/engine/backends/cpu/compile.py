@@ -25,10 +25,11 @@ from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
 from gpubuild.engine.backends.nvidia import libdevice
-from gpubuild.engine.ir import contexts, files_read, llvm, locations
+from gpubuild.engine.ir import contexts, files_read, llvm, locations, resource_objects
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.resources import NO_RESOURCES, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize import driver
 from gpubuild.engine.legalize.composite_memory_ops import make_plain
@@ -71,6 +72,11 @@ class CpuBuild:
     machine: binding.TargetMachine = None
     filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see llvm_text.mark_stores
 
+    @property
+    def resources(self) -> StepResources:
+        """The data of variables that LLVM does not see."""
+        return StepResources.of(self.io)
+
 
 def run(params: CompileParams, io: StepIO) -> None:
     """Write ``llvm``, ``asm``, ``object`` (ELF shared object), ``info`` and, when asked for, ``device``.
@@ -103,19 +109,21 @@ def lower(build: CpuBuild) -> None:
     """Stage: MLIR to LLVM IR text. A failure is repeated on the located text, for its places."""
     io = build.io
     try:
-        build.llvm_text, build.facts = lower_text(io.text("module"), build.params)
+        build.llvm_text, build.facts = lower_text(io.text("module"), build.params, build.resources)
     except StepError as plain:
         if not io.has("located"):
             raise
         try:
-            lower_text(io.text("located"), build.params)
+            lower_text(io.text("located"), build.params, build.resources)
         except StepError as located:
             contexts.blame_pass(located, build.params.target or build.params.chip)
             raise located from plain
         raise
 
 
-def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
+def lower_text(
+    text: str, params: CompileParams, resources: StepResources = NO_RESOURCES
+) -> tuple[str, Contextualized]:
     """Lower a module that holds one gpu.module; its kernels take the work-item as last argument."""
     target = params.target or params.chip
     with contexts.context():
@@ -127,13 +135,8 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         restore_places(module.operation)
         names = written_ops(module.operation)
         checks = Checks(wanted=frozenset(params.sanitize), source=source, names=names)
-        if params.passes and params.sanitize:
-            raise StepError(
-                "`sanitize:` cannot be added to passes of your own",
-                hint="leave out `passes:` for the checked target, or `sanitize:`",
-            )
         if params.passes:
-            contexts.run_passes(module, params.passes, source=source)
+            _run_own_passes(module, params, source, resources)
         else:
             machine = driver.Machine(
                 kind=Kind.CPU, subgroup_size=image_layout.SUBGROUP, fast_math=params.fast_math, name=target
@@ -180,7 +183,21 @@ def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
         contexts.verify(module.operation, source=source)
         if params.debug:
             contexts.run_passes(module, _DEBUG_PASSES, source=source)
-        return contexts.translate(contexts.gpu_modules(module)[0], target=target, source=source), facts
+        kernels = contexts.gpu_modules(module)[0]
+        facts = replace(facts, externals=resources.externalize(kernels))
+        return contexts.translate(kernels, target=target, source=source), facts
+
+
+def _run_own_passes(
+    module: ir.Module, params: CompileParams, source: SourceText, resources: StepResources
+) -> None:
+    if params.sanitize:
+        raise StepError(
+            "`sanitize:` cannot be added to passes of your own",
+            hint="leave out `passes:` for the checked target, or `sanitize:`",
+        )
+    resources.bind(module)
+    contexts.run_passes(module, params.passes, source=source)
 
 
 def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
@@ -207,6 +224,7 @@ def link_image(build: CpuBuild) -> None:
     """Stage: entries and the image table; from here on only the image is visible outside."""
     module = llvm.parse_assembly(build.llvm_text, llvm.new_context(), name="translated LLVM IR")
     llvm.set_target(module, build.machine)
+    resource_objects.declare(module, build.facts.externals)
     kernels = []
     for facts in build.facts.kernels:
         arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
@@ -255,7 +273,8 @@ def link_libraries(build: CpuBuild) -> None:
 def _refuse_undefined(build: CpuBuild) -> None:
     """Raise ``StepError`` for what neither the module nor the C library defines."""
     names = llvm.undefined_symbols(build.module, globals_too=True)
-    missing = [n for n in names if n not in libdevice_calls.PROVIDED]
+    provided = libdevice_calls.PROVIDED | {item.stand_in for item in build.facts.externals}
+    missing = [n for n in names if n not in provided]
     missing += [
         f.name for f in build.module.functions if f.is_declaration and f.name.startswith("llvm.nvvm.")
     ]
@@ -277,9 +296,10 @@ def optimize(build: CpuBuild) -> None:
 
 def emit(build: CpuBuild) -> None:
     """Stage: assembly for people, a relocatable object for the linker."""
+    sections = resource_objects.define(build.module, build.facts.externals, linkage="internal")
     assembly, code = llvm.emit_both(build.module, build.machine)
     build.io.write("asm", assembly)
-    (build.io.scratch / _OBJECT_FILE).write_bytes(code)
+    resource_objects.write_object(build.io.scratch / _OBJECT_FILE, code, sections, build.resources)
 
 
 def emit_relocatable(build: CpuBuild) -> None:
@@ -288,7 +308,9 @@ def emit_relocatable(build: CpuBuild) -> None:
     chip, name = build.params.chip, build.params.module
     module.get_global_variable(image_layout.IMAGE_SYMBOL).name = f"{image_layout.IMAGE_SYMBOL}.{name}"
     llvm.link_text(module, chip_mark(chip), "chip mark")
-    build.io.write("device", llvm.emit_object(module, build.machine))
+    sections = resource_objects.define(module, build.facts.externals, linkage="internal")
+    code = llvm.emit_object(module, build.machine)
+    resource_objects.write_object(build.io.out_path("device"), code, sections, build.resources)
 
 
 def link(build: CpuBuild) -> None:

@@ -16,9 +16,10 @@ from unit.engine.steps import failing_step, run_step
 
 from gpubuild.engine.cc.link import explain
 from gpubuild.engine.host.clang_offload import Carried, with_device_code
-from gpubuild.engine.host.offload_binary import ImageKind, OffloadKind, unpack
+from gpubuild.model.offload_binary import unpack
 from gpubuild.model.project import Offload
 from gpubuild.model.step import LinkParams, StepKind
+from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 CODES = [f"code {n}".encode() for n in range(len(OBJECTS))]
 AMD_ID = "gfx90a:sramecc+:xnack-"

@@ -5,6 +5,8 @@ from unit.engine.device_steps import in_child
 
 from gpubuild.engine.host.gpu_binary import quoted, target_attr
 from gpubuild.model.step import ObjectParams
+from gpubuild.targets.amd import AMD
+from gpubuild.targets.nvidia import NVIDIA
 from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -56,3 +58,9 @@ def _round_trip(literal: str) -> str:
 
     with contexts.context():
         return ir.StringAttr(ir.Attribute.parse(literal)).value
+
+
+def test_what_an_attribute_without_a_chip_means() -> None:
+    for vendor in (NVIDIA, AMD):
+        written = f'#{vendor.attribute}.target<chip = "{vendor.attribute_chip}">'
+        assert in_child(_printed, written) == f"#{vendor.attribute}.target"

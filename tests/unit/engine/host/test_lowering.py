@@ -21,10 +21,11 @@ from unit.engine.host_steps import (
 from unit.engine.steps import failing_step, run_step
 
 from gpubuild.engine.host import gpu_binary, lowering
-from gpubuild.engine.host.offload_binary import ImageKind, OffloadKind, unpack
 from gpubuild.engine.ir import contexts
+from gpubuild.model.offload_binary import unpack
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams, StepKind
+from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 
 def test_mlir_output_has_the_real_binaries_and_upstream_takes_it(tmp_path: Path) -> None:

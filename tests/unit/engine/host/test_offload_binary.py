@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpubuild.engine.host.offload_binary import MAGIC, Image, ImageKind, OffloadKind, pack, unpack
+from gpubuild.model.offload_binary import MAGIC, Image, pack, unpack
+from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 CUBIN = Image(
     image_kind=ImageKind.CUBIN,

@@ -39,7 +39,7 @@ _PURE_DIALECTS = frozenset({"arith", "index", "math", "complex"})
 _PURE = GROUP_IDS | NO_ACCESS | {"affine.apply", "ub.poison"}
 
 
-def nested(op: ir.Operation) -> list[ir.Operation]:
+def nested(op: ir.Operation, order: ir.WalkOrder = ir.WalkOrder.POST_ORDER) -> list[ir.Operation]:
     """``op`` and everything inside it."""
     found: list[ir.Operation] = []
 
@@ -47,7 +47,7 @@ def nested(op: ir.Operation) -> list[ir.Operation]:
         found.append(inner.operation)
         return ir.WalkResult.ADVANCE
 
-    op.walk(visit)
+    op.walk(visit, order)
     return found
 
 

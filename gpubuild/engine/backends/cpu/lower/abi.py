@@ -26,6 +26,7 @@ from gpubuild.engine.backends.cpu.sanitizer import reports
 from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
 from gpubuild.engine.backends.cpu.tiers import FunctionFacts, TierChoice, choose_tiers, reachable
 from gpubuild.engine.backends.cpu.workgroup_coalescing import BLOCK_SIZE
+from gpubuild.engine.ir.resources import External
 from gpubuild.errors import StepError
 
 _SHARED_SPACE = 3
@@ -80,6 +81,7 @@ class Contextualized:
     sites: tuple[str, ...]
     separable: Mapping[str, Parameters] = field(default_factory=dict)  # by kernel, where it is worth asking
     joined: frozenset[str] = frozenset()  # kernels; see engine.backends.cpu.workgroup_coalescing
+    externals: tuple[External, ...] = ()  # variables whose data LLVM does not see
 
 
 def contextualize(

@@ -6,13 +6,16 @@ whose accesses are known has a list of :class:`Memory`: :func:`memories`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, nested
+from gpubuild.engine.backends.cpu.sanitizer.ranges import constant_of
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS
 
@@ -37,7 +40,7 @@ class Access:
 
     @property
     def private(self) -> bool:
-        """Whether the memory is an ``alloca`` or of the private space, as far as the code around tells."""
+        """Whether the memory is an ``alloca`` or of the private space, as far as the enclosing code shows."""
         if str(ir.MemRefType(self.memory.type).memory_space) in _PRIVATE_SPACES:
             return True
         source = self.memory
@@ -73,7 +76,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One op that makes a view of ``source``, whose sizes it may get wrong."""
+    """An operation that makes a view of ``source``, with sizes that may be wrong."""
 
     op: ir.Operation
     source: ir.Value
@@ -88,7 +91,7 @@ WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "
 
 
 def _is_kernel_argument(source: ir.Value) -> bool:
-    """What a kernel is given is never workgroup memory, whose types say that they are."""
+    """Whether ``source`` is a kernel argument: workgroup memory only if its type says so."""
     block = source.owner
     if not isinstance(block, ir.Block):
         return False
@@ -325,7 +328,7 @@ class Use:
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """All accesses to one piece of memory that others can see."""
+    """All accesses to one piece of memory that several work-items can access."""
 
     root: ir.Value
     in_workgroup: bool
@@ -342,6 +345,7 @@ def memories(kernel: ir.Operation) -> list[Memory] | None:
     """All memory that the kernel accesses; ``None`` when something may access more than can be seen."""
     entry = kernel.regions[0].blocks[0]
     found: dict[object, Memory] = {}
+    apart = _pieces_apart(kernel)
     for op in nested(kernel):
         if op == kernel:
             continue
@@ -350,12 +354,14 @@ def memories(kernel: ir.Operation) -> list[Memory] | None:
         access = access_of(op)
         if access is None or access.private:
             continue
-        root, direct = _root(access.memory)
+        root, direct = _root(access.memory, apart)
         is_entry_argument = isinstance(root.owner, ir.Block) and root.owner == entry
         in_workgroup = str(ir.MemRefType(root.type).memory_space) in WORKGROUP_SPACES
         name = "" if is_entry_argument or isinstance(root.owner, ir.Block) else root.owner.operation.name
         key: object = root
-        if not is_entry_argument and name not in _SOURCES:
+        if apart and (piece := _piece_of(root)) is not None:
+            key = piece
+        elif not is_entry_argument and name not in _SOURCES:
             return None
         elif name == "gpu.dynamic_shared_memory":
             key, in_workgroup = DYNAMIC, True
@@ -371,6 +377,45 @@ def memories(kernel: ir.Operation) -> list[Memory] | None:
     return list(found.values())
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of the dynamic workgroup memory: its first byte, its bytes, and its type."""
+
+    first: int
+    bytes_: int
+    kind: str
+
+
+def _piece_of(value: ir.Value) -> _Piece | None:
+    """The part that ``value`` is, if it is a view of the dynamic memory at a constant offset."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "memref.view":
+        return None
+    source, shift = list(value.owner.operation.operands)[:2]
+    if isinstance(source.owner, ir.Block) or source.owner.operation.name != "gpu.dynamic_shared_memory":
+        return None
+    kind, first = ir.MemRefType(value.type), constant_of(shift)
+    bytes_each = element_bytes(kind.element_type)
+    if first is None or first < 0 or bytes_each is None or not kind.has_static_shape:
+        return None
+    return _Piece(first, math.prod(kind.shape) * bytes_each, str(kind))
+
+
+def _pieces_apart(kernel: ir.Operation) -> bool:
+    """Whether the dynamic memory is only used in such parts, and no two of them overlap."""
+    pieces: set[_Piece] = set()
+    for op in nested(kernel):
+        if op.name != "gpu.dynamic_shared_memory":
+            continue
+        for use in op.results[0].uses:
+            user = use.owner.operation
+            piece = _piece_of(user.results[0]) if user.name == "memref.view" else None
+            if piece is None:
+                return False
+            pieces.add(piece)
+    ordered = sorted(pieces, key=lambda piece: piece.first)
+    return bool(pieces) and all(a.first + a.bytes_ <= b.first for a, b in pairwise(ordered))
+
+
 def is_contiguous(kind: ir.Type) -> bool:
     """Whether elements lie row by row without gaps, so that different indices are different elements."""
     shaped = ir.MemRefType(kind)
@@ -383,9 +428,11 @@ def writes(memory: Memory) -> bool:
     return memory.modes != {image_layout.CHECK_READ}
 
 
-def _root(memory: ir.Value) -> tuple[ir.Value, bool]:
+def _root(memory: ir.Value, pieces: bool) -> tuple[ir.Value, bool]:
     direct = True
     while not isinstance(memory.owner, ir.Block) and memory.owner.operation.name in _SAME_MEMORY:
+        if pieces and _piece_of(memory) is not None:
+            break
         memory, direct = memory.owner.operation.operands[0], False
     return memory, direct
 

@@ -105,7 +105,7 @@ def _bytes_of_view(view: View, emit: Emitter) -> list[Extent]:
 
 
 def _cast(view: View, emit: Emitter) -> list[Extent]:
-    """Sizes that only the result's type tells."""
+    """Sizes that only the type of the result has."""
     kind, claimed = ir.MemRefType(view.source.type), ir.MemRefType(view.op.results[0].type)
     return [
         Extent(
@@ -139,7 +139,7 @@ _SIZES = {
 def _products(
     emit: Emitter, number: int, first: ir.Value, counts: Sequence[ir.Value], size: ir.Value
 ) -> list[Extent]:
-    """Of one more count after the other: all of them may be so large that the product is small again."""
+    """Extents of each partial product: the product of all counts may overflow to a small number."""
     zero = emit.constant(0)
     empty = compare(emit, _EQUAL, counts[0], zero)
     for count in counts[1:]:
@@ -168,7 +168,7 @@ def within(emit: Emitter, extent: Extent) -> ir.Value:
     last = emit.binary("arith.addi", extent.first, emit.binary("arith.muli", steps, step))
     starts = compare(emit, _LESS, extent.first, extent.size)
     inside = emit.binary("arith.andi", starts, compare(emit, _LESS, last, extent.size))
-    # The last one may be far beyond the end, and come round to the begin again: so may none of the steps.
+    # The last index may overflow to a small one, so no step may leave the dimension.
     fits = compare(emit, _AT_MOST, extent.count, extent.size)
     if isinstance(extent.step, ir.Value):
         stays = compare(emit, _EQUAL, step, emit.constant(0))

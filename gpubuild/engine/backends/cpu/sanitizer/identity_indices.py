@@ -71,7 +71,7 @@ class Form:
 
     @property
     def variables(self) -> set[Atom]:
-        """The identities and turns in it."""
+        """The ids and loop iterations in it."""
         return {atom for atom, _ in self.factors}
 
 
@@ -172,8 +172,8 @@ def fixed(number: int) -> Sum:
     return _sum({(): number})
 
 
-def turns(forms: Iterable[Form | None]) -> list[Atom]:
-    """The loops whose turns are in any of the forms, in the order of the forms."""
+def loops_in(forms: Iterable[Form | None]) -> list[Atom]:
+    """The loops with iterations in any of the forms, in the order of the forms."""
     found: dict[Atom, None] = {}
     for form in forms:
         mine = form.variables if form else set()
@@ -236,9 +236,9 @@ class Owners:
         named = [self._forms(use) for use in uses]
         if any(use.access.count != 1 or use.access.masked for use in uses):
             return None
-        counts = self._turn_counts(uses, [loops for _, loops in named])
+        counts = self._iteration_counts(uses, [loops for _, loops in named])
         conditions: list[Truth] = []
-        told: set[Atom] = set()
+        distinct: set[Atom] = set()
         for forms in zip(*(forms for forms, _ in named), strict=True):
             form = forms[0]
             if form is None or any(other != form for other in forms[1:]):
@@ -246,14 +246,14 @@ class Owners:
             digits = self.digits(form, counts, launch=launch)
             if digits is not None:
                 conditions += _distinct(self.ranges, digits)
-                told |= {digit.atom for digit in digits}
+                distinct |= {digit.atom for digit in digits}
         for name, size in (("thread_id", "block_dim"), ("block_id", "grid_dim")):
             if name == "block_id" and not launch:
                 continue
             for axis in _AXES:
-                if (name, axis) in told or self._is_pinned(uses, name, axis):
+                if (name, axis) in distinct or self._is_pinned(uses, name, axis):
                     continue
-                if len(told & {(name, a) for a in _AXES}) == 0 and axis == "x":
+                if len(distinct & {(name, a) for a in _AXES}) == 0 and axis == "x":
                     return None  # it would have to be a single one: not what kernels are for
                 conditions.append(self.ranges.numbers.equal(self.ranges.hardware(size, axis).high, 1))
         return conditions
@@ -275,8 +275,8 @@ class Owners:
             found.append((order, Digit(atom=atom, factor=factor, count=count)))
         return [digit for _, digit in sorted(found, key=lambda pair: pair[0])]
 
-    def turn_count(self, loop: ir.Operation, op: ir.Operation) -> Range | None:
-        """How many turns of ``loop`` there are at most, at the place of ``op`` in it."""
+    def iteration_count(self, loop: ir.Operation, op: ir.Operation) -> Range | None:
+        """The most iterations of ``loop`` that reach ``op``."""
         facts = self.ranges.facts_at(op)
         lower, upper, step = (self.ranges.of(v, facts) for v in list(loop.operands)[:3])
         if lower is None or upper is None or step is None:
@@ -292,20 +292,20 @@ class Owners:
         return self.ranges.hardware(size, str(atom[1]))
 
     def _forms(self, use: Use) -> tuple[list[Form | None], list[Atom]]:
-        """The forms of the indices with turns called by number, and the loops that these were of."""
+        """The forms of the indices with loops numbered from -1 down, and these loops."""
         forms = [self.forms.of(index) for index in use.access.indices]
-        loops = turns(forms)
+        loops = loops_in(forms)
         names: dict[Atom, Atom] = {loop: ("turn", -1 - n) for n, loop in enumerate(loops)}
         return [form and renamed(form, names) for form in forms], loops
 
-    def _turn_counts(self, uses: Sequence[Use], loops: Sequence[list[Atom]]) -> dict[Atom, Range]:
-        """The most turns that any of the uses' loops has, by the name that they have in common."""
+    def _iteration_counts(self, uses: Sequence[Use], loops: Sequence[list[Atom]]) -> dict[Atom, Range]:
+        """The most iterations of the uses' loops, by the number that the loops share."""
         counts: dict[Atom, Range | None] = {}
         n = self.ranges.numbers
         for use, mine in zip(uses, loops, strict=True):
             for number, atom in enumerate(mine):
                 name: Atom = ("turn", -1 - number)
-                count = self.turn_count(self.forms.loops[int(atom[1])], use.op)
+                count = self.iteration_count(self.forms.loops[int(atom[1])], use.op)
                 other = counts.get(name, count)
                 if count is None or other is None:
                     counts[name] = None
@@ -319,12 +319,12 @@ class Owners:
         return {name: count for name, count in counts.items() if count is not None}
 
     def _is_pinned(self, uses: Sequence[Use], name: str, axis: str) -> bool:
-        """Whether only one value of an identity gets to all the uses."""
+        """Whether all uses are reached with one and the same value of an id."""
         found = {self.pinned(use, name, axis) for use in uses}
         return len(found) == 1 and None not in found
 
     def pinned(self, use: Use, name: str, axis: str) -> int | None:
-        """The only value of an identity that gets to ``use``, if there is one."""
+        """The only value of an id with which ``use`` is reached, if there is one."""
         for value, range_ in self.ranges.facts_at(use.op).known.items():
             if isinstance(value.owner, ir.Block) or not isinstance(range_.low, int):
                 continue

@@ -70,12 +70,12 @@ def instrument(module: ir.Operation, checks: Checks) -> None:
         elif (access := access_of(op)) is not None:
             _check_access(op, access, checks)
         elif op.name in _UNKNOWN_STORES:
-            _tell_unknown(op, op.operands[0], checks)
+            _record_unknown(op, op.operands[0], checks)
     reports.declare(body)
 
 
 def prepare(module: ir.Operation, checks: Checks) -> None:
-    """Check what would not be known any more later.
+    """Check what later passes would remove.
 
     Each ``memref.copy`` becomes loads and stores, before narrow elements are rewritten. Matrices are checked
     before lanes have their parts of them.
@@ -92,9 +92,9 @@ def prepare(module: ir.Operation, checks: Checks) -> None:
 
 
 def keep_barriers_apart(module: ir.Operation, checks: Checks) -> None:
-    """Name the place of each barrier that is left after fission, where it is checked.
+    """Number each barrier that is left after fission, where barriers are checked.
 
-    Upstream's passes may make one barrier of those of two branches, and with it an error right.
+    Upstream's passes may merge the barriers of two branches, which would hide an error.
     """
     if Sanitize.BARRIER not in checks.wanted:
         return
@@ -163,7 +163,7 @@ def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:
 
 
 def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) -> None:
-    """Tell the runtime of every dimension; it finds out which are wrong."""
+    """Report every dimension; the runtime finds out which are wrong."""
     i32 = ir.IntegerType.get_signless(32)
     for extent in extents:
         numbers = [emit.constant(site, i32), emit.constant(extent.dimension, i32)]
@@ -180,7 +180,7 @@ def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
     extents = access_extents(access, emit) if checks.bounds and Sanitize.BOUNDS not in proven else []
     inside = both(emit, [within(emit, extent) for extent in extents])
     if inside is None:
-        _tell(op, access, checks, site, proven)
+        _record(op, access, checks, site, proven)
         return
     kinds = [result.type for result in op.results]
     branch = emit.op("scf.if", [inside], kinds, regions=2)
@@ -192,11 +192,11 @@ def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
     other = emit.inside(bad)
     _report(other, extents, site, reports.BOUNDS)
     other.op("scf.yield", [_nothing(other, kind) for kind in kinds], [])
-    _tell(op, access, checks, site, proven)
+    _record(op, access, checks, site, proven)
 
 
 def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
-    """What a load that is left out gives: zero."""
+    """The value of a load that is skipped: zero."""
     element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
     if isinstance(element, ir.FloatType):
         zero: ir.Attribute = ir.FloatAttr.get(element, 0.0)
@@ -213,16 +213,16 @@ def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
     return emit.op("arith.constant", [], [kind], {"value": zero}).results[0]
 
 
-def _tell(op: ir.Operation, access: Access, checks: Checks, site: int, proven: set[Sanitize]) -> None:
-    """Tell the runtime of the access in front of it, unless nobody else can see the memory."""
+def _record(op: ir.Operation, access: Access, checks: Checks, site: int, proven: set[Sanitize]) -> None:
+    """Report the access to the runtime in front of it, unless the memory is private."""
     wanted = checks.wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED} - proven
     if not wanted or access.private:
         return
     if Sanitize.RACE not in wanted and not access.in_workgroup_memory:
-        return  # other memory may have been written by anybody
+        return  # other memory may have been written by the host or another kernel
     if access.masked:
         if access.mode != image_layout.CHECK_READ:
-            _tell_unknown(op, access.memory, checks)
+            _record_unknown(op, access.memory, checks)
         return
     bytes_each = element_bytes(ir.MemRefType(access.memory.type).element_type)
     if bytes_each is None:
@@ -246,8 +246,8 @@ def _only_for(wanted: frozenset[Sanitize]) -> int:
     return flags if Sanitize.UNINITIALIZED in wanted else flags | image_layout.CHECK_INITIALIZED
 
 
-def _tell_unknown(op: ir.Operation, memory: ir.Value, checks: Checks) -> None:
-    """Tell that any part of ``memory`` may be written: nothing of it counts as uninitialised then."""
+def _record_unknown(op: ir.Operation, memory: ir.Value, checks: Checks) -> None:
+    """Report that any part of ``memory`` may be written: none of it counts as uninitialised from then on."""
     if Sanitize.UNINITIALIZED not in checks.wanted or not isinstance(memory.type, ir.MemRefType):
         return
     bytes_each = element_bytes(ir.MemRefType(memory.type).element_type)

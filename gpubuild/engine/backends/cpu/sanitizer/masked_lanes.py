@@ -40,7 +40,7 @@ class _Lanes:
 
 
 def expand_lanes(module: ir.Operation) -> None:
-    """Make loops of all such ops in the gpu.module ``module`` whose lanes can be told apart.
+    """Make loops of all such ops in the gpu.module ``module`` that have a known number of lanes.
 
     Left are vectors of scalable length, and vectors of several dimensions in ops of one, which no CPU
     target compiles.
@@ -145,29 +145,29 @@ def _expand(op: ir.Operation, lanes: _Lanes) -> None:
     kinds = [value.type for value in carried]
     loop = emit.op("scf.for", [zero, emit.constant(count), one, *carried], kinds, regions=1)
     body = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)
-    turn = emit.inside(body)
+    iteration = emit.inside(body)
     lane, before, loaded = body.arguments[0], body.arguments[1 if lanes.packed else 0], body.arguments[-1]
-    active = _element(turn, mask, lane)
+    active = _element(iteration, mask, lane)
     *outer, first = lanes.indices
-    move = before if moves is None else _as_index(turn, _element(turn, moves, lane))
-    indices = [*outer, turn.binary("arith.addi", first, move)]
+    move = before if moves is None else _as_index(iteration, _element(iteration, moves, lane))
+    indices = [*outer, iteration.binary("arith.addi", first, move)]
     if lanes.partial:
-        size = dimension(turn, lanes.memory, len(indices) - 1)
-        active = turn.binary("arith.andi", active, compare(turn, _LESS, indices[-1], size))
+        size = dimension(iteration, lanes.memory, len(indices) - 1)
+        active = iteration.binary("arith.andi", active, compare(iteration, _LESS, indices[-1], size))
     following = []
     if lanes.packed:
-        following.append(select(turn, active, turn.binary("arith.addi", before, one), before))
+        following.append(select(iteration, active, iteration.binary("arith.addi", before, one), before))
     results = [loaded.type] if lanes.loads else []
-    branch = turn.op("scf.if", [active], results, regions=2)
-    access = turn.inside(branch.regions[0].blocks.append())
+    branch = iteration.op("scf.if", [active], results, regions=2)
+    access = iteration.inside(branch.regions[0].blocks.append())
     if lanes.loads:
         element = _load(access, lanes.memory, indices)
         access.op("scf.yield", [_with_element(access, loaded, element, lane)], [])
-        turn.inside(branch.regions[1].blocks.append()).op("scf.yield", [loaded], [])
+        iteration.inside(branch.regions[1].blocks.append()).op("scf.yield", [loaded], [])
     else:
         _store(access, _element(access, vector, lane), lanes.memory, indices)
         access.op("scf.yield", [], [])
-    turn.op("scf.yield", [*following, *branch.results], [])
+    iteration.op("scf.yield", [*following, *branch.results], [])
     if lanes.loads:
         result = loop.results[len(kinds) - 1]
         if result.type != op.results[0].type:

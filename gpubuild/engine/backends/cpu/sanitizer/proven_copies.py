@@ -98,8 +98,8 @@ def _marked(op: ir.Operation) -> set[Sanitize]:
 def without_records(module: ir.Operation) -> set[ir.Operation]:
     """The ops of copies of kernels in which no access is recorded for races.
 
-    Nobody asks there which barriers were passed. It is the same for all workgroups of a launch. To be asked
-    while accesses have the marks of :func:`prove_kernels`.
+    Barriers need no record there. It is the same for all workgroups of a launch. Call it while accesses
+    have the marks of :func:`prove_kernels`.
     """
     found: set[ir.Operation] = set()
     for kernel in operations(module.regions[0].blocks[0]):

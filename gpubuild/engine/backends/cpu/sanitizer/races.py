@@ -172,7 +172,7 @@ class Races:
 
 
 def _without_upper_halves(uses: Sequence[Use], owners: Owners) -> tuple[list[Use], list[Truth]]:
-    """The uses among which work-items may still meet, and what must hold for the others not to matter."""
+    """The uses that may still race, and the conditions under which the others cannot."""
     kept, conditions = list(uses), []
     if not all(use.direct and len(use.access.indices) == 1 and use.access.count == 1 for use in uses):
         return kept, []
@@ -189,7 +189,7 @@ def _without_upper_halves(uses: Sequence[Use], owners: Owners) -> tuple[list[Use
 
 
 def _is_above(use: Use, uses: Sequence[Use], owners: Owners) -> list[Truth] | None:
-    """Whether ``use`` reads at ``x + n``, and all who write do so below that ``n``."""
+    """Whether ``use`` reads at ``x + n``, and all writes are below that ``n``."""
     index = use.access.indices[0]
     if isinstance(index.owner, ir.Block) or index.owner.operation.name != "arith.addi":
         return None
@@ -238,8 +238,8 @@ def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
     starts = [*list(loop.operands)[:3], loop.operands[2 + number]]
     if number == 0 or not meetings or any(constant_of(value) is None for value in starts):
         return False
-    # All iterations have the same barriers, and a constant number of them: who has passed as many
-    # barriers is in the same iteration.
+    # All iterations have the same barriers, and a constant number of them: work-items that
+    # passed as many barriers are in the same iteration.
     if any(op.parent.operation != loop for op in meetings):
         return False
     following = terminator(body).operands[number - 1]
@@ -262,7 +262,7 @@ def _is_before_barriers(op: ir.Operation, loop: ir.Operation) -> bool:
 
 
 def _is_first(use: Use, uses: Sequence[Use], owners: Owners) -> list[Truth] | None:
-    """Whether ``use`` is one work-item's, of the element that is its own by the indices of all who write."""
+    """Whether ``use`` is made by one work-item only, which owns the element by the indices of all writes."""
     index = constant_of(use.access.indices[0])
     mine = owners.pinned(use, "thread_id", "x")
     writers = [other for other in uses if other.access.mode != image_layout.CHECK_READ]

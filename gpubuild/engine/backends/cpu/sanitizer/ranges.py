@@ -27,7 +27,7 @@ _EQUAL, _LESS, _AT_MOST = 0, 2, 3  # arith.cmpi predicates, signed
 class Numbers:
     """Integers and truths; what can be computed now is, the rest is emitted where ``emit`` points.
 
-    Nothing here may overflow: whoever asks knows how large numbers can be.
+    Nothing here may overflow: callers know how large numbers can be.
     """
 
     def __init__(self, emit: Emitter) -> None:
@@ -177,7 +177,7 @@ _SWAPPED = {_SGT: _SLT, _SGE: _SLE, _UGT: _ULT, _UGE: _ULE}
 
 
 def assume(ranges: Ranges, condition: ir.Value, holds: bool, facts: Facts) -> None:
-    """Note in ``facts`` what ``condition`` tells where it holds, or where it does not."""
+    """Note in ``facts`` what follows from ``condition`` where it holds, or where it does not."""
     if isinstance(condition.owner, ir.Block):
         return
     op = condition.owner.operation
@@ -364,10 +364,10 @@ class Ranges:
         return self._counter(loop, facts)
 
     def _counter(self, loop: ir.Operation, facts: Facts) -> Range | None:
-        """A loop's counter, up to its last turn where all work-items begin and step alike."""
+        """The counter of a loop; up to its last value where all work-items have the same start and step."""
         lower, upper, step = (self.of(v, facts) for v in list(loop.operands)[:3])
         if lower is None or upper is None or step is None:
-            return None  # of any step it may have the counter could come round, and begin again far below
+            return None  # with an unknown step the counter could overflow
         last = self.sum(upper, constant(-1))
         given, bits = lower.given + last.given, max(lower.bits, last.bits)
         n = self.numbers

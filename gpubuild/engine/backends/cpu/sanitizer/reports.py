@@ -51,7 +51,7 @@ class Checks:
 
     @property
     def accesses(self) -> bool:
-        """Whether the runtime is told of each access."""
+        """Whether each access is reported to the runtime."""
         return bool(self.wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED})
 
 

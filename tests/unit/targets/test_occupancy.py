@@ -6,8 +6,21 @@ import re
 
 import pytest
 
-from gpubuild.inspect import occupancy
-from gpubuild.inspect.occupancy import estimate, why_unknown
+from gpubuild.targets import amd
+from gpubuild.targets.registry import of_name, vendors
+from gpubuild.targets.vendor import Occupancy
+
+
+def estimate(chip: str, registers: int, shared: int, workgroup: int = 256) -> Occupancy | None:
+    vendor = of_name(chip.partition(":")[0])
+    assert vendor
+    return vendor.occupancy(chip, registers, shared, workgroup)
+
+
+def why_unknown(chip: str) -> str:
+    vendor = of_name(chip.partition(":")[0])
+    assert vendor
+    return vendor.why_no_occupancy(chip)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +56,10 @@ def test_estimates(chip, registers, shared, workgroup, percent, limit) -> None:
     assert (found.percent, found.limit) == (percent, limit)
 
 
-@pytest.mark.parametrize(
-    ("chip", "registers"),
-    [(None, 8), ("sm_999", 8), ("x86-64-v3", 8), ("sm_80", None), ("sm_80", 0), ("gfx", 1)],
-)
-def test_what_is_not_known_is_not_guessed(chip, registers) -> None:
-    assert estimate(chip, registers, 0) is None
+def test_what_is_not_known_is_not_guessed() -> None:
+    for chip in ("sm_999", "x86-64-v3", "gfx9999"):
+        assert estimate(chip, 8, 0) is None
+    assert [vendor.occupancy("", 8, 0) for vendor in vendors()] == [None] * 3
 
 
 def test_more_registers_or_memory_never_help() -> None:
@@ -72,7 +83,7 @@ def test_every_amd_chip_against_llvm() -> None:
     )
     text = f'{kernels}attributes #0 = {{ "amdgpu-flat-work-group-size"="1,32" }}\n'
     target = binding.Target.from_triple("amdgcn-amd-amdhsa")
-    for chip, machine in occupancy._AMD.items():
+    for chip, machine in amd._UNITS.items():
         compiler = target.create_target_machine(cpu=chip, opt=1)
         compiler.set_asm_verbosity(True)
         assembly = compiler.emit_assembly(binding.parse_assembly(text))
@@ -85,5 +96,5 @@ def test_why_there_is_none() -> None:
     assert why_unknown("sm_121").endswith("has no column for sm_121")
     assert why_unknown("gfx9-4-generic") == "gfx9-4-generic stands for several chips"
     assert why_unknown("gfx1250:xnack+") == "gfx1250 has limits that are not known here"
-    for chip in (None, "x86-64-v3", "sm_90a", "gfx90a:sramecc+"):
+    for chip in ("x86-64-v3", "sm_90a", "gfx90a:sramecc+"):
         assert why_unknown(chip) == ""

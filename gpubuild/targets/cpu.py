@@ -1,81 +1,84 @@
-"""Names of chips and features, as LLVM 22 spells them; ``tests/unit/targets/test_chips.py`` compares.
-
-A table, because LLVM only warns about a name it does not know, and planning must not load LLVM.
-"""
+"""CPU: facts of the kind ``cpu``. Names are LLVM 22's; ``tests/unit/targets/test_chips.py`` compares them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+from gpubuild.targets.target import Kind, cpu_triple
+from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind, Vendor, names
+
+NATIVE = "native"  # the CPU of this machine
+_DEFAULT_CHIPS = {"x86_64": "x86-64-v2"}  # by machine
 
 
-AMD_CHIPS = _names(
-    """
-    gfx10-1-generic gfx10-3-generic gfx1010 gfx1011 gfx1012 gfx1013 gfx1030 gfx1031 gfx1032 gfx1033
-    gfx1034 gfx1035 gfx1036 gfx11-generic gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153
-    gfx12-generic gfx1200 gfx1201 gfx1250 gfx1251 gfx600 gfx601 gfx602 gfx700 gfx701 gfx702 gfx703 gfx704
-    gfx705 gfx801 gfx802 gfx803 gfx805 gfx810 gfx9-4-generic gfx9-generic gfx900 gfx902 gfx904 gfx906
-    gfx908 gfx909 gfx90a gfx90c gfx942 gfx950
-    """
-)
+class Cpu(Vendor):
+    """CPUs. They act as NVIDIA's GPUs do: kernels are lowered to NVVM first."""
 
-AMD_FEATURES = _names(
-    """
-    1024-addressable-vgprs 16-bit-insts 45-bit-num-records-buffer-resource 64-bit-literals DumpCode a16
-    add-min-max-insts add-no-carry-insts add-sub-u64-insts addressablelocalmemorysize163840
-    addressablelocalmemorysize32768 addressablelocalmemorysize327680 addressablelocalmemorysize65536
-    agent-scope-fine-grained-remote-memory-atomics allocate1_5xvgprs aperture-regs
-    architected-flat-scratch architected-sgprs ashr-pk-insts assembler-permissive-wavesize
-    atomic-buffer-global-pk-add-f16-insts atomic-buffer-global-pk-add-f16-no-rtn-insts
-    atomic-buffer-pk-add-bf16-inst atomic-csub-no-rtn-insts atomic-ds-pk-add-16-insts
-    atomic-fadd-no-rtn-insts atomic-fadd-rtn-insts atomic-flat-pk-add-16-insts atomic-fmin-fmax-flat-f32
-    atomic-fmin-fmax-flat-f64 atomic-fmin-fmax-global-f32 atomic-fmin-fmax-global-f64
-    atomic-global-pk-add-bf16-inst auto-waitcnt-before-barrier back-off-barrier bf16-cvt-insts
-    bf16-pk-insts bf16-trans-insts bf8-cvt-scale-insts bitop3-insts block-vgpr-csr bvh-dual-bvh-8-insts
-    ci-insts clusters cube-insts cumode cvt-fp8-vop1-bug cvt-norm-insts cvt-pk-f16-f32-inst
-    cvt-pknorm-vop2-insts cvt-pknorm-vop3-insts d16-write-vgpr32 default-component-broadcast
-    default-component-zero dl-insts dot1-insts dot10-insts dot11-insts dot12-insts dot13-insts dot2-insts
-    dot3-insts dot4-insts dot5-insts dot6-insts dot7-insts dot8-insts dot9-insts dpp dpp-64bit
-    dpp-src1-sgpr dpp8 ds-src2-insts dumpcode emulated-system-scope-atomics enable-ds128
-    enable-flat-scratch enable-prt-strict-null extended-image-insts f16bf16-to-fp6bf6-cvt-scale-insts
-    f32-to-f16bf16-cvt-sr-insts fast-denormal-f32 fast-fmaf flat-address-space flat-atomic-fadd-f32-inst
-    flat-buffer-global-fadd-f64-inst flat-for-global flat-global-insts flat-gvs-mode flat-inst-offsets
-    flat-scratch-insts flat-segment-offset-bug fma-mix-bf16-insts fma-mix-insts fmacf64-inst fmaf
-    fp4-cvt-scale-insts fp64 fp6bf6-cvt-scale-insts fp8-conversion-insts fp8-cvt-scale-insts fp8-insts
-    fp8e5m3-insts full-rate-64-ops g16 gcn3-encoding gds get-wave-id-inst gfx10 gfx10-3-insts gfx10-insts
-    gfx10_a-encoding gfx10_b-encoding gfx11 gfx11-insts gfx12 gfx12-insts gfx1250-insts
-    gfx7-gfx8-gfx9-insts gfx8-insts gfx9 gfx9-insts gfx90a-insts gfx940-insts gfx950-insts
-    globally-addressable-scratch gws half-rate-64-ops ieee-minimum-maximum-insts image-gather4-d16-bug
-    image-insts image-store-d16-bug inst-fwd-prefetch-bug int-clamp-insts inv-2pi-inline-imm
-    kernarg-preload lds-barrier-arrive-atomic lds-branch-vmem-war-hazard lds-misaligned-bug ldsbankcount16
-    ldsbankcount32 lerp-inst load-store-opt lshl-add-u64-inst mad-intra-fwd-bug mad-mac-f32-insts
-    mad-mix-insts mad-u32-inst mai-insts max-hard-clause-length-32 max-hard-clause-length-63
-    max-private-element-size-16 max-private-element-size-4 max-private-element-size-8 mcast-load-insts
-    memory-atomic-fadd-f32-denormal-support mfma-inline-literal-bug mimg-r128 min3-max3-pkf16
-    minimum3-maximum3-f16 minimum3-maximum3-f32 minimum3-maximum3-pkf16 movrel msaa-load-dst-sel-bug
-    negative-scratch-offset-bug negative-unaligned-scratch-offset-bug no-data-dep-hazard no-sdst-cmpx
-    nsa-clause-bug nsa-encoding nsa-to-vmem-bug offset-3f-bug packed-fp32-ops packed-tid
-    partial-nsa-encoding permlane16-swap permlane32-swap pk-add-min-max-insts pk-fmac-f16-inst
-    point-sample-accel precise-memory priv-enabled-trap2-nop-bug prng-inst promote-alloca
-    pseudo-scalar-trans qsad-insts r128-a16 real-true16 relaxed-buffer-oob-mode required-export-priority
-    requires-cov6 restricted-soffset s-memrealtime s-memtime-inst s-wakeup-barrier-inst sad-insts
-    safe-cu-prefetch safe-smem-prefetch salu-float scalar-atomics scalar-dwordx3-loads
-    scalar-flat-scratch-insts scalar-stores sdwa sdwa-mav sdwa-omod sdwa-out-mods-vopc sdwa-scalar
-    sdwa-sdst sea-islands setprio-inc-wg-inst setreg-vgpr-msb-fixup sgpr-init-bug
-    shader-cycles-hi-lo-registers shader-cycles-register si-scheduler smem-to-vector-write-hazard
-    southern-islands sramecc sramecc-support tanh-insts tensor-cvt-lut-insts tgsplit
-    transpose-load-f4f6-insts trap-handler trig-reduced-range true16 unaligned-access-mode
-    unaligned-buffer-access unaligned-ds-access unaligned-scratch-access unpacked-d16-vmem
-    unsafe-ds-offset-folding user-sgpr-init16-bug valu-trans-use-hazard vcmpx-exec-war-hazard
-    vcmpx-permlane-hazard vgpr-align2 vgpr-index-mode vmem-pref-insts vmem-to-lds-load-insts
-    vmem-to-scalar-write-hazard vmem-write-vgpr-in-order volcanic-islands vop3-literal vop3p vopd vscnt
-    wait-xcnt waits-before-system-scope-stores wavefrontsize16 wavefrontsize32 wavefrontsize64 xf32-insts
-    xnack xnack-support
-    """
-)
+    kind = Kind.CPU
+    maker = "CPU"
+    noun = "a CPU"
+    example = "x86-64-v3"
+    sanitizes = True
+    native_chip = NATIVE
+    architectures = ("x86_64", "aarch64", "arm64")
+    # The verifier of `#gpu.object` refuses `#llvm.target`, so a host triple is in `#nvvm.target`.
+    attribute_chip = "generic"
+    fast_flags = "fast, ftz"
+    dialects = frozenset({"nvvm"})
+    asm_suffix, object_suffix, relocatable_suffix = "s", "so", "o"
+    image_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
+    relocatable_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.OPENMP)
+    lists_features = True
+    tools = ("ld.lld",)
+    optional_tools = ("libdevice",)
+    disassembler_fix = "install LLVM or binutils (Debian: llvm, binutils)"
+    backend = "gpubuild.engine.backends.cpu"
+    image_reader = "gpubuild.inspect.cpu_image"
 
-X86_CHIPS = _names(
+    def implied_by(self, name: str) -> bool:
+        """See :class:`Vendor`: ``cpu``, ``x86-64-v3``, ``armv8.2-a``."""
+        return name == "cpu" or name.startswith(("x86-64", "armv8"))
+
+    def default_chip(self, name: str, machine: str) -> str:
+        """See :class:`Vendor`: a chip that all machines of this architecture have."""
+        return name if name != "cpu" and self.implied_by(name) else _DEFAULT_CHIPS.get(machine, "generic")
+
+    def default_triple(self, chip: str, machine: str) -> str:
+        """See :class:`Vendor`."""
+        return cpu_triple("x86_64" if chip.startswith("x86-64") else machine)
+
+    def chips(self, triple: str) -> frozenset[str]:
+        """See :class:`Vendor`."""
+        return (_AARCH64_CHIPS if _is_aarch64(triple) else _X86_CHIPS) | {NATIVE}
+
+    def features(self, triple: str) -> frozenset[str]:
+        """See :class:`Vendor`."""
+        return _AARCH64_FEATURES if _is_aarch64(triple) else _X86_FEATURES
+
+    def clang_flaw(self, chip: str, triple: str) -> str:
+        """See :class:`Vendor`."""
+        if triple.startswith("x86_64"):
+            return ""
+        return (
+            f"offload: clang has no CPU images for {triple}: clang-linker-wrapper links them with "
+            f"-march={chip}, a name of x86-64's"
+        )
+
+    def has_clusters(self, chip: str) -> bool:
+        """See :class:`Vendor`."""
+        return True
+
+    def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
+        """See :class:`Vendor`. Code is read as what the file says."""
+        yield "llvm-objdump", "-d"
+        yield "objdump", "-d"
+
+
+def _is_aarch64(triple: str) -> bool:
+    return triple.startswith(("aarch64", "arm64"))
+
+
+_X86_CHIPS = names(
     """
     alderlake amdfam10 arrowlake arrowlake-s arrowlake_s athlon athlon-4 athlon-fx athlon-mp athlon-tbird
     athlon-xp athlon64 athlon64-sse3 atom atom_sse4_2 atom_sse4_2_movbe barcelona bdver1 bdver2 bdver3
@@ -94,7 +97,7 @@ X86_CHIPS = _names(
     """
 )
 
-X86_FEATURES = _names(
+_X86_FEATURES = names(
     """
     16bit-mode 32bit-mode 64bit 64bit-mode adx aes allow-light-256-bit amx-avx512 amx-bf16 amx-complex
     amx-fp16 amx-fp8 amx-int8 amx-movrs amx-tf32 amx-tile avx avx10.1 avx10.1-512 avx10.2 avx10.2-512 avx2
@@ -121,7 +124,7 @@ X86_FEATURES = _names(
     """
 )
 
-AARCH64_CHIPS = _names(
+_AARCH64_CHIPS = names(
     """
     a64fx ampere1 ampere1a ampere1b ampere1c apple-a10 apple-a11 apple-a12 apple-a13 apple-a14 apple-a15
     apple-a16 apple-a17 apple-a18 apple-a19 apple-a7 apple-a8 apple-a9 apple-m1 apple-m2 apple-m3 apple-m4
@@ -137,7 +140,7 @@ AARCH64_CHIPS = _names(
     """
 )
 
-AARCH64_FEATURES = _names(
+_AARCH64_FEATURES = names(
     """
     CONTEXTIDREL2 a320 a35 a510 a520 a520ae a53 a55 a57 a64fx a65 a710 a715 a72 a720 a720ae a73 a75 a76
     a77 a78 a78ae a78c addr-lsl-slow-14 aes aggressive-fma aggressive-interleaving all
@@ -177,3 +180,5 @@ AARCH64_FEATURES = _names(
     zcz-fp-workaround zcz-fpr128 zcz-gpr32 zcz-gpr64
     """
 )
+
+CPU = Cpu()

@@ -1,1 +1,0 @@
-"""Which work-items of a workgroup reach which of the operations that they must reach together."""

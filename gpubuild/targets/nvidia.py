@@ -1,0 +1,185 @@
+"""NVIDIA: facts of the kind ``nvvm``.
+
+Limits for occupancy are from the CUDA C++ Programming Guide, "Technical specifications per compute
+capability" (release 11 for what came before sm_75, 13 for the rest), and from the CUDA occupancy calculator:
+registers are given to a subgroup in units of 256, to multiples of 4 subgroups; since sm_80 the system keeps
+1 KiB of workgroup memory per workgroup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpubuild.support.frozen import frozen
+from gpubuild.targets.target import NVVM_TRIPLE, Kind
+from gpubuild.targets.vendor import (
+    WORKGROUP,
+    Flaw,
+    ImageKind,
+    ImageKinds,
+    Occupancy,
+    OffloadKind,
+    Vendor,
+    fitting,
+    split_features,
+)
+
+# Chips that both LLVM 22 and ptxas 12.9 take, with the oldest PTX version LLVM emits for each.
+_PTX_MINIMUM = {
+    "sm_50": 40, "sm_52": 41, "sm_53": 42, "sm_60": 50, "sm_61": 50, "sm_62": 50, "sm_70": 60,
+    "sm_72": 61, "sm_75": 63, "sm_80": 70, "sm_86": 71, "sm_87": 74, "sm_89": 78, "sm_90": 78,
+    "sm_90a": 80, "sm_100": 86, "sm_100a": 86, "sm_100f": 88, "sm_101": 86, "sm_101a": 86,
+    "sm_101f": 88, "sm_103": 88, "sm_103a": 88, "sm_103f": 88, "sm_120": 87, "sm_120a": 87,
+    "sm_120f": 88, "sm_121": 88, "sm_121a": 88, "sm_121f": 88,
+}  # fmt: skip
+PTX_PREFERRED = 78  # shuffles with a mask and bar.red need more than what old chips default to
+PTX_NEWEST = 88  # what ptxas 12.9 reads
+_PTX_VERSIONS = frozenset(
+    {32, 40, 41, 42, 43, 50, *range(60, 66), *range(70, 79), *range(80, PTX_NEWEST + 1)}
+)
+_PTX_FEATURE = re.compile(r"\+ptx(\d+)")
+_CHIPS = frozenset(_PTX_MINIMUM)
+_FEATURES = frozenset({f"ptx{version}" for version in _PTX_VERSIONS} | _CHIPS)
+_CHIP = re.compile(r"sm_(\d+)[af]?")
+_CLUSTERS_SINCE, _MATRIX_UNITS_SINCE = 90, 70
+_REGISTERS, _REGISTER_UNIT, _GRANULE = 65536, 256, 4  # of a unit; given to a subgroup; subgroups
+
+
+class Nvidia(Vendor):
+    """NVIDIA's GPUs."""
+
+    kind = Kind.NVVM
+    maker = "NVIDIA"
+    noun = "an NVIDIA chip"
+    example = "sm_90"
+    triple = NVVM_TRIPLE
+    architectures = ("nvptx64", "nvptx")
+    attribute_chip = "sm_50"
+    fast_flags = "fast, ftz"  # NVVM's reading of "fast" has flushing to zero beside it
+    dialects = frozenset({"nvvm"})
+    asm_suffix, object_suffix, relocatable_suffix = "ptx", "cubin", "o"
+    image_kinds = relocatable_kinds = ImageKinds(ImageKind.CUBIN, OffloadKind.CUDA)
+    asm_kind = ImageKind.PTX
+    elf_machine = 190  # EM_CUDA
+    tools = ("ptxas",)
+    optional_tools = ("libdevice",)
+    clang_tools = ("cuda-linker",)
+    variable = "CUDA_PATH"
+    disassembler_fix = "install nvdisasm: pip install nvidia-cuda-nvdisasm"
+    backend = "gpubuild.engine.backends.nvidia"
+    image_reader = "gpubuild.inspect.cubin"
+
+    def implied_by(self, name: str) -> bool:
+        """See :class:`Vendor`: ``sm_90a``."""
+        return _CHIP.fullmatch(name) is not None
+
+    def chips(self, triple: str) -> frozenset[str]:
+        """See :class:`Vendor`."""
+        return _CHIPS
+
+    def features(self, triple: str) -> frozenset[str]:
+        """See :class:`Vendor`."""
+        return _FEATURES
+
+    def feature_flaw(self, feature: str, chip: str, triple: str) -> Flaw | None:
+        """See :class:`Vendor`; a PTX version must know the chip."""
+        version, oldest = ptx_asked(feature), _PTX_MINIMUM.get(chip, 0)
+        flaw = super().feature_flaw(feature, chip, triple)
+        if flaw is not None or not version or version >= oldest:
+            return flaw
+        return Flaw(
+            f"{chip} needs PTX {oldest // 10}.{oldest % 10} or newer, not {version // 10}.{version % 10}",
+            f"write +ptx{oldest}, or leave the PTX version out",
+        )
+
+    def carries_assembly(self, chip: str) -> bool:
+        """See :class:`Vendor`: not so for ``sm_90a``, ``sm_100f`` and the like."""
+        return chip[-1:].isdigit()
+
+    def has_clusters(self, chip: str) -> bool:
+        """See :class:`Vendor`."""
+        return sm_number(chip) >= _CLUSTERS_SINCE
+
+    def multiplies_matrices(self, chip: str) -> bool:
+        """See :class:`Vendor`."""
+        return sm_number(chip) >= _MATRIX_UNITS_SINCE
+
+    def occupancy(
+        self, chip: str, registers: int, shared_bytes: int, workgroup: int = WORKGROUP
+    ) -> Occupancy | None:
+        """See :class:`Vendor`."""
+        unit = _UNITS.get(sm_number(chip))
+        if unit is None:
+            return None
+        size = self.subgroup_size(chip, "")
+        warps = -(-workgroup // size)
+        per_warp = -(-registers * size // _REGISTER_UNIT) * _REGISTER_UNIT
+        found = {"registers": _REGISTERS // per_warp // _GRANULE * _GRANULE // warps}
+        if shared_bytes or unit.reserved_bytes:
+            found["shared"] = unit.shared_bytes // (shared_bytes + unit.reserved_bytes)
+        return fitting(found, min(unit.workgroups, unit.warps // warps), warps, unit.warps)
+
+    def why_no_occupancy(self, chip: str) -> str:
+        """See :class:`Vendor`."""
+        if sm_number(chip) in _UNITS:
+            return ""
+        return f"NVIDIA's table of limits per compute capability has no column for {chip}"
+
+    def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
+        """See :class:`Vendor`."""
+        yield "nvdisasm", "--print-code"
+        yield "cuobjdump", "-sass"
+
+
+def sm_number(chip: str) -> int:
+    """The number in a chip's name: 90 of ``sm_90a``."""
+    return int(re.sub(r"\D", "", chip) or 0)
+
+
+def ptx_asked(features: str) -> int:
+    """The PTX version that ``features`` name, times ten; 0 when they name none."""
+    return max((int(match[1]) for match in _PTX_FEATURE.finditer(features)), default=0)
+
+
+def ptx_features(chip: str, features: str = "", *, needed: int = 0) -> str:
+    """``features`` with a PTX version: the user's, or the oldest that serves the chip, ours and ``needed``.
+
+    Old PTX is preferred because a driver reads any PTX up to its own version.
+    """
+    if ptx_asked(features):
+        return features
+    version = f"+ptx{max(_PTX_MINIMUM[chip], PTX_PREFERRED, needed)}"
+    return ",".join([*split_features(features), version])
+
+
+@frozen
+class _Unit:
+    warps: int
+    workgroups: int
+    shared_bytes: int
+    reserved_bytes: int = 0
+
+
+_KIB = 1024
+_UNITS = {
+    50: _Unit(warps=64, workgroups=32, shared_bytes=64 * _KIB),
+    52: _Unit(warps=64, workgroups=32, shared_bytes=96 * _KIB),
+    53: _Unit(warps=64, workgroups=32, shared_bytes=64 * _KIB),
+    60: _Unit(warps=64, workgroups=32, shared_bytes=64 * _KIB),
+    61: _Unit(warps=64, workgroups=32, shared_bytes=96 * _KIB),
+    62: _Unit(warps=64, workgroups=32, shared_bytes=64 * _KIB),
+    70: _Unit(warps=64, workgroups=32, shared_bytes=96 * _KIB),
+    72: _Unit(warps=64, workgroups=32, shared_bytes=96 * _KIB),
+    75: _Unit(warps=32, workgroups=16, shared_bytes=64 * _KIB),
+    80: _Unit(warps=64, workgroups=32, shared_bytes=164 * _KIB, reserved_bytes=_KIB),
+    86: _Unit(warps=48, workgroups=16, shared_bytes=100 * _KIB, reserved_bytes=_KIB),
+    87: _Unit(warps=48, workgroups=16, shared_bytes=164 * _KIB, reserved_bytes=_KIB),
+    89: _Unit(warps=48, workgroups=24, shared_bytes=100 * _KIB, reserved_bytes=_KIB),
+    90: _Unit(warps=64, workgroups=32, shared_bytes=228 * _KIB, reserved_bytes=_KIB),
+    100: _Unit(warps=64, workgroups=32, shared_bytes=228 * _KIB, reserved_bytes=_KIB),
+    110: _Unit(warps=48, workgroups=24, shared_bytes=228 * _KIB, reserved_bytes=_KIB),
+    120: _Unit(warps=48, workgroups=24, shared_bytes=100 * _KIB, reserved_bytes=_KIB),
+}
+
+NVIDIA = Nvidia()

@@ -1,0 +1,257 @@
+"""Vendor: the facts of one kind of target, and the names of the modules that compile for it and read it.
+
+A vendor is a module beside this one with an instance of a class of its own, a line in
+``targets.registry``, a package of the engine that compiles for it, and a module that reads its images.
+Nothing else compares kinds: what differs between them is asked of the vendor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from gpubuild.errors import UsageError
+from gpubuild.support.frozen import frozen
+from gpubuild.support.text import nearest
+
+_LISTED = 12  # names of a family that a message shows
+WORKGROUP = 256  # work-items of a workgroup whose occupancy is estimated by default
+
+
+class ImageKind(IntEnum):
+    """What the bytes of an image are (LLVM's numbers)."""
+
+    NONE = 0
+    OBJECT = 1
+    BITCODE = 2
+    CUBIN = 3
+    FATBINARY = 4
+    PTX = 5
+    SPIRV = 6
+
+
+class OffloadKind(IntEnum):
+    """Which runtime an image is for (LLVM's numbers). CPU images say ``NONE``."""
+
+    NONE = 0
+    OPENMP = 1
+    CUDA = 2
+    HIP = 4
+    SYCL = 8
+
+
+class ImageKinds(NamedTuple):
+    """How an offload container describes an image."""
+
+    image: ImageKind
+    offload: OffloadKind
+
+
+class Flaw(NamedTuple):
+    """What is wrong with the name of a chip or a feature, and what to write instead."""
+
+    message: str
+    hint: str
+
+
+@frozen
+class Occupancy:
+    """``percent`` of the subgroups that fit; ``limit`` is what keeps it from being more."""
+
+    percent: int
+    limit: str  # registers, shared, workgroups; empty when all fit
+
+
+class Vendor(ABC):
+    """The facts of one kind of target. LLVM only warns about chips and features it does not know, so
+    they are checked here, from tables: planning must load no LLVM.
+    """
+
+    # In targets.yaml and in messages.
+    kind: str
+    maker: str
+    noun: str  # "an NVIDIA chip"
+    example: str  # a chip
+    sanitizes: bool = False  # `sanitize:` is possible
+    native_chip: str = ""  # the chip that stands for the CPU of the machine that builds
+
+    # LLVM's triples. Without `triple` the default depends on the machine.
+    triple: str = ""
+    architectures: tuple[str, ...]  # the first parts of triples that are of this kind
+
+    # MLIR: the dialect of the target attribute that describes a target of this kind, what the attribute
+    # means where it leaves the chip out, its flags for fast mathematics, and the dialects of lowered
+    # modules that are compiled, besides `gpu` and `llvm`.
+    attribute: str = "nvvm"
+    attribute_chip: str
+    fast_flags: str = "fast"
+    dialects: frozenset[str] = frozenset()
+
+    # Artefacts: suffixes of files, and what containers say of images. `elf_machine` is the number of
+    # device ELF images of this kind, where no host has the same.
+    asm_suffix: str
+    object_suffix: str
+    relocatable_suffix: str  # with `offload: clang` only
+    image_kinds: ImageKinds
+    relocatable_kinds: ImageKinds
+    asm_kind: ImageKind = ImageKind.NONE  # of the assembly, where images carry it for later chips
+    lists_features: bool = False  # an image says which features it needs beyond those of its chip
+    elf_machine: int | None = None
+
+    # Tools, beside those of every compile step. `optional_symbols` begin the names of functions for
+    # which alone the optional tools are needed; none: a module does not tell.
+    tools: tuple[str, ...]
+    optional_tools: tuple[str, ...] = ()
+    optional_symbols: tuple[str, ...] = ()
+    clang_tools: tuple[str, ...] = ()  # of the link step with `offload: clang`
+    variable: str = ""  # names an installation of the vendor's software
+    disassembler_fix: str
+
+    # Loaded by name where they are needed: a package with a module `compile`, which has
+    # `run(params, io)`; a module with `describe(data, elf)`.
+    backend: str
+    image_reader: str
+
+    @abstractmethod
+    def implied_by(self, name: str) -> bool:
+        """Whether a target or chip of this name is of this kind, without the kind being given."""
+
+    def default_chip(self, name: str, machine: str) -> str:
+        """The chip of a target called ``name`` that names none; empty: it has to."""
+        return name if self.implied_by(name) else ""
+
+    def default_triple(self, chip: str, machine: str) -> str:
+        """The triple of a target that names none; ``machine`` is that of the build."""
+        return self.triple
+
+    def owns(self, triple: str) -> bool:
+        """Whether ``triple`` is of this kind."""
+        return triple.partition("-")[0] in self.architectures
+
+    @abstractmethod
+    def chips(self, triple: str) -> frozenset[str]:
+        """Every chip that can be compiled for."""
+
+    @abstractmethod
+    def features(self, triple: str) -> frozenset[str]:
+        """Every feature, without its sign."""
+
+    def chip_flaw(self, chip: str, triple: str) -> Flaw | None:
+        """What is wrong with ``chip``."""
+        chips = self.chips(triple)
+        if chip in chips:
+            return None
+        return Flaw(f"unknown {self.maker} chip {chip!r}", _suggestion(chip, chips))
+
+    def feature_flaw(self, feature: str, chip: str, triple: str) -> Flaw | None:
+        """What is wrong with ``feature``, which has its sign, such as ``+ptx80``."""
+        sign, name = feature[:1], feature[1:]
+        if sign not in ("+", "-"):
+            return Flaw(
+                f"feature {feature!r} of {chip} has no sign",
+                f"write +{feature} to switch it on or -{feature} to switch it off",
+            )
+        known = self.features(triple)
+        if name in known:
+            return None
+        return Flaw(f"unknown feature {name!r} for {chip}", _suggestion(name, known))
+
+    def check(self, chip: str, features: str, triple: str) -> None:
+        """Raise ``UsageError`` for the first flaw; ``features`` are joined by commas."""
+        flaws = (self.feature_flaw(feature, chip, triple) for feature in split_features(features))
+        flaw = self.chip_flaw(chip, triple) or next(filter(None, flaws), None)
+        if flaw is not None:
+            raise UsageError(flaw.message, hint=flaw.hint)
+
+    def arch(self, chip: str, features: str) -> str:
+        """What a container calls the device: the chip, with the settings that tell images apart."""
+        return chip
+
+    def kinds_of(self, triple: str) -> ImageKinds:
+        """How a container describes images: those of a triple that no runtime loads are for none."""
+        if self.triple not in ("", triple):
+            return ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
+        return self.image_kinds
+
+    def carries_assembly(self, chip: str) -> bool:
+        """Whether images for ``chip`` carry their assembly, which later chips can run."""
+        return False
+
+    def clang_flaw(self, chip: str, triple: str) -> str:
+        """Why clang-linker-wrapper cannot link code for ``chip``; empty where it can."""
+        return ""
+
+    def linked_together(self, one: tuple[str, str], other: tuple[str, str]) -> bool:
+        """Whether clang-linker-wrapper makes one image for two pairs of a chip and features."""
+        return one[0] == other[0]
+
+    def subgroup_size(self, chip: str, features: str) -> int:
+        """Work-items in a subgroup."""
+        return 32
+
+    def exchanges_lanes(self, chip: str) -> bool:
+        """Whether work-items of a subgroup can read each other's registers."""
+        return True
+
+    def has_clusters(self, chip: str) -> bool:
+        """Whether workgroups form clusters."""
+        return False
+
+    def multiplies_matrices(self, chip: str) -> bool:
+        """Whether the chip has the units of ``gpu.subgroup_mma_compute``."""
+        return False
+
+    def occupancy(
+        self,
+        chip: str,
+        registers: int,
+        shared_bytes: int,
+        workgroup: int = WORKGROUP,
+    ) -> Occupancy | None:
+        """How many subgroups of a kernel can be resident on one unit, of the most there could be.
+
+        An estimate from registers and static workgroup memory alone; ``None`` where the limits are not
+        known. ``chip`` is what :meth:`arch` says.
+        """
+        return None
+
+    def why_no_occupancy(self, chip: str) -> str:
+        """Why there is no estimate for ``chip``; empty where there is one, or where it means nothing."""
+        return ""
+
+    @abstractmethod
+    def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
+        """Commands that print the code of an image, in the order to try; the file follows."""
+
+
+def split_features(features: str) -> list[str]:
+    """The single features of an LLVM string such as ``+sramecc,-xnack``."""
+    return [feature for part in features.split(",") if (feature := part.strip())]
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a table."""
+    return frozenset(text.split())
+
+
+def fitting(found: dict[str, int], most: int, subgroups: int, total: int) -> Occupancy:
+    """Occupancy where ``found`` workgroups fit by each resource, and ``most`` at all.
+
+    A workgroup has ``subgroups`` of the ``total`` that a unit can hold.
+    """
+    least = min(found, key=lambda name: found[name])
+    resident = min(found[least], most)
+    percent = round(100 * resident * subgroups / total)
+    full = "workgroups" if percent < 100 else ""
+    limit = least if resident < most else full
+    return Occupancy(percent=percent, limit=limit)
+
+
+def _suggestion(name: str, known: frozenset[str]) -> str:
+    family = sorted(known)
+    if close := nearest(name.lower(), family, 3):
+        return "did you mean " + " or ".join(close) + "?"
+    more = len(family) - _LISTED
+    return f"known names are {', '.join(family[:_LISTED])}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,318 @@
+"""Weights in `dense_resource`: the numbers that programs see, what is built again, and how it scales."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from e2e.command import gpubuild
+
+from gpubuild.engine.ir.resources import file_name
+from gpubuild.model.digest import digest_bytes
+
+# Opt in with a number of MiB, such as 64.
+BIG = int(os.environ.get("GPUBUILD_TEST_RESOURCE_MIB", "0"))
+LARGE, SMALL = 5000, 16  # elements; the small ones end up in the text
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element type: its weights, what a kernel computes of them (in MLIR), and the same by NumPy."""
+
+    mlir: str
+    ctype: str
+    weights: np.ndarray
+    code: str
+    expected: np.ndarray
+
+
+def bf16(values: np.ndarray) -> np.ndarray:
+    """The nearest bfloat16 as bits, of floats that have no longer fraction."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def elements() -> Mapping[str, Element]:
+    generator = np.random.default_rng(13)
+    floats = generator.standard_normal(LARGE, dtype=np.float32)
+    bytes_ = generator.integers(-128, 128, LARGE, dtype=np.int8)
+    halves = np.round(generator.integers(-100, 100, LARGE) / 4, 2)
+    return {
+        "f32": Element("f32", "float", floats, "arith.addf %w, %w : f32", floats + floats),
+        "i8": Element("i8", "signed char", bytes_, "arith.addi %w, %w : i8", bytes_ + bytes_),
+        "bf16": Element(
+            "bf16", "unsigned short", bf16(halves), "arith.addf %w, %w : bf16", bf16(halves + halves)
+        ),
+    }
+
+
+ELEMENTS = elements()
+MAIN = """\
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+typedef struct { void *base, *data; int64_t offset, size, stride; } memref;
+void _mlir_ciface_large(memref *), _mlir_ciface_small(memref *), _mlir_ciface_kernel(memref *);
+static TYPE values[COUNT];
+static void show(void (*get)(memref *), int64_t count) {
+  memref m = {values, values, 0, COUNT, 1};
+  memset(values, 0, sizeof values);
+  get(&m);
+  fwrite(values, sizeof *values, count, stdout);
+}
+int main(void) {
+  show(_mlir_ciface_large, COUNT);
+  show(_mlir_ciface_small, SMALL);
+  show(_mlir_ciface_kernel, COUNT);
+}
+"""
+
+
+def hexadecimal(data: bytes, alignment: int) -> str:
+    return f'"0x{alignment.to_bytes(4, "little").hex()}{data.hex()}"'
+
+
+def getter(name: str, count: int, kind: str, total: int) -> str:
+    return f"""
+  func.func @{name}(%out: memref<{total}x{kind}>) attributes {{llvm.emit_c_interface}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %n = arith.constant {count} : index
+    %all = memref.get_global @{name}_weights : memref<{count}x{kind}>
+    scf.for %i = %c0 to %n step %c1 {{
+      %w = memref.load %all[%i] : memref<{count}x{kind}>
+      memref.store %w, %out[%i] : memref<{total}x{kind}>
+    }}
+    return
+  }}
+"""
+
+
+def source(element: Element, alignment: int, weights: np.ndarray, kernel_weights: np.ndarray) -> str:
+    kind, total = element.mlir, weights.size
+    return f"""module attributes {{gpu.container_module}} {{
+  memref.global "private" constant @large_weights : memref<{total}x{kind}> = dense_resource<large>
+  memref.global "private" constant @small_weights : memref<{SMALL}x{kind}> = dense_resource<"small one">
+  gpu.module @k {{
+    memref.global "private" constant @weights : memref<{total}x{kind}> = dense_resource<kernel>
+    gpu.func @twice(%out: memref<{total}x{kind}>) kernel {{
+      %all = memref.get_global @weights : memref<{total}x{kind}>
+      %i = gpu.global_id x
+      %w = memref.load %all[%i] : memref<{total}x{kind}>
+      %v = {element.code}
+      memref.store %v, %out[%i] : memref<{total}x{kind}>
+      gpu.return
+    }}
+  }}
+{getter("large", total, kind, total)}{getter("small", SMALL, kind, total)}
+  func.func @kernel(%out: memref<{total}x{kind}>) attributes {{llvm.emit_c_interface}} {{
+    %one = arith.constant 1 : index
+    %threads = arith.constant 250 : index
+    %blocks = arith.constant {total // 250} : index
+    gpu.launch_func @k::@twice blocks in (%blocks, %one, %one) threads in (%threads, %one, %one)
+      args(%out : memref<{total}x{kind}>)
+    return
+  }}
+}}
+{{-#
+  dialect_resources: {{
+    builtin: {{
+      unused: "0x0400000000000000",
+      large: {hexadecimal(weights.tobytes(), alignment)},
+      "small one": {hexadecimal(weights[:SMALL].tobytes(), alignment)},
+      kernel: {hexadecimal(kernel_weights.tobytes(), alignment)}
+    }}
+  }}
+#-}}
+"""
+
+
+def write(folder: Path, element: Element, *, alignment: int = 4, targets: str = "{cpu: {}}") -> None:
+    folder.mkdir(exist_ok=True)
+    reverse = element.weights[::-1].copy()
+    (folder / "k.mlir").write_text(source(element, alignment, element.weights, reverse))
+    defines = {"TYPE": element.ctype, "COUNT": str(element.weights.size), "SMALL": str(SMALL)}
+    text = MAIN
+    for name, value in defines.items():
+        text = text.replace(name, value)
+    (folder / "main.c").write_text(text)
+    (folder / "targets.yaml").write_text(
+        f"version: 1\ntargets: {targets}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n"
+    )
+
+
+def expected(element: Element) -> bytes:
+    return b"".join(
+        part.tobytes() for part in (element.weights, element.weights[:SMALL], element.expected[::-1])
+    )
+
+
+def output(executable: Path) -> bytes:
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
+    return subprocess.run([executable], env=environment, capture_output=True, timeout=60, check=True).stdout
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+@pytest.mark.parametrize("alignment", [1, 4, 64])
+def test_programs_see_the_weights(
+    tmp_path: Path, shared_cache: dict[str, str], name: str, alignment: int
+) -> None:
+    element = ELEMENTS[name]
+    write(tmp_path, element, alignment=alignment)
+    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    assert output(tmp_path / "build/app/app") == expected(element)
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        "{cpu: {debug: true}}",
+        "{cpu: {sanitize: [bounds, race, barrier, uninitialized]}}",
+        "{cpu: {opt_level: 0}}",
+    ],
+)
+def test_kinds_of_cpu_code(tmp_path: Path, shared_cache: dict[str, str], targets: str) -> None:
+    element = ELEMENTS["f32"]
+    write(tmp_path, element, targets=targets)
+    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    assert output(tmp_path / "build/app/app") == expected(element)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Path:
+    folder = tmp_path_factory.mktemp("resources")
+    write(folder, ELEMENTS["i8"], targets="{cpu: {}, sm_90: {}, gfx90a: {}}")
+    outcome = gpubuild("build", cwd=folder, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    return folder
+
+
+def test_jit(project: Path, shared_cache: dict[str, str]) -> None:
+    environment = {**os.environ, **shared_cache, "GPUBUILD_DEVICE": "cpu"}
+    command = [sys.executable, "-m", "gpubuild", "run", "--jit", "-q", "app"]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=True)
+    assert done.stdout == expected(ELEMENTS["i8"])
+
+
+def test_gpu_code_has_the_weights(project: Path) -> None:
+    weights = ELEMENTS["i8"].weights[::-1].tobytes()
+    for name in ("k.cpu.so", "k.sm_90.cubin", "k.gfx90a.hsaco"):
+        assert weights in (project / "build/app" / name).read_bytes()
+
+
+def test_dumped_ir_has_no_data(project: Path, shared_cache: dict[str, str]) -> None:
+    outcome = gpubuild("build", "--dump-ir", "ir", cwd=project, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    texts = {path: path.read_text() for path in (project / "ir").rglob("*.mlir") if path.is_file()}
+    weights = ELEMENTS["i8"].weights.tobytes()
+    assert any(file_name(digest_bytes(weights))[9:73] in text for text in texts.values())
+    assert not any(weights[:100].hex() in text.lower() for text in texts.values())
+
+
+def test_a_module_is_written_with_its_data(project: Path, tmp_path: Path) -> None:
+    source, again = project / "k.mlir", tmp_path / "again.mlir"
+    assert gpubuild("compile", source, "-t", "cpu", "--emit", "mlir", "-o", again, cwd=tmp_path).code == 0
+    code = []
+    for file in (source, again):
+        options = ("-t", "cpu", "--kind", "cpu", "--emit", "obj", "-o", "code")
+        assert gpubuild("compile", file, *options, cwd=tmp_path).code == 0
+        code.append((tmp_path / "code").read_bytes())
+    assert code[0] == code[1]
+    assert ELEMENTS["i8"].weights[::-1].tobytes() in code[0]
+
+
+def test_only_steps_that_use_a_resource_run_again(project: Path, shared_cache: dict[str, str]) -> None:
+    element = ELEMENTS["i8"]
+    changed = element.weights.copy()
+    changed[-1] += 1
+    reverse = element.weights[::-1].copy()
+
+    def ran(alignment: int, weights: np.ndarray, kernel_weights: np.ndarray) -> set[str]:
+        (project / "k.mlir").write_text(source(element, alignment, weights, kernel_weights))
+        outcome = gpubuild("build", "--json", cwd=project, env=shared_cache)
+        assert outcome.code == 0, outcome.err
+        return {step for step, status in outcome.statuses().items() if status == "ran"}
+
+    assert ran(4, element.weights, reverse) <= {"outline/k.mlir"}
+    assert ran(16, element.weights, reverse) == {"outline/k.mlir"}
+    assert ran(16, changed, reverse) == {"outline/k.mlir", "app/host", "app/link"}
+    targets = {f"app/compile/k/{target}" for target in ("cpu", "sm_90", "gfx90a")}
+    assert targets < ran(16, changed, changed)
+    assert gpubuild("explain", "app/host", cwd=project, env=shared_cache).code == 0
+    weights = [changed, changed[:SMALL], changed + changed]
+    assert output(project / "build/app/app") == b"".join(part.tobytes() for part in weights)
+
+
+def test_a_source_with_passes(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    weights = ELEMENTS["f32"].weights
+    (tmp_path / "k.mlir").write_text(f"""
+      func.func @main() -> i32 {{
+        %i = arith.constant 77 : index
+        %w = arith.constant dense_resource<w> : tensor<{LARGE}xf32>
+        %v = tensor.extract %w[%i] : tensor<{LARGE}xf32>
+        vector.print %v : f32
+        %z = arith.constant 0 : i32
+        return %z : i32
+      }}
+      {{-# dialect_resources: {{ builtin: {{ w: {hexadecimal(weights.tobytes(), 4)} }} }} #-}}
+    """)
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir], passes: "
+        '{source: "builtin.module(one-shot-bufferize)"}}}\n'
+    )
+    outcome = gpubuild("run", "-q", "app", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    assert float(outcome.out) == pytest.approx(weights[77], rel=1e-5)
+
+
+def test_the_command_that_shows_a_failure_again_finds_the_data(
+    tmp_path: Path, shared_cache: dict[str, str]
+) -> None:
+    write(tmp_path, ELEMENTS["f32"])
+    text = (tmp_path / "k.mlir").read_text()
+    bad = "%bad = llvm.intr.pow(%w, %w) : (f32, f32) -> f32\n      %v = arith.addf %w, %bad : f32"
+    (tmp_path / "k.mlir").write_text(text.replace(f"%v = {ELEMENTS['f32'].code}", bad))
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {sm_90: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
+    )
+    outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 1
+    assert "llvm.intr.pow" in outcome.out
+    located = next(tmp_path.rglob("located.0.mlir"))
+    again = gpubuild("compile", located, "-t", "sm_90", "--emit", "bin", cwd=tmp_path, env=shared_cache)
+    assert again.code == 1
+    assert "llvm.intr.pow" in again.err
+    assert "dense_resource" not in again.err
+
+
+@pytest.mark.skipif(not BIG, reason="opt in with GPUBUILD_TEST_RESOURCE_MIB=64")
+def test_many_weights_of_host_code(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    """No text that a step reads or writes has them."""
+    weights = np.random.default_rng(0).standard_normal(BIG * 2**18, dtype=np.float32)
+    functions = getter("large", weights.size, "f32", weights.size)
+    (tmp_path / "k.mlir").write_text(f"""
+      memref.global "private" constant @large_weights : memref<{weights.size}xf32> = dense_resource<w>
+      {functions}
+      {{-# dialect_resources: {{ builtin: {{ w: {hexadecimal(weights.tobytes(), 4)} }} }} #-}}
+    """)
+    main = MAIN.replace("TYPE", "float").replace("COUNT", str(weights.size))
+    lines = [line for line in main.splitlines() if "SMALL" not in line and "kernel, COUNT" not in line]
+    (tmp_path / "main.c").write_text(
+        "\n".join(lines).replace(f"  show(_mlir_ciface_kernel, {weights.size});", "")
+    )
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
+    )
+    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    assert output(tmp_path / "build/app/app") == weights.tobytes()
+    texts = [p for p in (tmp_path / "build").rglob("*") if p.suffix in (".mlir", ".ll") and p.is_file()]
+    assert texts
+    assert max(path.stat().st_size for path in texts) < 100_000
