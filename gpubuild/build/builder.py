@@ -11,7 +11,7 @@ from pathlib import Path
 from gpubuild.build.explain import Explanation, explain_step
 from gpubuild.build.log import BuildLog, log_file, read_made
 from gpubuild.build.null_build import request_of
-from gpubuild.build.null_build_proof import Witness
+from gpubuild.build.null_build_record import Witness
 from gpubuild.build.prune import remove_executable, remove_leftovers
 from gpubuild.build.scheduler import Schedule, collect
 from gpubuild.build.state import BuildState

@@ -17,8 +17,8 @@ from pathlib import Path
 from gpubuild.errors import Diagnostic, GpubuildError, NoRoomError, StepError
 from gpubuild.model.step import CompileParams, Step, StepKind
 from gpubuild.settings import python_command
-from gpubuild.support import text as columns
 from gpubuild.support.frozen import replace
+from gpubuild.support.text import nearest, of_byte, shown_path
 
 _LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
 # The name of the text that an object was compiled from.
@@ -55,7 +55,7 @@ def _in_users_files(output: str, step: Step, root: Path) -> str:
     for item in step.inputs:
         path = item.origin or (item.path if not item.producer else None)
         if path is not None:
-            names[item.name] = str(path.relative_to(root) if path.is_relative_to(root) else path)
+            names[item.name] = shown_path(path, root)
 
     def users(found: re.Match[str]) -> str:
         return names.get(f"{found[1]}.{found[2]}", found[0])
@@ -79,7 +79,7 @@ def _quoted(diagnostic: Diagnostic, root: Path, files: dict[str, Sequence[str]])
             files[place.file] = _lines(root / place.file)
         lines = files[place.file]
         line = lines[place.line - 1] if place.line <= len(lines) else ""
-        place = replace(place, column=columns.of_byte(line, place.column))
+        place = replace(place, column=of_byte(line, place.column))
     return replace(diagnostic, location=place, source_line=line, notes=notes)
 
 
@@ -96,7 +96,7 @@ def _lines(path: Path) -> Sequence[str]:
 
 def missing_input(path: Path, root: Path) -> StepError:
     """Return why ``path`` cannot be read, with the name that was probably meant, relative to ``root``."""
-    name = _shown(path, root)
+    name = shown_path(path, root)
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # a pipe would wait for a writer
     except FileNotFoundError:
@@ -107,21 +107,15 @@ def missing_input(path: Path, root: Path) -> StepError:
             stage="inputs",
             hint="make it readable for yourself" if isinstance(error, PermissionError) else "",
         )
-    import difflib  # for mistakes only
-
     hint = "restore the file, or correct its path in targets.yaml"
     try:
-        near = difflib.get_close_matches(path.name, {p.name for p in path.parent.iterdir()} - {path.name}, 1)
+        near = nearest(path.name, {p.name for p in path.parent.iterdir()} - {path.name})
     except OSError:
         near = []
-        hint = f"the folder {_shown(path.parent, root)} cannot be read; correct the path in targets.yaml"
+        hint = f"the folder {shown_path(path.parent, root)} cannot be read; correct the path in targets.yaml"
     if near:
-        hint = f"did you mean {_shown(path.parent / near[0], root)}?"
+        hint = f"did you mean {shown_path(path.parent / near[0], root)}?"
     return StepError(f"{name} does not exist or cannot be read", stage="inputs", hint=hint)
-
-
-def _shown(path: Path, root: Path) -> str:
-    return os.fspath(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def reproducer(step: Step) -> str:

@@ -17,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpubuild.build.diagnosis import grouped
 from gpubuild.build.state import Orphan, StepRecord
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.result import BuildReport, Status, StepReport
@@ -130,6 +129,8 @@ class BuildLog:
             ],
         }
         if report.failed:
+            from gpubuild.build.diagnosis import grouped
+
             errors = grouped(step.error for step in report.failed if step.error is not None)
             line["errors"] = [_shortened(error.render()) for error in errors[:_MOST_ERRORS]]
         with suppress(OSError):

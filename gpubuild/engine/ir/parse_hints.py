@@ -5,13 +5,13 @@ MLIR says what is wrong, and not what was probably meant. Only read after a fail
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.support.text import nearest
 
 _NAME = r"[A-Za-z_$.][\w$.-]*"
 
@@ -33,7 +33,7 @@ def advise(error: StepError, text: str) -> StepError:
 
 
 def _near(word: str, known: Iterable[str], sign: str = "", otherwise: str = "") -> str:
-    close = difflib.get_close_matches(word, sorted(set(known) - {word}), 3, 0.7)
+    close = nearest(word, set(known) - {word}, 3, cutoff=0.7)
     return f"did you mean {' or '.join(sign + name for name in close)}?" if close else otherwise
 
 
