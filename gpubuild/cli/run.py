@@ -16,7 +16,7 @@ from gpubuild.model.build_options import Goal
 from gpubuild.model.jit_program import JitProgram
 from gpubuild.model.step import LinkParams, Step
 from gpubuild.plan.layout import Layout
-from gpubuild.settings import program_environment
+from gpubuild.settings import program_environment, python_command
 from gpubuild.support.text import suggestion
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from gpubuild.build.watch import (
     LOOK_SECONDS,
     Seen,
-    Stat,
     around_build,
     baseline,
     changes,
@@ -26,6 +25,7 @@ from gpubuild.config.load import load_project
 from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import program_environment
+from gpubuild.support.file_stamp import Stat
 from gpubuild.support.text import shown_path
 from gpubuild.toolchain.run import Foreground
 
