@@ -16,7 +16,7 @@ from gpubuild.build.prune import remove_executable, remove_leftovers
 from gpubuild.build.scheduler import Schedule, collect
 from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import StepRunner
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError
 from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea

@@ -124,18 +124,18 @@ def reproducer(step: Step) -> str:
         return ""
     import shlex  # for failures only
 
-    params = step.params
+    target = step.params.target
     module = next(i.path for i in step.inputs if i.name == "located")
-    command = [*python_command(), "compile", str(module), "-t", params.target or params.chip]
-    command += ["--kind", params.kind, "--chip", params.chip, "--emit", "bin", "-o", f"repro.{params.kind}"]
-    if params.features:
-        command.append(f"--features={params.features}")
-    command.append(f"--opt-level={params.opt_level}")
-    if params.sanitize:
-        command.append(f"--sanitize={','.join(params.sanitize)}")
-    command += ["--fast-math"] * params.fast_math + ["--debug"] * params.debug
-    if params.passes:
-        command.append(f"--passes={params.passes}")
+    command = [*python_command(), "compile", str(module), "-t", target.name]
+    command += ["--kind", target.kind, "--chip", target.chip, "--emit", "bin", "-o", f"repro.{target.kind}"]
+    if target.features:
+        command.append(f"--features={target.features}")
+    command.append(f"--opt-level={target.opt_level}")
+    if target.sanitize:
+        command.append(f"--sanitize={','.join(target.sanitize)}")
+    command += ["--fast-math"] * target.fast_math + ["--debug"] * target.debug
+    if target.passes:
+        command.append(f"--passes={target.passes}")
     command += [f"--device-lib={i.path}" for i in step.inputs if i.name.startswith("lib.")]
     return shlex.join(command)
 

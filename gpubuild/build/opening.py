@@ -1,4 +1,4 @@
-"""Opening: from a project, settings and options to a builder with all that it works with.
+"""Open a build: from a project, settings and options to a ``Builder`` with all that it needs.
 
 A request that changes nothing also works where the build folder cannot be written (a mounted
 artefact, a folder of another user). What it has to make then lies in a temporary folder, nothing is
@@ -16,9 +16,8 @@ from pathlib import Path
 from gpubuild.build.builder import Builder
 from gpubuild.build.lock import build_lock, remove_links
 from gpubuild.build.null_build_record import Witness
-from gpubuild.cache.null import NullStore
 from gpubuild.cache.open_store import open_store
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.execute.executor import Executor, LazyExecutor
 from gpubuild.model.build_options import BuildOptions

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpubuild.build.include_scan import around
 from gpubuild.build.state import BuildState, StepRecord
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Step, StepKind
 from gpubuild.support.text import shown_path

@@ -7,8 +7,9 @@ from enum import Enum
 
 from gpubuild.build.module_diff import Summary, describe_difference
 from gpubuild.model.result import FIRST_BUILD
-from gpubuild.model.step import Action, BundleParams, HostParams, ObjectParams, Step, StepKind
+from gpubuild.model.step import Action, BundleParams, HostParams, Step, StepKind
 from gpubuild.support.frozen import fields, frozen
+from gpubuild.targets.target import Target
 
 _SHOWN_CHARACTERS = 60
 
@@ -41,12 +42,20 @@ def key_parts(action: Action) -> dict[str, str]:
     parts.update({f"input {role}": digest for role, digest in action.inputs})
     parts.update({f"tool {name}": fingerprint for name, fingerprint in action.tools})
     for field in fields(action.params):
-        if field.name == "objects" and isinstance(action.params, BundleParams):
-            for item in action.params.objects:
-                parts[f"option object {item.target}"] = _object(item)
-        elif field.compare:
-            parts[f"option {field.name}"] = _shown(getattr(action.params, field.name))
+        value = getattr(action.params, field.name)
+        if isinstance(value, Target):
+            parts.update({f"option {name}": text for name, text in _options(value).items()})
+        elif field.name == "targets" and isinstance(action.params, BundleParams):
+            for name, target in zip(action.params.names, value, strict=True):
+                options = (f"{option} {text}" for option, text in _options(target).items())
+                parts[f"option object {name}"] = ", ".join(options)
+        elif field.compare and field.name != "names":
+            parts[f"option {field.name}"] = _shown(value)
     return parts
+
+
+def _options(target: Target) -> dict[str, str]:
+    return {f.name: _shown(getattr(target, f.name)) for f in fields(target) if f.compare}
 
 
 def _shown(value: object) -> str:
@@ -56,11 +65,6 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_shown, value))}]"
     return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def _object(params: ObjectParams) -> str:
-    given = {f.name: getattr(params, f.name) for f in fields(params) if f.name != "target"}
-    return ", ".join(f"{name} {_shown(value)}" for name, value in given.items())
 
 
 def why_changed(
@@ -213,8 +217,8 @@ def _subject(step: Step, role: str) -> str:
     if role == "text":
         return f"what the preprocessor makes of {step.id.partition('/')[2]}"
     if isinstance(step.params, BundleParams) and name in ("object", "info", "asm"):
-        known = 0 <= number < len(step.params.objects)
-        return f"the object for {step.params.objects[number].target}" if known else "an object"
+        known = 0 <= number < len(step.params.names)
+        return f"the object for {step.params.names[number]}" if known else "an object"
     if isinstance(step.params, HostParams) and name == "binary":
         known = 0 <= number < len(step.params.modules)
         return f"the binary of @{step.params.modules[number]}" if known else "a binary"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import Prepared, StepRunner
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError, NoRoomError
 from gpubuild.execute.executor import Executor
 from gpubuild.model.digest import Digest

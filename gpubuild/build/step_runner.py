@@ -1,13 +1,4 @@
-"""StepRunner: brings one step up to date, by the cheapest way that is certainly right.
-
-In order: its outputs are still there; another step of this build made the same thing; the cache
-has it; a worker makes it. Not thread-safe by itself: the builder calls it from one thread, or
-under a lock (SCons).
-
-Prepared: a step about to be brought up to date.
-
-Dump folders: which steps have IR to dump, and where each one's goes (engine.ir.dump writes it).
-"""
+"""StepRunner: bring one step up to date by the cheapest way that is certainly correct."""
 
 from __future__ import annotations
 
@@ -21,7 +12,7 @@ from gpubuild.build.include_scan import around, from_store, speaks_of, to_store
 from gpubuild.build.outputs import StepOutputs
 from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
 from gpubuild.build.state import BuildState, Origin, StepRecord
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError
 from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
@@ -32,7 +23,7 @@ from gpubuild.model.step import Action, ActionResult, Step, StepKind, action_key
 from gpubuild.plan.layout import file_name
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.toolchain.find import Toolchain
-from gpubuild.toolchain.tool import Tool
+from gpubuild.toolchain.fingerprint import Tool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future  # loads logging; most builds run nothing

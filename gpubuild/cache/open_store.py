@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.folder import trust_anybody, why_untrusted
-from gpubuild.cache.null import NullStore
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
 from gpubuild.settings import Settings
@@ -49,7 +48,7 @@ def open_store(
     if remote is None:
         return local
     # Imported here: most builds have no remote cache, and HTTP costs 25 ms.
-    from gpubuild.cache.remote.credentials import find_authorization
+    from gpubuild.cache.remote.http import find_authorization
     from gpubuild.cache.remote.store import RemoteStore
     from gpubuild.cache.remote.tiered import TieredStore
 

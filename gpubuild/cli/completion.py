@@ -1,13 +1,4 @@
-"""``gpubuild completion SHELL``: a script that asks gpubuild itself what may stand at the cursor.
-
-The script hands over the words up to the cursor (``gpubuild __complete WORD…``) and gets a line
-per candidate, its meaning behind a tab, then ``:`` and what else may stand there. Asking costs what
-a short command costs, and knows the programs and targets of the project.
-
-Candidates: what may stand at the cursor, for the shells' completion (``cli/completion.py``).
-
-Everything comes from the parser and the project, so that no script has to be made anew.
-"""
+"""``gpubuild completion SHELL``: a script that asks gpubuild for the words possible at the cursor."""
 
 from __future__ import annotations
 

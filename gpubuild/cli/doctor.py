@@ -1,7 +1,4 @@
-"""``gpubuild doctor``: which tools are used, from where, and what to do about missing ones.
-
-What each target of a project needs of the tools that ``gpubuild doctor`` found.
-"""
+"""``gpubuild doctor``: which tools are used, from where, and what each target of a project needs."""
 
 from __future__ import annotations
 

@@ -10,9 +10,7 @@ from gpubuild.cli.options import build_folder, load
 from gpubuild.cli.parser import GRAPH_FORMATS
 from gpubuild.errors import UsageError
 from gpubuild.plan.plan import Plan
-from gpubuild.report.diagram import Diagram, make_diagram
-from gpubuild.report.diagram_svg import draw_svg
-from gpubuild.report.diagram_text import draw_dot, draw_json, draw_mermaid
+from gpubuild.report.diagram import Diagram, draw_dot, draw_json, draw_mermaid, draw_svg, make_diagram
 from gpubuild.support.text import suggestion
 
 _DRAW = {"svg": draw_svg, "dot": draw_dot, "mermaid": draw_mermaid, "json": draw_json}

@@ -1,7 +1,4 @@
-"""Template: the files of a new project, by what it is to have.
-
-CI recipes: what makes a service build and check a project; docs/ci.md shows and explains them.
-"""
+"""The files of a new project, and the CI recipes that docs/ci.md explains."""
 
 from __future__ import annotations
 

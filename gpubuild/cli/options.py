@@ -1,7 +1,4 @@
-"""Options: what the commands' parsers have in common.
-
-Project options: from ``-f``, ``--build-dir`` and their kin to what a build takes.
-"""
+"""Options that several commands share, and the project they name."""
 
 from __future__ import annotations
 

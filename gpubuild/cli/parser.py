@@ -1,7 +1,4 @@
-"""Parser: the commands and their options. Each command's own module is imported when it runs.
-
-Parser of the commands that show a project: its graph, its builds.
-"""
+"""The parser: all commands and their options. A command's own module is imported when it runs."""
 
 from __future__ import annotations
 
@@ -208,6 +205,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             verbose=False,
             json=False,
         )
+    if arguments[:1] == ["pass"]:  # for those who work on the passes: in no help
+        from gpubuild.cli import single_pass
+
+        return single_pass.parse(arguments[1:])
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
     ours, theirs = _split_program_arguments(arguments)

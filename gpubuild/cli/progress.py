@@ -1,7 +1,4 @@
-"""Progress: what a build shows while it runs, as plain lines or as a live view on a terminal.
-
-Estimate: how long the rest of a build will take, as far as earlier builds and this one tell.
-"""
+"""Progress of a build, as plain lines or as a live view with an estimate of the remaining time."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Host: entries of ``host:``, how C and C++ sources are compiled, all and single ones.
-
-Host flags: which options of a C or C++ compiler ``host: flags:`` may hold.
-
-Those that say how code is made (``-f``, ``-m``, ``-O``) and what is warned of (``-W``). Not those that
-have keys of their own, and not those that a build could no longer answer for: options that say what
-is compiled or where it goes, that read or write files of which no key knows, that depend on the
-machine, that take the next argument for their value, or whose output nobody could read places from.
-"""
+"""Entries of ``host:`` in targets.yaml: how C and C++ sources are compiled, all and single ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Keys: what targets.yaml may say. Both the loader and the JSON Schema come from here.
-
-Host keys: what ``host:`` in targets.yaml may say of C and C++ sources, of all and of single ones.
-"""
+"""All keys of targets.yaml as one specification. The loader and the JSON Schema are made from it."""
 
 from __future__ import annotations
 

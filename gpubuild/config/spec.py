@@ -1,10 +1,4 @@
-"""Spec: a small language that says which values a document may hold.
-
-The loader (config.spec) and the published JSON Schema (config.schema) are both computed from it,
-so that an editor and a build agree on what is right.
-
-Check: a tree against a spec. Notes every mistake and keeps what is right.
-"""
+"""A small language for the values that a document may hold, and the check of a tree against it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Tree: YAML text as values that know their place, without YAML's surprises.
-
-The parser's node graph is used instead of its constructed values, because only nodes have marks,
-keep duplicate keys, and leave it to us what a plain word means. Words follow YAML 1.2, as editors
-and JSON Schema understand them: ``on`` and ``yes`` are text, ``010`` and ``1:30`` are refused as
-numbers.
-
-Problems: mistakes found in one file, collected until all of them can be told at once.
-"""
+"""YAML text as values with locations, and the errors found in one file, reported together."""
 
 from __future__ import annotations
 

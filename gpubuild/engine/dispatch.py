@@ -19,6 +19,7 @@ from gpubuild.model.step import (
     LinkParams,
     LlvmParams,
     OutlineParams,
+    Params,
     PreprocessParams,
     RuntimeParams,
 )
@@ -37,12 +38,22 @@ def run_job(job: Job) -> JobResult:
 
         raise StepError("the step fails", diagnostics=search.find(job, run_job))
     io = StepIO(job)
-    with dumping(job.dump_ir), files_read.recorded(getattr(job.params, "passes", ""), io):
+    with dumping(job.dump_ir), files_read.recorded(_passes(job.params), io):
         try:
             _run(job, io)
         except StepError as error:
             raise error.with_(kernel=_function_of(error, job, io)) from error.__cause__
     return io.finish()
+
+
+def _passes(params: Params) -> str:
+    """The pass pipeline of the user's that a step runs."""
+    match params:
+        case CompileParams():
+            return params.target.passes
+        case OutlineParams() | HostParams():
+            return params.passes
+    return ""
 
 
 def _function_of(error: StepError, job: Job, io: StepIO) -> str:
@@ -62,7 +73,7 @@ def _run(job: Job, io: StepIO) -> None:
 
             outline.run(params, io)
         case CompileParams() as params:
-            _back_end(vendor(params.kind)).run(params, io)
+            _back_end(vendor(params.target.kind)).run(params, io)
         case BundleParams() as params:
             from gpubuild.engine.host import bundle
 
@@ -76,9 +87,9 @@ def _run(job: Job, io: StepIO) -> None:
 
             cc_compile.run(params, io)
         case LlvmParams() as params:
-            from gpubuild.engine.host import llvm_source
+            from gpubuild.engine.host import object_code
 
-            llvm_source.run(params, io)
+            object_code.run(params, io)
         case LinkParams() as params:
             from gpubuild.engine.cc import link
 

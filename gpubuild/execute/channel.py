@@ -1,9 +1,4 @@
-"""Channel: whole Python values over a socket between a process and one it forked.
-
-Pickle is safe here: both ends are the same program, and the socket has no name anyone could open.
-
-Messages between the executor, its forker and the job processes.
-"""
+"""Messages between the executor, its forker and the job processes, over a private socket."""
 
 from __future__ import annotations
 

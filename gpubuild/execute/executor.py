@@ -1,7 +1,4 @@
-"""LazyExecutor: an executor that is made when the first job comes, if ever.
-
-Executor: where jobs run.
-"""
+"""Executor: the interface for running jobs, and one that starts with the first job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""BuildOptions: what is asked for on top of targets.yaml.
-
-Goal: how far a build goes.
-"""
+"""BuildOptions: what is requested on top of targets.yaml, and how far a build goes."""
 
 from __future__ import annotations
 

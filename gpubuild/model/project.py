@@ -1,7 +1,4 @@
-"""Project: what targets.yaml says, after defaults and paths are settled.
-
-Host options: how C and C++ sources are compiled, as ``host:`` of a project or a program says.
-"""
+"""Project: the contents of targets.yaml with defaults and paths resolved."""
 
 from __future__ import annotations
 

@@ -1,23 +1,18 @@
-"""Step: one node of the plan. What it reads, what it writes, which tools it uses.
+"""Step: one node of the plan: parameters, inputs, outputs, tools; and the key that names its result.
 
-Params: what a step is told besides its input files. One frozen record per step kind.
-
-All fields that take part in comparison are part of the action key (model.step). Fields with
+All fields of the parameters that take part in comparison are part of the key. Fields with
 ``compare=False`` are for messages only and must not influence a byte of output.
-
-Action: a step with every digest known, and the key that names its result.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.project import Offload
 from gpubuild.support.frozen import field, frozen
-from gpubuild.targets.target import Sanitize
+from gpubuild.targets.target import Target
 
 
 @frozen
@@ -46,31 +41,8 @@ class CompileParams:
     """
 
     module: str
-    kind: Any  # a word of targets.registry; back ends still take it for an enum
-    triple: str
-    chip: str
-    features: str = ""
-    opt_level: int = 3
-    fast_math: bool = False
-    debug: bool = False
-    passes: str = ""
-    sanitize: tuple[Sanitize, ...] = ()  # needs the located text: reports name places in the source
+    target: Target
     relocatable: bool = False
-    target: str = field(default="", compare=False)  # the target's name, for messages
-
-
-@frozen
-class ObjectParams:
-    """One ``#gpu.object`` of a bundle: inputs ``object.N``, ``asm.N`` and ``info.N`` belong to it."""
-
-    target: str
-    kind: str
-    triple: str
-    chip: str
-    features: str = ""
-    opt_level: int = 3
-    fast_math: bool = False
-    sanitize: tuple[Sanitize, ...] = ()
 
 
 @frozen
@@ -78,11 +50,14 @@ class BundleParams:
     """Put a module's objects into one ``gpu.binary``. Output ``binary`` (``.binary.mlir`` text).
 
     ``handler`` is the attribute text of the offloading handler, such as ``#gpu.select_object<0>``.
+    Inputs ``object.N``, ``asm.N`` and ``info.N`` are of target N. The names of targets are written
+    into the bundle, so here they are a part of the key.
     """
 
     module: str
     handler: str
-    objects: tuple[ObjectParams, ...]
+    targets: tuple[Target, ...]
+    names: tuple[str, ...]
 
 
 @frozen
@@ -292,7 +267,7 @@ def is_plain_name(name: str) -> bool:
     return bool(name) and name[0] != "." and _PLAIN.issuperset(name)
 
 
-KEY_VERSION = "gpubuild.action/1"  # Raise when a field is added or changes meaning.
+KEY_VERSION = "gpubuild.action/2"  # Raise when a field is added or changes meaning.
 
 
 @frozen

@@ -1,20 +1,16 @@
-"""Module targets: which targets a gpu.module is compiled for, with every override settled.
+"""Which targets a gpu.module is compiled for, with every override applied.
 
-Clang targets: which targets of a module clang-linker-wrapper can keep apart (``offload: clang``).
-
-It links all device code of a program that is for one triple and chip into one image, whatever other
-options it was compiled with.
+With ``offload: clang``, only targets that clang-linker-wrapper can tell apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 from gpubuild.errors import UsageError
 from gpubuild.model.project import ModuleOverride, Program, Project
-from gpubuild.plan.sources import IrTarget, ScannedModule
+from gpubuild.plan.sources import ScannedModule
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
@@ -82,22 +78,14 @@ def _with_override(program: Program, override: ModuleOverride, target: Target) -
     )
 
 
-def _from_ir(project: Project, written: IrTarget) -> Target:
+def _from_ir(project: Project, written: Target) -> Target:
     """A target from the IR; it takes the name of a declared one of the same kind and chip."""
     name = next(
         (t.name for t in project.targets.values() if (t.kind, t.chip) == (written.kind, written.chip)),
         written.chip,
     )
-    return Target(
-        name=name,
-        kind=written.kind,
-        chip=written.chip,
-        triple=written.triple,
-        features=written.features,
-        opt_level=written.opt_level,
-        fast_math=written.fast_math,
-        device_libs=tuple((project.root / Path(lib)).absolute() for lib in written.libraries),
-    )
+    libraries = tuple((project.root / library).absolute() for library in written.device_libs)
+    return replace(written, name=name, device_libs=libraries)
 
 
 def _check_written(program: Program, module: ScannedModule, target: Target) -> None:

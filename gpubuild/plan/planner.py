@@ -15,7 +15,6 @@ from gpubuild.model.step import (
     HostParams,
     Input,
     LinkParams,
-    ObjectParams,
     Output,
     RuntimeParams,
     Step,
@@ -194,21 +193,8 @@ class Planner:
     def _module(self, program: Program, outline: Step, settled: ModuleTargets) -> list[Step]:
         module = settled.module
         steps = [self._compile(program, outline, settled, target) for target in settled.targets]
-        objects = []
         inputs = []
         for number, (step, target) in enumerate(zip(steps, settled.targets, strict=True)):
-            objects.append(
-                ObjectParams(
-                    target=target.name,
-                    kind=target.kind,
-                    triple=target.triple,
-                    chip=target.chip,
-                    features=target.features,
-                    opt_level=target.opt_level,
-                    fast_math=target.fast_math,
-                    sanitize=target.sanitize,
-                )
-            )
             carries = vendor(target.kind).carries_assembly(target.chip)
             roles = ("object", "info", *(["asm"] if carries else []))
             inputs += [
@@ -219,7 +205,12 @@ class Planner:
             Step(
                 id=f"{program.name}/bundle/{module.name}",
                 kind=StepKind.BUNDLE,
-                params=BundleParams(module=module.name, handler=settled.handler, objects=tuple(objects)),
+                params=BundleParams(
+                    module=module.name,
+                    handler=settled.handler,
+                    targets=settled.targets,
+                    names=tuple(target.name for target in settled.targets),
+                ),
                 inputs=tuple(inputs),
                 outputs=(Output(name="binary", path=self.layout.binary_file(program.name, module.name)),),
                 tools=(OURS, FACTS, "mlir"),
@@ -240,20 +231,7 @@ class Planner:
         return Step(
             id=f"{program.name}/compile/{module.name}/{target.name}",
             kind=StepKind.COMPILE,
-            params=CompileParams(
-                module=module.name,
-                kind=target.kind,
-                triple=target.triple,
-                chip=target.chip,
-                features=target.features,
-                opt_level=target.opt_level,
-                fast_math=target.fast_math,
-                debug=target.debug,
-                passes=target.passes,
-                sanitize=target.sanitize,
-                relocatable=relocatable,
-                target=target.name,
-            ),
+            params=CompileParams(module=module.name, target=target, relocatable=relocatable),
             inputs=(
                 # With debug information or checks the locations are part of what is compiled; else they
                 # only serve messages and stay out of the key.

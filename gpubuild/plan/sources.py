@@ -1,10 +1,7 @@
-"""Source steps: the first phase of a plan, one or two steps per source file.
+"""The first phase of a plan: one or two steps for each source file, and what they found.
 
-Scan: what an outline step found in a source, read back from its ``index.json``.
-
-Suffixes: what the name of a source says about it.
-
-Variants: sources that programs of a project have compiled in different ways.
+Outline steps list the contents of a source in ``index.json``; preprocess steps list headers. Programs
+of a project may compile one source in several ways.
 """
 
 from __future__ import annotations
@@ -29,34 +26,23 @@ from gpubuild.model.step import (
 from gpubuild.plan.layout import Layout
 from gpubuild.support.frozen import field, frozen, replace
 from gpubuild.targets.registry import vendor
-
-
-@frozen
-class IrTarget:
-    """A target attribute written in the IR, ``#nvvm.target<…>`` or ``#rocdl.target<…>``."""
-
-    kind: str
-    chip: str
-    triple: str
-    features: str = ""
-    opt_level: int = 2
-    fast_math: bool = False
-    libraries: tuple[str, ...] = ()  # its `link = [...]`, as written
+from gpubuild.targets.target import Target
 
 
 @frozen
 class ScannedModule:
     """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
 
-    ``calls``: the kinds whose optional tools it may need, as far as the names of functions in it say.
-    ``resources`` are outputs of the outline step with data that its text refers to.
+    ``targets`` are those written in the IR, with libraries as they are written. ``calls`` are the kinds
+    whose optional tools it may need, as far as the names of functions in it say. ``resources`` are
+    outputs of the outline step with data that its text refers to.
     """
 
     name: str
     index: int
     dialect: str = "gpu"
     handler: str = ""
-    targets: tuple[IrTarget, ...] = ()
+    targets: tuple[Target, ...] = ()
     calls: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
 
@@ -95,14 +81,15 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         calls=tuple(str(kind) for kind in data["calls"]),
         resources=_resources(data),
         targets=tuple(
-            IrTarget(
+            Target(
+                name=str(t["chip"]),
                 kind=vendor(t["kind"]).kind,
                 chip=str(t["chip"]),
                 triple=str(t["triple"]),
-                features=str(t.get("features", "")),
-                opt_level=int(t.get("opt_level", 2)),
-                fast_math=bool(t.get("fast_math", False)),
-                libraries=tuple(str(x) for x in t.get("link", ())),
+                features=str(t["features"]),
+                opt_level=int(t["opt_level"]),
+                fast_math=bool(t["fast_math"]),
+                device_libs=tuple(Path(library) for library in t["link"]),
             )
             for t in data["targets"]
         ),

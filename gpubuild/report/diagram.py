@@ -1,13 +1,105 @@
-"""Diagram: steps and what flows between them, ready to be drawn."""
+"""Diagrams of steps: layout in columns, SVG, and the languages Graphviz, Mermaid and JSON.
+
+A node stands right of all its inputs. An edge passes each column between its ends at a position of
+its own. Columns are sorted by the mean position of their neighbours, which leaves few crossings.
+``networkx.multipartite_layout`` also stacks columns, but needs numpy and does not sort them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from statistics import fmean
+from typing import Any
+
+import networkx as nx
 
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.plan import Plan
+
+_SWEEPS = 8
+_GAP = 0.5  # rows that an edge takes where it passes between nodes
+
+_Key = str | tuple[str, str, int]  # a node, or the stand-in of an edge in a column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """``column`` counts from 0 at the left; ``height`` is in rows, downwards, 0 or more."""
+
+    column: int
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """Places of nodes, and the points that each edge passes between its ends."""
+
+    nodes: Mapping[str, Point]
+    bends: Mapping[tuple[str, str], tuple[Point, ...]]
+
+
+def arrange(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Arrangement:
+    """Place ``nodes``, which are one row high. The same graph always gets the same places."""
+    columns = _columns(nodes, edges)
+    ways: nx.DiGraph[_Key] = nx.DiGraph()
+    ways.add_nodes_from(nodes)
+    bends = {
+        (tail, head): [(tail, head, column) for column in range(columns[tail] + 1, columns[head])]
+        for tail, head in edges
+    }
+    for (tail, head), stand_ins in bends.items():
+        nx.add_path(ways, (tail, *stand_ins, head))
+    layers: list[list[_Key]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
+    for key in ways:
+        layers[columns[key] if isinstance(key, str) else key[2]].append(key)
+    heights = _heights(ways, layers)
+    places = {
+        key: Point(column=column, height=heights[key]) for column, layer in enumerate(layers) for key in layer
+    }
+    return Arrangement(
+        nodes={node: places[node] for node in nodes},
+        bends={edge: tuple(places[key] for key in stand_ins) for edge, stand_ins in bends.items()},
+    )
+
+
+def _columns(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """The longest way from a source; then sources move right, to where they are first read."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(edges)
+    columns = {n: column for column, layer in enumerate(nx.topological_generations(graph)) for n in layer}
+    sources = [node for node in nodes if graph.succ[node] and not graph.pred[node]]
+    return columns | {node: min(columns[reader] for reader in graph.succ[node]) - 1 for node in sources}
+
+
+def _heights(ways: nx.DiGraph[_Key], layers: list[list[_Key]]) -> dict[_Key, float]:
+    """Sort each layer at its neighbours' means, to and fro, and spread it over the height of the fullest."""
+    heights: dict[_Key, float] = {}
+    most = max((sum(map(_rows, layer)) for layer in layers), default=0.0)
+    for sweep in range(_SWEEPS):
+        to_the_left = sweep % 2 == 1
+        for layer in reversed(layers) if to_the_left else layers:
+            wanted = {}
+            for key in layer:
+                near = [heights[other] for other in (ways.succ if to_the_left else ways.pred)[key]]
+                wanted[key] = fmean(near) if near else heights.get(key, 0.0)
+            layer.sort(key=wanted.__getitem__)
+            spread = most / sum(map(_rows, layer))
+            end = 0.0
+            for key in layer:
+                begin, end = end, end + spread * _rows(key)
+                heights[key] = (begin + end) / 2
+    top = min(heights.values(), default=0.0)
+    return {key: height - top for key, height in heights.items()}
+
+
+def _rows(key: _Key) -> float:
+    return 1.0 if isinstance(key, str) else _GAP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +153,6 @@ def make_diagram(
 
 def _around(plan: Plan, modules: Collection[str]) -> set[str]:
     """Steps of these modules, all that leads to them and all that they lead to."""
-    import networkx as nx
-
     graph = plan.graph
     found = {step.id for step in plan.steps.values() if step.module in modules}
     for step_id in tuple(found):
@@ -91,3 +181,216 @@ def _title(step: Step) -> str:
     # The id says the kind, which a drawing says anyway: `outline/a.mlir`, `saxpy/link`.
     parts = [part for part in step.id.split("/") if part != step.kind]
     return "/".join(parts) or step.id
+
+
+SCHEMA = 1
+_FILL = {
+    Status.UP_TO_DATE: "#dafbe1",
+    Status.WOULD_RUN: "#fff8c5",
+    Status.WOULD_HIT: "#fff8c5",
+    Status.RAN: "#dafbe1",
+    Status.HIT_LOCAL: "#dafbe1",
+    Status.HIT_REMOTE: "#dafbe1",
+    Status.FAILED: "#ffebe9",
+    Status.SKIPPED: "#ffebe9",
+}
+# What Mermaid would take for its own, as the entities it knows.
+_MERMAID = {ord(c): f"#{ord(c)};" for c in '"#&<>`{}[]()|\\'} | dict.fromkeys(range(32), " ")
+
+
+def draw_dot(diagram: Diagram) -> str:
+    """For Graphviz: ``dot -Tpdf``."""
+    lines = [
+        "digraph steps {",
+        "  rankdir=LR;",
+        '  node [shape=box, style="rounded,filled", fillcolor="#f6f8fa", fontname=monospace];',
+    ]
+    for node in diagram.nodes:
+        label = f"{_dot(node.title)}\\n{node.kind}"
+        fill = f', fillcolor="{_FILL[node.status]}"' if node.status else ""
+        lines.append(f'  "{_dot(node.id)}" [label="{label}", tooltip="{_dot(_told(node))}"{fill}];')
+    lines += [
+        f'  "{_dot(e.maker)}" -> "{_dot(e.reader)}" [tooltip="{_dot(", ".join(e.roles))}"];'
+        for e in diagram.edges
+    ]
+    return "\n".join([*lines, "}", ""])
+
+
+def draw_mermaid(diagram: Diagram) -> str:
+    """For Markdown pages that show Mermaid diagrams."""
+    names = {node.id: f"n{number}" for number, node in enumerate(diagram.nodes)}
+    lines = ["flowchart LR"]
+    for node in diagram.nodes:
+        lines.append(f'  {names[node.id]}["{node.title.translate(_MERMAID)}<br/>{node.kind}"]')
+    lines += [f"  {names[edge.maker]} --> {names[edge.reader]}" for edge in diagram.edges]
+    for status in dict.fromkeys(node.status for node in diagram.nodes if node.status):
+        style = status.value.replace("-", "_")
+        lines.append(f"  classDef {style} fill:{_FILL[status]},color:#1c2128")
+        lines.append(f"  class {','.join(names[n.id] for n in diagram.nodes if n.status is status)} {style}")
+    return "\n".join([*lines, ""])
+
+
+def draw_json(diagram: Diagram) -> str:
+    """For scripts: nodes with producers first."""
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "nodes": [
+            {
+                "id": node.id,
+                "kind": node.kind.value,
+                "title": node.title,
+                "program": node.program or None,
+                "module": node.module or None,
+                "target": node.target or None,
+                "status": node.status.value if node.status else None,
+                "reason": node.reason,
+            }
+            for node in diagram.nodes
+        ],
+        "edges": [{"from": e.maker, "to": e.reader, "roles": list(e.roles)} for e in diagram.edges],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _told(node: Node) -> str:
+    return ": ".join(filter(None, (node.id, node.status.value if node.status else "", node.reason)))
+
+
+def _dot(text: str) -> str:
+    """Inside a quoted string: quotes and backslashes escaped, no line ends, no NUL."""
+    return "".join(" " if c < " " else c for c in text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+_LETTER = 7.0  # pixels, of the monospaced font below
+_PADDING = 10
+_BOX_HEIGHT = 38
+_ROW = 52
+_BETWEEN_COLUMNS = 56
+_MARGIN = 16
+_LEGEND_HEIGHT = 34
+_LONGEST_TITLE = 40
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_STYLE = """\
+svg{background:#fff;font:11.6px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+text{fill:#1c2128}.kind{fill:#57606a}.edge{fill:none;stroke:#8c959f;stroke-width:1.2}
+.tip{fill:#8c959f}rect{fill:#f6f8fa;stroke:#8c959f;stroke-width:1.2}
+.up-to-date rect,rect.up-to-date{fill:#dafbe1;stroke:#2da44e}
+.would-run rect,rect.would-run{fill:#fff8c5;stroke:#bf8700}
+.failed rect,rect.failed{fill:#ffebe9;stroke:#cf222e}
+@media(prefers-color-scheme:dark){svg{background:#0d1117}text{fill:#e6edf3}.kind{fill:#9198a1}
+rect{fill:#161b22;stroke:#6e7681}.edge{stroke:#6e7681}.tip{fill:#6e7681}
+.up-to-date rect,rect.up-to-date{fill:#12361e;stroke:#3fb950}
+.would-run rect,rect.would-run{fill:#3d2f06;stroke:#d29922}
+.failed rect,rect.failed{fill:#4c1114;stroke:#f85149}}
+"""
+_CLASS = {
+    Status.UP_TO_DATE: "up-to-date",
+    Status.WOULD_RUN: "would-run",
+    Status.WOULD_HIT: "would-run",
+    # Sources are scanned to draw the picture: they are up to date now.
+    Status.RAN: "up-to-date",
+    Status.HIT_LOCAL: "up-to-date",
+    Status.HIT_REMOTE: "up-to-date",
+    Status.FAILED: "failed",
+    Status.SKIPPED: "failed",
+}
+_LEGEND = (("up-to-date", "up to date"), ("would-run", "would run"), ("failed", "failed"))
+
+
+def draw_svg(diagram: Diagram) -> str:
+    """The picture's text. A pointer over a step shows its id and why it would run."""
+    nodes = {node.id: node for node in diagram.nodes}
+    placed = arrange(list(nodes), [(edge.maker, edge.reader) for edge in diagram.edges])
+    columns = max((point.column for point in placed.nodes.values()), default=-1) + 1
+    widths = [0.0] * columns
+    for node in diagram.nodes:
+        column = placed.nodes[node.id].column
+        widths[column] = max(widths[column], _box_width(node))
+    lefts, left = [], float(_MARGIN)
+    for width in widths:
+        lefts.append(left)
+        left += width + _BETWEEN_COLUMNS
+    with_legend = any(node.status for node in diagram.nodes)
+    rows = max((point.height for point in placed.nodes.values()), default=0.0) + 1
+    height = 2 * _MARGIN + rows * _ROW + (_LEGEND_HEIGHT if with_legend else 0)
+    width = max(left - _BETWEEN_COLUMNS + _MARGIN, 420.0)
+    body = [_edge(edge.maker, edge.reader, placed, lefts, widths) for edge in diagram.edges]
+    body += [_box(node, placed, lefts, widths) for node in diagram.nodes]
+    if with_legend:
+        body += _legend(height - _LEGEND_HEIGHT + 4)
+    return "\n".join(
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="steps of a build">',
+            f"<style>\n{_STYLE}</style>",
+            *body,
+            "</svg>\n",
+        )
+    )
+
+
+def plain_text(text: str) -> str:
+    """``text`` safe between tags and in attributes; what XML cannot hold becomes ``\\ufffd``."""
+    return escape(_NOT_XML.sub("\ufffd", text))
+
+
+def _box_width(node: Node) -> float:
+    longest = max(len(_svg_title(node)), len(_second_line(node)))
+    return 2 * _PADDING + _LETTER * longest
+
+
+def _svg_title(node: Node) -> str:
+    title = node.title
+    return title if len(title) <= _LONGEST_TITLE else f"{title[:14]}…{title[15 - _LONGEST_TITLE :]}"
+
+
+def _second_line(node: Node) -> str:
+    return f"{node.kind} · {node.program}" if node.program else str(node.kind)
+
+
+def _box(node: Node, placed: Arrangement, lefts: list[float], widths: list[float]) -> str:
+    point = placed.nodes[node.id]
+    x, y = lefts[point.column], _MARGIN + point.height * _ROW
+    told = [node.id, *([node.status.value] if node.status else []), *([node.reason] if node.reason else [])]
+    return (
+        f'<g class="{_CLASS[node.status] if node.status else "unknown"}">'
+        f"<title>{plain_text(chr(10).join(told))}</title>"
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{widths[point.column]:.1f}" height="{_BOX_HEIGHT}" rx="6"/>'
+        f'<text x="{x + _PADDING:.1f}" y="{y + 16:.1f}">{plain_text(_svg_title(node))}</text>'
+        f'<text x="{x + _PADDING:.1f}" y="{y + 30:.1f}" class="kind">{plain_text(_second_line(node))}</text>'
+        "</g>"
+    )
+
+
+def _edge(maker: str, reader: str, placed: Arrangement, lefts: list[float], widths: list[float]) -> str:
+    """A curve from box to box, level where it passes a column, with a tip at its end."""
+    start, end = placed.nodes[maker], placed.nodes[reader]
+
+    def middle(height: float) -> float:
+        return _MARGIN + height * _ROW + _BOX_HEIGHT / 2
+
+    x, y = lefts[start.column] + widths[start.column], middle(start.height)
+    path = [f"M{x:.1f} {y:.1f}"]
+    for bend in placed.bends[(maker, reader)]:
+        path.append(_curve(x, y, lefts[bend.column], middle(bend.height)))
+        x, y = lefts[bend.column] + widths[bend.column], middle(bend.height)
+        path.append(f"L{x:.1f} {y:.1f}")
+    tip_x, tip_y = lefts[end.column], middle(end.height)
+    path.append(_curve(x, y, tip_x - 6, tip_y))
+    tip = f"M{tip_x:.1f} {tip_y:.1f}l-7 -3.5v7z"
+    return f'<path class="edge" d="{"".join(path)}"/><path class="tip" d="{tip}"/>'
+
+
+def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
+    half = (x + to_x) / 2
+    return f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+
+
+def _legend(top: float) -> list[str]:
+    parts, x = [], float(_MARGIN)
+    for name, text in _LEGEND:
+        parts.append(f'<rect class="{name}" x="{x:.1f}" y="{top:.1f}" width="14" height="14" rx="3"/>')
+        parts.append(f'<text x="{x + 20:.1f}" y="{top + 11:.1f}">{text}</text>')
+        x += 20 + _LETTER * (len(text) + 3)
+    return parts

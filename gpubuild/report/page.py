@@ -16,7 +16,7 @@ from pathlib import Path
 from gpubuild import __version__
 from gpubuild.build.log import History, LoggedBuild, LoggedStep
 from gpubuild.report import facts
-from gpubuild.report.diagram_svg import plain_text
+from gpubuild.report.diagram import plain_text
 from gpubuild.report.facts import KernelRow, Value
 from gpubuild.report.timeline import draw_timeline
 

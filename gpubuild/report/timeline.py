@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpubuild.report.diagram_svg import plain_text
+from gpubuild.report.diagram import plain_text
 from gpubuild.report.facts import Bar
 
 _WIDTH = 1100

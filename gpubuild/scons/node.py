@@ -1,8 +1,14 @@
-"""Node: one step as SCons needs to know it, whether it was just planned or read from a sketch."""
+"""One step as SCons sees it, made from the plan or read from a sketch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Protocol
+
+from gpubuild.model.step import Step, StepKind
+from gpubuild.support.text import one_line
 
 LINK = "link"
 
@@ -23,3 +29,85 @@ class Node:
     title: str
     options: str
     signature: str
+
+
+_VERBS = {
+    StepKind.OUTLINE: "split",
+    StepKind.COMPILE: "compile",
+    StepKind.BUNDLE: "bundle",
+    StepKind.HOST: "lower host code of",
+    StepKind.PREPROCESS: "preprocess",
+    StepKind.CC: "compile",
+    StepKind.LLVM: "compile",
+    StepKind.RUNTIME: "compile the runtime",
+    StepKind.LINK: "link",
+}
+
+
+class Fingerprints(Protocol):
+    """Who knows the tools."""
+
+    def fingerprints(self, step: Step) -> list[tuple[str, str]]:
+        """Name and digest of every tool whose change must rebuild the step."""
+        ...
+
+
+def node_of(tools: Fingerprints, step: Step) -> Node:
+    """The node of a step of a plan; planning has run the steps that the plan itself depends on."""
+    return Node(
+        id=step.id,
+        kind=step.kind.value,
+        targets=tuple(_output_paths(step)),
+        # Inputs outside the key only improve messages: they come from steps that are inputs anyway.
+        sources=tuple(str(item.path) for item in step.inputs if item.in_key),
+        headers=tuple(_headers(step)),
+        title=describe(step),
+        options="; ".join(_parts(tools, step, digits=12)),
+        signature=signature(tools, step),
+    )
+
+
+def signature(tools: Fingerprints, step: Step) -> str:
+    """What SCons compares with last time, besides the contents of the inputs: options and tools.
+
+    ``$`` is doubled, because SCons expands variables in it.
+    """
+    return "; ".join(_parts(tools, step)).replace("$", "$$")
+
+
+def describe(step: Step) -> str:
+    """``compile @saxpy_kernels for sm_60 (saxpy)``."""
+    words = [_VERBS[step.kind]]
+    if step.module:
+        words.append(f"@{step.module}")
+    if step.target:
+        words.append(f"for {step.target}")
+    if step.program:
+        words.append(f"({step.program})" if step.module else step.program)
+    elif step.kind is not StepKind.RUNTIME:
+        words.append(step.id.partition("/")[2].partition("#")[0])
+    return one_line(" ".join(words))
+
+
+def _output_paths(step: Step) -> list[str]:
+    if step.dynamic_dir is None:
+        return [str(output.path) for output in step.outputs]
+    # Planning has just run the step, so that its outputs are there to be listed.
+    return [str(path) for path in sorted(step.dynamic_dir.iterdir())]
+
+
+def _headers(step: Step) -> list[str]:
+    """The files a C source includes, as the preprocessor told while the project was planned."""
+    if step.kind is not StepKind.PREPROCESS:
+        return []
+    try:
+        found = json.loads(step.output_path("deps").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [str(path) for path in found if isinstance(path, str) and Path(path).is_absolute()]
+
+
+def _parts(tools: Fingerprints, step: Step, digits: int | None = None) -> list[str]:
+    params = step.params
+    options = [f"{f.name}={getattr(params, f.name)!r}" for f in fields(params) if f.compare]
+    return options + [f"{name}={digest[:digits]}" for name, digest in tools.fingerprints(step)]

@@ -22,9 +22,8 @@ from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.scons import sketch
-from gpubuild.scons.describing import node_of
 from gpubuild.scons.linking import link_too
-from gpubuild.scons.node import Node
+from gpubuild.scons.node import Node, node_of
 from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import visible

@@ -55,7 +55,7 @@ class Amd(Vendor):
     image_reader = "gpubuild.inspect.hsaco"
 
     def implied_by(self, name: str) -> bool:
-        """See :class:`Vendor`: ``gfx90a``, ``gfx9-4-generic``."""
+        # such as gfx90a, gfx9-4-generic
         return _CHIP.fullmatch(name) is not None
 
     def chips(self, triple: str) -> frozenset[str]:
@@ -116,7 +116,7 @@ class Amd(Vendor):
         )
 
     def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
-        """See :class:`Vendor`. Objects say their chip, to newer LLVMs only."""
+        # objects say their chip, to newer LLVMs only
         chip = chip.partition(":")[0]
         yield ("llvm-objdump", "-d", *([f"--mcpu={chip}"] if chip else []))
 

@@ -36,11 +36,11 @@ class Cpu(Vendor):
     image_reader = "gpubuild.inspect.cpu_image"
 
     def implied_by(self, name: str) -> bool:
-        """See :class:`Vendor`: ``cpu``, ``x86-64-v3``, ``armv8.2-a``."""
+        # such as cpu, x86-64-v3, armv8.2-a
         return name == "cpu" or name.startswith(("x86-64", "armv8"))
 
     def default_chip(self, name: str, machine: str) -> str:
-        """See :class:`Vendor`: a chip that all machines of this architecture have."""
+        # one that all machines of this architecture have
         return name if name != "cpu" and self.implied_by(name) else _DEFAULT_CHIPS.get(machine, "generic")
 
     def default_triple(self, chip: str, machine: str) -> str:
@@ -69,7 +69,7 @@ class Cpu(Vendor):
         return True
 
     def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
-        """See :class:`Vendor`. Code is read as what the file says."""
+        # code is read as what the file says
         yield "llvm-objdump", "-d"
         yield "objdump", "-d"
 

@@ -71,7 +71,7 @@ class Nvidia(Vendor):
     image_reader = "gpubuild.inspect.cubin"
 
     def implied_by(self, name: str) -> bool:
-        """See :class:`Vendor`: ``sm_90a``."""
+        # such as sm_90a
         return _CHIP.fullmatch(name) is not None
 
     def chips(self, triple: str) -> frozenset[str]:
@@ -83,7 +83,7 @@ class Nvidia(Vendor):
         return _FEATURES
 
     def feature_flaw(self, feature: str, chip: str, triple: str) -> Flaw | None:
-        """See :class:`Vendor`; a PTX version must know the chip."""
+        # a PTX version must know the chip
         version, oldest = ptx_asked(feature), _PTX_MINIMUM.get(chip, 0)
         flaw = super().feature_flaw(feature, chip, triple)
         if flaw is not None or not version or version >= oldest:
@@ -94,7 +94,7 @@ class Nvidia(Vendor):
         )
 
     def carries_assembly(self, chip: str) -> bool:
-        """See :class:`Vendor`: not so for ``sm_90a``, ``sm_100f`` and the like."""
+        # not so for sm_90a, sm_100f and the like
         return chip[-1:].isdigit()
 
     def has_clusters(self, chip: str) -> bool:

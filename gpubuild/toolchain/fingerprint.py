@@ -1,4 +1,4 @@
-"""Own: gpubuild's own code as a tool, identified by content like every other."""
+"""Identity of tools in keys, and of gpubuild's own code as a tool, split by vendor."""
 
 from __future__ import annotations
 
@@ -10,11 +10,33 @@ from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.support.file_stamp import is_settled, stat_of
+from gpubuild.support.frozen import field, frozen
 from gpubuild.targets.registry import vendor, vendors
 from gpubuild.targets.vendor import Vendor
 from gpubuild.toolchain.distribution import tree_fingerprint
 from gpubuild.toolchain.memo import Memo
-from gpubuild.toolchain.tool import Tool
+
+
+@frozen
+class Tool:
+    """A tool that was found.
+
+    ``command`` starts its command line (``("/…/ziglang/zig", "ld.lld")``); for a library or a
+    folder it is its path alone. ``fingerprint`` is a digest of content, never of a version string.
+    ``source`` says why this one was taken: ``PyPI package ziglang``, ``GPUBUILD_CC``, ``system``.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    version: str
+    fingerprint: str
+    source: str = field(default="", compare=False)
+
+    @property
+    def path(self) -> Path:
+        """The file or folder itself."""
+        return Path(self.command[0])
+
 
 _INSIDE = "gpubuild."
 # Our modules beside the engine's that decide what tools are told.
@@ -32,14 +54,8 @@ SHAPING = (
 
 # Files of back ends that code beside their vendor's imports.
 SHARED = (
-    "engine/backends/amd/ops.py",
-    "engine/backends/amd/printf.py",
     "engine/backends/cpu/fission/uniformity.py",
     "engine/backends/cpu/image_layout.py",
-    "engine/backends/nvidia/libdevice.py",
-    "engine/backends/nvidia/ops.py",
-    "engine/backends/nvidia/tensor_cores.py",
-    "engine/backends/nvidia/workarounds.py",
 )
 FACTS = "targets"  # the part of our code that is the facts of all vendors
 

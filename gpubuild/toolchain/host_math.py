@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from gpubuild import environment
 from gpubuild.environment import boot
 from gpubuild.model.digest import digest_bytes, encode
+from gpubuild.toolchain.fingerprint import Tool
 from gpubuild.toolchain.memo import Memo
-from gpubuild.toolchain.tool import Tool
 
 if TYPE_CHECKING:
     import ctypes  # when needed: it takes 2 ms to load

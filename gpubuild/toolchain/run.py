@@ -1,8 +1,7 @@
-"""Run one external tool: closed environment, no stdin of ours, dies with us, bounded output.
+"""Run external tools: closed environment, no stdin, bounded output, killed with this process.
 
-Foreground: a program of the user's that runs beside us, with our terminal, until it is stopped.
-
-Detach: start something of our own that goes on after this process has ended.
+``Foreground`` runs the user's program beside us on the same terminal; ``start_detached`` starts
+something of ours that outlives this process.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ import gpubuild
 from gpubuild.engine.backends.cpu import half_conversions
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.ir import llvm
-from gpubuild.targets import chips
-from gpubuild.targets.target import Kind
+from gpubuild.targets.amd import AMD, gfx_version
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 HERE = Path(__file__).parent
@@ -107,7 +106,7 @@ def vendor_of(chip: str) -> Vendor:
     if chip.startswith("sm_"):
         return NVIDIA
     if chip.startswith("gfx"):
-        return amd.vendor(chips.subgroup_size(Kind.ROCDL, chip, ""))
+        return amd.vendor(AMD.subgroup_size(chip, ""))
     raise NotImplementedError(f"nothing is known here of {chip}")
 
 
@@ -199,7 +198,7 @@ class DeviceModule:
         if self.chip.startswith("sm_"):
             library.nv_set_chip(int(self.chip.removeprefix("sm_").rstrip("abf")))
         if self.chip.startswith("gfx"):
-            library.amd_begin(chips.gfx_version(self.chip)[0], amd.MESSAGE_ROOM)
+            library.amd_begin(gfx_version(self.chip)[0], amd.MESSAGE_ROOM)
         failed = library.emu_run(ctypes.byref(launch))
         printed = self._printed()
         if failed:

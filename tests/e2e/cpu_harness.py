@@ -19,7 +19,7 @@ from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import CompileParams, StepKind
 from gpubuild.settings import Settings
-from gpubuild.targets.target import Kind, cpu_triple
+from gpubuild.targets.target import Target, cpu_triple
 from gpubuild.toolchain.find import Toolchain
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
@@ -50,7 +50,8 @@ def compile_module(
             step_id="test",
             kind=StepKind.COMPILE,
             params=CompileParams(
-                module=name, kind=Kind.CPU, triple=cpu_triple("x86_64"), chip=chip, target="cpu", **options
+                module=name,
+                target=Target(name="cpu", kind="cpu", triple=cpu_triple("x86_64"), chip=chip, **options),
             ),
             inputs=tuple(inputs),
             output_names=OUTPUTS,

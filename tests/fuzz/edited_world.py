@@ -17,7 +17,7 @@ from gpubuild.build import null_build
 from gpubuild.build.builder import Builder
 from gpubuild.build.null_build_record import load_witnessed
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult

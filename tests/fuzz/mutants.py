@@ -10,7 +10,7 @@ from typing import TypedDict
 from gpubuild.model.digest import digest_file
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import CompileParams, OutlineParams, Params, StepKind
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
 
 TIMEOUT_SECONDS = 60.0
 
@@ -120,11 +120,9 @@ def compile_job(module: str, text: Path, task: Task, folder: Path, tools: dict[s
     return _job(
         CompileParams(
             module=module,
-            kind=kind,
-            triple=triple,
-            chip=chip,
-            target=task["target"],
-            opt_level=task["opt_level"],
+            target=Target(
+                name=task["target"], kind=kind, triple=triple, chip=chip, opt_level=task["opt_level"]
+            ),
         ),
         StepKind.COMPILE,
         ("module", text),

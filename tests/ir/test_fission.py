@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import in_child
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.cpu import compile as cpu
+from gpubuild.engine.backends.cpu import passes
 from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.legalize import driver
-from gpubuild.targets.target import Kind
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import run_passes
 
 FOLDER = Path(__file__).parent / "fission"
 
@@ -20,7 +22,7 @@ def cut(text: str) -> str:
     """The module after fission; ``no fission`` and why for kernels that are not cut."""
     with contexts.context():
         module = contexts.parse(text)
-        driver.prepare(module, driver.Machine(kind=Kind.CPU, subgroup_size=32, fast_math=False))
+        run_passes(module, passes.LEGALIZE, passes.start(target_params("cpu"), SourceText()))
         contexts.run_passes(module, cpu.LOOP_PASSES)
         fissions = fission_kernels(contexts.gpu_modules(module)[0])
         contexts.verify(module.operation)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
-from gpubuild.cache.null import Alone
-from gpubuild.cache.protocol import Store, StoreStats
+from gpubuild.cache.store import Alone, Store, StoreStats
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import ActionResult, Blob

@@ -11,7 +11,7 @@ from unit.fakes import FakeExecutor, MemoryStore, finish_job
 from unit.projects import TARGETS, make_program, make_project
 
 from gpubuild.build.builder import Builder
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.errors import StepCrashedError, StepError, ToolNotFoundError
 from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.digest import digest_bytes, encode
@@ -21,7 +21,7 @@ from gpubuild.model.project import Program, Project
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.model.step import CompileParams, OutlineParams
 from gpubuild.plan.layout import Layout
-from gpubuild.toolchain.tool import Tool
+from gpubuild.toolchain.fingerprint import Tool
 
 
 class FakeTools:
@@ -85,7 +85,7 @@ def fake_engine(job: Job) -> JobResult:
             outputs[f"module.{n}.mlir"] = line.encode()
             outputs[f"located.{n}.mlir"] = inputs["source"]
         return finish_job(job, outputs)
-    is_amd = isinstance(job.params, CompileParams) and job.params.chip == "gfx90a"
+    is_amd = isinstance(job.params, CompileParams) and job.params.target.chip == "gfx90a"
     if is_amd and b"unselectable" in inputs["module"]:
         raise StepCrashedError("the compiler crashed (SIGABRT)", stage="codegen", output="LLVM ERROR")
     seed = digest_bytes(encode((job.params, tuple(sorted(inputs.items())))))

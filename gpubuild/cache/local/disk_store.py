@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
-from gpubuild.cache.local.folder import TAG_NAME, read_note, read_place, why_untrusted, write_note, write_tag
+from gpubuild.cache.local.folder import (
+    TAG_NAME,
+    locked,
+    read_note,
+    read_place,
+    why_untrusted,
+    write_note,
+    write_tag,
+)
 from gpubuild.cache.local.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
-from gpubuild.cache.local.locking import locked
-from gpubuild.cache.null import Alone
-from gpubuild.cache.protocol import StoreStats
 from gpubuild.cache.record import RecordError, decode_record, encode_record
+from gpubuild.cache.store import Alone, StoreStats
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 

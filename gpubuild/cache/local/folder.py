@@ -1,27 +1,57 @@
-"""Folders of a cache: whose they are, what lies in them, and how to be rid of it.
+"""The folder of the local cache: ownership, the tag file, its size, locks, removal.
 
-Tag: the file CACHEDIR.TAG, which tells back-up programs, and us, which cache a folder is.
+``CACHEDIR.TAG`` marks the folder for backup programs and identifies this cache: it is replaced when
+the cache is cleared, so a build folder knows whether what it stored can still be there.
 
-It is replaced whenever the cache begins anew, so that a build folder knows whether what it has
-stored is still there to be expected.
-
-Size note: about how large a cache is, so that a build need not count thousands of files.
-
-An estimate: builds that end at once may lose each other's additions, and what eviction or another
-program removes is seen only when somebody counts. Losing the file costs one count.
+The size is an estimate, kept so that a build need not count thousands of files. Builds that end at
+the same time may lose each other's additions; losing the file costs one count.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes
 from gpubuild.support.atomic_write import write_atomically
+
+
+@contextmanager
+def locked(path: Path, *, wait_seconds: float) -> Iterator[bool]:
+    """Hold the lock file ``path``. Yields False when another process held it all that time.
+
+    Where there are no locks to be had, yields True: whoever calls this must stay right without.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield True
+        return
+    try:
+        yield _take(handle, time.monotonic() + wait_seconds)
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, deadline: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.02)
+        except OSError:
+            return True
+        else:
+            return True
+
 
 _IF_SHARED = "; set GPUBUILD_CACHE_SHARED=1 if it is meant to be shared"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpubuild.cache.local.blobs import StoredBlob
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.locking import locked
+from gpubuild.cache.local.folder import locked
 
 _STALE_SECONDS = 24 * 3600.0
 

@@ -1,19 +1,6 @@
-"""Bazel result: the protocol buffer that Bazel's clients store in ``/ac/``, as far as we need it.
+"""Remote records: our JSON inside the ``ActionResult`` message that Bazel's clients store in ``/ac/``.
 
-A server that knows the format (bazel-remote) refuses other bodies, keeps a result only as long as
-all blobs it names, and counts a look-up as a use of them. Our own text travels in it as the
-action's standard output. Such a server writes the message anew and adds fields: nothing but that
-text is taken from an answer, and the text has its own checksum.
-
-``build.bazel.remote.execution.v2`` numbers the fields: ActionResult {output_files 2, stdout_raw 5,
-execution_metadata 9}, OutputFile {path 1, digest 2}, Digest {hash 1, size_bytes 2},
-ExecutedActionMetadata {worker 1}.
-
-Remote record: what ``/ac/<key>`` holds. Our own JSON, in a protocol buffer of Bazel's.
-
-It carries the local record with its checksum, and how each blob was sent: compressed bytes are
-stored under their own digest, so that ``/cas/<digest>`` always holds what its name says and a
-server that checks this (bazel-remote) accepts them.
+Only the fields of the message that we need are read and written.
 """
 
 from __future__ import annotations

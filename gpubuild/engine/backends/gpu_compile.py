@@ -11,22 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from llvmlite import binding
 
 from gpubuild.engine.backends import workarounds
 from gpubuild.engine.backends.kernel_info import KernelInfo
-from gpubuild.engine.backends.lowering import Lowered, lower
+from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir import llvm, resource_objects
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.resources import StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.chips import ptx_features
-from gpubuild.targets.target import Kind
 
 _LIBRARY_ROLE = "lib."
 _WORKGROUP_MEMORY = "addrspace(3)"  # both GPU back ends; its size is settled at launch
@@ -39,11 +36,10 @@ class DeviceBuild:
     params: CompileParams
     io: StepIO
     features: str = ""
-    lowered: Lowered | None = None
+    lowered: GpuLowering | None = None
     module: binding.ModuleRef = None  # set by the stage `lower`
     machine: binding.TargetMachine = None
     assembly: str = ""
-    link_arguments: list[str] = field(default_factory=list)  # AMD: what ld.lld is given
     kernels: list[KernelInfo] = field(default_factory=list)
     parameters: dict[str, int] = field(default_factory=dict)  # how many each kernel has
 
@@ -53,10 +49,18 @@ class DeviceBuild:
         return self.lowered.kernels if self.lowered else ()
 
 
-Stage = tuple[str, Callable[[DeviceBuild], None]]
+class Build(Protocol):
+    """What the driver of stages knows of a compile under way, of any back end."""
+
+    io: StepIO
+    module: binding.ModuleRef  # None until there is LLVM IR
 
 
-def run_stages(build: DeviceBuild, stages: Sequence[Stage]) -> None:
+B = TypeVar("B", bound=Build)
+Stage = tuple[str, Callable[[B], None]]
+
+
+def run_stages(build: B, stages: Sequence[Stage[B]]) -> None:
     """Run ``stages`` in order, each under its name."""
     for name, stage in stages:
         with build.io.stage(name):
@@ -65,17 +69,25 @@ def run_stages(build: DeviceBuild, stages: Sequence[Stage]) -> None:
                 dump("ll", lambda: str(build.module))
 
 
-def lower_module(build: DeviceBuild) -> None:
-    """Stage: MLIR to an LLVM module for the target's code generator."""
-    build.lowered = lower(build.params, build.io)
-    build.module = llvm.parse_assembly(build.lowered.llvm, llvm.new_context(), name="translated LLVM IR")
-    resource_objects.declare(build.module, build.lowered.externals)
-    resource_objects.define_in_place(build.module, build.lowered.externals, StepResources.of(build.io))
-    workarounds.keep_calls_together(build.module, build.lowered.kernels)
+def stages_with(
+    stages: Sequence[Stage[B]], stage: Callable[[B], None], *, after: str
+) -> tuple[Stage[B], ...]:
+    """Return ``stages``, and behind the one called ``after`` the one that makes relocatable code."""
+    at = [name for name, _ in stages].index(after) + 1
+    return (*stages[:at], ("relocatable", stage), *stages[at:])
+
+
+def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
+    """Parse what the passes in MLIR came to, for the target's code generator."""
+    build.lowered = lowered
+    build.module = llvm.parse_assembly(lowered.llvm, llvm.new_context(), name="translated LLVM IR")
+    resource_objects.declare(build.module, lowered.externals)
+    resource_objects.define_in_place(build.module, lowered.externals, StepResources.of(build.io))
+    workarounds.keep_calls_together(build.module, lowered.kernels)
     params = build.params
-    if params.kind is Kind.NVVM:
-        build.features = ptx_features(params.chip, params.features, needed=build.lowered.ptx)
-    build.machine = llvm.target_machine(params.triple, params.chip, build.features, params.opt_level)
+    build.machine = llvm.target_machine(
+        params.target.triple, params.target.chip, build.features, params.target.opt_level
+    )
     llvm.set_target(build.module, build.machine)
     kernels = (f for f in build.module.functions if f.name in build.kernel_names)
     build.parameters = {kernel.name: len(list(kernel.arguments)) for kernel in kernels}
@@ -97,7 +109,7 @@ def optimize_module(build: DeviceBuild) -> None:
         external = not function.is_declaration and function.linkage.name == "external"
         if external and function.name not in build.kernel_names:
             function.linkage = "internal"
-    llvm.optimize(build.module, build.machine, build.params.opt_level)
+    llvm.optimize(build.module, build.machine, build.params.target.opt_level)
     build.io.write("llvm", str(build.module))
 
 
@@ -106,11 +118,6 @@ def user_libraries(io: StepIO) -> list[tuple[str, bytes]]:
     roles = [r for r in io.input_names if r.startswith(_LIBRARY_ROLE)]
     roles.sort(key=lambda role: int(role.removeprefix(_LIBRARY_ROLE)))
     return [(str(io.path(role)), io.read(role)) for role in roles]
-
-
-def own_library(name: str) -> tuple[str, bytes]:
-    """A library that comes with gpubuild, such as ``ockl.ll``."""
-    return name, (resources.files("gpubuild.engine.backends.amd") / name).read_bytes()
 
 
 def refuse_undefined(build: DeviceBuild, provided: frozenset[str], hints: Sequence[tuple[str, str]]) -> None:
@@ -142,17 +149,6 @@ def _used(names: Sequence[str], module: binding.ModuleRef) -> list[str]:
         return len(re.findall(rf'@(?:{re.escape(name)}|"{re.escape(name)}")(?![\w.$-])', text))
 
     return [name for name in names if count(name) > 1]
-
-
-_Build = TypeVar("_Build")
-
-
-def stages_with(
-    stages: Sequence[tuple[str, Callable[[_Build], None]]], stage: Callable[[_Build], None], *, after: str
-) -> tuple[tuple[str, Callable[[_Build], None]], ...]:
-    """``stages`` and behind the one called ``after`` the one that makes relocatable code."""
-    at = [name for name, _ in stages].index(after) + 1
-    return (*stages[:at], ("relocatable", stage), *stages[at:])
 
 
 def emit_bitcode(build: DeviceBuild) -> None:

@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpubuild.engine.cc import preprocess, runtime_library
-from gpubuild.engine.cc.compiler_messages import parse_messages
-from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, run_driver
+from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, parse_messages, run_driver
 from gpubuild.engine.ir import files_read
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError

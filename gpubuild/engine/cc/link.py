@@ -1,6 +1,6 @@
-"""Link: host objects, archives and the runtime into one executable.
+"""Link host objects, archives and the runtime into one executable.
 
-Clang link: clang-linker-wrapper in front of the compiler that links (``offload: clang``).
+With ``offload: clang``, clang-linker-wrapper runs in front of the compiler that links.
 """
 
 from __future__ import annotations

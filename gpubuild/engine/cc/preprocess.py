@@ -1,7 +1,4 @@
-"""Preprocess: run the C preprocessor on a source and find out which files it read.
-
-Depfile: the make rule in which a C compiler lists the files it read.
-"""
+"""Run the C preprocessor on a source and record the files that it read."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from gpubuild.engine.cc.compiler_messages import parse_messages
-from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, run_driver
+from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, parse_messages, run_driver
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file

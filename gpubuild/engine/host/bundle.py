@@ -12,8 +12,9 @@ from gpubuild.engine.host.gpu_binary import target_attr
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
-from gpubuild.model.step import BundleParams, ObjectParams
+from gpubuild.model.step import BundleParams
 from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import Target
 
 _SELECTED_INDEX = re.compile(r"#gpu\.select_object<(\d+)(?: : \w+)?>")
 _SELECTED_TARGET = re.compile(r"#gpu\.select_object<(#.*)>", re.DOTALL)
@@ -22,30 +23,33 @@ _SELECTED_TARGET = re.compile(r"#gpu\.select_object<(#.*)>", re.DOTALL)
 def run(params: BundleParams, io: StepIO) -> None:
     """Write ``binary``. Raises ``StepError`` when the handler selects none of the objects."""
     with io.stage("bundle"), contexts.context():
-        objects = [_object(number, item, io) for number, item in enumerate(params.objects)]
+        objects = [
+            _object(number, name, target, io)
+            for number, (name, target) in enumerate(zip(params.names, params.targets, strict=True))
+        ]
         module = gpu_binary.make_binary(params.module, params.handler, objects)
         _check_handler(params, module)
         contexts.verify(module)
         io.write("binary", contexts.canonical_text(module))
 
 
-def _object(number: int, params: ObjectParams, io: StepIO) -> gpu_binary.ObjectData:
-    facts = vendor(params.kind)
+def _object(number: int, name: str, target: Target, io: StepIO) -> gpu_binary.ObjectData:
+    facts = vendor(target.kind)
     properties: dict[str, str | int] = {
-        gpu_binary.OPT_LEVEL: params.opt_level,
-        gpu_binary.TARGET: params.target,
+        gpu_binary.OPT_LEVEL: target.opt_level,
+        gpu_binary.TARGET: name,
         gpu_binary.KERNELS: _kernels(io.text(f"info.{number}")),
-        gpu_binary.TRIPLE: params.triple,
-        gpu_binary.ARCH: facts.arch(params.chip, params.features),
+        gpu_binary.TRIPLE: target.triple,
+        gpu_binary.ARCH: facts.arch(target.chip, target.features),
     }
-    if facts.lists_features and params.features:
-        properties[gpu_binary.FEATURES] = params.features
-    if params.sanitize:
-        properties[gpu_binary.SANITIZE] = ",".join(params.sanitize)
-    if facts.carries_assembly(params.chip):
+    if facts.lists_features and target.features:
+        properties[gpu_binary.FEATURES] = target.features
+    if target.sanitize:
+        properties[gpu_binary.SANITIZE] = ",".join(target.sanitize)
+    if facts.carries_assembly(target.chip):
         properties[gpu_binary.ASM] = io.text(f"asm.{number}")
     return gpu_binary.ObjectData(
-        target=target_attr(params), data=io.read(f"object.{number}"), properties=properties
+        target=target_attr(target), data=io.read(f"object.{number}"), properties=properties
     )
 
 

@@ -1,7 +1,4 @@
-"""gpu.binary: the operation that carries a module's objects, made and read through MLIR itself.
-
-Target attribute: the text, such as ``#nvvm.target<…>``, that describes a target to MLIR.
-"""
+"""``gpu.binary``: make and read the operation that holds a module's objects, with their targets."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
 
 from gpubuild.engine.ir import contexts
-from gpubuild.model.step import CompileParams, ObjectParams
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 
@@ -110,7 +106,7 @@ def _read_properties(attribute: ir.DictAttr) -> dict[str, str | int]:
     return found
 
 
-def target_attr(target: ObjectParams | CompileParams | Target) -> str:
+def target_attr(target: Target) -> str:
     """The attribute's text, spelled as MLIR takes it for a gpu.module or a ``#gpu.object``."""
     facts = vendor(target.kind)
     fields = [f"O = {target.opt_level}"]

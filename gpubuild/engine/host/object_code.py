@@ -1,12 +1,9 @@
-"""Init array: make constructors and destructors of LLVM IR reach every linker.
+"""Host LLVM IR, lowered from MLIR or given as a source, to an optimised object file.
 
-llvmlite emits ``@llvm.global_ctors`` into ``.ctors`` sections, which lld drops without a word, so
-that modules would never be loaded. What other compilers emit is written out here instead:
-pointers in ``.init_array`` and ``.fini_array`` sections, whose names carry the priority.
-
-Entry point: a ``main`` without a result gets one, because the system reads an exit code anyway.
-
-Host code: LLVM IR text to an optimised object for the machine that the program runs on.
+llvmlite emits ``@llvm.global_ctors`` into ``.ctors`` sections, which lld drops silently, so modules
+would never be loaded. As other compilers do, we write pointers into ``.init_array`` and
+``.fini_array`` sections, whose names carry the priority. A ``main`` without a result gets one, because
+the system reads an exit code.
 """
 
 from __future__ import annotations
@@ -18,8 +15,11 @@ from mlir import ir
 
 from gpubuild.engine.ir import files_read, llvm, resource_objects
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.llvm import new_context, parse_assembly, parse_bitcode
 from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.step import LlvmParams
 
 DEFAULT_PRIORITY = 65535
 _SECTIONS = {"ctors": ".init_array", "dtors": ".fini_array"}
@@ -164,3 +164,25 @@ def write_object(
         sections = resource_objects.define(module, externals)
         code = llvm.emit_object(module, machine)
         resource_objects.write_object(io.out_path("object"), code, sections, StepResources.of(io))
+
+
+def run(params: LlvmParams, io: StepIO) -> None:
+    """Compile input ``source`` to output ``object``.
+
+    A module without a triple takes the host's; one for another machine is a ``StepError``, as is
+    text that does not parse (with its line and column) and IR that does not verify.
+    """
+    name = params.source_name or io.path("source").name
+    with io.stage("parse"):
+        context = new_context()
+        if params.bitcode:
+            module = parse_bitcode(io.read("source"), context, name=name)
+        else:
+            module = parse_assembly(io.text("source"), context, name=name)
+        triple = module.triple
+        if triple and triple.partition("-")[0] != params.triple.partition("-")[0]:
+            raise StepError(
+                f"{name} is for {triple}; host code is compiled for {params.triple}",
+                hint="device libraries belong under device_libs:, not under sources:",
+            )
+    write_object(str(module), triple=params.triple, opt_level=params.opt_level, io=io)

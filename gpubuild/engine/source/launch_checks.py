@@ -1,15 +1,8 @@
-"""Sizes and arguments of a `gpu.launch_func`, where they are computed from constants.
+"""Checks of launches whose sizes and arguments are constants, and of kernels' signatures.
 
-Known grids: what a kernel says of its grid, where a launch says otherwise.
-
-LLVM believes ``known_grid_size``: with two workgroups said, it leaves out what the fourth does, on GPUs only.
-The launch is what happens, so that the kernel's word is dropped then.
-
-Launches whose workgroup no device takes, as far as the text tells.
-
-Launches that give a kernel less dynamic workgroup memory than it is seen to use.
-
-No device notices: the kernel writes over what lies behind, on the CPU over memory of the program.
+Reported: workgroups that no device takes, too little dynamic workgroup memory (no device notices;
+the kernel would overwrite what lies behind), kernels in the LLVM dialect that cannot be launched.
+A ``known_grid_size`` that a launch contradicts is dropped: LLVM believes it and would leave code out.
 """
 
 from __future__ import annotations
@@ -21,7 +14,35 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, about, locate
+from gpubuild.engine.ir.query import kernel_functions
 from gpubuild.errors import Diagnostic, StepError
+
+_RETURNS_NOTHING = "!llvm.func<void ("
+
+
+def refuse_impossible(module: ir.Module, source: SourceText) -> None:
+    """Raise ``StepError`` for kernels without a body and for those that return a value.
+
+    ptxas refuses them, the code generator for AMD GPUs ends the process, CPUs would drop the value.
+    """
+    found: list[Diagnostic] = []
+    for kernels in contexts.gpu_modules(module):
+        for op in kernel_functions(kernels):
+            kind = str(op.attributes["function_type"])
+            if not len(op.regions[0].blocks):
+                reason = "has no body"
+            elif op.name == "llvm.func" and not kind.startswith(_RETURNS_NOTHING):
+                reason = "returns a value, and no launch could take it"
+            else:
+                continue
+            found.append(about(op, f"kernel @{op.attributes['sym_name'].value} {reason}", source))
+    if found:
+        raise StepError(
+            "the file has a kernel that cannot be launched",
+            diagnostics=found,
+            hint="give it a body, store its result through a pointer, or take the mark `gpu.kernel` off",
+        )
+
 
 _SEGMENTS = "operandSegmentSizes"
 _GRID, _BLOCK, _ARGUMENTS = 1, 4, 11  # groups of operands; tokens come first

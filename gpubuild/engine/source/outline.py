@@ -1,6 +1,6 @@
-"""Outline step: split one source into a host part and its gpu.modules, and list what is in them.
+"""Outline step: split a source into its host part and its gpu.modules, and list what they contain.
 
-Transform schedules: what a file says about its own lowering, done with once its passes have run.
+``passes:`` of the source and transform schedules in it are applied first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.locations import keep_places
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import attribute_typos, kernel_signature, launch_checks
+from gpubuild.engine.source import attribute_typos, launch_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
 from gpubuild.engine.source.module_index import describe_module, libraries_called
 from gpubuild.engine.source.source_checks import check_source
@@ -70,7 +70,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
             contexts.verify(source.module, source=source.lines)
             _refuse_nested_modules(source)
-            kernel_signature.refuse_impossible(source.module, source.lines)
+            launch_checks.refuse_impossible(source.module, source.lines)
             launch_checks.refuse_oversized(source.module, source.lines)
             launch_checks.refuse_missing(source.module, source.lines)
             doubts = check_reach(source.module, source.lines) if params.passes or may_meet(text) else []

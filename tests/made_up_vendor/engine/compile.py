@@ -30,10 +30,12 @@ def run(params: CompileParams, io: StepIO) -> None:
     ir = _REGISTER.sub(r"work_item_\1_\2", ir).replace("ptx_kernel ", "")
     with io.stage("emit"):
         code = llvm.parse_assembly(ir, llvm.new_context())
-        chip = params.chip.removeprefix("wasm-")
-        machine = llvm.target_machine(params.triple, chip, params.features, params.opt_level)
+        chip = params.target.chip.removeprefix("wasm-")
+        machine = llvm.target_machine(
+            params.target.triple, chip, params.target.features, params.target.opt_level
+        )
         llvm.set_target(code, machine)
-        llvm.optimize(code, machine, params.opt_level)
+        llvm.optimize(code, machine, params.target.opt_level)
         io.write("llvm", str(code))
         assembly, data = llvm.emit_both(code, machine)
         io.write("asm", assembly)

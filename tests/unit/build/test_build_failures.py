@@ -77,7 +77,11 @@ def test_a_failure_hides_no_other_target_of_the_source(world: World) -> None:
     """Not even when nothing runs side by side; what is of other sources is not started."""
 
     def engine(job: Job) -> JobResult:
-        if isinstance(job.params, CompileParams) and job.params.module == "k" and job.params.chip != "sm_60":
+        if (
+            isinstance(job.params, CompileParams)
+            and job.params.module == "k"
+            and job.params.target.chip != "sm_60"
+        ):
             raise StepError("it broke")
         return fake_engine(job)
 

@@ -17,7 +17,7 @@ from gpubuild.errors import (
     ToolNotFoundError,
 )
 from gpubuild.model.step import CompileParams, Input, LinkParams, Step, StepKind
-from gpubuild.targets.target import Kind
+from gpubuild.targets.target import Target
 
 ROOT = Path("/project")
 LINK = Step(
@@ -36,7 +36,9 @@ LINK = Step(
 COMPILE = Step(
     id="app/compile/k/gpu",
     kind=StepKind.COMPILE,
-    params=CompileParams(kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_9", module="k"),
+    params=CompileParams(
+        module="k", target=Target(name="gpu", kind="nvvm", chip="sm_9", triple="nvptx64-nvidia-cuda")
+    ),
     inputs=(Input(name="located", path=ROOT / "build/located.0.mlir"),),
     program="app",
     module="k",
@@ -86,7 +88,7 @@ def test_the_step_is_named_and_can_be_repeated() -> None:
         "gpu",
     )
     assert error.output == "object0.o"  # only links number their objects
-    assert "compile /project/build/located.0.mlir -t sm_9 --kind nvvm --chip sm_9" in error.reproduce
+    assert "compile /project/build/located.0.mlir -t gpu --kind nvvm --chip sm_9" in error.reproduce
     full = shown(NoRoomError("the disk is full"), step=COMPILE)
     assert isinstance(full, StepError)
     assert full.reproduce == ""

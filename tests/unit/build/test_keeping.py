@@ -12,7 +12,7 @@ from unit.world import World
 
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.upkeep import collect
-from gpubuild.cache.null import NullStore
+from gpubuild.cache.store import NullStore
 from gpubuild.model.result import BuildReport, Status
 
 

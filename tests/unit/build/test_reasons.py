@@ -16,7 +16,7 @@ from gpubuild.errors import UsageError
 from gpubuild.model.project import HostOptions
 from gpubuild.model.result import Status
 from gpubuild.model.step import Action, CompileParams, Step, StepKind
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.targets.target import Sanitize
 
 WORDS = Vocabulary(version=lambda _: "", summary=lambda _: None)
 
@@ -228,9 +228,8 @@ def test_the_table_shows_what_changed() -> None:
 
 
 def test_options_are_shown_as_they_are_written() -> None:
-    params = CompileParams(
-        module="m", kind=Kind.CPU, triple="x86_64", chip="x86-64", sanitize=(Sanitize.BOUNDS, Sanitize.RACE)
-    )
+    target = replace(TARGETS["cpu"], sanitize=(Sanitize.BOUNDS, Sanitize.RACE))
+    params = CompileParams(module="m", target=target)
     parts = key_parts(Action(kind=StepKind.COMPILE, params=params, inputs=(), tools=()))
     assert parts["option kind"] == "'cpu'"
     assert parts["option sanitize"] == "['bounds', 'race']"

@@ -11,7 +11,7 @@ import pytest
 from unit.cache.samples import KEY, make_result
 
 from gpubuild.cache.open_store import open_store
-from gpubuild.cache.protocol import Store
+from gpubuild.cache.store import Store
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode

@@ -66,6 +66,8 @@ def test_every_key(root: Path) -> None:
         remote=RemoteCache(url="http://cache.example:8080", mode=RemoteMode.READ_ONLY),
     )
     assert list(project.targets) == ["sm_60", "sm_90", "mi210", "cpu"]
+    assert [target.name for target in project.targets.values()] == list(project.targets)
+    assert project.targets["mi210"].device_libs == (root / "lib/amd.bc",)
     sm_60 = Target(
         name="sm_60",
         kind=Kind.NVVM,
@@ -86,7 +88,6 @@ def test_every_key(root: Path) -> None:
         features="+sramecc,-xnack",
         opt_level=2,
         fast_math=True,
-        device_libs=(root / "lib/amd.bc",),
         passes="any",
     )
     saxpy = project.programs["saxpy"]

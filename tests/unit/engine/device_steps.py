@@ -15,7 +15,7 @@ from unit.engine.steps import Ran, run_step
 
 from gpubuild.model.step import CompileParams, OutlineParams, StepKind
 from gpubuild.settings import Settings
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
 from gpubuild.toolchain.find import Toolchain
 
 OUTPUTS = ("llvm", "asm", "object", "info")
@@ -92,7 +92,10 @@ class Compiled:
 def compile_params(chip: str, **options: Any) -> CompileParams:
     kind = Kind.NVVM if chip.startswith("sm_") else Kind.ROCDL
     triple = NVVM_TRIPLE if kind is Kind.NVVM else ROCDL_TRIPLE
-    return CompileParams(module="k", kind=kind, triple=triple, chip=chip, **options)
+    relocatable = options.pop("relocatable", False)
+    name = options.pop("target", chip)
+    target = Target(name=name, kind=kind, triple=triple, chip=chip, **options)
+    return CompileParams(module="k", target=target, relocatable=relocatable)
 
 
 def compile_module(

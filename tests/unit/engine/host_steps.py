@@ -5,12 +5,13 @@ from pathlib import Path
 
 import mlir as mlir_package
 from elftools.elf.elffile import ELFFile
-from unit.engine.host.test_bundle import OBJECTS, inputs
+from unit.engine.host.test_bundle import inputs
+from unit.engine.host.test_bundle import params as bundle_params
 from unit.engine.steps import Ran, run_step
 
 from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload
-from gpubuild.model.step import BundleParams, HostParams, StepKind
+from gpubuild.model.step import HostParams, StepKind
 
 UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin"
 
@@ -37,7 +38,7 @@ HOST = f"""module attributes {{gpu.container_module}} {{
 
 
 def bundled(tmp_path: Path, handler: str = "#gpu.select_object<2>") -> str:
-    params = BundleParams(module="saxpy_kernels", handler=handler, objects=OBJECTS)
+    params = bundle_params(handler)
     return run_step(tmp_path / "bundle", StepKind.BUNDLE, params, inputs(), ("binary",)).text("binary")
 
 

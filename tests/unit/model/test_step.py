@@ -17,7 +17,6 @@ from gpubuild.model.step import (
     HostParams,
     LinkParams,
     LlvmParams,
-    ObjectParams,
     OutlineParams,
     PreprocessParams,
     RuntimeParams,
@@ -25,18 +24,19 @@ from gpubuild.model.step import (
     action_key,
 )
 from gpubuild.support.frozen import field, frozen
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.targets.target import Sanitize, Target
 
 A, B = digest_bytes(b"a"), digest_bytes(b"b")
+TARGET = Target(name="a", kind="nvvm", triple="t", chip="sm_60")
 BASE = Action(
     kind=StepKind.COMPILE,
-    params=CompileParams(module="m", kind=Kind.NVVM, triple="t", chip="sm_60"),
+    params=CompileParams(module="m", target=TARGET),
     inputs=(("module", A),),
     tools=(("ptxas", A),),
 )
 OTHER = {
     "kind": StepKind.HOST,
-    "params": CompileParams(module="m", kind=Kind.NVVM, triple="t", chip="sm_90"),
+    "params": CompileParams(module="m", target=replace(TARGET, chip="sm_90")),
     "inputs": (("module", B),),
     "tools": (("ptxas", B),),
     "version": "gpubuild.action/0",
@@ -49,12 +49,15 @@ def test_every_field_is_in_the_key(name: str) -> None:
     assert action_key(replace(BASE, **{name: OTHER[name]})) != action_key(BASE)
 
 
-OBJECT = ObjectParams(target="a", kind=Kind.NVVM, triple="t", chip="sm_60")
 PARAMS = {
     OutlineParams(): {"passes": "p", "source_name": "a.mlir"},
     BASE.params: {
         "module": "n",
-        "kind": Kind.CPU,
+        "target": replace(TARGET, chip="sm_90"),
+        "relocatable": True,
+    },
+    TARGET: {
+        "kind": "cpu",
         "triple": "u",
         "chip": "sm_90",
         "features": "+ptx80",
@@ -63,22 +66,12 @@ PARAMS = {
         "debug": True,
         "passes": "p",
         "sanitize": (Sanitize.BOUNDS,),
-        "relocatable": True,
     },
-    OBJECT: {
-        "target": "b",
-        "kind": Kind.CPU,
-        "triple": "u",
-        "chip": "x",
-        "features": "+f",
-        "opt_level": 0,
-        "fast_math": True,
-        "sanitize": (Sanitize.RACE,),
-    },
-    BundleParams(module="m", handler="h", objects=(OBJECT,)): {
+    BundleParams(module="m", handler="h", targets=(TARGET,), names=("a",)): {
         "module": "n",
         "handler": "g",
-        "objects": (),
+        "targets": (),
+        "names": ("b",),
     },
     HostParams(modules=("m",), offload=Offload.DISPATCH): {
         "modules": ("n",),
@@ -130,7 +123,8 @@ def test_every_param_is_in_the_key(params: object) -> None:
 
 
 def test_names_for_messages_are_not_in_the_key() -> None:
-    assert encode(replace(BASE.params, target="other")) == encode(BASE.params)
+    renamed = replace(TARGET, name="other", device_libs=(Path("moved.bc"),))
+    assert (renamed, encode(renamed)) == (TARGET, encode(TARGET))
 
 
 def test_digests_must_be_digests() -> None:

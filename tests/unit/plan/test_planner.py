@@ -15,8 +15,8 @@ from gpubuild.model.step import BundleParams, CompileParams, HostParams, StepKin
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
-from gpubuild.plan.sources import IrTarget, ScannedModule, ScannedSource
-from gpubuild.targets.target import NVVM_TRIPLE, Kind
+from gpubuild.plan.sources import ScannedModule, ScannedSource
+from gpubuild.targets.target import NVVM_TRIPLE, Kind, Target
 
 ROOT = Path("/project")
 ONE = ScannedSource(modules=(ScannedModule(name="k", index=0),))
@@ -107,10 +107,10 @@ def test_overrides_of_one_module() -> None:
     plan = plan_of(program)
     assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["sm_90", "cpu"]
     params = compile_params(plan, "app/compile/k/sm_90")
-    assert (params.opt_level, params.passes) == (1, "builtin.module(cse)")
+    assert (params.target.opt_level, params.target.passes) == (1, "builtin.module(cse)")
     libraries = [i.path.name for i in plan.steps["app/compile/k/sm_90"].inputs if i.name.startswith("lib.")]
     assert libraries == ["nv.bc", "my.bc"]
-    assert compile_params(plan, "app/compile/k/cpu").passes == ""
+    assert compile_params(plan, "app/compile/k/cpu").target.passes == ""
 
 
 def test_rocm_is_in_the_key_of_what_may_use_it_only() -> None:
@@ -133,14 +133,14 @@ def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
         index=0,
         handler="#gpu.select_object<1 : i64>",
         targets=(
-            IrTarget(kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=1),
-            IrTarget(kind=Kind.NVVM, chip="sm_90", triple=NVVM_TRIPLE),
+            Target(name="sm_75", kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=1),
+            Target(name="sm_90", kind=Kind.NVVM, chip="sm_90", triple=NVVM_TRIPLE),
         ),
     )
     scans = {"outline/app.mlir": ScannedSource(modules=(module,))}
     plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
     assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["sm_75", "sm_90"]
-    assert compile_params(plan, "app/compile/k/sm_75").opt_level == 1
+    assert compile_params(plan, "app/compile/k/sm_75").target.opt_level == 1
     bundle = plan.steps["app/bundle/k"].params
     assert isinstance(bundle, BundleParams)
     assert bundle.handler == "#gpu.select_object<1 : i64>"
@@ -151,7 +151,7 @@ def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
 
 
 def test_a_chip_in_the_ir_is_checked_where_it_is_compiled_for() -> None:
-    written = IrTarget(kind="nvvm", chip="sm_91", triple=NVVM_TRIPLE)
+    written = Target(name="sm_91", kind="nvvm", chip="sm_91", triple=NVVM_TRIPLE)
     scans = {
         "outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, targets=(written,)),))
     }
@@ -165,14 +165,16 @@ def test_a_chip_in_the_ir_is_checked_where_it_is_compiled_for() -> None:
 
 
 def test_two_targets_in_the_ir_for_one_chip() -> None:
-    written = [IrTarget(kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=n) for n in (3, 0, 1)]
+    written = [
+        Target(name="sm_75", kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=n) for n in (3, 0, 1)
+    ]
     scans = {
         "outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, targets=(*written,)),))
     }
     plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
     names = [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE]
     assert names == ["sm_75", "sm_75-2", "sm_75-3"]
-    assert [compile_params(plan, f"app/compile/k/{name}").opt_level for name in names] == [3, 0, 1]
+    assert [compile_params(plan, f"app/compile/k/{name}").target.opt_level for name in names] == [3, 0, 1]
 
 
 @pytest.mark.parametrize(("select", "index"), [("gfx90a", 2), (1, 1)])

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from gpubuild.report.diagram_layout import arrange
+from gpubuild.report.diagram import arrange
 
 
 def random_graph(seed: int) -> tuple[list[str], list[tuple[str, str]]]:

@@ -9,9 +9,7 @@ from xml.etree import ElementTree
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
 from gpubuild.plan.plan import Plan
-from gpubuild.report.diagram import Diagram, make_diagram
-from gpubuild.report.diagram_svg import draw_svg
-from gpubuild.report.diagram_text import draw_dot, draw_json, draw_mermaid
+from gpubuild.report.diagram import Diagram, draw_dot, draw_json, draw_mermaid, draw_svg, make_diagram
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = 'k<&"]\\\x01\n'

@@ -6,19 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from unit.projects import TARGETS
 
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams, LinkParams, OutlineParams, RuntimeParams, Step, StepKind
 from gpubuild.scons.action import StepAction
-from gpubuild.scons.describing import describe, node_of, signature
-from gpubuild.scons.node import Node
-from gpubuild.targets.target import Kind
+from gpubuild.scons.node import Node, describe, node_of, signature
 
-PARAMS = CompileParams(module="k", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
+
+def params(**options: object) -> CompileParams:
+    return CompileParams(module="k", target=replace(TARGETS["sm_60"], **options))  # type: ignore[arg-type]
+
+
 STEP = Step(
     id="p/compile/k/old_gpu",
     kind=StepKind.COMPILE,
-    params=PARAMS,
+    params=params(),
     inputs=(),
     program="p",
     module="k",
@@ -47,19 +50,19 @@ def action(session: FakeSession, step: Step = STEP) -> StepAction:
 
 def test_signature_covers_options_and_tools() -> None:
     before = signature(FakeSession(), STEP)
-    changed = replace(STEP, params=replace(PARAMS, opt_level=1))
+    changed = replace(STEP, params=params(opt_level=1))
     assert signature(FakeSession(), changed) != before
     assert signature(FakeSession(ptxas="b" * 64), STEP) != before
     assert signature(FakeSession(), STEP) == before
 
 
 def test_renaming_a_target_changes_no_signature() -> None:
-    renamed = replace(STEP, params=replace(PARAMS, target="newer_name"))
+    renamed = replace(STEP, params=params(name="newer_name"))
     assert signature(FakeSession(), renamed) == signature(FakeSession(), STEP)
 
 
 def test_dollars_are_not_variables_of_scons() -> None:
-    step = replace(STEP, params=replace(PARAMS, passes="${HOME} $x"))
+    step = replace(STEP, params=params(passes="${HOME} $x"))
     assert "'$${HOME} $$x'" in signature(FakeSession(), step)
 
 

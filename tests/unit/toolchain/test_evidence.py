@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpubuild.settings import Settings
-from gpubuild.toolchain import rocm
+from gpubuild.toolchain import find
 from gpubuild.toolchain.find import Toolchain
 
 
@@ -102,19 +102,19 @@ def test_device_libraries_that_appear_are_noticed(tmp_path: Path, place: str, th
     elif there_before:
         (tmp_path / there_before).mkdir(parents=True)
     (tmp_path / "usr/lib/x86_64-linux-gnu").mkdir(parents=True, exist_ok=True)
-    assert rocm.find_device_libraries(None, root=tmp_path)[0] is None
-    seen = rocm.looked_at(None, root=tmp_path)
+    assert find.find_device_libraries(None, root=tmp_path)[0] is None
+    seen = find.looked_at(None, root=tmp_path)
     before = stat_changes(seen)
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("ocml.bc", "ockl.bc"):
         (folder / name).touch()
-    assert rocm.find_device_libraries(None, root=tmp_path)[0] == folder
+    assert find.find_device_libraries(None, root=tmp_path)[0] == folder
     assert stat_changes(seen) != before
 
 
 def test_unrelated_changes_are_not(tmp_path: Path) -> None:
     (tmp_path / "usr/lib").mkdir(parents=True)
-    before = stat_changes(rocm.looked_at(None, root=tmp_path))
+    before = stat_changes(find.looked_at(None, root=tmp_path))
     (tmp_path / "home").mkdir()
     (tmp_path / "usr/bin").mkdir()
     assert stat_changes(set(before)) == before

@@ -43,7 +43,7 @@ OPTIONAL = ("rocm-device-libs", "clang-linker-wrapper", "cuda-linker")
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpubuild.toolchain.distribution._find_installed", lambda name: None)
-    monkeypatch.setattr("gpubuild.toolchain.rocm._SYSTEM", ())
+    monkeypatch.setattr("gpubuild.toolchain.find._SYSTEM", ())
     monkeypatch.setattr("gpubuild.toolchain.clang_linker_wrapper._CUDA_PATH", Path("/nonexistent"))
     monkeypatch.setattr("gpubuild.toolchain.host_math._LIBRARY", "libm-that-is-not-installed.so")
 

@@ -26,7 +26,7 @@ ENTRIES = {
     "outline": "engine/source/outline.py",
     "bundle": "engine/host/bundle.py",
     "host": "engine/host/lowering.py",
-    "llvm": "engine/host/llvm_source.py",
+    "llvm": "engine/host/object_code.py",
     "cc": "engine/cc/compile.py",
     "link": "engine/cc/link.py",
 }

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 
 from gpubuild.engine.backends import gpu_compile
-from gpubuild.engine.backends.amd import inline_assembly, ocml, printf, workarounds
+from gpubuild.engine.backends.amd import inline_assembly, ocml, passes, printf, workarounds
 from gpubuild.engine.backends.assembly_locations import place_inline
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     Stage,
-    lower_module,
     optimize_module,
-    own_library,
     refuse_undefined,
     run_stages,
+    take_lowered,
     user_libraries,
 )
 from gpubuild.engine.backends.kernel_info import info_json, parse_amd_assembly, with_parameters
+from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.ir import files_read, llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.chips import check_chip, gfx_version, subgroup_size
+from gpubuild.targets.amd import AMD, gfx_version
 from gpubuild.toolchain.run import run_tool
 
 _ABI_5, _ABI_6 = 500, 600  # both lay out implicit arguments as our minimal ockl reads them
@@ -38,6 +40,14 @@ _INSTALL_HINT = (
 _OBJECT_FILE = "module.o"
 
 
+@dataclass(slots=True, kw_only=True)
+class AmdBuild(DeviceBuild):
+    """One compile under way for AMD."""
+
+    formats: tuple[str, ...] = ()  # of the messages that kernels leave for the host
+    link_arguments: list[str] = field(default_factory=list)  # what ld.lld is given
+
+
 def run(params: CompileParams, io: StepIO) -> None:
     """Write ``llvm``, ``asm``, ``object`` (hsaco), ``info`` and, when asked for, ``device`` (bitcode).
 
@@ -46,36 +56,47 @@ def run(params: CompileParams, io: StepIO) -> None:
     stages = STAGES
     if params.relocatable:
         stages = gpu_compile.stages_with(STAGES, gpu_compile.emit_bitcode, after="optimize")
-    run_stages(DeviceBuild(params=params, io=io), stages)
+    run_stages(AmdBuild(params=params, io=io), stages)
 
 
-def check_target(build: DeviceBuild) -> None:
+def check_target(build: AmdBuild) -> None:
     """Stage: refuse names that LLVM would only warn about."""
     params = build.params
-    check_chip(params.kind, params.chip, params.features)
-    build.features = params.features
+    AMD.check(params.target.chip, params.target.features, params.target.triple)
+    build.features = params.target.features
 
 
-def link_libraries(build: DeviceBuild) -> None:
+def lower_module(build: AmdBuild) -> None:
+    """Stage: MLIR to an LLVM module."""
+    lowered = lower(build.params, build.io, passes.PASSES, passes.start)
+    build.formats = lowered.formats
+    take_lowered(build, lowered)
+
+
+def link_libraries(build: AmdBuild) -> None:
     """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls.
 
     Ours come first, so that a machine with ROCm makes the same bytes as one without.
     """
-    llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
-    if build.lowered and build.lowered.formats:
-        llvm.link_text(build.module, printf.metadata(build.lowered.formats), "formats of messages")
+    llvm.add_module_flag(
+        build.module, "amdhsa_code_object_version", code_object_version(build.params.target.chip)
+    )
+    if build.formats:
+        llvm.link_text(build.module, printf.metadata(build.formats), "formats of messages")
     if record := printf.assertion_record(llvm.undefined_symbols(build.module)):
         llvm.link_text(build.module, record, "record of assertions")
     given = user_libraries(build.io)
-    asks_for_all = build.params.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
-    fast = [_FAST_LIBRARY] if build.params.fast_math else []
+    asks_for_all = (
+        build.params.target.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
+    )
+    fast = [_FAST_LIBRARY] if build.params.target.fast_math else []
     own = [*fast, *_OWN_LIBRARIES]
-    libraries = [*given, *(own_library(name) for name in own)]
+    libraries = [*given, *(_own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
         llvm.link_library(build.module, mathematics.encode(), "mathematics")
-    build.module = workarounds.move_out(build.module, build.params.chip)
+    build.module = workarounds.move_out(build.module, build.params.target.chip)
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
     if not wanted:
@@ -96,7 +117,7 @@ def link_libraries(build: DeviceBuild) -> None:
     llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
 
 
-def emit_code(build: DeviceBuild) -> None:
+def emit_code(build: AmdBuild) -> None:
     """Stage: assembly text (for people, and for its metadata) and what the linker makes the object of."""
     refuse_undefined(
         build,
@@ -115,10 +136,10 @@ def emit_code(build: DeviceBuild) -> None:
         build.assembly, build.link_arguments = inline_assembly.emit_assembly(
             build.module,
             build.io,
-            chip=params.chip,
+            chip=params.target.chip,
             features=build.features,
-            opt_level=params.opt_level,
-            what=f"assembling @{params.module} for {params.chip}",
+            opt_level=params.target.opt_level,
+            what=f"assembling @{params.module} for {params.target.chip}",
         )
         build.io.write("asm", build.assembly)
         text = str(build.module).encode()
@@ -137,20 +158,20 @@ def emit_code(build: DeviceBuild) -> None:
     build.link_arguments = [_OBJECT_FILE]
 
 
-def link_code_object(build: DeviceBuild) -> None:
+def link_code_object(build: AmdBuild) -> None:
     """Stage: ld.lld makes the loadable code object."""
     io = build.io
     # Other steps run beside this one: to start threads takes a fifth of the linker's time.
     command = [*io.tool("ld.lld"), "--threads=1", "-shared", "--no-undefined", *build.link_arguments]
     done = run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch)
     try:
-        done.check(f"linking @{build.params.module} for {build.params.chip}")
+        done.check(f"linking @{build.params.module} for {build.params.target.chip}")
     except StepError as error:
         place_inline(error, io)
         raise
 
 
-def write_info(build: DeviceBuild) -> None:
+def write_info(build: AmdBuild) -> None:
     """Stage: resources per kernel."""
     kernels = parse_amd_assembly(build.assembly, build.kernel_names)
     build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
@@ -161,15 +182,20 @@ def code_object_version(chip: str) -> int:
     return _ABI_6 if chip.endswith("-generic") or chip in _ABI_6_CHIPS else _ABI_5
 
 
-def _controls(build: DeviceBuild) -> str:
+def _own_library(name: str) -> tuple[str, bytes]:
+    """A library that comes with gpubuild, such as ``ockl.ll``."""
+    return name, (resources.files("gpubuild.engine.backends.amd") / name).read_bytes()
+
+
+def _controls(build: AmdBuild) -> str:
     """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
     params = build.params
-    major, minor, stepping = gfx_version(params.chip)
-    wave64 = subgroup_size(params.kind, params.chip, params.features) == 64
-    fast = int(params.fast_math)
+    major, minor, stepping = gfx_version(params.target.chip)
+    wave64 = AMD.subgroup_size(params.target.chip, params.target.features) == 64
+    fast = int(params.target.fast_math)
     values = (
         ("__oclc_ISA_version", "i32", major * 1000 + minor * 100 + stepping),
-        ("__oclc_ABI_version", "i32", code_object_version(params.chip)),
+        ("__oclc_ABI_version", "i32", code_object_version(params.target.chip)),
         ("__oclc_wavefrontsize64", "i8", int(wave64)),
         ("__oclc_finite_only_opt", "i8", fast),
         ("__oclc_unsafe_math_opt", "i8", fast),
@@ -189,7 +215,7 @@ def _read(path: Path) -> bytes:
         raise StepError(f"cannot read {path}: {error.strerror}", hint=_INSTALL_HINT) from error
 
 
-STAGES: tuple[Stage, ...] = (
+STAGES: tuple[Stage[AmdBuild], ...] = (
     ("check", check_target),
     ("lower", lower_module),
     ("link", link_libraries),

@@ -18,7 +18,7 @@ import re
 from llvmlite import binding
 
 from gpubuild.engine.ir import llvm
-from gpubuild.targets.chips import gfx_version
+from gpubuild.targets.amd import gfx_version
 
 _CALL = re.compile(r"\bcall void @llvm\.trap\(\)(?: #\d+)?")
 _FUNCTION = "gpubuild_trap"

@@ -9,7 +9,7 @@ from pathlib import Path
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
 from gpubuild.engine.backends.cpu.alias_versioning import Parameters, separable_parameters
 from gpubuild.engine.backends.cpu.fission.fission import Fissions, fission_kernels
@@ -18,28 +18,26 @@ from gpubuild.engine.backends.cpu.llvm_text import mark_stores
 from gpubuild.engine.backends.cpu.lower.abi import Contextualized, contextualize
 from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
 from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
+from gpubuild.engine.backends.cpu.passes import LEGALIZE, PLAIN_MEMORY, start
 from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
-from gpubuild.engine.backends.nvidia import libdevice
 from gpubuild.engine.ir import contexts, files_read, llvm, locations, resource_objects
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.passes import run_passes
 from gpubuild.engine.ir.resources import NO_RESOURCES, StepResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize import driver
-from gpubuild.engine.legalize.composite_memory_ops import make_plain
 from gpubuild.engine.legalize.library_calls import call_libraries_directly
-from gpubuild.engine.legalize.matrices import expand_matrices
-from gpubuild.engine.legalize.workarounds import keep_signed_zeros
+from gpubuild.engine.legalize.workarounds import KEEP_SIGNED_ZEROS
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.chips import NATIVE, check_chip
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.targets.cpu import CPU, NATIVE
+from gpubuild.targets.target import Sanitize
 from gpubuild.toolchain.run import run_tool
 
 # Up to structured loops, where fission works.
@@ -97,12 +95,12 @@ def run(params: CompileParams, io: StepIO) -> None:
 def check_target(build: CpuBuild) -> None:
     """Stage: refuse names that LLVM would only warn about; find the host's chip for ``native``."""
     params = build.params
-    check_chip(Kind.CPU, params.chip, params.features, triple=params.triple)
-    chip, features = params.chip, params.features
+    CPU.check(params.target.chip, params.target.features, params.target.triple)
+    chip, features = params.target.chip, params.target.features
     if chip == NATIVE:
         chip, own = llvm.host_cpu()
         features = f"{own},{features}" if features else own
-    build.machine = llvm.target_machine(params.triple, chip, features, params.opt_level)
+    build.machine = llvm.target_machine(params.target.triple, chip, features, params.target.opt_level)
 
 
 def lower(build: CpuBuild) -> None:
@@ -116,7 +114,7 @@ def lower(build: CpuBuild) -> None:
         try:
             lower_text(io.text("located"), build.params, build.resources)
         except StepError as located:
-            contexts.blame_pass(located, build.params.target or build.params.chip)
+            contexts.blame_pass(located, build.params.target.name)
             raise located from plain
         raise
 
@@ -125,7 +123,7 @@ def lower_text(
     text: str, params: CompileParams, resources: StepResources = NO_RESOURCES
 ) -> tuple[str, Contextualized]:
     """Lower a module that holds one gpu.module; its kernels take the work-item as last argument."""
-    target = params.target or params.chip
+    target = params.target.name
     with contexts.context():
         source = SourceText(text, f"@{params.module} (canonical text)")
         fissions = Fissions()
@@ -134,18 +132,15 @@ def lower_text(
         module = contexts.parse(text)
         restore_places(module.operation)
         names = written_ops(module.operation)
-        checks = Checks(wanted=frozenset(params.sanitize), source=source, names=names)
-        if params.passes:
+        checks = Checks(wanted=frozenset(params.target.sanitize), source=source, names=names)
+        if params.target.passes:
             _run_own_passes(module, params, source, resources)
         else:
-            machine = driver.Machine(
-                kind=Kind.CPU, subgroup_size=image_layout.SUBGROUP, fast_math=params.fast_math, name=target
-            )
+            legalization = start(params, source)
             if checks.wanted:
-                make_plain(module)
+                run_passes(module, PLAIN_MEMORY, legalization)
                 instrument.prepare(_only_module(module, params), checks)
-            expand_matrices(module.operation, lanes=image_layout.SUBGROUP, target=target, source=source)
-            driver.prepare(module, machine, source=source)
+            run_passes(module, LEGALIZE, legalization)
             hoist_allocations(module.operation)
             dump("mlir", lambda: contexts.canonical_text(module))
             contexts.run_passes(module, LOOP_PASSES, source=source)
@@ -159,7 +154,7 @@ def lower_text(
             dump("mlir", lambda: contexts.canonical_text(module))  # after fission
             contexts.run_passes(module, VECTOR_PASSES, source=source)
             hoist_allocations(module.operation)
-            keep_signed_zeros(module.operation)
+            run_passes(module, (KEEP_SIGNED_ZEROS,), legalization)
             contexts.run_passes(module, PASSES, source=source)
         kernels = _only_module(module, params)
         call_libraries_directly(kernels)
@@ -173,7 +168,10 @@ def lower_text(
             sites=list(checks.sites),
         )
         facts = contextualize(
-            kernels, state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
+            kernels,
+            state,
+            fast_math=params.target.fast_math,
+            probe_stack=params.target.triple.startswith("x86_64"),
         )
         facts = replace(facts, separable=separable, joined=joined)
         if not facts.kernels:
@@ -181,7 +179,7 @@ def lower_text(
                 f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
             )
         contexts.verify(module.operation, source=source)
-        if params.debug:
+        if params.target.debug:
             contexts.run_passes(module, _DEBUG_PASSES, source=source)
         kernels = contexts.gpu_modules(module)[0]
         facts = replace(facts, externals=resources.externalize(kernels))
@@ -191,13 +189,13 @@ def lower_text(
 def _run_own_passes(
     module: ir.Module, params: CompileParams, source: SourceText, resources: StepResources
 ) -> None:
-    if params.sanitize:
+    if params.target.sanitize:
         raise StepError(
             "`sanitize:` cannot be added to passes of your own",
             hint="leave out `passes:` for the checked target, or `sanitize:`",
         )
     resources.bind(module)
-    contexts.run_passes(module, params.passes, source=source)
+    contexts.run_passes(module, params.target.passes, source=source)
 
 
 def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
@@ -229,7 +227,7 @@ def link_image(build: CpuBuild) -> None:
     for facts in build.facts.kernels:
         arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
         memrefs = build.facts.separable.get(facts.name)
-        if memrefs is not None and (memrefs.count != len(arguments) - 1 or build.params.opt_level < 2):
+        if memrefs is not None and (memrefs.count != len(arguments) - 1 or build.params.target.opt_level < 2):
             memrefs = None
         joined = facts.name in build.facts.joined and facts.slot_bytes == 0
         kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1]), memrefs=memrefs, joined=joined))
@@ -237,9 +235,9 @@ def link_image(build: CpuBuild) -> None:
         build.params.module,
         kernels,
         build.facts.sites,
-        debug=build.params.debug,
-        flags=image_layout.check_flags(build.params.sanitize),
-        fence=_FENCE if build.params.triple.startswith("x86_64") else "",
+        debug=build.params.target.debug,
+        flags=image_layout.check_flags(build.params.target.sanitize),
+        fence=_FENCE if build.params.target.triple.startswith("x86_64") else "",
     )
     build.filling = large_entries(kernels)
     llvm.link_text(module, text, "kernel entries")
@@ -259,14 +257,14 @@ def link_libraries(build: CpuBuild) -> None:
     missing = [n for n in llvm.undefined_symbols(module) if n.startswith(libdevice_calls.PREFIX)]
     if missing:
         fused = llvm.has_fused_multiply_add(build.machine)
-        text = libdevice_calls.library_text(missing, fast_math=build.params.fast_math, fused=fused)
+        text = libdevice_calls.library_text(missing, fast_math=build.params.target.fast_math, fused=fused)
         llvm.link_library(module, text.encode(), "math functions")
     left = [n for n in llvm.undefined_symbols(module) if n.startswith(libdevice.PREFIX)]
     if left and io.has_tool("libdevice"):
         data = Path(io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(module, data, fast_math=build.params.fast_math)
+        build.module = libdevice.link_libdevice(module, data, fast_math=build.params.target.fast_math)
     wide_integers.link_helpers(build.module)
-    half_conversions.link_helpers(build.module, build.params.triple)
+    half_conversions.link_helpers(build.module, build.params.target.triple)
     _refuse_undefined(build)
 
 
@@ -287,7 +285,7 @@ def _refuse_undefined(build: CpuBuild) -> None:
 
 def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
-    llvm.optimize(build.module, build.machine, build.params.opt_level)
+    llvm.optimize(build.module, build.machine, build.params.target.opt_level)
     build.module = mark_stores(build.module, build.filling)
     files_read.discover(str(build.module).encode(), build.io)
     build.module = keep_odd_halves(build.module, build.machine)
@@ -305,7 +303,7 @@ def emit(build: CpuBuild) -> None:
 def emit_relocatable(build: CpuBuild) -> None:
     """Stage: the same for clang-linker-wrapper, which links the images of all modules into one."""
     module = build.module.clone()
-    chip, name = build.params.chip, build.params.module
+    chip, name = build.params.target.chip, build.params.module
     module.get_global_variable(image_layout.IMAGE_SYMBOL).name = f"{image_layout.IMAGE_SYMBOL}.{name}"
     llvm.link_text(module, chip_mark(chip), "chip mark")
     sections = resource_objects.define(module, build.facts.externals, linkage="internal")
@@ -334,7 +332,7 @@ def link(build: CpuBuild) -> None:
         io.tool_out("object"),
     ]
     done = run_tool(command, cwd=io.scratch)
-    done.check(f"linking @{build.params.module} for {build.params.chip}")
+    done.check(f"linking @{build.params.module} for {build.params.target.chip}")
 
 
 def write_info(build: CpuBuild) -> None:

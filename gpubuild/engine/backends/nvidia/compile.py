@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.assembly_locations import place_ptxas
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     Stage,
-    lower_module,
     optimize_module,
     refuse_undefined,
     run_stages,
+    take_lowered,
     user_libraries,
 )
 from gpubuild.engine.backends.kernel_info import info_json, parse_ptxas, with_parameters
-from gpubuild.engine.backends.nvidia import libdevice, workarounds
+from gpubuild.engine.backends.lowering import lower
+from gpubuild.engine.backends.nvidia import passes, workarounds
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.chips import check_chip
+from gpubuild.targets.nvidia import NVIDIA, ptx_features
 from gpubuild.toolchain.run import run_tool
 
 # Functions that the CUDA driver provides to every kernel.
@@ -46,7 +47,15 @@ def run(params: CompileParams, io: StepIO) -> None:
 def check_target(build: DeviceBuild) -> None:
     """Stage: refuse names that LLVM would only warn about."""
     params = build.params
-    check_chip(params.kind, params.chip, params.features)
+    NVIDIA.check(params.target.chip, params.target.features, params.target.triple)
+
+
+def lower_module(build: DeviceBuild) -> None:
+    """Stage: MLIR to an LLVM module, in the PTX version that its instructions need."""
+    params = build.params
+    lowered = lower(params, build.io, passes.PASSES, passes.start)
+    build.features = ptx_features(params.target.chip, params.target.features, needed=lowered.ptx_needed)
+    take_lowered(build, lowered)
 
 
 def link_libraries(build: DeviceBuild) -> None:
@@ -56,7 +65,7 @@ def link_libraries(build: DeviceBuild) -> None:
         llvm.link_libraries(build.module, libraries)
     if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
         data = Path(build.io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(build.module, data, fast_math=build.params.fast_math)
+        build.module = libdevice.link_libdevice(build.module, data, fast_math=build.params.target.fast_math)
 
 
 def emit_ptx(build: DeviceBuild) -> None:
@@ -98,12 +107,12 @@ def assemble_relocatable(build: DeviceBuild) -> None:
 def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
     """Write output ``role``; returns what ptxas says."""
     params, io = build.params, build.io
-    command = [*io.tool("ptxas"), f"-arch={params.chip}", f"-O{params.opt_level}", option]
-    if params.debug:
+    command = [*io.tool("ptxas"), f"-arch={params.target.chip}", f"-O{params.target.opt_level}", option]
+    if params.target.debug:
         command.append("-lineinfo")  # -g would switch optimisation off
     done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
     try:
-        done.check(f"assembling @{params.module} for {params.chip}")
+        done.check(f"assembling @{params.module} for {params.target.chip}")
     except StepError as error:
         explain_ptxas(error)
         place_ptxas(error, build.assembly, io)
@@ -135,7 +144,7 @@ def write_info(build: DeviceBuild) -> None:
     build.io.write("info", info_json(with_parameters(build.kernels, build.parameters)))
 
 
-STAGES: tuple[Stage, ...] = (
+STAGES: tuple[Stage[DeviceBuild], ...] = (
     ("check", check_target),
     ("lower", lower_module),
     ("link", link_libraries),

@@ -1,7 +1,4 @@
-"""Token ends: where a token is used for the last time, on every way through the blocks.
-
-Token mark: a token of its own for a point of a stream.
-"""
+"""Tokens for points of a stream: where a token is last used, and new tokens that mark a point."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.null import NullStore
 from gpubuild.cache.open_store import open_store
+from gpubuild.cache.store import NullStore
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.step import ActionResult
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cache.remote.credentials import find_authorization
+from gpubuild.cache.remote.http import find_authorization
 from gpubuild.settings import Settings
 
 URL = "https://cache.example:8443/gpubuild"

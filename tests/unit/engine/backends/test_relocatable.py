@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import OUTPUTS, compile_params, in_child, tools
 from unit.engine.steps import Ran, run_step
+from unit.projects import TARGETS
 
 from gpubuild.engine.ir import llvm
 from gpubuild.model.step import CompileParams, StepKind
-from gpubuild.targets.target import Kind
 
 # Each module has its own @state, and may have a @helper of its own.
 MODULE = """gpu.module @k {
@@ -34,9 +35,7 @@ MODULE = """gpu.module @k {
     gpu.return
   }
 }"""
-CPU = CompileParams(
-    module="k", kind=Kind.CPU, triple="x86_64-unknown-linux-gnu", chip="x86-64-v2", relocatable=True
-)
+CPU = CompileParams(module="k", target=replace(TARGETS["cpu"], chip="x86-64-v2"), relocatable=True)
 
 
 def compiled(tmp_path: Path, params: CompileParams) -> Ran:

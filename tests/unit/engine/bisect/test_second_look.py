@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from unit.execute.jobs import make_job, nothing
+from unit.projects import TARGETS
 
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, GpubuildError, Location, StepCrashedError, StepError
@@ -16,13 +17,12 @@ from gpubuild.execute.local import LocalExecutor
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.step import CompileParams, StepKind
-from gpubuild.targets.target import NVVM_TRIPLE, Kind
 
 FOUND = Diagnostic(message="here", location=Location(file="k.mlir", line=7, column=3))
 
 
 def compile_job(workdir: Path, what: str, *, located: bool = True) -> Job:
-    params = CompileParams(module="k", kind=Kind.NVVM, triple=NVVM_TRIPLE, chip="sm_80")
+    params = CompileParams(module="k", target=TARGETS["sm_90"])
     given = JobInput(name="located", path=workdir / "located", digest=digest_bytes(b""))
     job = replace(make_job(workdir, what), kind=StepKind.COMPILE, params=params)
     return replace(job, inputs=(given,)) if located else job

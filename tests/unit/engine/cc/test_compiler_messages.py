@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpubuild.engine.cc.compiler_messages import parse_messages
+from gpubuild.engine.cc.driver import parse_messages
 
 GCC = """In file included from main.c:1:
 sub/h.h:3:12: error: unknown type name 'foo'

@@ -10,25 +10,25 @@ from unit.engine.steps import Ran, failing_step, run_step
 
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
-from gpubuild.model.step import BundleParams, ObjectParams, StepKind
+from gpubuild.model.step import BundleParams, StepKind
 from gpubuild.targets.amd import AMD
-from gpubuild.targets.target import Kind
+from gpubuild.targets.target import Kind, Target
 
 MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
-SM_60 = ObjectParams(target="sm_60", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
-SM_90A = ObjectParams(
-    target="hopper",
+SM_60 = Target(name="sm_60", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
+SM_90A = Target(
+    name="hopper",
     kind=Kind.NVVM,
     triple="nvptx64-nvidia-cuda",
     chip="sm_90a",
     features="+ptx80",
     opt_level=2,
 )
-GFX90A = ObjectParams(
-    target="gfx90a", kind=Kind.ROCDL, triple="amdgcn-amd-amdhsa", chip="gfx90a", features="+sramecc,-xnack"
+GFX90A = Target(
+    name="gfx90a", kind=Kind.ROCDL, triple="amdgcn-amd-amdhsa", chip="gfx90a", features="+sramecc,-xnack"
 )
-CPU = ObjectParams(
-    target="cpu",
+CPU = Target(
+    name="cpu",
     kind=Kind.CPU,
     triple="x86_64-unknown-linux-gnu",
     chip="x86-64-v3",
@@ -42,10 +42,10 @@ KERNELS = [{"name": "saxpy", "registers": 12, "shared_bytes": 0, "spill_bytes": 
 INFO = json.dumps({"schema": 1, "kernels": KERNELS})
 
 
-def params(
-    handler: str = "#gpu.select_object<0>", objects: tuple[ObjectParams, ...] = OBJECTS
-) -> BundleParams:
-    return BundleParams(module="saxpy_kernels", handler=handler, objects=objects)
+def params(handler: str = "#gpu.select_object<0>", targets: tuple[Target, ...] = OBJECTS) -> BundleParams:
+    return BundleParams(
+        module="saxpy_kernels", handler=handler, targets=targets, names=tuple(t.name for t in targets)
+    )
 
 
 def inputs(blobs: tuple[bytes, ...] = BLOBS) -> dict[str, bytes | str | Path]:
@@ -156,7 +156,7 @@ def test_big_blobs_are_exact(tmp_path: Path) -> None:
     ran = run_step(
         tmp_path,
         StepKind.BUNDLE,
-        params(objects=(CPU,)),
+        params(targets=(CPU,)),
         {"object.0": blob, "info.0": INFO},
         ("binary",),
     )

@@ -4,17 +4,16 @@ import pytest
 from unit.engine.device_steps import in_child
 
 from gpubuild.engine.host.gpu_binary import quoted, target_attr
-from gpubuild.model.step import ObjectParams
 from gpubuild.targets.amd import AMD
 from gpubuild.targets.nvidia import NVIDIA
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
 
 X86 = "x86_64-unknown-linux-gnu"
 
 
-def params(kind: Kind, chip: str, **options: object) -> ObjectParams:
+def params(kind: Kind, chip: str, **options: object) -> Target:
     triple = {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE, Kind.CPU: X86}[kind]
-    return ObjectParams(target="t", kind=kind, triple=triple, chip=chip, **options)  # type: ignore[arg-type]
+    return Target(name="t", kind=kind, triple=triple, chip=chip, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def params(kind: Kind, chip: str, **options: object) -> ObjectParams:
         (params(Kind.CPU, "x86-64-v3"), f'#nvvm.target<O = 3, triple = "{X86}", chip = "x86-64-v3">'),
     ],
 )
-def test_text_is_stable_under_parsing(given: ObjectParams, text: str) -> None:
+def test_text_is_stable_under_parsing(given: Target, text: str) -> None:
     assert target_attr(given) == text
     assert in_child(_printed, text) == text
 

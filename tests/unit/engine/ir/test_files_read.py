@@ -8,7 +8,7 @@ from unit.engine.steps import ZIG, run_step, system_tools
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.step import CcParams, CompileParams, LlvmParams, OutlineParams, Params, StepKind
-from gpubuild.targets.target import ROCDL_TRIPLE, Kind
+from gpubuild.targets.target import ROCDL_TRIPLE, Kind, Target
 
 C = """static const char *help = ".include \\"no such file\\"";
 __asm__(".data\\nblob: .inc" "bin \\"" "FILE" "\\"\\n.text\\n/* .incbin */");
@@ -71,7 +71,7 @@ def test_a_file_that_a_kernel_s_assembly_reads(
 ) -> None:
     blob = tmp_path / "blob.bin"
     blob.write_bytes(b"text")
-    params = CompileParams(module="m", kind=kind, triple=triple, chip=chip)
+    params = CompileParams(module="m", target=Target(name=chip, kind=kind, triple=triple, chip=chip))
     texts = {"module": KERNEL.replace("ASSEMBLY", inline), "lib.0": library}
     inputs = {name: text.replace("FILE", str(blob)) for name, text in texts.items() if text}
     ran = run_step(tmp_path / "step", StepKind.COMPILE, params, inputs, (), {"ld.lld": (ZIG, "ld.lld")})

@@ -10,6 +10,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import compile_params, in_child, tools
 from unit.engine.steps import Ran, run_step
+from unit.projects import TARGETS
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.resources import file_name
@@ -18,7 +19,6 @@ from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Offload
 from gpubuild.model.step import CompileParams, HostParams, OutlineParams, StepKind
 from gpubuild.support.frozen import replace
-from gpubuild.targets.target import Kind
 
 N = 2000  # floats: too many for the text
 LARGE = bytes(range(250)) * (4 * N // 250)
@@ -299,7 +299,7 @@ def kernel_step(source: str, params: CompileParams, folder: Path) -> Ran:
     return in_child(run_step, folder, StepKind.COMPILE, params, inputs, wanted, tools())
 
 
-CPU = CompileParams(module="k", kind=Kind.CPU, triple="x86_64-unknown-linux-gnu", chip="x86-64-v3")
+CPU = CompileParams(module="k", target=TARGETS["cpu"])
 
 
 def test_cpu_images_have_the_data(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from gpubuild.engine.backends.cpu.sanitizer.races import MEETINGS, orders_subgro
 from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import locate
-from gpubuild.engine.legalize.arith_expansions import expand_copy
+from gpubuild.engine.legalize.composite_memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 

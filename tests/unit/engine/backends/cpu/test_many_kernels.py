@@ -6,14 +6,12 @@ import sys
 from types import FrameType
 
 import pytest
+from unit.projects import TARGETS
 
 from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.target import Kind
 
-PARAMS = CompileParams(
-    module="many", kind=Kind.CPU, triple="x86_64-unknown-linux-gnu", chip="x86-64-v3", target="cpu"
-)
+PARAMS = CompileParams(module="many", target=TARGETS["cpu"])
 BOUNDED = """\
     gpu.func @kNUMBER(%a: f32, %x: memref<?xf32>, %n: index) kernel {
       %i = gpu.global_id x

@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 import pytest
+from unit.projects import TARGETS
 
 from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.engine.backends.cpu.image import escaped
@@ -7,18 +10,10 @@ from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_space
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.target import Kind
 
 
 def params(**options):
-    return CompileParams(
-        module="k",
-        kind=Kind.CPU,
-        triple="x86_64-unknown-linux-gnu",
-        chip="x86-64-v3",
-        target="cpu",
-        **options,
-    )
+    return CompileParams(module="k", target=replace(TARGETS["cpu"], **options))
 
 
 def lower(body, **options):
