@@ -86,6 +86,15 @@ class GpubuildError(Exception):
         super().__init__(message)
         self.__dict__.update(message=message, hint=hint)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        # Python itself sets __traceback__, __cause__ and the like.
+        if not name.startswith("__"):
+            raise AttributeError(f"errors are frozen: use with_({name}=...)")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"errors are frozen: cannot delete {name}")
+
     def with_(self, **changes: Any) -> Self:  # noqa: ANN401 - fields have different types
         """Return a copy with ``changes`` of its fields, and the traceback, cause and context of this one.
 
