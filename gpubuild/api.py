@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpubuild.build.opening import open_builder, open_reader
+from gpubuild.build.opening import open_builder
 from gpubuild.config.load import load_project
 from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event, Listener, StepFinished, StepStarted
@@ -66,8 +66,8 @@ class LoadedProject:
         ``InterruptedBuildError`` on Ctrl-C. Environment variables count as on the command line.
         """
         options = self._options(programs, targets, build_dir, cache_dir, use_cache, jobs, keep_going, dry_run)
-        opened = open_reader if dry_run else open_builder
-        with opened(self.model, Settings.from_environ(), options, listener or Logging()) as builder:
+        settings, listener = Settings.from_environ(), listener or Logging()
+        with open_builder(self.model, settings, options, listener, changes=not dry_run) as builder:
             return builder.build()
 
     def plan(
@@ -82,7 +82,8 @@ class LoadedProject:
         Raises ``StepError`` when a source cannot be read as it is, and what :meth:`build` raises.
         """
         options = self._options(programs, targets, build_dir, cache_dir)
-        with open_reader(self.model, Settings.from_environ(), options, Logging()) as builder:
+        settings = Settings.from_environ()
+        with open_builder(self.model, settings, options, Logging(), changes=False) as builder:
             return builder.scan()
 
     def _options(

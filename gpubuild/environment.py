@@ -66,9 +66,9 @@ def misspelt() -> list[str]:
     found = []
     for name in os.environ:
         if name.startswith("GPUBUILD_") and name not in OURS:
-            import difflib
+            from gpubuild.support.text import nearest
 
-            if near := difflib.get_close_matches(name, sorted(OURS), 1, 0.85):
+            if near := nearest(name, OURS, cutoff=0.85):
                 found.append(f"there is no variable {name}; did you mean {near[0]}?")
     return found
 

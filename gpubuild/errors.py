@@ -1,13 +1,14 @@
 """Every exception gpubuild raises on purpose: what went wrong, where, and what to do next.
 
-All of them survive pickling, so that a worker's error reaches the user unchanged, and each knows
-the exit code of the command line (README, "Exit codes").
+All of them are frozen: code that knows more about an error raises or returns a completed copy
+(:meth:`GpubuildError.with_`). All survive pickling, so that a worker's error reaches the user
+unchanged, and each knows the exit code of the command line (README, "Exit codes").
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from gpubuild.support import text
 from gpubuild.support.frozen import frozen
@@ -17,12 +18,14 @@ EXIT_USAGE = 2
 EXIT_INTERNAL = 3
 EXIT_INTERRUPTED = 130
 
+_Error = TypeVar("_Error", bound="GpubuildError")
+
 
 @frozen
 class Location:
     """A place in a user's file: 1-based line and column, in characters; 0 when unknown.
 
-    A compiler's column counts bytes until the line's text is known (``quote_sources``).
+    A compiler's column counts bytes until the line's text is known (``build.diagnosis``).
     """
 
     file: str
@@ -66,10 +69,9 @@ class Diagnostic:
         return text.visible("\n".join(lines))
 
 
-def _rebuild(cls: type[GpubuildError], args: tuple[Any, ...], state: dict[str, Any]) -> GpubuildError:
-    error = cls.__new__(cls)
-    error.args = args
-    error.__dict__.update(state)
+def _rebuild(cls: type[_Error], fields: dict[str, Any]) -> _Error:
+    error = cls.__new__(cls, fields["message"])
+    error.__dict__.update(fields)
     return error
 
 
@@ -77,16 +79,40 @@ class GpubuildError(Exception):
     """Base of all expected failures. ``hint`` says what to do next."""
 
     exit_code = EXIT_STEP_FAILED
+    message: str
+    hint: str
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.__dict__.update(message=message, hint=hint)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # Python itself sets __traceback__, __cause__ and the like.
+        if not name.startswith("__"):
+            raise AttributeError(f"errors are frozen: use with_({name}=...)")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"errors are frozen: cannot delete {name}")
+
+    def with_(self, **changes: Any) -> Self:  # noqa: ANN401 - fields have different types
+        """Return a copy with ``changes`` of its fields, and the traceback, cause and context of this one.
+
+        Raises ``TypeError`` for a name that is no field.
+        """
+        if unknown := changes.keys() - self.__dict__.keys():
+            raise TypeError(f"{type(self).__name__} has no field {min(unknown)}")
+        copy = _rebuild(type(self), self.__dict__ | changes)
+        copy.__traceback__ = self.__traceback__
+        copy.__context__ = self.__context__
+        copy.__cause__ = self.__cause__
+        copy.__suppress_context__ = self.__suppress_context__
+        return copy
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions with keyword-only arguments do not unpickle by default, which would turn a
         # compile error in a worker into a broken pool.
-        return (_rebuild, (type(self), self.args, self.__dict__.copy()))
+        return (_rebuild, (type(self), self.__dict__.copy()))
 
     def render(self) -> str:
         """Plain text for a terminal or a log, without colour or control characters but newlines and tabs.
@@ -106,10 +132,12 @@ class ConfigError(GpubuildError):
     """One or more mistakes in targets.yaml, all of them, in file order."""
 
     exit_code = EXIT_USAGE
+    problems: tuple[Diagnostic, ...]
 
-    def __init__(self, problems: Iterable[Diagnostic]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(p.render() for p in self.problems))
+    def __init__(self, problems: Iterable[Diagnostic], *, hint: str = "") -> None:
+        listed = tuple(problems)
+        super().__init__("\n".join(p.render() for p in listed), hint=hint)
+        self.__dict__.update(problems=listed)
 
 
 class ToolNotFoundError(GpubuildError):
@@ -121,9 +149,20 @@ class ToolNotFoundError(GpubuildError):
 class StepError(GpubuildError):
     """A step failed on its own terms: bad IR, an unknown chip, a refused instruction.
 
-    Raised inside the engine with ``stage`` and what is known there; the build adds ``step_id``,
-    ``module``, ``target`` and ``reproduce`` before it reaches the user.
+    Raised inside the engine with ``stage`` and what is known there; ``build.diagnosis`` completes it
+    with the fields below ``output``.
     """
+
+    stage: str
+    diagnostics: tuple[Diagnostic, ...]
+    output: str  # what an external tool or LLVM printed
+    kernel: str  # or another function of the module, which the first diagnostic is in
+    step_id: str
+    program: str
+    module: str
+    target: str
+    other_targets: tuple[str, ...]  # with the same error, when shown together
+    reproduce: str  # a command that shows the failure again
 
     def __init__(
         self,
@@ -132,19 +171,22 @@ class StepError(GpubuildError):
         stage: str = "",
         diagnostics: Iterable[Diagnostic] = (),
         output: str = "",
+        kernel: str = "",
         hint: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
-        self.stage = stage
-        self.diagnostics = tuple(diagnostics)
-        self.output = output  # what an external tool or LLVM printed
-        self.step_id = ""
-        self.program = ""
-        self.module = ""
-        self.kernel = ""  # or another function of the module, which the first diagnostic is in
-        self.target = ""
-        self.other_targets: tuple[str, ...] = ()  # for which the same is wrong, when shown together
-        self.reproduce = ""  # a command that shows the failure again
+        self.__dict__.update(
+            stage=stage,
+            diagnostics=tuple(diagnostics),
+            output=output,
+            kernel=kernel,
+            step_id="",
+            program="",
+            module="",
+            target="",
+            other_targets=(),
+            reproduce="",
+        )
 
     def render(self) -> str:
         """Message, place, diagnostics with carets, tool output, hint and reproducer."""

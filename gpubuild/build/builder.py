@@ -8,11 +8,10 @@ import threading
 import time
 from pathlib import Path
 
-from gpubuild.build.diagnosis import quote_sources
 from gpubuild.build.explain import Explanation, explain_step
 from gpubuild.build.log import BuildLog, log_file, read_made
 from gpubuild.build.null_build import request_of
-from gpubuild.build.null_build_proof import Witness
+from gpubuild.build.null_build_record import Witness
 from gpubuild.build.prune import remove_executable, remove_leftovers
 from gpubuild.build.scheduler import Schedule, collect
 from gpubuild.build.state import BuildState
@@ -310,7 +309,6 @@ class Builder:
         ).run()
 
     def _note(self, report: StepReport) -> None:
-        quote_sources(report.error, self._layout.root)
         if self._layout.scratch is not None:
             report = replace(report, outputs=tuple(map(self._layout.settled, report.outputs)))
         self._reports[report.id] = report

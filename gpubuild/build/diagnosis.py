@@ -1,18 +1,10 @@
-"""Alike: errors of several targets that say the same, as one that lists the targets.
+"""Diagnosis: an error of a step, completed for the reader.
 
-Blame: what an error of a step is told on its way to the user: whose it is, how to see it again.
-
-Objects are linked under fixed names, because names reach symbol tables; linkers' messages name the
-user's files here.
-
-Quote: give the diagnostics of a failed step the lines of the user's files they point into.
-
-Workers know sources by name only: paths stay out of what they read and write. Who knows the
-project's folder adds the text.
-
-Missing: the error of an input that is not there, or cannot be read.
-
-Reproducer: the command that shows the failure of a step again.
+Workers raise errors with the facts they have: message, stage, tool output, locations. Workers know
+files by their roles only, because paths would reach outputs. The build knows the rest and adds it
+here, and nowhere else: program, module and target of the step; the text of source lines; the user's
+names of files that are linked under fixed ones; the command that reproduces the failure. Equal errors
+of several targets become one.
 """
 
 from __future__ import annotations
@@ -25,33 +17,45 @@ from pathlib import Path
 from gpubuild.errors import Diagnostic, GpubuildError, NoRoomError, StepError
 from gpubuild.model.step import CompileParams, Step, StepKind
 from gpubuild.settings import python_command
-from gpubuild.support import text as columns
 from gpubuild.support.frozen import replace
+from gpubuild.support.text import nearest, of_byte, shown_path
 
 _LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
-# The name of the text that an object was compiled from: always the same two.
+# The name of the text that an object was compiled from.
 _TEXT = re.compile(r":?\b(?:source\.i|host\.ll):(?=\(\.)")
 
 
-def blame(error: StepError, step: Step, root: Path) -> None:
-    """Complete ``error``, which the engine raised for ``step``; paths are told relative to ``root``."""
-    error.step_id = step.id
-    error.program = step.program or ", ".join(step.users)
-    error.module = step.module
-    error.target = step.target
-    if not isinstance(error, NoRoomError):
-        error.reproduce = error.reproduce or reproducer(step)
-    if step.kind is StepKind.LINK:
-        error.output = _in_users_files(error.output, step, root)
+def completed(error: GpubuildError, step: Step, *, root: Path) -> GpubuildError:
+    """Return ``error``, raised for ``step``, with all that its reader needs; paths relative to ``root``."""
+    if not isinstance(error, StepError):
+        return error
+    files: dict[str, Sequence[str]] = {}
+    return error.with_(
+        step_id=step.id,
+        program=step.program or ", ".join(step.users),
+        module=step.module,
+        target=step.target,
+        diagnostics=tuple(_quoted(d, root, files) for d in error.diagnostics),
+        output=_in_users_files(error.output, step, root) if step.kind is StepKind.LINK else error.output,
+        reproduce="" if isinstance(error, NoRoomError) else reproducer(step),
+    )
+
+
+def without_project(error: GpubuildError) -> GpubuildError:
+    """Return a completed error of a project that was made up for one command.
+
+    The program's name is not the user's, and the command just given is the reproducer.
+    """
+    return error.with_(program="", reproduce="") if isinstance(error, StepError) else error
 
 
 def _in_users_files(output: str, step: Step, root: Path) -> str:
-    """What a linker said about numbered objects, told of the files they were made of."""
+    """Return a linker's output about numbered objects with the names of the files they were made of."""
     names = {}
     for item in step.inputs:
         path = item.origin or (item.path if not item.producer else None)
         if path is not None:
-            names[item.name] = str(path.relative_to(root) if path.is_relative_to(root) else path)
+            names[item.name] = shown_path(path, root)
 
     def users(found: re.Match[str]) -> str:
         return names.get(f"{found[1]}.{found[2]}", found[0])
@@ -65,14 +69,8 @@ def _in_users_files(output: str, step: Step, root: Path) -> str:
 _MAX_FILE_BYTES = 16 << 20  # more is no source that anyone reads by the line
 
 
-def quote_sources(error: GpubuildError | None, root: Path) -> None:
-    """Fill in ``source_line`` where it is empty and the named file, relative to ``root``, has it."""
-    if isinstance(error, StepError):
-        files: dict[str, Sequence[str]] = {}
-        error.diagnostics = tuple(_quoted(d, root, files) for d in error.diagnostics)
-
-
 def _quoted(diagnostic: Diagnostic, root: Path, files: dict[str, Sequence[str]]) -> Diagnostic:
+    """Fill in ``source_line`` where it is empty and the named file, relative to ``root``, has it."""
     notes = tuple(_quoted(note, root, files) for note in diagnostic.notes)
     line = diagnostic.source_line
     place = diagnostic.location
@@ -81,7 +79,7 @@ def _quoted(diagnostic: Diagnostic, root: Path, files: dict[str, Sequence[str]])
             files[place.file] = _lines(root / place.file)
         lines = files[place.file]
         line = lines[place.line - 1] if place.line <= len(lines) else ""
-        place = replace(place, column=columns.of_byte(line, place.column))
+        place = replace(place, column=of_byte(line, place.column))
     return replace(diagnostic, location=place, source_line=line, notes=notes)
 
 
@@ -97,8 +95,8 @@ def _lines(path: Path) -> Sequence[str]:
 
 
 def missing_input(path: Path, root: Path) -> StepError:
-    """Why ``path`` cannot be read, with what was probably meant; places are told relative to ``root``."""
-    name = _shown(path, root)
+    """Return why ``path`` cannot be read, with the name that was probably meant, relative to ``root``."""
+    name = shown_path(path, root)
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # a pipe would wait for a writer
     except FileNotFoundError:
@@ -109,21 +107,15 @@ def missing_input(path: Path, root: Path) -> StepError:
             stage="inputs",
             hint="make it readable for yourself" if isinstance(error, PermissionError) else "",
         )
-    import difflib  # for mistakes only
-
     hint = "restore the file, or correct its path in targets.yaml"
     try:
-        near = difflib.get_close_matches(path.name, {p.name for p in path.parent.iterdir()} - {path.name}, 1)
+        near = nearest(path.name, {p.name for p in path.parent.iterdir()} - {path.name})
     except OSError:
         near = []
-        hint = f"the folder {_shown(path.parent, root)} cannot be read; correct the path in targets.yaml"
+        hint = f"the folder {shown_path(path.parent, root)} cannot be read; correct the path in targets.yaml"
     if near:
-        hint = f"did you mean {_shown(path.parent / near[0], root)}?"
+        hint = f"did you mean {shown_path(path.parent / near[0], root)}?"
     return StepError(f"{name} does not exist or cannot be read", stage="inputs", hint=hint)
-
-
-def _shown(path: Path, root: Path) -> str:
-    return os.fspath(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def reproducer(step: Step) -> str:
@@ -152,40 +144,34 @@ _PLURAL = {"target": "targets", "for": "for"}
 
 
 def grouped(errors: Iterable[GpubuildError]) -> list[GpubuildError]:
-    """``errors`` of one gpu.module, those that are alike but for the target as one, in their order."""
+    """Return ``errors`` of one gpu.module in order, those that differ only in the target as one."""
     alike: dict[str, list[GpubuildError]] = {}
     for error in errors:
         alike.setdefault(_without_target(error), []).append(error)
-    return [_together(group) for group in alike.values()]
+    return [_joined(group) for group in alike.values()]
 
 
-def _together(group: list[GpubuildError]) -> GpubuildError:
+def _joined(group: list[GpubuildError]) -> GpubuildError:
     first = group[0]
     others = tuple(dict.fromkeys(e.target for e in group[1:] if isinstance(e, StepError)))
     if not isinstance(first, StepError) or not others:
         return first
-    import copy  # for failures only
-
-    shown = copy.copy(first)
-    shown.other_targets = others
     everyone = ", ".join((first.target, *others))
-    shown.message = _naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {everyone}", first.message)
     alike = [error for error in group if isinstance(error, StepError)]
-    shown.stage = ", ".join(dict.fromkeys(error.stage for error in alike if error.stage))
     hints = (_naming(error.target).sub(r"\1", error.hint) for error in alike)
-    shown.hint = "\n  hint: ".join(filter(None, dict.fromkeys(hints)))
-    return shown
+    return first.with_(
+        other_targets=others,
+        message=_naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {everyone}", first.message),
+        stage=", ".join(dict.fromkeys(error.stage for error in alike if error.stage)),
+        hint="\n  hint: ".join(filter(None, dict.fromkeys(hints))),
+    )
 
 
 def _without_target(error: GpubuildError) -> str:
-    """What ``error`` says, whichever target it is about."""
+    """Return the text of ``error`` without what names or follows from its target."""
     if not isinstance(error, StepError):
         return error.render()
-    import copy  # for failures only
-
-    bare = copy.copy(error)
-    bare.target = bare.stage = bare.hint = bare.reproduce = ""
-    text = bare.render()
+    text = error.with_(target="", stage="", hint="", reproduce="").render()
     return _naming(error.target).sub(r"\1", text) if error.target else text
 
 

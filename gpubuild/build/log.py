@@ -17,13 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpubuild.build.diagnosis import grouped
 from gpubuild.build.state import Orphan, StepRecord
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
+from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.frozen import field, frozen
 
 SCHEMA = 1
@@ -130,6 +130,8 @@ class BuildLog:
             ],
         }
         if report.failed:
+            from gpubuild.build.diagnosis import grouped
+
             errors = grouped(step.error for step in report.failed if step.error is not None)
             line["errors"] = [_shortened(error.render()) for error in errors[:_MOST_ERRORS]]
         with suppress(OSError):
@@ -231,13 +233,7 @@ def _trim(path: Path) -> bool:
                 if (step["kind"] in _MEASURED and "sizes" in step) or "made" in step:
                     base[step["id"]] = step
     lines = [{"schema": SCHEMA, "base": base}, *builds[-_KEPT_BUILDS:]]
-    temporary = path.with_name(f"{path.name}.new")
-    try:
-        temporary.write_text("".join(json.dumps(d, separators=(",", ":")) + "\n" for d in lines))
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(path, "".join(json.dumps(d, separators=(",", ":")) + "\n" for d in lines))
     return True
 
 

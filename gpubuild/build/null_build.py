@@ -20,6 +20,7 @@ import time
 from zlib import crc32
 
 from gpubuild import environment
+from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.file_stamp import is_settled, stat_of
 
 TYPE_CHECKING = False  # typing's own costs an import
@@ -84,15 +85,7 @@ def dumps(check: dict[str, Any], show: dict[str, Any]) -> bytes:
 def write(path: str, data: bytes) -> None:
     """Replace a receipt file. Raises ``OSError``."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    try:
-        with open(temporary, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, path)
-    except OSError:
-        if os.path.exists(temporary):
-            os.unlink(temporary)  # a part of it would fill a disk that is full already
-        raise
+    write_atomically(path, data)
 
 
 def pack_files(known: dict[str, Known]) -> dict[str, Any]:

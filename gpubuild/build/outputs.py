@@ -13,6 +13,7 @@ from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Step, StepKind
+from gpubuild.support.text import shown_path
 
 
 class StepOutputs:
@@ -39,7 +40,7 @@ class StepOutputs:
             found = self._state.files.digest(Path(text))
             if found != digest:
                 what = "header" if step.kind is StepKind.PREPROCESS else "file"
-                return f"{what} {self._shown(Path(text))} {'changed' if found else 'is gone'}"
+                return f"{what} {shown_path(text, self._root)} {'changed' if found else 'is gone'}"
         if step.kind is StepKind.PREPROCESS:
             now = around(step, result, self._root)
             if not now:
@@ -118,6 +119,3 @@ class StepOutputs:
             import shutil  # loads bz2 and lzma, for nothing in a new checkout
 
             shutil.rmtree(step.dynamic_dir, ignore_errors=True)
-
-    def _shown(self, path: Path) -> str:
-        return str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)

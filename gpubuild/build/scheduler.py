@@ -177,7 +177,7 @@ class Schedule:
             # What the cache has is not fetched, yet what comes after it can be looked up by it.
             self._expected |= {step.output_path(blob.name): blob.digest for blob in found.blobs}
         except GpubuildError as error:
-            return replace(skipped(step, error.message), status=Status.FAILED, error=error)
+            return self._runner.failed(step, error)
         except KeyError:  # a result of other outputs than the step's: a build would not take it
             return report
         return replace(report, status=Status.WOULD_HIT)

@@ -13,7 +13,7 @@ from gpubuild.build.outputs import StepOutputs
 from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
 from gpubuild.build.state import BuildState, Origin, StepRecord
 from gpubuild.cache.store import Store
-from gpubuild.errors import GpubuildError, StepError
+from gpubuild.errors import GpubuildError
 from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.digest import Digest
@@ -270,12 +270,15 @@ class StepRunner:
         if workdir is not None:
             self._work.release(workdir)
         self._outputs.remove(step)
-        if isinstance(error, StepError):
-            from gpubuild.build.diagnosis import blame
-
-            blame(error, step, self._root)
         seconds = time.monotonic() - started
-        return StepReport.of(step, Status.FAILED, error.message, seconds=seconds, error=error)
+        return replace(self.failed(step, error), seconds=seconds)
+
+    def failed(self, step: Step, error: GpubuildError) -> StepReport:
+        """Return the report of a step that failed with ``error``; change no file."""
+        from gpubuild.build.diagnosis import completed
+
+        error = completed(error, step, root=self._root)
+        return StepReport.of(step, Status.FAILED, error.message, error=error)
 
     def remove_outputs(self, step: Step) -> None:
         """Delete what an earlier build made of ``step``: it no longer matches its inputs."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from stat import S_ISDIR
+from typing import TypeAlias
 from zlib import crc32
 
 from gpubuild.build.include_scan import surroundings
@@ -22,9 +23,9 @@ from gpubuild.model.step import StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.library_search import places
 from gpubuild.plan.sources import SourcePlanner, find_variants
+from gpubuild.support.file_stamp import Stat, stamp
 
-Stat = tuple[int, int, int, int]
-Seen = Mapping[Path, Stat | None]  # None: there is no such file
+Seen: TypeAlias = "Mapping[Path, Stat | None]"  # None: there is no such file
 
 _MOST_FOLDERS = 2_000
 LOOK_SECONDS = 0.2
@@ -47,7 +48,7 @@ def _stat(path: Path) -> Stat:
     found = path.stat()
     if S_ISDIR(found.st_mode):
         return _names_in(path)
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return stamp(found)
 
 
 def _names_in(folder: Path) -> Stat:

@@ -8,18 +8,14 @@ from pathlib import Path
 
 from gpubuild.cli.console import Console, labelled
 from gpubuild.cli.failures import closing_lines
-from gpubuild.cli.options import build_folder, shown
+from gpubuild.cli.options import build_folder
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.build_options import Goal
 from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
-from gpubuild.plan.layout import Layout
 from gpubuild.support.frozen import frozen
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gpubuild.model.build_options import BuildOptions
+from gpubuild.support.text import shown_path
 
 
 @frozen
@@ -54,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         from gpubuild.cli.json_document import build_document, dump
 
-        console.print(dump(build_document(report, outcome.programs, shown)))
+        console.print(dump(build_document(report, outcome.programs, shown_path)))
     elif not console.quiet:
         summary, *more = outcome.ending()
         console.print(summary + ("" if options.dry_run else _made(report)))
@@ -71,7 +67,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
     Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``; failures of steps are in
     the report and were shown.
     """
-    from gpubuild.build.null_build_proof import load_witnessed
+    from gpubuild.build.null_build_record import load_witnessed
 
     project, witness = load_witnessed(options.file)
     if goal is not Goal.EXECUTABLE:
@@ -83,7 +79,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
             f"cannot write IR into {options.dump_ir}: it is not a folder",
             hint="choose another folder with --dump-ir",
         )
-    from gpubuild.build.opening import open_builder, open_reader
+    from gpubuild.build.opening import finished_build, open_builder
     from gpubuild.model.build_options import BuildOptions
 
     request = BuildOptions(
@@ -98,7 +94,10 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         goal=goal,
         dump_ir=options.dump_ir.absolute() if options.dump_ir else None,
     )
-    if not request.dry_run and (report := _as_is(project, options, request)):
+    if not request.dry_run and (report := finished_build(project, options.settings, request)):
+        of_steps = (warning for step in report.steps for warning in step.warnings)
+        for warning in dict.fromkeys((*of_steps, *report.warnings)):
+            options.console.warning(warning)
         programs = tuple(options.programs or project.programs)
         return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
     explain = getattr(options, "explain", False)
@@ -110,12 +109,10 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
 
             tracer = Tracer(view)
         try:
-            arguments = (project, options.settings, request, tracer or view)
-            if request.dry_run:
-                opened = open_reader(*arguments, threads=False)
-            else:
-                opened = open_builder(*arguments, witness=witness, threads=False)
-            with opened as builder:
+            listener, changes = tracer or view, not request.dry_run
+            with open_builder(
+                project, options.settings, request, listener, changes=changes, witness=witness, threads=False
+            ) as builder:
                 report = builder.build()
         finally:
             if tracer is not None:
@@ -124,22 +121,6 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         console.warning(warning)
     programs = tuple(options.programs or project.programs)
     return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
-
-
-def _as_is(project: Project, options: argparse.Namespace, request: BuildOptions) -> BuildReport | None:
-    """The report of a build where nothing can be written, and nothing needs to be; ``None`` elsewhere."""
-    layout = Layout(root=project.root, build_dir=request.build_dir)
-    from gpubuild.build.opening import can_write
-
-    if not layout.state_file.exists() or can_write(layout):
-        return None
-    from gpubuild.cli.read_only import look  # loads what starts workers
-
-    report = look(project, options.settings, request)
-    of_steps = (warning for step in report.steps for warning in step.warnings)
-    for warning in dict.fromkeys((*of_steps, *report.warnings)):
-        options.console.warning(warning)
-    return report
 
 
 def exit_code(report: BuildReport) -> int:
@@ -161,6 +142,6 @@ def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
 
 
 def _made(report: BuildReport) -> str:
-    files = [shown(path) for path in report.executables.values()]
+    files = [shown_path(path) for path in report.executables.values()]
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return f" → {', '.join(files[:3])}{more}" if files else ""

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.options import build_folder, shown
+from gpubuild.cli.options import build_folder
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.events import Silent
 from gpubuild.plan.layout import Layout, file_name
-from gpubuild.support.text import counted
+from gpubuild.support.text import counted, shown_path
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -24,12 +24,12 @@ def execute(options: argparse.Namespace) -> int:
     build_dir = build_folder(options, root)
     layout = Layout(root=root, build_dir=build_dir)
     if not build_dir.exists():
-        console.print(f"nothing to clean: there is no {shown(build_dir)}")
+        console.print(f"nothing to clean: there is no {shown_path(build_dir)}")
         return 0
     refuse_dangerous(build_dir, root)
     if not layout.private.is_dir():
         raise UsageError(
-            f"{shown(build_dir)} was not made by gpubuild (it has no {layout.private.name} in it)",
+            f"{shown_path(build_dir)} was not made by gpubuild (it has no {layout.private.name} in it)",
             hint="name the right folder with --build-dir, or delete this one yourself",
         )
     from gpubuild.build.lock import build_lock
@@ -38,8 +38,8 @@ def execute(options: argparse.Namespace) -> int:
         files = recorded_files(layout)
         if options.dry_run:
             for path in files:
-                console.print(f"would remove {shown(path)}")
-            console.print(f"would remove {shown(layout.private)}")
+                console.print(f"would remove {shown_path(path)}")
+            console.print(f"would remove {shown_path(layout.private)}")
             return 0
         for path in files:
             path.unlink(missing_ok=True)
@@ -50,11 +50,10 @@ def execute(options: argparse.Namespace) -> int:
         gone = _remove_if_empty(build_dir)
     rest = [] if gone else _names_in(build_dir, but=layout.private.name)
     if rest and not console.quiet:
-        console.print(
-            f"kept {shown(build_dir)}: not made by gpubuild: {', '.join(rest[:5])}" + ", …" * (len(rest) > 5)
-        )
+        listed = ", ".join(rest[:5]) + ", …" * (len(rest) > 5)
+        console.print(f"kept {shown_path(build_dir)}: not made by gpubuild: {listed}")
     if not console.quiet:
-        console.print(f"removed {counted(len(files), 'file')} from {shown(build_dir)}")
+        console.print(f"removed {counted(len(files), 'file')} from {shown_path(build_dir)}")
     return 0
 
 

@@ -13,6 +13,7 @@ from gpubuild.cli.json_document import dump
 from gpubuild.cli.options import load
 from gpubuild.model.project import Project, language_arguments, search_arguments
 from gpubuild.plan.sources import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.support.text import shown_path
 from gpubuild.toolchain.find import Toolchain
 
 
@@ -42,7 +43,7 @@ def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
         cxx = source.suffix in CXX_SUFFIXES
         compiler = toolchain.require("cxx" if cxx else "cc")
         # An editor wants one name that does not change; the compiler runs in the project's folder.
-        name = str(source.relative_to(project.root) if source.is_relative_to(project.root) else source)
+        name = shown_path(source, project.root)
         entries.append(
             {
                 "directory": str(project.root),

@@ -7,7 +7,6 @@ folder that is thrown away; nothing is read from or written to a cache.
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import re
@@ -18,11 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.build.builder import Builder
-from gpubuild.build.native import resolve_native
-from gpubuild.build.opening import open_builder
+from gpubuild.build.diagnosis import without_project
+from gpubuild.build.opening import open_builder, resolve_native
 from gpubuild.cli.console import Console
-from gpubuild.cli.options import shown
-from gpubuild.errors import ConfigError, StepError, UsageError
+from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import ModuleOverride, Project
@@ -31,6 +29,7 @@ from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
+from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import cpu_triple
 
@@ -87,10 +86,10 @@ def made_up_project(options: argparse.Namespace) -> Project:
 
     source: Path = options.file.absolute()
     if not source.is_file():
-        near = difflib.get_close_matches(source.name, _siblings(source), 1)
+        near = nearest(source.name, _siblings(source))
         raise UsageError(
             f"there is no file {options.file}",
-            hint=f"did you mean {shown(source.parent / near[0])}?" if near else "",
+            hint=f"did you mean {shown_path(source.parent / near[0])}?" if near else "",
         )
     if source.suffix != ".mlir":
         raise UsageError(f"{options.file} is not an .mlir file", hint="compile takes kernels in MLIR")
@@ -221,18 +220,13 @@ def deliver(results: list[Result], output: str | None, console: Console) -> None
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
         if not console.quiet and (output is None or path != Path(output)):
-            console.note(f"wrote {shown(path.absolute())}")
+            console.note(f"wrote {shown_path(path.absolute())}")
 
 
 def _run(builder: Builder, step: Step) -> None:
     error = builder.run_step(step).error
-    if error is None:
-        return
-    if isinstance(error, StepError):
-        # The command just given is the reproducer; the folder its steps ran in is about to go.
-        error.reproduce = ""
-        error.program = ""
-    raise error
+    if error is not None:
+        raise without_project(error)
 
 
 def _choose(modules: Mapping[str, int], wanted: str | None, source: Path) -> list[str]:
@@ -245,9 +239,8 @@ def _choose(modules: Mapping[str, int], wanted: str | None, source: Path) -> lis
         return list(modules)
     wanted = wanted.removeprefix("@")
     if wanted not in modules:
-        near = difflib.get_close_matches(wanted, modules, 1)
         raise UsageError(
-            f"{source.name} has no gpu.module @{wanted}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+            f"{source.name} has no gpu.module @{wanted}{suggestion(wanted, modules)}",
             hint="gpu.modules: " + ", ".join(modules),
         )
     return [wanted]

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from gpubuild.cli.options import shown
 from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.settings import Settings
 from gpubuild.support import text as columns
 from gpubuild.support.frozen import frozen
+from gpubuild.support.text import shown_path
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
 # The parts of GpubuildError.render() that are worth finding at a glance.
@@ -81,7 +81,7 @@ class Console:
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
         if not self.quiet:
-            self.print(f"wrote {shown(path.absolute())}")
+            self.print(f"wrote {shown_path(path.absolute())}")
 
     def error(self, error: GpubuildError) -> None:
         """An error as the user should see it."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from gpubuild import __version__
 from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
-from gpubuild.cli.options import shown
 from gpubuild.errors import EXIT_USAGE
 from gpubuild.model.project import Project
+from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import ToolRow
@@ -118,7 +118,7 @@ def execute(options: argparse.Namespace) -> int:
         if not row.found:
             console.print(f"{indent}needed by: {row.needed_by}")
     if project and targets:
-        console.print(f"targets of {shown(project.file)}")
+        console.print(f"targets of {shown_path(project.file)}")
     for target in targets:
         word, style = ("ok", "green") if target.found else ("missing", "red")
         if target.found and target.wanted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
 from gpubuild.cli.options import build_folder, load
 from gpubuild.errors import UsageError
-from gpubuild.support.text import one_line
+from gpubuild.support.text import did_you_mean, nearest, one_line
 
 if TYPE_CHECKING:
     from gpubuild.build.explain import Explanation
@@ -21,7 +20,7 @@ _LISTED = 8  # candidates named when a short form fits several steps
 
 def execute(options: argparse.Namespace) -> int:
     """The command. Compiles nothing; sources that changed are scanned, since that makes the plan."""
-    from gpubuild.build.opening import open_reader
+    from gpubuild.build.opening import open_builder
     from gpubuild.model.build_options import BuildOptions
 
     console: Console = options.console
@@ -29,7 +28,7 @@ def execute(options: argparse.Namespace) -> int:
     request = BuildOptions(
         build_dir=build_folder(options, project.root), targets=tuple(dict.fromkeys(options.targets))
     )
-    with open_reader(project, options.settings, request, threads=False) as builder:
+    with open_builder(project, options.settings, request, changes=False, threads=False) as builder:
         plan = builder.scan()
         found = builder.explain(plan, plan.steps[find_step(options.step, plan.steps)])
     console.print(
@@ -55,11 +54,11 @@ def find_step(name: str, known: Collection[str]) -> str:
         listed = ", ".join(closest[:_LISTED]) + ", …" * (len(closest) > _LISTED)
         raise UsageError(f"{name} could be {len(closest)} steps: {listed}", hint="give more of the step's id")
     # Of a short form the last part is what tells steps apart: `app/sm_9` is not nearly `app/host`.
-    alike = difflib.get_close_matches(parts[-1], {step.split("/")[-1]: None for step in known}, 1)
+    alike = nearest(parts[-1], {step.split("/")[-1]: None for step in known})
     corrected = [s for s in known if alike and _is_within([*parts[:-1], *alike], s.split("/"))]
-    near = difflib.get_close_matches(name, corrected or known, 1, cutoff=0.0 if corrected else 0.4)
+    meant = did_you_mean(name, corrected or known, cutoff=0.0 if corrected else 0.4)
     raise UsageError(
-        f"there is no step {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+        f"there is no step {name!r}" + (f" ({meant})" if meant else ""),
         hint="`gpubuild build -n --explain` lists all steps",
     )
 

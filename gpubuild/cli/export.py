@@ -12,13 +12,13 @@ from typing import cast
 from gpubuild.build.builder import RUNTIME_DIR
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
-from gpubuild.cli.options import shown
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.build_options import Goal
 from gpubuild.model.step import LinkParams, Step
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.sources import MLIR_SUFFIXES
+from gpubuild.support.text import shown_path
 from gpubuild.toolchain.clang_linker_wrapper import CUDA, WRAPPER, hidden, wrapper_options
 from gpubuild.toolchain.clang_linker_wrapper import NAMES as WRAPPER_NAMES
 
@@ -52,7 +52,8 @@ def execute(options: argparse.Namespace) -> int:
         ) from error
     console: Console = options.console
     if not console.quiet:
-        console.print(f"wrote {shown(folder.absolute())}; where it is to run: sh {shown(recipe.absolute())}")
+        command = f"sh {shown_path(recipe.absolute())}"
+        console.print(f"wrote {shown_path(folder.absolute())}; where it is to run: {command}")
     return 0
 
 

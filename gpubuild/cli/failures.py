@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpubuild.build.diagnosis import grouped
 from gpubuild.errors import GpubuildError
 from gpubuild.model.events import Event, PlanGrew, StepFinished
 from gpubuild.model.result import BuildReport, StepReport
@@ -53,6 +52,10 @@ class Failures:
 
     def _release(self, module: tuple[str, str]) -> list[GpubuildError]:
         reports = sorted(self._held.pop(module, []), key=lambda r: self._order.get(r.id, 0))
+        if not reports:
+            return []
+        from gpubuild.build.diagnosis import grouped  # for failures only
+
         return self._new(grouped(r.error for r in reports if r.error is not None))
 
     def _new(self, errors: Iterable[GpubuildError]) -> list[GpubuildError]:

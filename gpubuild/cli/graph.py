@@ -11,6 +11,7 @@ from gpubuild.cli.parser import GRAPH_FORMATS
 from gpubuild.errors import UsageError
 from gpubuild.plan.plan import Plan
 from gpubuild.report.diagram import Diagram, draw_dot, draw_json, draw_mermaid, draw_svg, make_diagram
+from gpubuild.support.text import suggestion
 
 _DRAW = {"svg": draw_svg, "dot": draw_dot, "mermaid": draw_mermaid, "json": draw_json}
 _SUFFIX = {
@@ -48,7 +49,7 @@ def _form(asked: str | None, output: Path | None) -> str:
 
 
 def _diagram(options: argparse.Namespace) -> Diagram:
-    from gpubuild.build.opening import open_reader
+    from gpubuild.build.opening import open_builder
     from gpubuild.model.build_options import BuildOptions
 
     project = load(options)
@@ -58,7 +59,7 @@ def _diagram(options: argparse.Namespace) -> Diagram:
         targets=tuple(dict.fromkeys(options.targets)),
         dry_run=True,
     )
-    with open_reader(project, options.settings, request, threads=False) as builder:
+    with open_builder(project, options.settings, request, changes=False, threads=False) as builder:
         plan = builder.scan()
         _check_modules(options.modules, plan)
         reports = {report.id: report for report in builder.build().steps}
@@ -69,10 +70,7 @@ def _check_modules(wanted: list[str], plan: Plan) -> None:
     known = dict.fromkeys(step.module for step in plan.steps.values() if step.module)
     for name in wanted:
         if name not in known:
-            import difflib
-
-            near = difflib.get_close_matches(name, known, 1)
             raise UsageError(
-                f"there is no gpu.module {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""),
+                f"there is no gpu.module {name!r}{suggestion(name, known)}",
                 hint="modules: " + (", ".join(known) or "none"),
             )

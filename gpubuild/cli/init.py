@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.init_templates import OPTIONAL, files
-from gpubuild.cli.options import shown
 from gpubuild.errors import UsageError
+from gpubuild.support.text import shown_path
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     if not console.quiet:
         for path in written:
-            console.print(f"wrote {shown(path.absolute())}")
+            console.print(f"wrote {shown_path(path.absolute())}")
         into = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
         console.print(f"next: {into}{'scons -Q' if options.scons else 'gpubuild run'}")
     return 0

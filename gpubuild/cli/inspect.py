@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
-from gpubuild.cli.options import shown
 from gpubuild.errors import ToolNotFoundError, UsageError
-from gpubuild.support.text import one_line
+from gpubuild.support.text import one_line, shown_path
 
 if TYPE_CHECKING:
     from gpubuild.inspect.records import Inspection
@@ -41,7 +40,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.extract:
         for path in extract(found, options.extract):
             if not console.quiet:
-                console.note(f"wrote {shown(path.absolute())}")
+                console.note(f"wrote {shown_path(path.absolute())}")
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from gpubuild import __version__
 from gpubuild.cli.console import Console
-from gpubuild.cli.reference_data import OF_GPUBUILD, OF_PROGRAMS, Command, all_commands
+from gpubuild.cli.reference import OF_GPUBUILD, OF_PROGRAMS, Command, all_commands
 
 _DESCRIPTION = (
     "gpubuild compiles programs written in MLIR's gpu dialect for every target that targets.yaml names, "

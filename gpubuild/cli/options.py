@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from gpubuild.cli.option_table import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, WORDS
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project
+from gpubuild.support.text import suggestion
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -60,8 +61,6 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message + near, hint=hint)
 
     def _near(self, message: str) -> str:
-        import difflib  # for mistakes only
-
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         unknown = re.search(r"unrecognized arguments: (-\S*)", message)
         wanted, known = "", list[str]()
@@ -69,8 +68,7 @@ class Parser(argparse.ArgumentParser):
             wanted, known = choice[1], re.findall(r"[\w.-]+", choice[2])
         elif unknown:
             wanted, known = unknown[1].split("=")[0], [s for a in self._actions for s in a.option_strings]
-        near = difflib.get_close_matches(wanted, known, 1)
-        return f" (did you mean {near[0]!r}?)" if near else ""
+        return suggestion(wanted, known)
 
 
 def add_options(parser: Parser, *names: str, text: str = "") -> None:
@@ -184,11 +182,3 @@ def load(options: argparse.Namespace) -> Project:
 def build_folder(options: argparse.Namespace, root: Path) -> Path:
     """The absolute build folder: as given, from here; by default ``build`` in the project."""
     return Path.cwd() / options.build_dir if options.build_dir else root / "build"
-
-
-def shown(path: Path) -> str:
-    """``path`` as a user here would write it: relative when it lies below the current folder."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

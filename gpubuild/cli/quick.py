@@ -14,7 +14,7 @@ import time
 from gpubuild import environment
 from gpubuild.build import null_build
 from gpubuild.cli.option_table import FLAG, OPTIONS, PROJECT_FILE, WORDS
-from gpubuild.support.text import one_line, visible
+from gpubuild.support.text import one_line, shown_path, visible
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _report(options: dict[str, list[str]], found: null_build.Receipt, began: flo
     if "json" in options:
         out += visible(_document(found, seconds))
     elif "quiet" not in options:
-        files = [shown(path) for _, path in found.programs]
+        files = [shown_path(path) for _, path in found.programs]
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         steps = f"{found.steps} step{'' if found.steps == 1 else 's'}"
         made = visible(", ".join(files[:3]))
@@ -130,12 +130,7 @@ def _document(found: null_build.Receipt, seconds: float) -> str:
     )  # fmt: skip
     made = {name: Path(path) for name, path in found.programs}
     report = BuildReport(steps=steps, executables=made, seconds=seconds)
-    return dump(build_document(report, made, lambda path: shown(str(path)))) + "\n"
-
-
-def shown(path: str) -> str:
-    """``path`` relative to the current folder when it lies below it."""
-    return path.removeprefix(os.getcwd().rstrip("/") + "/")
+    return dump(build_document(report, made, shown_path)) + "\n"
 
 
 def _paint(text: str, code: str, stream: TextIO) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.options import build_folder, shown
+from gpubuild.cli.options import build_folder
 from gpubuild.errors import UsageError
 from gpubuild.plan.layout import Layout
+from gpubuild.support.text import shown_path
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -22,7 +23,7 @@ def execute(options: argparse.Namespace) -> int:
     history = read_log(log_file(layout))
     if not history.builds:
         raise UsageError(
-            f"the build folder {shown(layout.build_dir)} has no record of a build",
+            f"the build folder {shown_path(layout.build_dir)} has no record of a build",
             hint="run `gpubuild build` first; builds that found nothing to do leave no record",
         )
     profiles = [profile_section(path.name, read_profile(path)) for path in options.profiles]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import signal
 import sys
+from typing import cast
 
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.build_options import Goal
-from gpubuild.settings import program_environment
+from gpubuild.model.jit_program import JitProgram
+from gpubuild.model.step import LinkParams, Step
+from gpubuild.plan.layout import Layout
+from gpubuild.settings import program_environment, python_command
+from gpubuild.support.text import suggestion
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -41,10 +45,42 @@ def _tell_failure(options: argparse.Namespace, outcome: Outcome) -> None:
 def _commands(options: argparse.Namespace, outcome: Outcome) -> dict[str, list[str]]:
     """How to run each program that was built."""
     if options.jit:
-        from gpubuild.cli.jit import jit_commands
-
-        return jit_commands(outcome)
+        return _jit_commands(outcome)
     return {name: [str(path)] for name, path in outcome.report.executables.items()}
+
+
+def _jit_commands(outcome: Outcome) -> dict[str, list[str]]:
+    """The command line for each program of a build with the goal JIT. Raises ``UsageError``."""
+    layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
+    return {name: _jit_command(name, step, layout) for name, step in outcome.report.links.items()}
+
+
+def _jit_command(name: str, step: Step, layout: Layout) -> list[str]:
+    params = cast(LinkParams, step.params)
+    if params.wrapper_triple:
+        raise UsageError(
+            f"program {name} cannot run without being linked: offload: clang links its device code, too",
+            hint=f"gpubuild run {name}, without --jit, or offload: dispatch",
+        )
+    if params.flags:
+        raise UsageError(
+            f"program {name} cannot run without being linked: it has link: flags: {' '.join(params.flags)}",
+            hint=f"gpubuild run {name}, without --jit",
+        )
+    archives = [item.path.name for item in step.inputs if item.name.startswith("archive.")]
+    if archives:
+        raise UsageError(
+            f"program {name} cannot run without being linked: {archives[0]} is an archive",
+            hint=f"list its objects (.o) under sources:, or gpubuild run {name}, without --jit",
+        )
+    program = JitProgram(
+        name=str(layout.executable(name)),
+        objects=tuple(str(i.path) for i in step.inputs if i.name.startswith("object.")),
+        runtime=str(layout.runtime_library),
+        libraries=params.libraries,
+        cxx=params.cxx,
+    )
+    return program.command(python_command()[0])
 
 
 def choose_program(options: argparse.Namespace) -> str:
@@ -60,10 +96,8 @@ def choose_program(options: argparse.Namespace) -> str:
     if options.programs:
         name: str = options.programs[0]
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
             raise UsageError(
-                f"there is no program {name!r} in {options.file}"
-                + (f" (did you mean {near[0]!r}?)" if near else ""),
+                f"there is no program {name!r} in {options.file}{suggestion(name, known)}",
                 hint="programs: " + ", ".join(known),
             )
         return name

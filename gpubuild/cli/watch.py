@@ -9,7 +9,6 @@ from pathlib import Path
 from gpubuild.build.watch import (
     LOOK_SECONDS,
     Seen,
-    Stat,
     around_build,
     baseline,
     changes,
@@ -21,11 +20,13 @@ from gpubuild.build.watch import (
 )
 from gpubuild.cli.build import build
 from gpubuild.cli.console import Console, labelled, paint
-from gpubuild.cli.options import build_folder, shown
+from gpubuild.cli.options import build_folder
 from gpubuild.config.load import load_project
 from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import program_environment
+from gpubuild.support.file_stamp import Stat
+from gpubuild.support.text import shown_path
 from gpubuild.toolchain.run import Foreground
 
 _LISTED = 3
@@ -125,6 +126,6 @@ def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
 
 
 def _told(changed: list[Path]) -> str:
-    listed = ", ".join(f"{shown(path)}{'/' * path.is_dir()}" for path in changed[:_LISTED])
+    listed = ", ".join(f"{shown_path(path)}{'/' * path.is_dir()}" for path in changed[:_LISTED])
     more = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
     return f"changed: {listed}{more}" if changed else "changed, and back again"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from gpubuild.config.yaml_tree import Node, Problems
+from gpubuild.support.text import nearest
 
 
 def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
@@ -67,7 +68,7 @@ def _nearby_folder(root: Path, path: Path, written: str) -> str:
         if slashes != written and (root / slashes).is_dir():
             return f" (write '{slashes}')"
         # As for a file in it: the first part of the way that is not there is named.
-        return _closest(root, path / "x").removeprefix(f": there is no folder '{_shown(root, path)}'")
+        return _closest(root, path / "x").removeprefix(f": there is no folder '{_written(root, path)}'")
     except OSError:
         return ""
 
@@ -80,22 +81,21 @@ def _nearby(root: Path, path: Path) -> str:
 
 
 def _closest(root: Path, path: Path) -> str:
-    import difflib  # for mistakes only
-
     folder = path.parent
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     if folder != path.parent:
         missing = path.relative_to(folder).parts[0]
-        close = difflib.get_close_matches(missing, [p.name for p in folder.iterdir() if p.is_dir()], n=1)
-        hint = f"; did you mean '{_shown(root, folder / close[0])}'?" if close else ""
-        return f": there is no folder '{_shown(root, folder / missing)}'{hint}"
+        close = nearest(missing, [p.name for p in folder.iterdir() if p.is_dir()])
+        hint = f"; did you mean '{_written(root, folder / close[0])}'?" if close else ""
+        return f": there is no folder '{_written(root, folder / missing)}'{hint}"
     names = sorted(p.name for p in folder.iterdir() if p.is_file())
     same_stem = [n for n in names if n.partition(".")[0] == path.stem]
-    close = difflib.get_close_matches(path.name, names, n=3) or same_stem[:3]
-    found = " or ".join(f"'{_shown(root, folder / name)}'" for name in close)
+    close = nearest(path.name, names, 3) or same_stem[:3]
+    found = " or ".join(f"'{_written(root, folder / name)}'" for name in close)
     return f" (did you mean {found}?)" if found else ""
 
 
-def _shown(root: Path, path: Path) -> str:
+def _written(root: Path, path: Path) -> str:
+    """Return how targets.yaml would name ``path``, which may lie beside the project."""
     return os.path.relpath(path, root)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpubuild.config.files import existing_folder, resolve
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, did_you_mean
+from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, nearest_or_all
 from gpubuild.model.project import NO_OPTIONS, HostOptions
 from gpubuild.support.frozen import field, frozen
 
@@ -120,7 +120,7 @@ def _single(
             problems.add(member.place, f"'{name}' is given twice", first=first[path])
         elif known is not None and str(path) not in known:
             possible = [n for n in known.values() if n.endswith((*C_SUFFIXES, *CXX_SUFFIXES))]
-            hint = did_you_mean(name, possible, what="sources")
+            hint = nearest_or_all(name, possible, what="sources")
             problems.add(member.place, f"'{name}' is no source of {owner}{hint}")
         first.setdefault(path, member.place)
         options = _options(root, member.node, problems)

@@ -15,6 +15,7 @@ from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse
 from gpubuild.errors import ConfigError, Diagnostic, Location
 from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode
+from gpubuild.support.text import nearest, shown_path
 
 _UNITS = {"": 1, "B": 1} | {
     f"{prefix}{middle}B": base ** (power + 1)
@@ -33,15 +34,11 @@ def load_project(path: Path) -> Project:
         data = path.read_bytes()
     except OSError as error:
         where = "there is a folder of that name" if path.is_dir() else str(error.strerror)
-        trouble = ConfigError(
-            [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))]
-        )
-        if isinstance(error, PermissionError):
-            raise trouble from error
-        trouble.hint = _nearby(path) or (
-            "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
-        )
-        raise trouble from error
+        hint = "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
+        raise ConfigError(
+            [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))],
+            hint="" if isinstance(error, PermissionError) else _nearby(path) or hint,
+        ) from error
     return loads(data, path)
 
 
@@ -49,8 +46,7 @@ def _nearby(path: Path) -> str:
     """What to do where a project file lies in a folder above, or beside under a similar name."""
     if path.exists():
         return ""
-    import difflib  # neither is for a file that is there
-    import shlex
+    import shlex  # not for a file that is there
 
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
     try:
@@ -58,7 +54,7 @@ def _nearby(path: Path) -> str:
         above = next((p for p in absolute.parents[1:] if (p / path.name).is_file()), None)
     except OSError:
         return ""
-    if near := difflib.get_close_matches(path.name, sorted(names), 1):
+    if near := nearest(path.name, names):
         return f"did you mean {near[0]}? Rename it, or name it with -f"
     if above is not None:
         there = os.path.relpath(above / path.name)
@@ -71,7 +67,7 @@ def loads(text: str | bytes, path: Path, *, machine: str = "") -> Project:
 
     ``machine`` stands in for ``platform.machine()`` when CPU targets are settled.
     """
-    name = shown(path)
+    name = shown_path(path)
     text = decode(text, name) if isinstance(text, bytes) else text
     problems = Problems(name, text)
     tree = parse(text, problems)
@@ -152,9 +148,3 @@ def _in_home(node: Node, problems: Problems) -> Path | None:
 def _size_bytes(text: str) -> int:
     number = text.rstrip("BKMGTi ")
     return int(float(number) * _UNITS[text[len(number) :].strip()])
-
-
-def shown(path: Path) -> str:
-    """How messages name the file: as given, or relative to where the user is if that is shorter."""
-    relative = os.path.relpath(path)
-    return min(str(path), relative, key=len)

@@ -9,7 +9,7 @@ from gpubuild.config.files import existing_file
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.targets import read_libraries, scalar
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, did_you_mean
+from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, nearest_or_all
 from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
 from gpubuild.targets import registry
 
@@ -107,7 +107,7 @@ class _Reader:
             if item.scalar in self._declared:
                 names.append(str(item.scalar))
             else:
-                hint = did_you_mean(str(item.scalar), self._declared, what="declared")
+                hint = nearest_or_all(str(item.scalar), self._declared, what="declared")
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
         return tuple(names)
 
@@ -132,7 +132,7 @@ class _Reader:
         value = member.node.scalar
         assert isinstance(value, int | str)  # noqa: S101 - the shape says so
         if isinstance(value, str) and value not in self._declared:
-            hint = did_you_mean(value, self._declared, what="declared")
+            hint = nearest_or_all(value, self._declared, what="declared")
             self._problems.add(member.node.place, f"unknown target {member.node.describe()}{hint}")
             return value
         if trouble := _cannot_select(value, targets):

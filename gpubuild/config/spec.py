@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, did_you_mean
+from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, nearest_or_all
 from gpubuild.support.frozen import field, frozen, replace
 
 
@@ -156,7 +156,7 @@ def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None
         case Choice(words=words):
             if node.scalar in words:
                 return node
-            hint = did_you_mean(str(node.scalar), words, what="one of")
+            hint = nearest_or_all(str(node.scalar), words, what="one of")
             problems.add(node.place, f"unknown word {node.describe()}{hint}")
             return None
         case Flag() | Nothing() | Number():
@@ -218,7 +218,7 @@ def _record(node: Node, spec: Record, problems: Problems, at: Place) -> Node:
     for name, member in node.members.items():
         key = spec.keys.get(name)
         if key is None:
-            hint = did_you_mean(name, [*spec.keys])
+            hint = nearest_or_all(name, [*spec.keys])
             if alias := spec.key_for(name):
                 hint = f" (did you mean '{alias}'?)"
             meant.update(k for k in spec.keys if f"'{k}'" in hint)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpubuild.errors import ConfigError, Diagnostic, Location
 from gpubuild.support.frozen import field, frozen
+from gpubuild.support.text import suggestion
 
 # What YAML 1.1 counts as a line break, so that line numbers agree with the parser's marks.
 _LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"
@@ -65,14 +66,10 @@ class Problems:
         )
 
 
-def did_you_mean(word: str, known: Iterable[str], *, what: str = "known") -> str:
+def nearest_or_all(word: str, known: Iterable[str], *, what: str = "known") -> str:
     """`` (did you mean 'x'?)``, else the known words, as the end of a message."""
-    import difflib  # for mistakes only
-
     names = list(known)
-    if close := difflib.get_close_matches(word, names, n=1):
-        return f" (did you mean '{close[0]}'?)"
-    return f" ({what}: {', '.join(names)})" if names else ""
+    return suggestion(word, names) or (f" ({what}: {', '.join(names)})" if names else "")
 
 
 if TYPE_CHECKING:

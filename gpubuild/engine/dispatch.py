@@ -42,8 +42,7 @@ def run_job(job: Job) -> JobResult:
         try:
             _run(job, io)
         except StepError as error:
-            _name_kernel(error, job, io)
-            raise
+            raise error.with_(kernel=_function_of(error, job, io)) from error.__cause__
     return io.finish()
 
 
@@ -57,13 +56,14 @@ def _passes(params: Params) -> str:
     return ""
 
 
-def _name_kernel(error: StepError, job: Job, io: StepIO) -> None:
-    """Tell which function of the module an error of a compile step is in, if it has a place in one."""
+def _function_of(error: StepError, job: Job, io: StepIO) -> str:
+    """Return the function of the module that an error of a compile step is in, if it has a location."""
     place = next((d.location for d in error.diagnostics if d.location is not None), None)
     if isinstance(job.params, CompileParams) and place is not None and io.has("located"):
         from gpubuild.engine.bisect import enclosing_function
 
-        error.kernel = enclosing_function.function_at(io.text("located"), place)
+        return enclosing_function.function_at(io.text("located"), place)
+    return error.kernel
 
 
 def _run(job: Job, io: StepIO) -> None:

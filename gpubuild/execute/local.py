@@ -169,7 +169,8 @@ class LocalExecutor:
         answer = _answer(pending.job, ended)
         if pending.failed is not None:
             if isinstance(answer, StepError) and answer.diagnostics:
-                pending.failed.diagnostics += answer.diagnostics
+                found = (*pending.failed.diagnostics, *answer.diagnostics)
+                pending.failed = pending.failed.with_(diagnostics=found)
             answer = pending.failed
         if isinstance(answer, JobResult):
             pending.future.set_result(answer)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from gpubuild.errors import UsageError
 from gpubuild.inspect.records import Inspection, Object
+from gpubuild.support.atomic_write import write_atomically
 from gpubuild.targets.registry import vendor
 
 _LONGEST_PART = 100
@@ -27,7 +26,8 @@ def extract(inspection: Inspection, directory: Path) -> list[Path]:
             for item in module.objects:
                 stem = f"{_plain(module.name or 'module')}.{_plain(item.target or item.chip or 'object')}"
                 path = _unused(directory, stem, _suffix(item), written)
-                _write(path, item.data.rstrip(b"\0") if item.format == "assembly" else item.data)
+                # This replaces a link, and never writes through it.
+                write_atomically(path, item.data.rstrip(b"\0") if item.format == "assembly" else item.data)
                 written.append(path)
     except OSError as error:
         raise UsageError(f"cannot extract into {directory}: {error.strerror}") from error
@@ -40,18 +40,6 @@ def _unused(directory: Path, stem: str, suffix: str, taken: list[Path]) -> Path:
         number += 1
         path = directory / f"{stem}.{number}.{suffix}"
     return path
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".extract-")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        Path(name).chmod(0o644)  # mkstemp makes files that others cannot read
-        Path(name).replace(path)  # replaces a link, never writes through it
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _plain(name: str) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from gpubuild.model.digest import digest_bytes
 from gpubuild.support.frozen import frozen
+from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 
 _LONGEST_NAME = 100  # module and target together, with suffixes, stay below the usual 255 bytes
@@ -109,10 +110,7 @@ class Layout:
 
     def shown(self, path: Path) -> str:
         """``path`` relative to the project when it lies in it: the same text in every checkout."""
-        try:
-            return path.relative_to(self.root).as_posix()
-        except ValueError:
-            return path.as_posix()
+        return shown_path(path, self.root)
 
     def object_files(
         self, program: str, module: str, target: str, kind: str, *, relocatable: bool = False

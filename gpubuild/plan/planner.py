@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.errors import UsageError
@@ -36,6 +36,7 @@ from gpubuild.plan.sources import (
     resource_inputs,
 )
 from gpubuild.support.frozen import frozen
+from gpubuild.support.text import suggestion
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 
@@ -62,13 +63,13 @@ class Planner:
             if name not in self.project.programs:
                 raise UsageError(
                     f"there is no program {name!r} in {self.project.file.name}"
-                    f"{_meant(name, self.project.programs)}",
+                    f"{suggestion(name, self.project.programs)}",
                     hint="programs: " + ", ".join(self.project.programs),
                 )
         for name in sorted(self.only_targets - set(self.project.targets)):
             raise UsageError(
                 f"there is no target {name!r} in {self.project.file.name}"
-                f"{_meant(name, self.project.targets)}",
+                f"{suggestion(name, self.project.targets)}",
                 hint="targets: " + ", ".join(self.project.targets),
             )
         chosen = names or tuple(self.project.programs)
@@ -185,7 +186,7 @@ class Planner:
             if name not in found:
                 raise UsageError(
                     f"program {program.name}: modules: names {name!r}; its sources have no such gpu.module"
-                    f"{_meant(name, found)}",
+                    f"{suggestion(name, found)}",
                     hint="gpu.modules: " + (", ".join(found) or "none"),
                 )
 
@@ -369,11 +370,3 @@ def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     for number, source in enumerate(sources):
         stems.setdefault(source, source.stem if count[source.stem] == 1 else f"{source.stem}-{number}")
     return stems
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)``, as the end of a message, if a known name is near."""
-    import difflib  # for mistakes only
-
-    near = difflib.get_close_matches(name, known, 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpubuild.build import null_build
 from gpubuild.build.builder import Builder
-from gpubuild.build.null_build_proof import load_witnessed
+from gpubuild.build.null_build_record import load_witnessed
 from gpubuild.build.opening import open_builder
 from gpubuild.build.state import StepRecord
 from gpubuild.errors import GpubuildError, StepError

@@ -20,7 +20,11 @@ Stat: TypeAlias = "tuple[int, int, int, int]"  # size in bytes, mtime and ctime 
 
 def stat_of(path: str | os.PathLike[str]) -> Stat:
     """Return the stat data that identify a file's content. Raises ``OSError``."""
-    found = os.stat(path)
+    return stamp(os.stat(path))
+
+
+def stamp(found: os.stat_result) -> Stat:
+    """Return those of the data of ``found`` that identify a file's content."""
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 

@@ -1,10 +1,11 @@
-"""Text for people: columns of a source line, counted nouns, names that were probably meant.
+"""Text for people: columns of a source line, counted nouns, paths, names that were probably meant.
 
 Compilers count columns in bytes of UTF-8 or in cells of a terminal; we count characters, as editors do.
 """
 
 from __future__ import annotations
 
+import os
 import re
 
 TYPE_CHECKING = False  # typing's own costs an import
@@ -92,8 +93,14 @@ def any_of(words: Sequence[str]) -> str:
     return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
 
 
+def shown_path(path: str | os.PathLike[str], base: str | os.PathLike[str] = "") -> str:
+    """Return ``path``, relative to ``base`` (by default the current folder) if it lies in it."""
+    text, folder = os.fspath(path), os.fspath(base) or os.getcwd()  # noqa: PTH109 - pathlib is slow to load
+    return "." if text == folder else text.removeprefix(folder.rstrip("/") + "/")
+
+
 def nearest(word: str, known: Iterable[str], count: int = 1, *, cutoff: float = 0.6) -> list[str]:
-    """The at most ``count`` names of ``known`` that look most like ``word``, best first."""
+    """Return at most ``count`` names of ``known`` that look most like ``word``, best first."""
     import difflib  # only when something is wrong
 
     return difflib.get_close_matches(word, list(known), count, cutoff)
@@ -103,3 +110,16 @@ def did_you_mean(word: str, known: Iterable[str], count: int = 1, *, cutoff: flo
     """``did you mean 'a' or 'b'?``, or nothing if no name of ``known`` looks like ``word``."""
     names = [f"'{name}'" for name in nearest(word, known, count, cutoff=cutoff)]
     return f"did you mean {' or '.join(names)}?" if names else ""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'a'?)``, to end a message about ``word`` with, or nothing."""
+    meant = did_you_mean(word, known)
+    return f" ({meant})" if meant else ""
+
+
+def similarity(one: str, other: str) -> float:
+    """Return how much two words look alike, from 0 to 1."""
+    import difflib  # only when something is wrong
+
+    return difflib.SequenceMatcher(None, one, other).ratio()

@@ -54,14 +54,8 @@ SHAPING = (
 
 # Files of back ends that code beside their vendor's imports.
 SHARED = (
-    "engine/backends/amd/ops.py",
-    "engine/backends/amd/printf.py",
     "engine/backends/cpu/fission/uniformity.py",
     "engine/backends/cpu/image_layout.py",
-    "engine/backends/nvidia/libdevice.py",
-    "engine/backends/nvidia/ops.py",
-    "engine/backends/nvidia/tensor_cores.py",
-    "engine/backends/nvidia/workarounds.py",
 )
 FACTS = "targets"  # the part of our code that is the facts of all vendors
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpubuild.model.digest import digest_file
+from gpubuild.support.atomic_write import write_atomically
+from gpubuild.support.file_stamp import stat_of
 
 _SCHEMA = 1
 _MOST_SHARED = 4000
@@ -93,19 +95,10 @@ def _load(path: Path) -> tuple[dict[str, str], dict[str, object]]:
 
 
 def _write(path: Path, digests: dict[str, str], facts: dict[str, object]) -> None:
-    import tempfile  # rarely needed
-
     document = {"schema": _SCHEMA, "digests": digests, "facts": facts}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".tools-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps(document))
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_atomically(path, json.dumps(document), mode=0o600)
 
 
 def _newest(entries: dict[str, _Value]) -> dict[str, _Value]:
@@ -115,12 +108,12 @@ def _newest(entries: dict[str, _Value]) -> dict[str, _Value]:
 
 
 def _identity(path: Path) -> str:
-    stat = path.stat()
+    stamp = "|".join(map(str, stat_of(path)))
     # Asked about a hundred files in a few folders: a folder's name is found once. Should it become
     # a link to another meanwhile, the name is an old one, but inode and times are those of now.
     folder, name = os.path.split(path)
     real = f"{_resolved(folder)}{os.sep}{name}"
-    return f"{real}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ctime_ns}|{stat.st_ino}"
+    return f"{real}|{stamp}"
 
 
 @lru_cache(maxsize=512)

@@ -29,7 +29,7 @@ NOT_WARM = {
     "networkx", "diskcache", "mlir", "llvmlite", "rich", "numpy", "jsonschema", "importlib.metadata",
     "bz2", "concurrent.futures", "copy", "dataclasses", "difflib", "inspect", "logging", "lzma", "pickle",
     "random", "secrets", "shlex", "shutil", "socket", "string", "subprocess", "tempfile", "weakref",
-    "gpubuild.build.diagnosis", "gpubuild.cli.read_only", "gpubuild.cli.json_document",
+    "gpubuild.build.diagnosis", "gpubuild.cli.json_document",
     "gpubuild.cli.trace", "gpubuild.engine", "gpubuild.execute.local", "gpubuild.toolchain.run",
 }  # fmt: skip
 

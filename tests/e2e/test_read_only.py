@@ -60,9 +60,9 @@ def test_what_is_there_runs_if_it_is_up_to_date(project: Path) -> None:
     outcome = restricted("run", "p", cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
-        "error: cannot write to the build folder build, and what is there is not up to date: "
+        "error: cannot write to the build folder build, which is not up to date: "
         "preprocess/main.c (main.c changed)\n"
-        "  hint: build into another folder with --build-dir, or run build/p/p as it is\n"
+        "  hint: build into another folder with --build-dir, or run build/p/p unchanged\n"
     )
     check_questions(project)
     project.chmod(0o755)  # for pytest to tidy up

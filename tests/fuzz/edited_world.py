@@ -15,7 +15,7 @@ from unit.world import FakeTools
 
 from gpubuild.build import null_build
 from gpubuild.build.builder import Builder
-from gpubuild.build.null_build_proof import load_witnessed
+from gpubuild.build.null_build_record import load_witnessed
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.store import Store
 from gpubuild.model.build_options import BuildOptions

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from gpubuild import environment
-from gpubuild.cli import reference_data
+from gpubuild.cli import reference
 from gpubuild.cli.main import main
 from gpubuild.cli.quick import answer
 from gpubuild.errors import ToolNotFoundError, UsageError
@@ -84,5 +84,5 @@ def test_a_named_library_must_be_there() -> None:
 
 
 def test_every_variable_is_documented() -> None:
-    names = ", ".join([*reference_data.OF_GPUBUILD, *reference_data.OF_PROGRAMS])
+    names = ", ".join([*reference.OF_GPUBUILD, *reference.OF_PROGRAMS])
     assert set(re.findall(r"GPUBUILD_\w+", names)) == environment.OURS

@@ -14,9 +14,8 @@ import gzip
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -27,6 +26,7 @@ from gpubuild.cache.record import decode_record, encode_record
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.support.atomic_write import Replacement
 from gpubuild.support.text import counted
 
 SCHEMA = "gpubuild.archive/1"
@@ -72,9 +72,9 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
     wanted = {k: r for k, r in wanted.items() if all(store.has(blob) for blob in r.blobs)}
     blobs = {b.digest: b for r in wanted.values() for b in r.blobs}
     manifest = _encode_manifest(wanted)
-    temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}.tmp")
+    compressed = file.suffix in (".gz", ".tgz")
     try:
-        with _writing(temporary, compressed=file.suffix in (".gz", ".tgz")) as out:
+        with Replacement(file) as temporary, _writing(Path(temporary), compressed=compressed) as out:
             out.write(_header(_MANIFEST, len(manifest)) + manifest + _padding(len(manifest)))
             for digest in sorted(blobs):
                 out.write(_header(f"cas/{digest}", blobs[digest].size_bytes))
@@ -82,7 +82,6 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
                     out.write(chunk)
                 out.write(_padding(blobs[digest].size_bytes))
             out.write(bytes(2 * _BLOCK))
-        temporary.replace(file)
     except OSError as error:
         raise UsageError(
             f"cannot write {file}: {error.strerror or error}", hint="free some space or choose another place"
@@ -91,9 +90,6 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
         raise UsageError(
             f"the cache is damaged: {error}", hint="run `gpubuild cache verify`, build, and export again"
         ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
     return Exported(
         records=len(wanted),
         blobs=len(blobs),

@@ -17,9 +17,9 @@ from pathlib import Path
 from gpubuild.cache.local.folder import delete_tree, entries
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
+from gpubuild.support.atomic_write import PREFIX
 from gpubuild.support.frozen import frozen
 
-TEMPORARY_PREFIX = ".gpubuild-"  # of files being copied out; a killed build may leave one
 _CHUNK_BYTES = 1 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 # Non-blocking, so that a FIFO put in a blob's place cannot hang a build.
@@ -299,7 +299,7 @@ def _replace(blob: Blob, destination: Path, fill: Callable[[int], None]) -> None
     Its mode is that of a build output, whatever the umask.
     """
     folder, _ = os.path.split(destination)
-    temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}.tmp")
+    temporary = os.path.join(folder, f"{PREFIX}{os.urandom(8).hex()}.tmp")
     try:
         try:
             target = os.open(temporary, _CREATE, 0o600)

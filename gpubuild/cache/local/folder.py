@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes
+from gpubuild.support.atomic_write import write_atomically
 
 
 @contextmanager
@@ -127,14 +128,7 @@ _NEW = "new"  # no tag, but one could be made
 
 def write_tag(directory: Path) -> None:
     """Give the cache ``directory`` a new tag. Raises ``OSError``."""
-    temporary = directory / "tmp" / f"tag-{os.getpid()}-{os.urandom(4).hex()}"
-    try:
-        temporary.write_text(_TEXT)
-        temporary.replace(directory / TAG_NAME)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    write_atomically(directory / TAG_NAME, _TEXT, folder=directory / "tmp")
 
 
 def read_place(directory: Path) -> str:
@@ -176,10 +170,5 @@ def read_note(directory: Path) -> int | None:
 
 def write_note(directory: Path, size_bytes: int) -> None:
     """Set the note; failing to is no harm."""
-    temporary = directory / "tmp" / f"size-{os.getpid()}-{os.urandom(4).hex()}"
     with suppress(OSError):
-        try:
-            temporary.write_text(f"{max(0, size_bytes)}\n")
-            temporary.replace(directory / _NAME)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_atomically(directory / _NAME, f"{max(0, size_bytes)}\n", folder=directory / "tmp")

@@ -26,24 +26,24 @@ _OPERAND = re.compile(r"\$\{\w+(?::\w+)?\}|\$\d+|\{\$\w+\}")
 _MOST_MESSAGES = 8
 
 
-def place_ptxas(error: StepError, ptx: str, io: StepIO) -> None:
-    """Give ``error`` the places in the user's file that ptxas' messages about ``ptx`` are about."""
+def with_ptxas_locations(error: StepError, ptx: str, io: StepIO) -> StepError:
+    """Return ``error`` with the locations in the user's file of ptxas' messages about ``ptx``."""
     lines = ptx.splitlines()
     found = ((int(match["line"]), match["message"]) for match in _PTXAS.finditer(error.output))
-    _place(error, ((text, lines[n - 1]) for n, text in found if n <= len(lines)), io)
+    return _located(error, ((text, lines[n - 1]) for n, text in found if n <= len(lines)), io)
 
 
-def place_inline(error: StepError, io: StepIO) -> None:
+def with_inline_locations(error: StepError, io: StepIO) -> StepError:
     """The same for LLVM's assembler, which quotes the line below its message."""
     lines = error.output.splitlines()
     matches = ((match, after) for line, after in pairwise(lines) if (match := _INLINE.fullmatch(line)))
-    _place(error, ((match["message"], after) for match, after in matches), io)
+    return _located(error, ((match["message"], after) for match, after in matches), io)
 
 
-def _place(error: StepError, messages: Iterable[tuple[str, str]], io: StepIO) -> None:
+def _located(error: StepError, messages: Iterable[tuple[str, str]], io: StepIO) -> StepError:
     told = list(dict.fromkeys(messages))[:_MOST_MESSAGES]
     if not told or not io.has("located"):
-        return
+        return error
     with contexts.context():
         module = contexts.parse(io.text("located"))
         written = list(_inline_assembly(module))
@@ -54,7 +54,7 @@ def _place(error: StepError, messages: Iterable[tuple[str, str]], io: StepIO) ->
             if len(places) == 1:
                 location, text = locate(places[0], SourceText())
                 found.append(Diagnostic(message=message, location=location, source_line=text))
-    error.diagnostics = (*error.diagnostics, *found)
+    return error.with_(diagnostics=(*error.diagnostics, *found))
 
 
 def _inline_assembly(module: ir.Module) -> Iterator[tuple[re.Pattern[str], ir.Location]]:

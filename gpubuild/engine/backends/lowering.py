@@ -87,9 +87,9 @@ def lower_text(
         try:
             run_passes(module, passes, state)
         except StepError as error:
-            if not params.target.passes:
-                contexts.blame_pass(error, params.target.name)
-            raise
+            if params.target.passes:
+                raise
+            raise contexts.with_target(error, params.target.name) from error.__cause__
         kernels = _only_module(module, params)
         state.kernels = tuple(f.attributes["sym_name"].value for f in kernel_functions(kernels))
         if not state.kernels:

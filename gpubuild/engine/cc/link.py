@@ -58,8 +58,7 @@ def run(params: LinkParams, io: StepIO) -> None:
         if made.returncode:
             output = made.stderr.decode(errors="replace")
             if params.wrapper_triple and (error := explain(output)) is not None:
-                error.output = first_lines(made.stderr)
-                raise error
+                raise error.with_(output=first_lines(made.stderr))
             raise _refused(output, first_lines(made.stderr), params.flags)
         if made.stderr.strip():
             io.warn("the linker says: " + first_lines(made.stderr))

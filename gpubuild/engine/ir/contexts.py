@@ -95,7 +95,7 @@ def parse(
     except StepError as error:
         from gpubuild.engine.ir.parse_hints import advise
 
-        raise advise(error, text) from error
+        raise advise(error, text) from error.__cause__
     if settle is not None:
         settle(module)
     if not source_name:
@@ -131,15 +131,16 @@ def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = 
             dump("mlir", lambda: canonical_text(module.operation))
 
 
-def blame_pass(error: StepError, target: str) -> None:
-    """Say in ``error`` of a pass that it is about ``target``, and what the user can do.
+def with_target(error: StepError, target: str) -> StepError:
+    """Return ``error`` with the name of ``target`` and a hint, if a pass has raised it.
 
     Upstream's conversions know what a chip lacks; a user of many targets must know which chip.
     """
     if not error.message.startswith(_A_PASS_FAILED):
-        return
-    error.message = f"target {target} cannot compile this module: {error.message}"
-    error.hint = error.hint or _LEAVE_OUT
+        return error
+    return error.with_(
+        message=f"target {target} cannot compile this module: {error.message}", hint=error.hint or _LEAVE_OUT
+    )
 
 
 def verify(op: ir.Operation, *, source: SourceText | None = None) -> None:

@@ -5,36 +5,35 @@ MLIR says what is wrong, and not what was probably meant. Only read after a fail
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.support.text import nearest
 
 _NAME = r"[A-Za-z_$.][\w$.-]*"
 
 
 def advise(error: StepError, text: str) -> StepError:
-    """``error`` of parsing ``text``, with a hint about its first mistake where there is one."""
+    """Return ``error`` of parsing ``text`` with a hint about its first diagnostic, if one is known."""
     if not error.diagnostics:
         return error
     first = error.diagnostics[0]
     for pattern, say in _HINTS:
         if found := re.search(pattern, first.message):
-            error.hint = say(found, first, text)
+            hint = say(found, first, text)
             break
     else:
-        error.hint = _braces(first, text)
+        hint = _braces(first, text)
     # MLIR's list of all dialects says less than the hint.
     bare = tuple(note for note in first.notes if not note.message.startswith("Available dialects"))
-    error.diagnostics = (replace(first, notes=bare), *error.diagnostics[1:])
-    return error
+    return error.with_(hint=hint, diagnostics=(replace(first, notes=bare), *error.diagnostics[1:]))
 
 
 def _near(word: str, known: Iterable[str], sign: str = "", otherwise: str = "") -> str:
-    close = difflib.get_close_matches(word, sorted(set(known) - {word}), 3, 0.7)
+    close = nearest(word, set(known) - {word}, 3, cutoff=0.7)
     return f"did you mean {' or '.join(sign + name for name in close)}?" if close else otherwise
 
 

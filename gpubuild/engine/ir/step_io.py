@@ -167,14 +167,12 @@ class StepIO:
         try:
             yield
         except StepError as error:
-            error.stage = error.stage or name
-            raise
+            raise error.with_(stage=error.stage or name) from error.__cause__
         except GpubuildError:
             raise
         except Exception as error:
             failure = no_room(error) or _too_deep(error) or StepError(f"{type(error).__name__}: {error}")
-            failure.stage = name
-            raise failure from error
+            raise failure.with_(stage=name) from error
         finally:
             self._stages.append(StageTime(stage=name, seconds=time.monotonic() - start))
 

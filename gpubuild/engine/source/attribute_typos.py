@@ -7,7 +7,6 @@ or of kernels, or close to a name that counts where it stands.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 
@@ -15,6 +14,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position
 from gpubuild.errors import Diagnostic, Location
+from gpubuild.support.text import similarity
 from gpubuild.targets.registry import vendors
 
 # By LLVM 22: GPUDialect, NVVMDialect, ROCDLDialect and what translates them to LLVM IR.
@@ -116,11 +116,11 @@ def _score(stem: str, other: str) -> float:
     short = min(len(stem), len(other)) < 8
     if short and (stem.startswith(other) or other.startswith(stem)) and abs(len(stem) - len(other)) > 1:
         return 0.0
-    return difflib.SequenceMatcher(None, stem, other).ratio()
+    return similarity(stem, other)
 
 
 def _similar(dialect: str, other: str) -> bool:
-    return difflib.SequenceMatcher(None, dialect, other).ratio() > 0.7 if dialect else not other
+    return similarity(dialect, other) > 0.7 if dialect else not other
 
 
 def _place(op: ir.Operation, name: str, source: SourceText) -> tuple[Location | None, str]:

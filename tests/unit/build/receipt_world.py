@@ -14,7 +14,7 @@ from unit.world import FakeTools, fake_engine
 
 from gpubuild.build import null_build
 from gpubuild.build.builder import Builder
-from gpubuild.build.null_build_proof import Witness
+from gpubuild.build.null_build_record import Witness
 from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.events import Silent

@@ -139,8 +139,7 @@ def test_old_builds_are_dropped_but_not_what_they_measured(tmp_path: Path) -> No
 
 def test_errors_are_kept_as_they_were_shown(tmp_path: Path) -> None:
     def failed(target: str, text: str) -> StepReport:
-        error = StepError(text)
-        error.target = target
+        error = StepError(text).with_(target=target)
         (report, _) = reports(Status.FAILED)
         return replace(report, id=f"app/compile/k/{target}", target=target, error=error)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from unit.projects import make_program, make_project
 
-from gpubuild.build.opening import lay_out, reading_only
+from gpubuild.build.opening import _asking_only, _with_scratch
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import Settings
@@ -20,7 +20,7 @@ def test_what_is_there_is_seen_and_what_is_made_lies_aside(tmp_path: Path) -> No
     made.mkdir(parents=True)
     for name in ("text.i", "deps.json"):
         (made / name).write_text(name)
-    aside = lay_out(layout, tmp_path / "aside")
+    aside = _with_scratch(layout, tmp_path / "aside")
     seen = aside.source_dir(tmp_path / "src/a.c")
     assert seen.is_relative_to(tmp_path / "aside")
     assert {path.name: path.read_text() for path in seen.iterdir()} == {
@@ -33,7 +33,7 @@ def test_what_is_there_is_seen_and_what_is_made_lies_aside(tmp_path: Path) -> No
     assert aside.settled(seen / "text.i") == made / "text.i"
     assert aside.settled(aside.state_file) == layout.state_file
     assert aside.work.is_relative_to(tmp_path / "aside")
-    assert lay_out(Layout(root=tmp_path, build_dir=tmp_path / "none"), tmp_path / "b").state_file
+    assert _with_scratch(Layout(root=tmp_path, build_dir=tmp_path / "none"), tmp_path / "b").state_file
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_caches_are_only_asked(
     if configured:
         there = RemoteCache(url="http://h", mode=configured)
         project = replace(project, cache=CacheConfig(directory=tmp_path / "cache", remote=there))
-    found = reading_only(Settings(cache_mode=cache, remote_mode=remote), project)
+    found = _asking_only(Settings(cache_mode=cache, remote_mode=remote), project)
     assert (found.cache_mode, found.remote_mode) == expected

@@ -46,7 +46,7 @@ def test_colour_changes_no_word() -> None:
         ],
         hint="look again",
     )
-    error.reproduce = "gpubuild compile a.mlir"
+    error = error.with_(reproduce="gpubuild compile a.mlir")
     plain, painted = shown(error), shown(error, color_err=True)
     assert "\x1b[" in painted
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
@@ -90,8 +90,7 @@ def test_json_stays_what_it_was() -> None:
 def test_a_caret_below_a_line_with_control_characters() -> None:
     location = Location(file="a\x1b.mlir", line=1, column=4)
     problem = Diagnostic(message="bad\x07", location=location, source_line="a\x1b b\x9b")
-    error = StepError("no\x1b", diagnostics=[problem])
-    error.module = "k\n\x1b[2J"
+    error = StepError("no\x1b", diagnostics=[problem]).with_(module="k\n\x1b[2J")
     assert error.render() == (
         "no\\x1b (module @k\\n\\x1b[2J)\na\\x1b.mlir:1:4: error: bad\\x07\n  a\\x1b b\\u009b\n        ^"
     )

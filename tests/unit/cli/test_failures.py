@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpubuild.build.diagnosis import grouped
 from gpubuild.cli.failures import Failures, closing_lines
 from gpubuild.errors import Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
 from gpubuild.model.events import PlanGrew, StepFinished, Waiting
@@ -14,9 +13,7 @@ PLACE = Diagnostic(message="no such thing", location=Location(file="k.mlir", lin
 
 def failure(target: str, message: str = "target {} cannot compile 'x.y'", **more: str) -> StepError:
     error = StepError(message.format(target), stage="lower", diagnostics=[PLACE], **more)
-    error.program, error.module, error.target = "app", "k", target
-    error.reproduce = f"show {target}"
-    return error
+    return error.with_(program="app", module="k", target=target, reproduce=f"show {target}")
 
 
 def compiled(target: str, error: GpubuildError | None = None, status: Status | None = None) -> StepReport:
@@ -50,49 +47,6 @@ def plan(*targets: str) -> PlanGrew:
         for t in targets
     ]
     return PlanGrew(total=len(waiting), waiting={w.id: w for w in waiting})
-
-
-def test_like_errors_are_one_that_lists_the_targets() -> None:
-    (shown,) = grouped([failure("sm_60"), failure("sm_90"), failure("cpu")])
-    assert shown.render() == (
-        "targets sm_60, sm_90, cpu cannot compile 'x.y' "
-        "(program app, module @k, targets sm_60, sm_90, cpu, stage lower)\n"
-        "k.mlir:3:5: error: no such thing\n"
-        "  reproduce: show sm_60"
-    )
-
-
-def test_grouping_leaves_the_errors_of_the_report_as_they_are() -> None:
-    errors = [failure("sm_60"), failure("sm_90")]
-    before = [error.render() for error in errors]
-    grouped(errors)
-    assert [error.render() for error in errors] == before
-
-
-def test_errors_that_differ_in_more_than_the_target_stay_apart() -> None:
-    errors = [
-        failure("sm_60"),
-        failure("sm_6"),
-        failure("cpu", output="LLVM ERROR"),
-        failure("a", "sm_60 {}"),
-    ]
-    assert len(grouped(errors)) == 3
-    assert len(grouped([failure("sm_60", "no {}"), failure("sm_90", "no {}")])) == 2  # says which itself
-    message = "linking @k for {} failed"
-    (shown,) = grouped([failure("sm_60", message), failure("sm_90", message)])
-    assert shown.message == "linking @k for sm_60, sm_90 failed"
-
-
-def test_stages_and_hints_of_like_errors_are_all_there() -> None:
-    emit, libraries = failure("sm_60", "undefined: f", hint="name a library"), failure("cpu", "undefined: f")
-    libraries.stage, libraries.hint = "libraries", "name one for CPUs"
-    early = failure("sm_90", "undefined: f", hint="name a library")
-    early.stage = ""  # before any
-    (shown,) = grouped([emit, libraries, early])
-    assert shown.render().startswith(
-        "undefined: f (program app, module @k, targets sm_60, cpu, sm_90, stage lower, libraries)\n"
-    )
-    assert "\n  hint: name a library\n  hint: name one for CPUs\n" in shown.render()
 
 
 def test_errors_wait_for_the_last_target_and_come_in_the_order_of_the_plan() -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cli import reference_data
+from gpubuild.cli import reference
 from gpubuild.cli.man import manual
-from gpubuild.cli.reference import page
-from gpubuild.cli.reference_data import all_commands
+from gpubuild.cli.reference import all_commands, page
 
 ROOT = Path(__file__).parents[3]
 
@@ -59,9 +58,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_every_variable_that_is_read_is_told_of() -> None:
-    told = set(
-        re.findall(r"[A-Z_]{4,}", " ".join((*reference_data.OF_GPUBUILD, *reference_data.OF_PROGRAMS)))
-    )
+    told = set(re.findall(r"[A-Z_]{4,}", " ".join((*reference.OF_GPUBUILD, *reference.OF_PROGRAMS))))
     sources = [ROOT / "gpubuild" / "settings.py", ROOT / "gpubuild" / "environment.py"]
     read = set(re.findall(r"\bGPUBUILD_[A-Z_]+\b", "".join(p.read_text() for p in sources)))
     for path in (ROOT / "gpubuild" / "runtime").glob("*.c"):

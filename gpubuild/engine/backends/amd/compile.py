@@ -9,7 +9,7 @@ from pathlib import Path
 from gpubuild.engine.backends import gpu_compile
 from gpubuild.engine.backends.amd import inline_assembly, ocml, passes, printf, workarounds
 from gpubuild.engine.backends.amd.assembly_info import parse_assembly
-from gpubuild.engine.backends.assembly_locations import place_inline
+from gpubuild.engine.backends.assembly_locations import with_inline_locations
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     Stage,
@@ -168,8 +168,7 @@ def link_code_object(build: AmdBuild) -> None:
     try:
         done.check(f"linking @{build.params.module} for {build.params.target.chip}")
     except StepError as error:
-        place_inline(error, io)
-        raise
+        raise with_inline_locations(error, io) from error.__cause__
 
 
 def write_info(build: AmdBuild) -> None:

@@ -114,8 +114,7 @@ def lower(build: CpuBuild) -> None:
         try:
             lower_text(io.text("located"), build.params, build.resources)
         except StepError as located:
-            contexts.blame_pass(located, build.params.target.name)
-            raise located from plain
+            raise contexts.with_target(located, build.params.target.name) from plain
         raise
 
 

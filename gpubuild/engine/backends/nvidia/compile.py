@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gpubuild.engine.backends import gpu_compile, libdevice
-from gpubuild.engine.backends.assembly_locations import place_ptxas
+from gpubuild.engine.backends.assembly_locations import with_ptxas_locations
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     Stage,
@@ -115,29 +115,29 @@ def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
     try:
         done.check(f"assembling @{params.module} for {params.target.chip}")
     except StepError as error:
-        explain_ptxas(error)
-        place_ptxas(error, build.assembly, io)
-        raise
+        raise with_ptxas_locations(_explained(error), build.assembly, io) from error.__cause__
     return done.output
 
 
-def explain_ptxas(error: StepError) -> None:
-    """Take from ``error`` what ``-v`` told about kernels that are fine; add advice where there is some."""
+def _explained(error: StepError) -> StepError:
+    """Return ``error`` of ptxas without what ``-v`` prints about other kernels, and with a hint if known."""
     lines = error.output.splitlines()
     notes = [n for n, line in enumerate(lines) if line.startswith("ptxas info")]
     kept = [
         line for n, line in enumerate(lines) if n not in notes and not (n - 1 in notes and line[:1] == " ")
     ]
-    error.output = "\n".join(kept) or error.output
-    if "uses too much shared data" in error.output:
-        error.hint = (
+    output = "\n".join(kept) or error.output
+    hint = error.hint
+    if "uses too much shared data" in output:
+        hint = (
             "memory declared in a kernel ends at 48 KiB on every NVIDIA chip: use less, "
             "or take it with gpu.dynamic_shared_memory, whose size is given at launch"
         )
-    elif versions := [int(major) * 10 + int(minor) for major, minor in _NEEDS_PTX.findall(error.output)]:
-        error.hint = (
+    elif versions := [int(major) * 10 + int(minor) for major, minor in _NEEDS_PTX.findall(output)]:
+        hint = (
             f'write features: "+ptx{max(versions)}" for this target, which then needs a driver that knows it'
         )
+    return error.with_(output=output, hint=hint)
 
 
 def write_info(build: DeviceBuild) -> None:

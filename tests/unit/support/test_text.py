@@ -1,6 +1,8 @@
-"""Columns: bytes, characters and columns of a terminal are three things."""
+"""Text: bytes, characters and columns of a terminal are three things; paths and names as shown."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,54 @@ def test_of_a_line_of_a_megabyte_a_part_is_shown(column: int) -> None:
     else:
         assert there == 0 or there > len(shown.strip("…"))
     assert text.window(line[:400], column) == (line[:400], column)
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, "0 results"), (1, "1 result"), (2, "2 results")])
+def test_counted(number: int, expected: str) -> None:
+    assert text.counted(number, "result") == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "expected"),
+    [
+        ("/a/b/c", "/a", "b/c"),
+        ("/a/b", "/a/b", "."),
+        ("/ab/c", "/a", "/ab/c"),
+        ("/x", "/a", "/x"),
+        ("../x", "/a", "../x"),
+        ("/a", "/", "a"),
+    ],
+)
+def test_shown_path(path: str, base: str, expected: str) -> None:
+    assert text.shown_path(path, base) == expected
+    assert text.shown_path(Path(path), Path(base)) == expected
+
+
+def test_paths_are_shown_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert text.shown_path(tmp_path / "build/p") == "build/p"
+    assert text.shown_path(tmp_path.parent / "other") == str(tmp_path.parent / "other")
+
+
+def test_names_that_were_probably_meant() -> None:
+    known = ["scale", "scales", "add"]
+    assert text.nearest("scael", known) == ["scale"]
+    assert text.nearest("scael", known, 2) == ["scale", "scales"]
+    assert text.nearest("scael", known, cutoff=0.9) == []
+    assert text.did_you_mean("scael", known, 2) == "did you mean 'scale' or 'scales'?"
+    assert text.did_you_mean("zzz", known) == ""
+    assert text.suggestion("scael", known) == " (did you mean 'scale'?)"
+    assert text.suggestion("zzz", known) == ""
+    assert text.similarity("scale", "scale") == 1
+    assert text.similarity("scale", "zzz") == 0
+
+
+def test_difflib_is_used_here_only() -> None:
+    """Diffs of texts are something else."""
+    package = Path(text.__file__).parents[1]
+    users = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "import difflib" in path.read_text()
+    }
+    assert users == {"support/text.py"}
