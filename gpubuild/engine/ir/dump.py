@@ -31,9 +31,10 @@ class IrDump:
                 if _OURS.fullmatch(old.name):
                     old.unlink()
 
-    def enter(self, stage: str) -> None:
-        """What is written from now on is of ``stage``."""
-        self._stage = re.sub(r"[^\w]+", "-", stage)
+    def enter(self, stage: str) -> str:
+        """Name what is written from now on; return the name of what was written before."""
+        before, self._stage = self._stage, re.sub(r"[^\w]+", "-", stage)
+        return before
 
     def write(self, suffix: str, text: str) -> None:
         """Add a file, unless nothing has changed since the last of its kind."""
@@ -62,6 +63,18 @@ def enter_stage(stage: str) -> None:
     """Name what is dumped from now on."""
     if (found := _current.get()) is not None:
         found.enter(stage)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Name what is dumped while this is open, such as a pass inside a stage."""
+    found = _current.get()
+    before = found.enter(name) if found is not None else ""
+    try:
+        yield
+    finally:
+        if found is not None:
+            found.enter(before)
 
 
 def dump(suffix: str, text: Callable[[], str]) -> None:

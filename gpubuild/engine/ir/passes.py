@@ -1,20 +1,20 @@
 """Passes: the named parts of a lowering in MLIR, and the driver that runs them in order.
 
-A back end exports one ordered table of passes. Dumps, the hidden ``gpubuild pass`` command, errors and
-tests name a pass; each has a FileCheck file of its name in ``tests/passes/``.
+A back end exports one ordered table of passes. Dumps, the hidden ``gpubuild pass`` command and tests name
+a pass; each has a FileCheck file of its name in ``tests/passes/``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from mlir import ir
+from mlir import ir, rewrite
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.ir.dump import dump, enter_stage
+from gpubuild.engine.ir.dump import dump, stage
 from gpubuild.errors import UsageError
 from gpubuild.support.text import did_you_mean
 
@@ -28,6 +28,7 @@ class Lowering(Protocol):
 
 
 S = TypeVar("S", bound=Lowering)
+S_contra = TypeVar("S_contra", bound=Lowering, contravariant=True)
 
 
 def _always(_: object) -> bool:
@@ -35,7 +36,7 @@ def _always(_: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass(Generic[S]):
+class Pass(Generic[S_contra]):
     """One transformation of a module under the name that dumps, errors and tests use.
 
     ``run`` changes the module in place and may leave facts in the lowering; it raises ``StepError``.
@@ -43,29 +44,92 @@ class Pass(Generic[S]):
     """
 
     name: str  # lower case with dashes, as upstream's are
-    run: Callable[[ir.Module, S], None]
-    when: Callable[[S], bool] = field(default=_always)
+    run: Callable[[ir.Module, S_contra], None]
+    when: Callable[[S_contra], bool] = field(default=_always)
 
 
 def upstream(
-    name: str, pipeline: str | Callable[[S], str], *, when: Callable[[S], bool] = _always
+    name: str,
+    pipeline: str | Callable[[S], str],
+    *,
+    when: Callable[[S], bool] = _always,
+    only_for: Collection[str] = (),
 ) -> Pass[S]:
-    """Return a pass that runs a pipeline of MLIR's own passes, such as ``builtin.module(canonicalize)``."""
+    """Return a pass that runs a pipeline of MLIR's own passes, such as ``builtin.module(canonicalize)``.
+
+    With ``only_for`` it runs where the module has an operation of one of these names.
+    """
 
     def run(module: ir.Module, lowering: S) -> None:
-        text = pipeline if isinstance(pipeline, str) else pipeline(lowering)
-        contexts.run_passes(module, text, source=lowering.source)
+        if not only_for or contains(module.operation, only_for):
+            text = pipeline if isinstance(pipeline, str) else pipeline(lowering)
+            contexts.run_passes(module, text, source=lowering.source)
 
     return Pass(name=name, run=run, when=when)
+
+
+def rewriting(
+    name: str,
+    table: Mapping[str, Callable[[ir.Operation, S], None]],
+    *,
+    when: Callable[[S], bool] = _always,
+) -> Pass[S]:
+    """Return a pass that gives each operation whose name is in ``table`` to the function there."""
+
+    def run(module: ir.Module, lowering: S) -> None:
+        def bound(function: Callable[[ir.Operation, S], None]) -> Callable[[ir.Operation], None]:
+            return lambda op: function(op, lowering)
+
+        rewrite_each(module.operation, {op: bound(function) for op, function in table.items()})
+
+    return Pass(name=name, run=run, when=when)
+
+
+def rewrite_each(root: ir.Operation, table: Mapping[str, Callable[[ir.Operation], None]]) -> None:
+    """Give each operation inside ``root`` whose name is in ``table`` to the function there.
+
+    Inner operations come before those around them. A function may replace and erase its operation and
+    what is inside; what it creates is not visited, nor is a block that control flow cannot reach.
+    """
+    failures: list[Exception] = []
+
+    def guarded(function: Callable[[ir.Operation], None]) -> Callable[[ir.OpView, object], bool]:
+        def matched(op: ir.OpView, _: object) -> bool:
+            if failures:
+                return True
+            try:
+                function(op.operation)
+            except Exception as error:
+                failures.append(error)  # MLIR is built without exceptions, which must not pass through it
+            return False
+
+        return matched
+
+    patterns = rewrite.RewritePatternSet()
+    for name, function in table.items():
+        patterns.add(name, guarded(function))
+    rewrite.walk_and_apply_patterns(root, patterns.freeze())
+    if failures:
+        raise failures[0]
+
+
+def contains(root: ir.Operation, names: Collection[str]) -> bool:
+    """Whether an operation whose name is in ``names`` is inside ``root``, where control flow can reach it.
+
+    Costs next to nothing where there is none, unlike a walk.
+    """
+    found: list[ir.Operation] = []
+    rewrite_each(root, dict.fromkeys(names, found.append))
+    return bool(found)
 
 
 def run_passes(module: ir.Module, passes: Iterable[Pass[S]], lowering: S) -> None:
     """Run ``passes`` in order, each under its name. Raises ``StepError``."""
     for one in passes:
         if one.when(lowering):
-            enter_stage(one.name)
-            one.run(module, lowering)
-            dump("mlir", lambda: contexts.canonical_text(module))
+            with stage(one.name):
+                one.run(module, lowering)
+                dump("mlir", lambda: contexts.canonical_text(module))
 
 
 def selected(passes: Sequence[Pass[S]], first: str, last: str = "") -> tuple[Pass[S], ...]:

@@ -1,12 +1,14 @@
-"""Queries of IR: kernels of a module, operations that access no memory, sizes of elements."""
+"""Queries of IR: finding operations, constants, callees, sizes of elements, kernels, views of memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from math import prod
 
 from mlir import ir
 
 _KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
+INDEX_BITS = 64  # on every target
 _LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 
 # Their result is the memory of their first operand, or a part of it.
@@ -37,18 +39,110 @@ NO_ACCESS = VIEWS | {
 }
 
 
-def element_bytes(kind: ir.Type) -> int | None:
-    """Bytes of a number, index or vector of them with its padding; ``None`` for all else."""
-    if isinstance(kind, ir.VectorType):
-        # LLVM has arrays of vectors of one dimension, each of which it pads to a power of two.
-        *outer, last = ir.VectorType(kind).shape or [1]
-        one = element_bytes(ir.VectorType(kind).element_type)
-        return None if one is None else prod(outer) << (last * one - 1).bit_length()
+def operations(root: ir.Operation, names: Container[str]) -> list[ir.Operation]:
+    """Return the operations inside ``root``, and ``root`` itself, whose names are in ``names``.
+
+    Inner operations come before those around them, otherwise in the order of the text.
+    """
+    return matching(root, lambda op: op.name in names)
+
+
+def matching(root: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """Return the operations inside ``root``, and ``root`` itself, that are ``wanted``; inner ones first."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if wanted(op):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.operation.walk(visit)
+    return found
+
+
+def first(root: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> ir.Operation | None:
+    """Return the first operation that is ``wanted``, in the order of :func:`matching`."""
+    found: ir.Operation | None = None
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        if wanted(op):
+            found = op
+            return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    root.operation.walk(visit)
+    return found
+
+
+def enclosing(op: ir.Operation, names: Container[str]) -> ir.Operation | None:
+    """Return ``op`` or the innermost operation around it whose name is in ``names``."""
+    around: ir.Operation | None = op
+    while around is not None and around.name not in names:
+        around = around.parent.operation if around.parent is not None else None
+    return around
+
+
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """Return the operation that ``value`` is a result of; ``None`` for arguments of blocks."""
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def constant_integer(value: ir.Value) -> int | None:
+    """Return the number that ``value`` is if an ``arith.constant`` makes it: an integer, index or bool."""
+    op = defining_op(value)
+    if op is None or op.name != "arith.constant":
+        return None
+    attribute = op.attributes["value"]
+    return int(ir.IntegerAttr(attribute).value) if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def callee(call: ir.Operation) -> str:
+    """Return the name of the function that ``call`` calls; empty for calls by address."""
+    if "callee" not in call.attributes:
+        return ""
+    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+
+
+def symbol_name(op: ir.Operation) -> str:
+    """Return the name that ``op`` defines; empty for operations without one."""
+    return str(op.attributes["sym_name"].value) if "sym_name" in op.attributes else ""
+
+
+def element_type(kind: ir.Type) -> ir.Type:
+    """Return the type of the elements of a vector, tensor or memref; other types are returned unchanged."""
+    return ir.ShapedType(kind).element_type if isinstance(kind, ir.ShapedType) else kind
+
+
+def scalar_bits(kind: ir.Type) -> int:
+    """Return the width of an integer, float or index as a value; 0 for other types, vectors too."""
     if isinstance(kind, ir.IndexType):
-        return 8
-    if isinstance(kind, ir.IntegerType | ir.FloatType):
-        return 1 << ((int(kind.width) + 7) // 8 - 1).bit_length()
-    return None
+        return INDEX_BITS
+    return int(kind.width) if isinstance(kind, ir.IntegerType | ir.FloatType) else 0
+
+
+def element_bytes(kind: ir.Type) -> int | None:
+    """Return the distance of two elements of ``kind`` in memory, as LLVM lays them out.
+
+    It packs the elements of a vector bit by bit, and pads the last dimension to a power of two.
+    ``None`` for types whose size is not known: neither numbers nor vectors of them.
+    """
+    if isinstance(kind, ir.ComplexType):
+        part = element_bytes(ir.ComplexType(kind).element_type)
+        return None if part is None else 2 * part
+    if not isinstance(kind, ir.VectorType):
+        bits = scalar_bits(kind)
+        return _padded_bytes(bits) if bits else None
+    vector = ir.VectorType(kind)
+    bits = scalar_bits(vector.element_type)
+    if not bits or any(vector.scalable_dims):
+        return None
+    outer, last = vector.shape[:-1], vector.shape[-1] if vector.rank else 1
+    return int(prod(outer)) * _padded_bytes(last * bits)
+
+
+def _padded_bytes(bits: int) -> int:
+    return 1 << ((bits + 7) // 8 - 1).bit_length()
 
 
 def kernel_functions(module: ir.Operation) -> list[ir.Operation]:

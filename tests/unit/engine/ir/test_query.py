@@ -22,7 +22,11 @@ from gpubuild.engine.ir.query import element_bytes
         ("vector<17x3xf32>", 272),
         ("vector<2x3x5xi16>", 96),
         ("vector<f64>", 8),
-        ("complex<f32>", None),
+        ("complex<f32>", 8),
+        ("vector<4xi1>", 1),
+        ("vector<3xi24>", 16),
+        ("vector<[4]xf32>", None),
+        ("!llvm.ptr", None),
     ],
 )
 def test_size(kind, size):

@@ -103,7 +103,8 @@ def _size(op: ir.Operation) -> int:
         raise CannotFissionError("private memory of unknown size")
     if not ir.AffineMapAttr(kind.layout) == ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)):
         raise CannotFissionError("private memory with a layout")
-    size = element_bytes(kind.element_type)
+    is_complex = isinstance(kind.element_type, ir.ComplexType)
+    size = None if is_complex else element_bytes(kind.element_type)
     if size is None:
         raise CannotFissionError(f"private memory of {kind.element_type}")
     for extent in kind.shape:
