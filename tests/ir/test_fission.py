@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine.backends.cpu import compile as cpu
-from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
+from gpubuild.engine.backends.cpu.lowering import PASSES, new_lowering
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.legalize import driver
+from gpubuild.engine.ir.passes import run_passes, selected
+from gpubuild.model.step import CompileParams
 from gpubuild.targets.target import Kind
 
 FOLDER = Path(__file__).parent / "fission"
@@ -20,12 +20,10 @@ def cut(text: str) -> str:
     """The module after fission; ``no fission`` and why for kernels that are not cut."""
     with contexts.context():
         module = contexts.parse(text)
-        driver.prepare(module, driver.Machine(kind=Kind.CPU, subgroup_size=32, fast_math=False))
-        contexts.run_passes(module, cpu.LOOP_PASSES)
-        fissions = fission_kernels(contexts.gpu_modules(module)[0])
+        params = CompileParams(module="k", kind=Kind.CPU, triple="", chip="", target="cpu")
+        run_passes(module, selected(PASSES, "expand-matrices", "fission"), new_lowering(module, text, params))
         contexts.verify(module.operation)
-        refused = "".join(f"no fission of @{name}: {why}\n" for name, why in fissions.refused.items())
-        return contexts.canonical_text(module) + refused
+        return contexts.canonical_text(module)
 
 
 @pytest.mark.parametrize("name", sorted(file.name for file in FOLDER.glob("*.mlir")))

@@ -3,59 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from llvmlite import binding
-from mlir import ir
 
 from gpubuild.engine.backends import gpu_compile
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
-from gpubuild.engine.backends.cpu.alias_versioning import Parameters, separable_parameters
-from gpubuild.engine.backends.cpu.fission.fission import Fissions, fission_kernels
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
 from gpubuild.engine.backends.cpu.llvm_text import mark_stores
-from gpubuild.engine.backends.cpu.lower.abi import Contextualized, contextualize
-from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
-from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
-from gpubuild.engine.backends.cpu.sanitizer import instrument
-from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
+from gpubuild.engine.backends.cpu.lowering import lower_text
+from gpubuild.engine.backends.cpu.state import CpuLowering
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
-from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
 from gpubuild.engine.backends.nvidia import libdevice
-from gpubuild.engine.ir import contexts, files_read, llvm, locations
-from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir import contexts, files_read, llvm
 from gpubuild.engine.ir.dump import dump
-from gpubuild.engine.ir.locations import restore_places
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize import driver
-from gpubuild.engine.legalize.composite_memory_ops import make_plain
-from gpubuild.engine.legalize.library_calls import call_libraries_directly
-from gpubuild.engine.legalize.matrices import expand_matrices
-from gpubuild.engine.legalize.workarounds import keep_signed_zeros
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.chips import NATIVE, check_chip
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.targets.target import Kind
 from gpubuild.toolchain.run import run_tool
 
-# Up to structured loops, where fission works.
-LOOP_PASSES = (
-    "builtin.module(gpu.module(convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,"
-    "scf-forall-to-for,lower-affine))"
-)
-VECTOR_PASSES = "builtin.module(gpu.module(convert-vector-to-scf))"  # makes private memory
-# As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
-PASSES = (
-    "builtin.module(gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine,"
-    "arith-expand{include-bf16=false},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
-    "convert-gpu-to-nvvm,convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
-    "reconcile-unrealized-casts))"
-)
 _FENCE = "llvm.x86.sse.sfence"  # elsewhere the runtime's own synchronisation orders all stores
-_DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly})"
 _OBJECT_FILE = "module.o"  # fixed names: no path of this machine gets into what lld writes
 
 
@@ -66,7 +38,7 @@ class CpuBuild:
     params: CompileParams
     io: StepIO
     llvm_text: str = ""
-    facts: Contextualized = field(default_factory=lambda: Contextualized(kernels=(), sites=()))
+    lowering: CpuLowering | None = None
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
     filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see llvm_text.mark_stores
@@ -103,7 +75,7 @@ def lower(build: CpuBuild) -> None:
     """Stage: MLIR to LLVM IR text. A failure is repeated on the located text, for its places."""
     io = build.io
     try:
-        build.llvm_text, build.facts = lower_text(io.text("module"), build.params)
+        build.llvm_text, build.lowering = lower_text(io.text("module"), build.params)
     except StepError as plain:
         if not io.has("located"):
             raise
@@ -115,110 +87,24 @@ def lower(build: CpuBuild) -> None:
         raise
 
 
-def lower_text(text: str, params: CompileParams) -> tuple[str, Contextualized]:
-    """Lower a module that holds one gpu.module; its kernels take the work-item as last argument."""
-    target = params.target or params.chip
-    with contexts.context():
-        source = SourceText(text, f"@{params.module} (canonical text)")
-        fissions = Fissions()
-        separable: dict[str, Parameters] = {}
-        joined: frozenset[str] = frozenset()
-        module = contexts.parse(text)
-        restore_places(module.operation)
-        names = written_ops(module.operation)
-        checks = Checks(wanted=frozenset(params.sanitize), source=source, names=names)
-        if params.passes and params.sanitize:
-            raise StepError(
-                "`sanitize:` cannot be added to passes of your own",
-                hint="leave out `passes:` for the checked target, or `sanitize:`",
-            )
-        if params.passes:
-            contexts.run_passes(module, params.passes, source=source)
-        else:
-            machine = driver.Machine(
-                kind=Kind.CPU, subgroup_size=image_layout.SUBGROUP, fast_math=params.fast_math, name=target
-            )
-            if checks.wanted:
-                make_plain(module)
-                instrument.prepare(_only_module(module, params), checks)
-            expand_matrices(module.operation, lanes=image_layout.SUBGROUP, target=target, source=source)
-            driver.prepare(module, machine, source=source)
-            hoist_allocations(module.operation)
-            dump("mlir", lambda: contexts.canonical_text(module))
-            contexts.run_passes(module, LOOP_PASSES, source=source)
-            if checks.wanted:
-                _check(module, params, checks)
-            else:
-                joined = join_workgroups(_only_module(module, params))
-            separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
-            fissions = _fission(module, checks)
-            instrument.keep_barriers_apart(_only_module(module, params), checks)
-            dump("mlir", lambda: contexts.canonical_text(module))  # after fission
-            contexts.run_passes(module, VECTOR_PASSES, source=source)
-            hoist_allocations(module.operation)
-            keep_signed_zeros(module.operation)
-            contexts.run_passes(module, PASSES, source=source)
-        kernels = _only_module(module, params)
-        call_libraries_directly(kernels)
-        contexts.check_translatable(kernels, target=target, source=source)
-        state = ModuleState(
-            source=source,
-            target=target,
-            op_names=names,
-            text_digest=locations.text_digest(text),
-            fissions=fissions,
-            sites=list(checks.sites),
-        )
-        facts = contextualize(
-            kernels, state, fast_math=params.fast_math, probe_stack=params.triple.startswith("x86_64")
-        )
-        facts = replace(facts, separable=separable, joined=joined)
-        if not facts.kernels:
-            raise StepError(
-                f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
-            )
-        contexts.verify(module.operation, source=source)
-        if params.debug:
-            contexts.run_passes(module, _DEBUG_PASSES, source=source)
-        return contexts.translate(contexts.gpu_modules(module)[0], target=target, source=source), facts
-
-
-def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
-    found = contexts.gpu_modules(module)
-    if len(found) != 1:
-        raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
-    return found[0]
-
-
-def _check(module: ir.Module, params: CompileParams, checks: Checks) -> None:
-    contexts.run_passes(module, instrument.PASSES, source=checks.source)
-    instrument.instrument(_only_module(module, params), checks)
-    contexts.run_passes(module, instrument.TIDY_PASSES, source=checks.source)
-
-
-def _fission(module: ir.Module, checks: Checks) -> Fissions:
-    """What is checked for divergent barriers keeps fibers, which report each and go on."""
-    found = contexts.gpu_modules(module)
-    may_ask = Sanitize.BARRIER not in checks.wanted
-    return fission_kernels(found[0], may_ask=may_ask) if len(found) == 1 else Fissions()
-
-
 def link_image(build: CpuBuild) -> None:
     """Stage: entries and the image table; from here on only the image is visible outside."""
     module = llvm.parse_assembly(build.llvm_text, llvm.new_context(), name="translated LLVM IR")
     llvm.set_target(module, build.machine)
     kernels = []
-    for facts in build.facts.kernels:
-        arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
-        memrefs = build.facts.separable.get(facts.name)
-        if memrefs is not None and (memrefs.count != len(arguments) - 1 or build.params.opt_level < 2):
-            memrefs = None
-        joined = facts.name in build.facts.joined and facts.slot_bytes == 0
-        kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1]), memrefs=memrefs, joined=joined))
+    for facts in build.lowering.kernels if build.lowering else ():
+        parameters = tuple(str(a.type) for a in module.get_function(facts.name).arguments)[:-1]
+        versions = facts.alias_versions
+        if versions is not None and (versions.count != len(parameters) or build.params.opt_level < 2):
+            versions = None
+        coalesced = facts.coalesced and facts.context_bytes == 0
+        kernels.append(
+            Kernel(facts=facts, parameters=parameters, alias_versions=versions, coalesced=coalesced)
+        )
     text = image_text(
         build.params.module,
         kernels,
-        build.facts.sites,
+        build.lowering.sites if build.lowering else (),
         debug=build.params.debug,
         flags=image_layout.check_flags(build.params.sanitize),
         fence=_FENCE if build.params.triple.startswith("x86_64") else "",
@@ -327,7 +213,7 @@ def write_info(build: CpuBuild) -> None:
                     tier=k.tier.tier.label,
                     tier_reason=k.tier.reason or None,
                 )
-                for k in build.facts.kernels
+                for k in (build.lowering.kernels if build.lowering else ())
             ]
         ),
     )

@@ -2,7 +2,7 @@
 
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine.backends.cpu.lower.state import written_ops
+from gpubuild.engine.backends.cpu.state import written_ops
 from gpubuild.engine.ir import contexts
 
 # As transforms leave it: all that was made of one linalg.matmul is in its place.
