@@ -207,6 +207,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             verbose=False,
             json=False,
         )
+    if arguments[:1] == ["pass"]:  # for those who work on the passes: in no help
+        from gpubuild.cli import single_pass
+
+        return single_pass.parse(arguments[1:])
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
     ours, theirs = _split_program_arguments(arguments)

@@ -47,8 +47,12 @@ def _compile(folder: Path, chip: str, text: str, output: str, options: dict[str,
         workdir=folder,
     )
     names = {*_BEFORE_CODE, "emit"} if output == "asm" else set(_BEFORE_CODE)
-    stages = (nvidia_compile if params.kind is Kind.NVVM else amd_compile).STAGES
-    run_stages(DeviceBuild(params=params, io=StepIO(job)), [stage for stage in stages if stage[0] in names])
+    if params.kind is Kind.NVVM:
+        stages = [stage for stage in nvidia_compile.STAGES if stage[0] in names]
+        run_stages(DeviceBuild(params=params, io=StepIO(job)), stages)
+    else:
+        stages = [stage for stage in amd_compile.STAGES if stage[0] in names]
+        run_stages(amd_compile.AmdBuild(params=params, io=StepIO(job)), stages)
     return (folder / "out" / output).read_text()
 
 

@@ -22,19 +22,22 @@ from op_coverage.compiling import chip_of
 from unit.engine.device_steps import compile_params, in_child, outline_source, tools
 
 from gpubuild.engine.backends import lowering
+from gpubuild.engine.backends.amd import passes as amd_passes
 from gpubuild.engine.backends.gpu_compile import DeviceBuild, run_stages
 from gpubuild.engine.backends.nvidia import compile as nvidia_compile
-from gpubuild.engine.ir import contexts
+from gpubuild.engine.backends.nvidia import passes as nvidia_passes
+from gpubuild.engine.ir import contexts, passes
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize import driver
-from gpubuild.engine.legalize.workarounds import keep_signed_zeros
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import CompileParams, StepKind
 from gpubuild.targets.chips import ptx_features
+from gpubuild.targets.target import Kind
 
+PASSES = {Kind.NVVM: nvidia_passes, Kind.ROCDL: amd_passes}
 UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin"
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.mlir"))
 # Ours in every AMD kernel: upstream compiles for 256 work-items where the size is not known.
@@ -60,6 +63,27 @@ def functions(module: contexts.ir.Module) -> dict[str, str]:
     return found
 
 
+def parts(params: CompileParams) -> tuple[list[Pass], list[Pass], list[Pass]]:
+    """The passes of a target: before upstream's conversions, those, and what comes behind."""
+    table = list(PASSES[params.kind].PASSES)
+    names = [one.name for one in table]
+    begin, end = names.index("attach-target"), names.index("finish-llvm") + 1
+    return table[:begin], [one for one in table[begin:end] if one.pipeline], table[end:]
+
+
+def pipeline(params: CompileParams) -> str:
+    """Upstream's conversions as one pipeline, for mlir-opt."""
+    state = PASSES[params.kind].start(params, SourceText())
+    texts = [one.pipeline(state) for one in parts(params)[1]]
+    inner = [text.removeprefix("builtin.module(").removesuffix(")") for text in texts]
+    return f"builtin.module({','.join(inner)})"
+
+
+def lowered(text: str, params: CompileParams) -> str:
+    table = PASSES[params.kind]
+    return lowering.lower_text(text, params, table.PASSES, table.start).llvm
+
+
 def plain(bodies: list[str], params: CompileParams) -> list[int]:
     """Which of ``bodies`` (of a gpu.module) nothing of ours changes."""
     with contexts.context():
@@ -73,11 +97,9 @@ def unprepared(text: str, params: CompileParams) -> bool:
     module = contexts.parse(text)
     # The regions of linalg's named operations are in the generic form only.
     before = module.operation.get_asm(print_generic_op_form=True)
-    machine = lowering._machine(params)
+    table = PASSES[params.kind]
     try:
-        lowering._expand_matrices(module, machine, SourceText())
-        driver.prepare(module, machine)
-        keep_signed_zeros(module.operation)
+        passes.run_passes(module, parts(params)[0], table.start(params, SourceText()))
     except StepError:
         return False
     if "cf.assert" in text or NARROWED.search(text):  # those name their file; see engine/ir/workarounds.py
@@ -88,9 +110,9 @@ def unprepared(text: str, params: CompileParams) -> bool:
 def finished(text: str, params: CompileParams) -> set[str]:
     """What we change after upstream's passes, and the functions that refer to it."""
     module = contexts.parse(text)
-    contexts.run_passes(module, lowering.pipeline(params))
+    contexts.run_passes(module, pipeline(params))
     before = functions(module)
-    lowering._finish_functions(contexts.gpu_modules(module)[0], params)
+    passes.run_passes(module, parts(params)[2], PASSES[params.kind].start(params, SourceText()))
     after = functions(module)
     changed = {name for name, text in before.items() if after.get(name) != text}
     return changed | {n for n, text in before.items() if any(re.search(rf"@{c}\b", text) for c in changed)}
@@ -138,12 +160,12 @@ def run(tool: str, *arguments: str, text: str) -> str:
 
 
 def upstream_llvm(text: str, params: CompileParams) -> str:
-    lowered = run("mlir-opt", f"--pass-pipeline={params.passes or lowering.pipeline(params)}", text=text)
+    converted = run("mlir-opt", f"--pass-pipeline={params.passes or pipeline(params)}", text=text)
     # mlir-translate takes what is in a builtin.module.
-    head = re.search(r"^  gpu\.module @\w+ .*\{$", lowered, re.M)
+    head = re.search(r"^  gpu\.module @\w+ .*\{$", converted, re.M)
     assert head is not None
     layout = re.search(r'llvm\.data_layout = "[^"]*"', head[0])
-    inner = lowered[head.end() :].rpartition("  }\n}")[0]
+    inner = converted[head.end() :].rpartition("  }\n}")[0]
     return run(
         "mlir-translate",
         "--mlir-to-llvmir",
@@ -161,7 +183,7 @@ def test_llvm_ir(group: str, chip: str) -> None:
     if found := bodies(group, chip):
         text = wrap(found)
         params = compile_params(chip)
-        ours = in_child(lowering.lower_text, text, params).llvm
+        ours = in_child(lowered, text, params)
         assert code(ours) == code(upstream_llvm(text, params))
 
 
@@ -187,7 +209,7 @@ def test_llvm_ir_of_a_user_s_passes(chip: str, convert: str) -> None:
       }
     }"""
     params = compile_params(chip, passes=passes)
-    ours = in_child(lowering.lower_text, text, params).llvm
+    ours = in_child(lowered, text, params)
     assert "mul" in ours and code(ours) == code(upstream_llvm(text, params))
 
 
@@ -214,10 +236,10 @@ def our_ptx(text: str, params: CompileParams) -> str:
 def upstream_ptx(text: str, params: CompileParams) -> str:
     """``gpu-module-to-binary`` behind the same pipeline; it links libdevice from the same wheel."""
     attach = f"chip={params.chip} O={params.opt_level}"
-    pipeline = lowering.pipeline(params).replace(attach, f"{attach} features={ptx_features(params.chip, '')}")
+    passes = pipeline(params).replace(attach, f"{attach} features={ptx_features(params.chip, '')}")
     toolkit = Path(tools()["libdevice"][0]).parents[2]
-    pipeline = f"{pipeline[:-1]},gpu-module-to-binary{{format=isa toolkit={toolkit}}})"
-    made = run("mlir-opt", f"--pass-pipeline={pipeline}", text=text)
+    passes = f"{passes[:-1]},gpu-module-to-binary{{format=isa toolkit={toolkit}}})"
+    made = run("mlir-opt", f"--pass-pipeline={passes}", text=text)
     quoted = re.search(r'assembly = "((?:[^"\\]|\\.)*)"', made)
     assert quoted is not None
     return re.sub(
@@ -247,4 +269,4 @@ def test_a_difference_is_noticed() -> None:
     assert other != text
     params = compile_params("sm_60", opt_level=0)
     assert in_child(our_ptx, text, params) != in_child(our_ptx, other, params)
-    assert code(in_child(lowering.lower_text, text, params).llvm) != code(upstream_llvm(other, params))
+    assert code(in_child(lowered, text, params)) != code(upstream_llvm(other, params))

@@ -14,10 +14,11 @@ from e2e.cpu_harness import Device, build_runtime, compile_module
 from e2e.test_cpu_matrices import MIXES, SHAPES, SPECIAL, TYPES, multiplication
 from unit.engine.device_steps import in_child
 
+from gpubuild.cli.single_pass import target_params
+from gpubuild.engine.backends.amd import passes
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.legalize.matrices import expand_matrices
-from gpubuild.targets.target import Kind
+from gpubuild.engine.ir.passes import run_passes, selected
 
 RNG = np.random.default_rng(6)
 LANES, GROUPS = 64, 2
@@ -48,7 +49,8 @@ WAVE_BARRIER = 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> ()'
 def expanded(text: str) -> str:
     with contexts.context():
         module = contexts.parse(text)
-        expand_matrices(module.operation, lanes=LANES, target="wave64", source=SourceText(), kind=Kind.ROCDL)
+        state = passes.start(target_params("gfx90a"), SourceText())
+        run_passes(module, selected(passes.PASSES, "expand-matrices"), state)
         return contexts.canonical_text(module)
 
 

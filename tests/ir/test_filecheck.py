@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import compile_module, compile_params, in_child
 
-from gpubuild.engine.backends.lowering import pipeline
-from gpubuild.engine.ir import contexts
-from gpubuild.engine.legalize import driver
-from gpubuild.targets.chips import subgroup_size
+from gpubuild.engine.backends.single_pass import passes_of, run_range
 
 FOLDER = Path(__file__).parent / "device"
 VALUES = {"true": True, "false": False, "0": 0, "1": 1, "2": 2, "3": 3}
@@ -30,15 +27,10 @@ def runs() -> list[tuple[str, str]]:
     return found
 
 
-def lowered(text: str, chip: str, options: dict) -> str:
-    params = compile_params(chip, **options)
-    size = subgroup_size(params.kind, chip)
-    with contexts.context():
-        module = contexts.parse(text)
-        machine = driver.Machine(kind=params.kind, subgroup_size=size, fast_math=params.fast_math)
-        driver.prepare(module, machine)
-        contexts.run_passes(module, pipeline(params))
-        return contexts.canonical_text(module)
+def lowered(text: str, chip: str) -> str:
+    params = compile_params(chip)
+    names = [one.name for one in passes_of(params.kind)]
+    return run_range(text, params, names[0], "finish-llvm")
 
 
 @pytest.mark.parametrize(("name", "run"), runs())
@@ -48,7 +40,7 @@ def test_file(name: str, run: str) -> None:
     prefix = f"{chip}-{show}".upper() + ("-FAST" if options.get("fast_math") else "")
     text = (FOLDER / name).read_text()
     if show == "mlir":
-        output = in_child(lowered, text, chip, options)
+        output = in_child(lowered, text, chip)
     else:
         output = compile_module(text, chip, **options).ran.text(show)
     check = subprocess.run(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine.backends.cpu.lowering import PASSES, new_lowering
+from gpubuild.cli.single_pass import target_params
+from gpubuild.engine.backends.cpu.passes import PASSES, start
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import run_passes, selected
-from gpubuild.model.step import CompileParams
-from gpubuild.targets.target import Kind
 
 FOLDER = Path(__file__).parent / "fission"
 
@@ -20,8 +20,8 @@ def cut(text: str) -> str:
     """The module after fission; ``no fission`` and why for kernels that are not cut."""
     with contexts.context():
         module = contexts.parse(text)
-        params = CompileParams(module="k", kind=Kind.CPU, triple="", chip="", target="cpu")
-        run_passes(module, selected(PASSES, "expand-matrices", "fission"), new_lowering(module, text, params))
+        lowering = start(target_params("cpu"), SourceText(text))
+        run_passes(module, selected(PASSES, "expand-vector-type-casts", "fission"), lowering)
         contexts.verify(module.operation)
         return contexts.canonical_text(module)
 

@@ -11,21 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from llvmlite import binding
 
 from gpubuild.engine.backends import workarounds
 from gpubuild.engine.backends.kernel_info import KernelInfo
-from gpubuild.engine.backends.lowering import Lowered, lower
+from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.chips import ptx_features
-from gpubuild.targets.target import Kind
 
 _LIBRARY_ROLE = "lib."
 _WORKGROUP_MEMORY = "addrspace(3)"  # both GPU back ends; its size is settled at launch
@@ -38,11 +35,10 @@ class DeviceBuild:
     params: CompileParams
     io: StepIO
     features: str = ""
-    lowered: Lowered | None = None
+    lowered: GpuLowering | None = None
     module: binding.ModuleRef = None  # set by the stage `lower`
     machine: binding.TargetMachine = None
     assembly: str = ""
-    link_arguments: list[str] = field(default_factory=list)  # AMD: what ld.lld is given
     kernels: list[KernelInfo] = field(default_factory=list)
     parameters: dict[str, int] = field(default_factory=dict)  # how many each kernel has
 
@@ -52,10 +48,18 @@ class DeviceBuild:
         return self.lowered.kernels if self.lowered else ()
 
 
-Stage = tuple[str, Callable[[DeviceBuild], None]]
+class Build(Protocol):
+    """What the driver of stages knows of a compile under way, of any back end."""
+
+    io: StepIO
+    module: binding.ModuleRef  # None until there is LLVM IR
 
 
-def run_stages(build: DeviceBuild, stages: Sequence[Stage]) -> None:
+B = TypeVar("B", bound=Build)
+Stage = tuple[str, Callable[[B], None]]
+
+
+def run_stages(build: B, stages: Sequence[Stage[B]]) -> None:
     """Run ``stages`` in order, each under its name."""
     for name, stage in stages:
         with build.io.stage(name):
@@ -64,14 +68,20 @@ def run_stages(build: DeviceBuild, stages: Sequence[Stage]) -> None:
                 dump("ll", lambda: str(build.module))
 
 
-def lower_module(build: DeviceBuild) -> None:
-    """Stage: MLIR to an LLVM module for the target's code generator."""
-    build.lowered = lower(build.params, build.io)
-    build.module = llvm.parse_assembly(build.lowered.llvm, llvm.new_context(), name="translated LLVM IR")
-    workarounds.keep_calls_together(build.module, build.lowered.kernels)
+def stages_with(
+    stages: Sequence[Stage[B]], stage: Callable[[B], None], *, after: str
+) -> tuple[Stage[B], ...]:
+    """Return ``stages``, and behind the one called ``after`` the one that makes relocatable code."""
+    at = [name for name, _ in stages].index(after) + 1
+    return (*stages[:at], ("relocatable", stage), *stages[at:])
+
+
+def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
+    """Parse what the passes in MLIR came to, for the target's code generator."""
+    build.lowered = lowered
+    build.module = llvm.parse_assembly(lowered.llvm, llvm.new_context(), name="translated LLVM IR")
+    workarounds.keep_calls_together(build.module, lowered.kernels)
     params = build.params
-    if params.kind is Kind.NVVM:
-        build.features = ptx_features(params.chip, params.features, needed=build.lowered.ptx)
     build.machine = llvm.target_machine(params.triple, params.chip, build.features, params.opt_level)
     llvm.set_target(build.module, build.machine)
     kernels = (f for f in build.module.functions if f.name in build.kernel_names)
@@ -105,11 +115,6 @@ def user_libraries(io: StepIO) -> list[tuple[str, bytes]]:
     return [(str(io.path(role)), io.read(role)) for role in roles]
 
 
-def own_library(name: str) -> tuple[str, bytes]:
-    """A library that comes with gpubuild, such as ``ockl.ll``."""
-    return name, (resources.files("gpubuild.engine.backends.amd") / name).read_bytes()
-
-
 def refuse_undefined(build: DeviceBuild, provided: frozenset[str], hints: Sequence[tuple[str, str]]) -> None:
     """Raise ``StepError`` for symbols that nothing defines and the device does not provide.
 
@@ -139,17 +144,6 @@ def _used(names: Sequence[str], module: binding.ModuleRef) -> list[str]:
         return len(re.findall(rf'@(?:{re.escape(name)}|"{re.escape(name)}")(?![\w.$-])', text))
 
     return [name for name in names if count(name) > 1]
-
-
-_Build = TypeVar("_Build")
-
-
-def stages_with(
-    stages: Sequence[tuple[str, Callable[[_Build], None]]], stage: Callable[[_Build], None], *, after: str
-) -> tuple[tuple[str, Callable[[_Build], None]], ...]:
-    """``stages`` and behind the one called ``after`` the one that makes relocatable code."""
-    at = [name for name, _ in stages].index(after) + 1
-    return (*stages[:at], ("relocatable", stage), *stages[at:])
 
 
 def emit_bitcode(build: DeviceBuild) -> None:

@@ -11,8 +11,11 @@ from gpubuild.engine.host import call_locations, clang_offload, fat_container, g
 from gpubuild.engine.host.async_tokens import async_ops
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
+from gpubuild.engine.ir.query import matching
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize import driver
+from gpubuild.engine.legalize import atomics, booleans, composite_memory_ops, descriptor_parameters, vectors
+from gpubuild.engine.legalize.unsupported_ops import diagnostics, narrow_memory
 from gpubuild.errors import StepError
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams
@@ -31,6 +34,31 @@ _HINTS = {
 }
 _TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HostLowering:
+    source: SourceText
+
+
+def _check(module: ir.Module, lowering: Lowering) -> None:
+    found = matching(module.operation, lambda op: bool(narrow_memory(op)))
+    if found:
+        refused = [(op, narrow_memory(op)) for op in found]
+        raise StepError("host code cannot be compiled", diagnostics=diagnostics(refused, lowering.source))
+
+
+# What upstream's conversions fail on; they run after async_ops.normalize.
+LEGALIZE: tuple[Pass[Lowering], ...] = (
+    composite_memory_ops.EXPAND_CASTS,
+    composite_memory_ops.EXPAND_REALLOC,
+    booleans.lower_structured("func.func"),
+    Pass(name="check-operations", run=_check),
+    descriptor_parameters.PASS_POINTERS,
+    booleans.USE_BYTES,
+    vectors.SPLIT_ACCESSES,
+    atomics.USE_INTEGERS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +127,7 @@ def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = 
     object_code.give_main_an_exit_code(module)
     if not passes:
         tasks = async_ops.lower_regions(module, source)
-        driver.prepare_host(module, source=source)
+        run_passes(module, LEGALIZE, _HostLowering(source=source or SourceText()))
         async_ops.normalize(module, source)
         if tasks:
             contexts.run_passes(module, _TASK_PASSES, source=source)

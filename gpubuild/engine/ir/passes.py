@@ -7,7 +7,7 @@ a pass; each has a FileCheck file of its name in ``tests/passes/``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from mlir import ir, rewrite
@@ -46,6 +46,7 @@ class Pass(Generic[S_contra]):
     name: str  # lower case with dashes, as upstream's are
     run: Callable[[ir.Module, S_contra], None]
     when: Callable[[S_contra], bool] = field(default=_always)
+    pipeline: Callable[[S_contra], str] | None = None  # the text of what is a pipeline of upstream's alone
 
 
 def upstream(
@@ -60,12 +61,14 @@ def upstream(
     With ``only_for`` it runs where the module has an operation of one of these names.
     """
 
+    def text(lowering: S) -> str:
+        return pipeline if isinstance(pipeline, str) else pipeline(lowering)
+
     def run(module: ir.Module, lowering: S) -> None:
         if not only_for or contains(module.operation, only_for):
-            text = pipeline if isinstance(pipeline, str) else pipeline(lowering)
-            contexts.run_passes(module, text, source=lowering.source)
+            contexts.run_passes(module, text(lowering), source=lowering.source)
 
-    return Pass(name=name, run=run, when=when)
+    return Pass(name=name, run=run, when=when, pipeline=text)
 
 
 def rewriting(
@@ -121,6 +124,15 @@ def contains(root: ir.Operation, names: Collection[str]) -> bool:
     found: list[ir.Operation] = []
     rewrite_each(root, dict.fromkeys(names, found.append))
     return bool(found)
+
+
+def only_when(condition: Callable[[S], bool], passes: Iterable[Pass[S]]) -> tuple[Pass[S], ...]:
+    """Return ``passes``, each of which runs only where ``condition`` holds as well."""
+
+    def both(one: Pass[S]) -> Callable[[S], bool]:
+        return lambda lowering: condition(lowering) and one.when(lowering)
+
+    return tuple(replace(one, when=both(one)) for one in passes)
 
 
 def run_passes(module: ir.Module, passes: Iterable[Pass[S]], lowering: S) -> None:

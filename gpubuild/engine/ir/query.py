@@ -83,6 +83,14 @@ def enclosing(op: ir.Operation, names: Container[str]) -> ir.Operation | None:
     return around
 
 
+def kernel_module(op: ir.Operation) -> ir.Operation:
+    """Return the gpu.module around ``op``. Raises ``ValueError`` for code of the host."""
+    module = enclosing(op, ("gpu.module",))
+    if module is None:
+        raise ValueError(f"'{op.name}' is in no gpu.module")
+    return module
+
+
 def defining_op(value: ir.Value) -> ir.Operation | None:
     """Return the operation that ``value`` is a result of; ``None`` for arguments of blocks."""
     return None if isinstance(value.owner, ir.Block) else value.owner.operation

@@ -7,6 +7,7 @@ Until LLVM 23, the patterns of ``canonicalize`` take two casts for none where th
 from __future__ import annotations
 
 import re
+from functools import cache
 
 # By the names of their classes, which are spelled as the compiler that MLIR was built with spells them.
 _WRONG = ",".join(
@@ -18,6 +19,7 @@ _OPTION = f"disable-patterns={{{_WRONG}}}"
 _PASS = re.compile(r"(?<![-\w])canonicalize(?![-\w])(\{)?")
 
 
+@cache
 def keep_narrow_casts(pipeline: str) -> str:
     """``pipeline`` with its ``canonicalize`` kept from folding index casts; its own options stay."""
     return _PASS.sub(lambda found: f"canonicalize{{{_OPTION}{' ' if found[1] else '}'}", pipeline)

@@ -13,9 +13,11 @@ from itertools import pairwise
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, rewriting
+from gpubuild.engine.ir.query import kernel_module
+from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import Tree, combine_op, workgroup_position, workgroup_size
 from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word
-from gpubuild.targets.target import Kind
 
 _WORD_BITS = 32
 _MOST_WORK_ITEMS = 1024
@@ -24,26 +26,18 @@ _EQUAL = 0  # arith.cmpi predicate
 _ONCE = frozenset({"scf.if", "scf.index_switch", "scf.execute_region", "memref.alloca_scope"})
 
 
-def expand_all_reduce(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
-    """Rewrite ``op`` as far as upstream's lowering for ``kind`` needs; the CPU has its own."""
-    op = _widen(op)
-    if kind is Kind.CPU:
-        return
-    if not _runs_once(op):
-        after = Emitter(_next(op))
-        after.op("gpu.barrier", [], [])
-    if kind is Kind.ROCDL:
-        _expand(op, subgroup_size)
+def _widen(op: ir.Operation, _: Lowering) -> None:
+    """Reduce narrow values as 32-bit ones, those between as 64-bit ones: upstream exchanges no others.
 
-
-def _widen(op: ir.Operation) -> ir.Operation:
-    """Reduce narrow values as 32-bit ones, those between as 64-bit ones: upstream exchanges no others."""
+    All work-items come to the operation, which upstream wants to be said; others were refused.
+    """
+    op.attributes["uniform"] = ir.UnitAttr.get()
     kind = op.operands[0].type
     is_float = isinstance(kind, ir.FloatType)
     bits = ir.FloatType(kind).width if is_float else ir.IntegerType(kind).width
     whole = _WORD_BITS if bits <= _WORD_BITS else 2 * _WORD_BITS
     if bits >= whole:
-        return op
+        return
     wide = ir.F32Type.get() if is_float else ir.IntegerType.get_signless(whole)
     name = str(op.attributes["op"]) if "op" in op.attributes else ""
     widen = "arith.extf" if is_float else "arith.extsi" if "si>" in name else "arith.extui"
@@ -65,7 +59,12 @@ def _widen(op: ir.Operation) -> ir.Operation:
         closing.op("gpu.yield", [closing.op(widen, [end.operands[0]], [wide]).results[0]], [])
         end.erase()
     emit.replace(emit.op(narrow, [reduced.results[0]], [kind]).results[0])
-    return reduced
+
+
+def _separate(op: ir.Operation, _: Lowering) -> None:
+    """Let all wait behind ``op`` where a launch may come to it again."""
+    if not _runs_once(op):
+        Emitter(_next(op)).op("gpu.barrier", [], [])
 
 
 def _runs_once(op: ir.Operation) -> bool:
@@ -85,13 +84,14 @@ def _next(op: ir.Operation) -> ir.Operation:
     return next(b.operation for a, b in pairwise(op.block.operations) if a.operation == op)
 
 
-def _expand(op: ir.Operation, subgroup_size: int) -> None:
+def _expand(op: ir.Operation, state: Legalization) -> None:
     """A tree in each subgroup, and then every work-item goes through what the subgroups have come to.
 
     These are at most 16 or 32 numbers, which all read at the same time: no slower than a second tree, and
     right for workgroups that do not fill their last subgroup.
     """
     emit = Emitter(op)
+    subgroup_size = state.capabilities.subgroup_size
     value = op.operands[0]
     i1, index = ir.IntegerType.get_signless(1), ir.IndexType.get()
 
@@ -128,10 +128,7 @@ def _expand(op: ir.Operation, subgroup_size: int) -> None:
 
 def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Type]:
     """Name and type of workgroup memory of ``count`` elements, in the gpu.module around ``op``."""
-    module = op
-    while module.name != "gpu.module":
-        module = module.parent.operation
-    body = module.regions[0].blocks[0]
+    body = kernel_module(op).regions[0].blocks[0]
     names = {o.operation.attributes["sym_name"].value for o in body if "sym_name" in o.operation.attributes}
     name = next(n for number in range(len(names) + 1) if (n := f"all_reduce_{number}") not in names)
     kind = ir.MemRefType.get([count], element, memory_space=ir.Attribute.parse(_WORKGROUP))
@@ -167,3 +164,8 @@ def _inline(emit: Emitter, block: ir.Block, left: ir.Value, right: ir.Value) -> 
         copy.walk(replace)
         values += zip(inner.operation.results, copy.results, strict=True)
     raise AssertionError("a region of gpu.all_reduce without gpu.yield")
+
+
+WIDEN = rewriting("widen-all-reduce", {"gpu.all_reduce": _widen})
+SEPARATE = rewriting("separate-all-reduces", {"gpu.all_reduce": _separate})
+EXPAND = rewriting("expand-all-reduce", {"gpu.all_reduce": _expand})

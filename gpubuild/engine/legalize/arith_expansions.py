@@ -12,27 +12,28 @@ from collections.abc import Callable
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, rewriting
+from gpubuild.engine.ir.query import element_type, scalar_bits
 
 _EQ, _SLT, _ULT = 0, 2, 6  # arith.cmpi predicates
-_PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
 _EXPONENT_BITS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}  # mantissa, exponent
 _F32_DIGITS, _WORD_BITS = 24, 64
 # Ten bits below its first one, a number has more digits than bf16 takes. f32 holds 24 from each of these on.
 _STICKY_BITS, _ABOVE_STICKY = (14, 28, 42), 10
 
 
-def expand_clamp(op: ir.Operation) -> None:
+def _expand_clamp(op: ir.Operation, _: Lowering) -> None:
     """``math.clampf``: the larger of value and minimum, then the smaller of that and the maximum."""
     emit = Emitter(op)
     value, low, high = op.operands
     emit.replace(emit.binary("arith.minimumf", emit.binary("arith.maximumf", value, low), high))
 
 
-def expand_is_normal(op: ir.Operation) -> None:
+def _expand_is_normal(op: ir.Operation, _: Lowering) -> None:
     """``math.isnormal``: the exponent is neither the one of subnormals nor that of infinity."""
     emit = Emitter(op)
     kind = op.operands[0].type
-    mantissa, exponent = _EXPONENT_BITS[str(element_of(kind))]
+    mantissa, exponent = _EXPONENT_BITS[str(element_type(kind))]
     integer = like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
     bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
     step = 1 << mantissa
@@ -42,18 +43,18 @@ def expand_is_normal(op: ir.Operation) -> None:
     emit.replace(compare(emit, _ULT, above, splat(emit, largest - step, integer)))
 
 
-def expand_is_infinite(op: ir.Operation) -> None:
+def _expand_is_infinite(op: ir.Operation, _: Lowering) -> None:
     """``math.isinf``: all bits of the exponent, and none of the mantissa."""
     emit = Emitter(op)
     kind = op.operands[0].type
-    mantissa, exponent = _EXPONENT_BITS[str(element_of(kind))]
+    mantissa, exponent = _EXPONENT_BITS[str(element_type(kind))]
     integer = like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
     bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
     bits = emit.binary("arith.andi", bits, splat(emit, (1 << (mantissa + exponent)) - 1, integer))
     emit.replace(compare(emit, _EQ, bits, splat(emit, ((1 << exponent) - 1) << mantissa, integer)))
 
 
-def expand_sincos(op: ir.Operation) -> None:
+def _expand_sincos(op: ir.Operation, _: Lowering) -> None:
     """``math.sincos`` as sine and cosine."""
     emit = Emitter(op)
     flags = {"fastmath": op.attributes["fastmath"]} if "fastmath" in op.attributes else {}
@@ -62,13 +63,13 @@ def expand_sincos(op: ir.Operation) -> None:
     op.erase()
 
 
-def expand_integer_power(op: ir.Operation) -> None:
+def _expand_integer_power(op: ir.Operation, _: Lowering) -> None:
     """``math.ipowi`` by squaring. Negative exponents give 1 / x^n rounded to zero."""
     emit = Emitter(op)
     base, exponent = op.operands
     kind = base.type
     one, zero = splat(emit, 1, kind), splat(emit, 0, kind)
-    bits = ir.IntegerType(element_of(kind)).width
+    bits = ir.IntegerType(element_type(kind)).width
     result = _loop(
         emit,
         emit.constant(bits),
@@ -93,57 +94,11 @@ def _square_step(at: Emitter, carried: list[ir.Value], zero: ir.Value, one: ir.V
     return [result, at.binary("arith.muli", factor, factor), at.binary("arith.shrui", rest, one)]
 
 
-def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
-    """``memref.copy`` of views with gaps as a loop nest: upstream calls a host function for them.
-
-    With ``plain_too`` a copy without gaps becomes one as well.
-    """
-    source, target = op.operands
-    shaped = [ir.MemRefType(v.type) for v in (source, target)]
-    if not plain_too and all(
-        m.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(m.rank)) for m in shaped
-    ):
-        return
-    emit = Emitter(op)
-    _copy_axis(emit, source, target, [])
-    op.erase()
-
-
-def _copy_axis(emit: Emitter, source: ir.Value, target: ir.Value, indices: list[ir.Value]) -> None:
-    shaped = ir.MemRefType(source.type)
-    if len(indices) == shaped.rank:
-        value = emit.op("memref.load", [source, *indices], [shaped.element_type]).results[0]
-        emit.op("memref.store", [value, target, *indices], [])
-        return
-    axis = emit.constant(len(indices))
-    extent = emit.op("memref.dim", [source, axis], [ir.IndexType.get()]).results[0]
-    loop = emit.op("scf.for", [emit.constant(0), extent, emit.constant(1)], [], regions=1)
-    body = loop.regions[0].blocks.append(ir.IndexType.get())
-    inside = emit.inside(body)
-    _copy_axis(inside, source, target, [*indices, body.arguments[0]])
-    inside.op("scf.yield", [], [])
-
-
-def expand_atomic_product(op: ir.Operation) -> ir.Operation | None:
-    """``memref.atomic_rmw`` of a product as a compare-and-exchange loop; the op that makes the loop."""
-    function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
-    if function is None:
-        return None
-    emit = Emitter(op)
-    value, memory, *indices = list(op.operands)
-    atomic = emit.op("memref.generic_atomic_rmw", [memory, *indices], [value.type], regions=1)
-    body = atomic.regions[0].blocks.append(value.type)
-    inside = emit.inside(body)
-    inside.op("memref.atomic_yield", [inside.binary(function, body.arguments[0], value)], [])
-    emit.replace(atomic.results[0])
-    return atomic
-
-
-def widen_factors(op: ir.Operation) -> None:
+def _widen_factors(op: ir.Operation, _: Lowering) -> None:
     """``vector.contract`` whose sums are wider than its factors: the dialect has those extended first."""
-    kind = element_of(op.results[0].type)
+    kind = element_type(op.results[0].type)
     factors = [op.operands[0], op.operands[1]]
-    narrow = [number for number, value in enumerate(factors) if element_of(value.type) != kind]
+    narrow = [number for number, value in enumerate(factors) if element_type(value.type) != kind]
     if not narrow:
         return
     emit = Emitter(op)
@@ -184,11 +139,6 @@ def compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> i
     return emit.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
 
 
-def element_of(kind: ir.Type) -> ir.Type:
-    """The type of a vector's elements, or ``kind`` itself."""
-    return ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
-
-
 def like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """``element``, as a vector when ``kind`` is one."""
     if not isinstance(kind, ir.VectorType):
@@ -197,15 +147,15 @@ def like(kind: ir.Type, element: ir.Type) -> ir.Type:
     return ir.VectorType.get(vector.shape, element)
 
 
-def round_integer_once(op: ir.Operation) -> None:
+def _round_integer_once(op: ir.Operation, _: Lowering) -> None:
     """``arith.sitofp`` and ``arith.uitofp`` to bf16, which back ends round to f32 first, and then again.
 
     Integers that f32 does not hold lose low bits for one that says whether there were any, which is as good
     for so short a result. (What goes by way of f64 upstream's patterns turn back.) Wider than 64 bits stay.
     """
     value, result = op.operands[0], op.results[0]
-    bits = ir.IntegerType(element_of(value.type)).width
-    if str(element_of(result.type)) != "bf16" or not _F32_DIGITS < bits <= _WORD_BITS:
+    bits = ir.IntegerType(element_type(value.type)).width
+    if str(element_type(result.type)) != "bf16" or not _F32_DIGITS < bits <= _WORD_BITS:
         return
     emit = Emitter(op)
     signed = op.name == "arith.sitofp"
@@ -226,13 +176,13 @@ def _with_sticky_bit(value: ir.Value, sticky: int, emit: Emitter, *, signed: boo
     magnitude, limit = value, 1 << (sticky + _ABOVE_STICKY)
     if signed:
         magnitude, limit = emit.binary("arith.addi", value, splat(emit, limit, kind)), 2 * limit
-    bits = ir.IntegerType(element_of(kind)).width
+    bits = ir.IntegerType(element_type(kind)).width
     limit -= 1 << bits if limit >> (bits - 1) else 0  # as a number with a sign
     small = compare(emit, _ULT, magnitude, splat(emit, limit, kind))
     return emit.op("arith.select", [small, value, short], [kind]).results[0]
 
 
-def expand_bitcast(op: ir.Operation) -> None:
+def _expand_bitcast(op: ir.Operation, _: Lowering) -> None:
     """By way of an integer of the width of both types."""
     emit = Emitter(op)
     value, wanted = op.operands[0], op.results[0].type
@@ -245,7 +195,7 @@ def expand_bitcast(op: ir.Operation) -> None:
 
 def _bits_of_complex(emit: Emitter, value: ir.Value) -> ir.Value:
     element = ir.ComplexType(value.type).element_type
-    half = _width(element)
+    half = scalar_bits(element)
     whole = ir.IntegerType.get_signless(2 * half)
     parts = []
     for name in ("complex.re", "complex.im"):
@@ -256,7 +206,7 @@ def _bits_of_complex(emit: Emitter, value: ir.Value) -> ir.Value:
 
 
 def _complex_of_bits(emit: Emitter, bits: ir.Value, wanted: ir.ComplexType) -> ir.Value:
-    half = ir.IntegerType.get_signless(_width(wanted.element_type))
+    half = ir.IntegerType.get_signless(scalar_bits(wanted.element_type))
     upper = emit.binary("arith.shrui", bits, emit.constant(half.width, bits.type))
     parts = []
     for value in (bits, upper):
@@ -267,9 +217,23 @@ def _complex_of_bits(emit: Emitter, bits: ir.Value, wanted: ir.ComplexType) -> i
 
 def _as(emit: Emitter, value: ir.Value) -> ir.Value:
     """``value`` as an integer of its width."""
-    integer = ir.IntegerType.get_signless(_width(value.type))
+    integer = ir.IntegerType.get_signless(scalar_bits(value.type))
     return value if value.type == integer else emit.op("arith.bitcast", [value], [integer]).results[0]
 
 
-def _width(kind: ir.Type) -> int:
-    return int(ir.IntegerType(kind).width if isinstance(kind, ir.IntegerType) else ir.FloatType(kind).width)
+EXPAND_MATH = rewriting(
+    "expand-math",
+    {
+        "math.clampf": _expand_clamp,
+        "math.isnormal": _expand_is_normal,
+        "math.ipowi": _expand_integer_power,
+    },
+)
+# For targets whose conversion leaves them to others.
+EXPAND_IS_INFINITE = rewriting("expand-isinf", {"math.isinf": _expand_is_infinite})
+EXPAND_SINCOS = rewriting("expand-sincos", {"math.sincos": _expand_sincos})
+ROUND_INTEGERS_ONCE = rewriting(
+    "round-integers-once", {"arith.sitofp": _round_integer_once, "arith.uitofp": _round_integer_once}
+)
+EXPAND_COMPLEX_BITCAST = rewriting("expand-complex-bitcast", {"complex.bitcast": _expand_bitcast})
+WIDEN_CONTRACT_FACTORS = rewriting("widen-contract-factors", {"vector.contract": _widen_factors})

@@ -11,6 +11,8 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
+from gpubuild.engine.ir.query import first
 from gpubuild.engine.legalize.arith_expansions import like
 
 # Where in an access the memory is, and the value that is stored, or stands for what is not loaded.
@@ -34,16 +36,15 @@ _STORES = {
     "vector.transfer_write": (1, 0),
 }
 _TRANSFER = "vector.transfer_read"  # the padding stands in front of the mask, if there is one
-ACCESSES = frozenset({*_LOADS, *_STORES, _TRANSFER})
 _LOOPS = "convert-linalg-to-loops"
 
 
-def access_bytes(op: ir.Operation) -> ir.Operation:
-    """Make ``op``, one of :data:`ACCESSES`, an access to bytes if its memory is of i1; the access."""
+def _access_bytes(op: ir.Operation, _: Lowering) -> None:
+    """Make ``op``, a load or store, one of bytes if its memory is of i1."""
     memory_at, value_at = _places(op)
     memory = op.operands[memory_at]
     if not isinstance(memory.type, ir.MemRefType) or not _is_bool(ir.MemRefType(memory.type).element_type):
-        return op
+        return
     emit = Emitter(op)
     byte = ir.IntegerType.get_signless(8)
     operands = list(op.operands)
@@ -57,7 +58,6 @@ def access_bytes(op: ir.Operation) -> ir.Operation:
         emit.replace(emit.op("arith.trunci", [access.results[0]], [op.results[0].type]).results[0])
     else:
         op.erase()
-    return access
 
 
 def bytes_of(emit: Emitter, memory: ir.Value) -> ir.Value:
@@ -69,23 +69,23 @@ def bytes_of(emit: Emitter, memory: ir.Value) -> ir.Value:
     return emit.cast(memory, ir.MemRefType.get(shaped.shape, byte, shaped.layout, shaped.memory_space))
 
 
-def lower_structured(module: ir.Module, parts: str) -> None:
-    """Make loops of the operations of linalg if some access i1, for :func:`access_bytes` to find them.
+def lower_structured(parts: str) -> Pass[Lowering]:
+    """Return the pass that makes loops of linalg's operations on i1, for their accesses to be found.
 
-    ``parts`` are what of ``module`` to look into: ``gpu.module`` or ``func.func``.
+    ``parts`` are the operations in the module to look into: ``gpu.module`` or ``func.func``.
     """
-    found = False
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        if op.name.startswith("linalg."):
-            kinds = [o.type for o in op.operands if isinstance(o.type, ir.MemRefType)]
-            found = found or any(_is_bool(ir.MemRefType(kind).element_type) for kind in kinds)
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+    def run(module: ir.Module, lowering: Lowering) -> None:
+        if first(module.operation, _is_structured) is not None:
+            contexts.run_passes(module, f"builtin.module({parts}({_LOOPS}))", source=lowering.source)
 
-    module.operation.walk(visit)
-    if found:
-        contexts.run_passes(module, f"builtin.module({parts}({_LOOPS}))")
+    return Pass(name="linalg-on-bools-to-loops", run=run)
+
+
+def _is_structured(op: ir.Operation) -> bool:
+    return op.name.startswith("linalg.") and any(
+        _is_bool(ir.MemRefType(o.type).element_type) for o in op.operands if isinstance(o.type, ir.MemRefType)
+    )
 
 
 def _places(op: ir.Operation) -> tuple[int, int | None]:
@@ -100,3 +100,6 @@ def _reads_memory(op: ir.Operation) -> bool:
 
 def _is_bool(kind: ir.Type) -> bool:
     return isinstance(kind, ir.IntegerType) and ir.IntegerType(kind).width == 1
+
+
+USE_BYTES = rewriting("bool-memory-to-bytes", dict.fromkeys((*_LOADS, *_STORES, _TRANSFER), _access_bytes))

@@ -6,75 +6,51 @@ narrows. Upstream's expansion of these reads the smallest scale, 2 to the -127th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.legalize.arith_expansions import compare, element_of, like, splat
+from gpubuild.engine.ir.passes import Lowering, rewriting
+from gpubuild.engine.ir.query import element_type
+from gpubuild.engine.legalize.arith_expansions import compare, like, splat
+from gpubuild.engine.legalize.small_floats import as_f32_bits
 
 SCALE = "f8E8M0FNU"
 _EQ, _ULT, _UGT = 0, 6, 8  # arith.cmpi predicates
 _F32_MANTISSA = 23
 _SMALLEST = 1 << (_F32_MANTISSA - 1)  # 2 to the -127th as bits of an f32, where it is subnormal
 _MAGNITUDE, _QUIET_NAN, _NAN = 0x7FFFFFFF, 0x7FC00000, 0xFF
-Narrow = Callable[[Emitter, ir.Value, ir.Type, ir.Type], ir.Value]
-_SCALING = frozenset({"arith.scaling_extf", "arith.scaling_truncf"})
 
 
-def expand_scaling(module: ir.Module) -> None:
-    """Make conversions and products of ``arith.scaling_*``; the conversions are expanded later."""
-    for op in _find(module, lambda op: op.name in _SCALING):
-        value, scale = list(op.operands)
-        wanted = op.results[0].type
-        emit = Emitter(op)
-        kind = like(scale.type, ir.Type.parse(SCALE))
-        if scale.type != kind:
-            scale = emit.op("arith.truncf", [scale], [kind]).results[0]
-        fast = {"fastmath": op.attributes["fastmath"]} if "fastmath" in op.attributes else {}
-        widens = op.name == "arith.scaling_extf"
-        wide = wanted if widens else value.type
-        factor = emit.op("arith.extf", [scale], [wide]).results[0]
-        if widens:
-            value = emit.op("arith.extf", [value], [wide]).results[0]
-            emit.replace(emit.op("arith.mulf", [value, factor], [wide], fast).results[0])
-        else:
-            value = emit.op("arith.divf", [value, factor], [wide], fast).results[0]
-            emit.replace(emit.op("arith.truncf", [value], [wanted]).results[0])
+def _expand_scaling(op: ir.Operation, _: Lowering) -> None:
+    """Make conversions and a product of ``arith.scaling_*``; the conversions are expanded later."""
+    value, scale = list(op.operands)
+    wanted = op.results[0].type
+    emit = Emitter(op)
+    kind = like(scale.type, ir.Type.parse(SCALE))
+    if scale.type != kind:
+        scale = emit.op("arith.truncf", [scale], [kind]).results[0]
+    fast = {"fastmath": op.attributes["fastmath"]} if "fastmath" in op.attributes else {}
+    widens = op.name == "arith.scaling_extf"
+    wide = wanted if widens else value.type
+    factor = emit.op("arith.extf", [scale], [wide]).results[0]
+    if widens:
+        value = emit.op("arith.extf", [value], [wide]).results[0]
+        emit.replace(emit.op("arith.mulf", [value, factor], [wide], fast).results[0])
+    else:
+        value = emit.op("arith.divf", [value, factor], [wide], fast).results[0]
+        emit.replace(emit.op("arith.truncf", [value], [wanted]).results[0])
 
 
-def expand_conversions(module: ir.Module, as_f32_bits: Narrow) -> None:
-    """Expand ``arith.extf`` from scales and ``arith.truncf`` to them.
-
-    ``as_f32_bits`` gives a float of any width as bits of an f32 that rounds alike.
-    """
-    for op in _find(module, _converts):
-        if _is_scale(op.operands[0]):
-            _extend(op)
-        else:
-            _truncate(op, as_f32_bits)
-
-
-def _find(module: ir.Module, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if wanted(op):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
-
-
-def _converts(op: ir.Operation) -> bool:
-    return op.name in {"arith.extf", "arith.truncf"} and (
-        _is_scale(op.operands[0]) or _is_scale(op.results[0])
-    )
+def _expand_conversion(op: ir.Operation, _: Lowering) -> None:
+    """``arith.extf`` from scales and ``arith.truncf`` to them."""
+    if _is_scale(op.operands[0]):
+        _extend(op)
+    elif _is_scale(op.results[0]):
+        _truncate(op)
 
 
 def _is_scale(value: ir.Value) -> bool:
-    return str(element_of(value.type)) == SCALE
+    return str(element_type(value.type)) == SCALE
 
 
 def _extend(op: ir.Operation) -> None:
@@ -89,12 +65,12 @@ def _extend(op: ir.Operation) -> None:
         bits = emit.op("arith.select", [is_special, splat(emit, special, i32), bits], [i32]).results[0]
     value = emit.op("arith.bitcast", [bits], [f32]).results[0]
     if wanted != f32:
-        wide = ir.FloatType(element_of(wanted)).width > 32
+        wide = ir.FloatType(element_type(wanted)).width > 32
         value = emit.op("arith.extf" if wide else "arith.truncf", [value], [wanted]).results[0]
     emit.replace(value)
 
 
-def _truncate(op: ir.Operation, as_f32_bits: Narrow) -> None:
+def _truncate(op: ir.Operation) -> None:
     """To the nearest power of two, halves up as LLVM does it (all significands are odd); the sign goes."""
     value, kind = op.operands[0], op.results[0].type
     emit = Emitter(op)
@@ -113,3 +89,11 @@ def _truncate(op: ir.Operation, as_f32_bits: Narrow) -> None:
     exponent = emit.op("arith.select", [beyond, nan, exponent], [i32]).results[0]
     byte = emit.op("arith.trunci", [exponent], [like(kind, ir.IntegerType.get_signless(8))]).results[0]
     emit.replace(emit.op("arith.bitcast", [byte], [kind]).results[0])
+
+
+EXPAND_SCALING = rewriting(
+    "expand-scaling", {"arith.scaling_extf": _expand_scaling, "arith.scaling_truncf": _expand_scaling}
+)
+EXPAND_CONVERSIONS = rewriting(
+    "expand-e8m0-conversions", {"arith.extf": _expand_conversion, "arith.truncf": _expand_conversion}
+)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.passes import Lowering, Pass
+
 _C_INTERFACE = "_mlir_ciface_"
 
 
@@ -25,3 +28,11 @@ def call_libraries_directly(kernels: ir.Operation) -> None:
         if declared.attributes["function_type"] == wrapper.attributes["function_type"]:
             wrapper.erase()
             declared.attributes["sym_name"] = ir.StringAttr.get(name.removeprefix(_C_INTERFACE))
+
+
+def _run(module: ir.Module, _: Lowering) -> None:
+    for kernels in contexts.gpu_modules(module):
+        call_libraries_directly(kernels)
+
+
+CALL_DIRECTLY: Pass[Lowering] = Pass(name="call-libraries-directly", run=_run)

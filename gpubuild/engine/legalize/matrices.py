@@ -8,43 +8,52 @@ The same code serves CPUs, NVIDIA chips before sm_70 and AMD chips; only how lan
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.passes import Pass
+from gpubuild.engine.ir.query import enclosing
 from gpubuild.engine.legalize.matrix_fragments import Fragment, MatrixType, Tiles
 from gpubuild.engine.legalize.matrix_ops import EXPANSIONS, FUNCTIONS, MatrixOp
 from gpubuild.engine.legalize.matrix_sync import LOAD, STORE, find_waits
+from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
-from gpubuild.errors import Diagnostic, StepError
-from gpubuild.targets.target import Kind
+from gpubuild.engine.legalize.unsupported_ops import cannot_compile
 
 _PREFIX = "gpu.subgroup_mma_"
 _COMPUTE = _PREFIX + "compute"
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 _WAIT = "nvvm.bar.warp.sync"
-_ACQUIRE, _RELEASE = 4, 5  # orderings of llvm.fence
 _WAITS_FOR = "gpubuild.for"  # read by engine.backends.cpu.fission.fission, for its messages
 
 
-def expand_matrices(
-    module: ir.Operation, *, lanes: int, target: str, source: SourceText, kind: Kind = Kind.CPU
-) -> None:
-    """Rewrite all matrix code of ``module``, for subgroups of ``lanes`` work-items of a ``kind`` of target.
+def wait_by_name(emit: Emitter, op: ir.Operation) -> None:
+    """Let all lanes wait that can be named: the form of NVIDIA GPUs, which the CPU takes as well."""
+    attributes = {_WAITS_FOR: ir.StringAttr.get(op.name)}
+    emit.op(_WAIT, [emit.constant(-1, ir.IntegerType.get_signless(32))], [], attributes)
 
-    Raises ``StepError`` with a place for each op that cannot be done.
+
+Wait = Callable[[Emitter, ir.Operation], None]  # makes lanes wait for each other, on behalf of an op
+
+
+def expand_matrices(module: ir.Module, state: Legalization, *, wait: Wait = wait_by_name) -> None:
+    """Rewrite all matrix code of ``module``. ``wait`` makes the lanes of a subgroup wait for each other.
+
+    Raises ``StepError`` with a location for each op that cannot be done.
     """
-    found = _collect(module)
+    found = _collect(module.operation)
     if not found.ops:
         return
+    lanes = state.capabilities.subgroup_size
     fragments = _Fragments(lanes)
     refused = fragments.learn(found.ops)
     refused += [(op, reason) for op in found.ops if (reason := _refusal(op))]
     refused += [(f, reason) for f in found.functions if (reason := _size_refusal(f, lanes))]
     if refused:
-        raise _error(refused, target, source)
+        raise cannot_compile(refused, state, instead="rewrite")
     work = [
         MatrixOp(
             lanes=lanes,
@@ -54,7 +63,6 @@ def expand_matrices(
         )
         for op in found.ops
     ]
-    wait = _wait_in_wave if kind is Kind.ROCDL else _wait
     for function in found.functions:
         waits = find_waits(function)
         for op in waits.before:
@@ -86,7 +94,7 @@ def _collect(module: ir.Operation) -> _Found:
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name.startswith(_PREFIX):
             found.ops.append(op)
-            function = _function_of(op)
+            function = enclosing(op, _FUNCTIONS)
             if function is not None and function not in found.functions:
                 found.functions.append(function)
         else:
@@ -100,12 +108,6 @@ def _collect(module: ir.Operation) -> _Found:
 
     module.walk(visit)
     return found
-
-
-def _function_of(op: ir.Operation) -> ir.Operation | None:
-    while op is not None and op.name not in _FUNCTIONS:
-        op = op.parent.operation if op.parent is not None else None
-    return op
 
 
 class _Fragments:
@@ -199,28 +201,6 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
     emit.op("cf.assert", [whole], [], {"msg": ir.StringAttr.get(message)})
 
 
-def _wait(emit: Emitter, op: ir.Operation) -> None:
-    attributes = {_WAITS_FOR: ir.StringAttr.get(op.name)}
-    emit.op(_WAIT, [emit.constant(-1, ir.IntegerType.get_signless(32))], [], attributes)
-
-
-def _wait_in_wave(emit: Emitter, _: ir.Operation) -> None:
-    """AMD's lanes go in step and their accesses keep their order, unless the compiler moves them."""
-    scope = ir.StringAttr.get("wavefront")
-    i64 = ir.IntegerType.get_signless(64)
-    for ordering in (_RELEASE, 0, _ACQUIRE):
-        if ordering:
-            order = {"ordering": ir.IntegerAttr.get(i64, ordering), "syncscope": scope}
-            emit.op("llvm.fence", [], [], order)
-            continue
-        barrier = {
-            "intrin": ir.StringAttr.get("llvm.amdgcn.wave.barrier"),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
-        }
-        emit.op("llvm.call_intrinsic", [], [], barrier)
-
-
 def _behind(op: ir.Operation) -> Emitter:
     """An emitter right behind ``op``, which is no terminator."""
     block = op.block
@@ -239,13 +219,4 @@ def _retype(function: ir.Operation, fragments: _Fragments) -> None:
     )
 
 
-def _error(refused: list[tuple[ir.Operation, str]], target: str, source: SourceText) -> StepError:
-    diagnostics = []
-    for op, reason in refused:
-        location, line = locate(op.location, source)
-        diagnostics.append(Diagnostic(message=reason, location=location, source_line=line))
-    return StepError(
-        f"target {target} cannot compile this module" if target else "this target cannot compile the module",
-        diagnostics=diagnostics,
-        hint="leave this target out for the module (`modules:` in targets.yaml), or rewrite the operation",
-    )
+EXPAND: Pass[Legalization] = Pass(name="expand-matrices", run=expand_matrices)

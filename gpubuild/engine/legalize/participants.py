@@ -27,11 +27,6 @@ def refusal(op: ir.Operation, subgroup_size: int) -> str:
     return ""
 
 
-def mark_uniform(op: ir.Operation) -> None:
-    """Say of a ``gpu.all_reduce`` that is not refused that all work-items do it: upstream wants it said."""
-    op.attributes[_UNIFORM] = ir.UnitAttr.get()
-
-
 def _of(subgroup_size: int) -> str:
     return f"where a subgroup has {subgroup_size}"
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, rewriting
 
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
@@ -85,7 +86,7 @@ def printf_refusal(op: ir.Operation) -> str:
     return refusal(op)
 
 
-def promote_printf_arguments(op: ir.Operation) -> None:
+def _promote_arguments(op: ir.Operation, _: Lowering) -> None:
     """Give the arguments of ``gpu.printf`` the widths that its format asks for, as C's variadic calls do.
 
     Integers grow to 32 or 64 bits with their sign, an ``i1`` is 0 or 1; of a wide one that is printed
@@ -113,3 +114,6 @@ def _integer(emit: Emitter, value: ir.Value, bits: int) -> ir.Value:
         return value
     name = "arith.trunci" if given > bits else "arith.extui" if given == 1 else "arith.extsi"
     return emit.op(name, [value], [kind]).results[0]
+
+
+PROMOTE_ARGUMENTS = rewriting("promote-printf-arguments", {"gpu.printf": _promote_arguments})

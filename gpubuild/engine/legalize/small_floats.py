@@ -15,8 +15,9 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.legalize import e8m0_floats
-from gpubuild.engine.legalize.arith_expansions import compare, element_of, like, splat
+from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
+from gpubuild.engine.ir.query import element_type, first
+from gpubuild.engine.legalize.arith_expansions import compare, like, splat
 
 _EQ, _ULT, _UGT = 0, 6, 8  # arith.cmpi predicates
 _OGT, _ONE = 2, 6  # arith.cmpf predicates
@@ -76,40 +77,27 @@ FORMATS = {
 _CONVERTED_ONLY = "f8E4M3B11FNUZ"
 _EMULATED = ",".join(name for name in FORMATS if name != _CONVERTED_ONLY)
 _EMULATE = f"arith-emulate-unsupported-floats{{source-types={_EMULATED} target-type=f32}}"
-_KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.select"})
+_KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.extf", "arith.select", "arith.truncf"})
 
 
-def expand_small_floats(module: ir.Module) -> None:
-    """Expand all arithmetic and conversions of small floats in the gpu.modules of ``module``."""
-    e8m0_floats.expand_scaling(module)
-    found = _users(module)
-    if any(op.name not in CONVERSIONS for op in found):
-        contexts.run_passes(module, f"builtin.module(gpu.module({_EMULATE}))")
-        found = _users(module)
-    for op in found:
-        if expand := CONVERSIONS.get(op.name):
-            expand(op)
-    e8m0_floats.expand_conversions(module, _as_f32_bits)
+def _emulate(module: ir.Module, lowering: Lowering) -> None:
+    """Do arithmetic on small floats in f32, with conversions before and after."""
+    if first(module.operation, _calculates) is not None:
+        contexts.run_passes(module, f"builtin.module(gpu.module({_EMULATE}))", source=lowering.source)
 
 
-def _users(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith("arith.") and op.name not in _KEPT:
-            values = [*op.operands, *op.results]
-            if any(str(element_of(v.type)) in FORMATS for v in values):
-                found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+def _calculates(op: ir.Operation) -> bool:
+    return (
+        op.name.startswith("arith.")
+        and op.name not in _KEPT
+        and any(str(element_type(v.type)) in FORMATS for v in (*op.operands, *op.results))
+    )
 
 
-def _extend(op: ir.Operation) -> None:
+def _extend(op: ir.Operation, _: Lowering) -> None:
     """``arith.extf`` from a small type: exact, by way of f32."""
     small, wanted = op.operands[0].type, op.results[0].type
-    form = FORMATS.get(str(element_of(small)))
+    form = FORMATS.get(str(element_type(small)))
     if form is None:
         return
     emit = Emitter(op)
@@ -147,21 +135,21 @@ def _extend(op: ir.Operation) -> None:
     )
     value = emit.op("arith.bitcast", [result], [f32]).results[0]
     if wanted != f32:
-        width = ir.FloatType(element_of(wanted)).width
+        width = ir.FloatType(element_type(wanted)).width
         value = emit.op("arith.extf" if width > 32 else "arith.truncf", [value], [wanted]).results[0]
     emit.replace(value)
 
 
-def _truncate(op: ir.Operation) -> None:
+def _truncate(op: ir.Operation, _: Lowering) -> None:
     """``arith.truncf`` to a small type, rounded once."""
     small = op.results[0].type
-    form = FORMATS.get(str(element_of(small)))
+    form = FORMATS.get(str(element_type(small)))
     if form is None:
         return
     emit = Emitter(op)
     i32 = like(small, ir.IntegerType.get_signless(32))
     f32 = like(small, ir.F32Type.get())
-    bits = _as_f32_bits(emit, op.operands[0], i32, f32)
+    bits = as_f32_bits(emit, op.operands[0], i32, f32)
     magnitude = emit.binary("arith.andi", bits, splat(emit, _F32_MAGNITUDE, i32))
     rebased = emit.binary("arith.subi", magnitude, splat(emit, (_F32_BIAS - form.bias) << _F32_MANTISSA, i32))
     dropped = _F32_MANTISSA - form.mantissa
@@ -196,9 +184,9 @@ def _truncate(op: ir.Operation) -> None:
     emit.replace(emit.op("arith.bitcast", [byte], [small]).results[0])
 
 
-def _as_f32_bits(emit: Emitter, value: ir.Value, i32: ir.Type, f32: ir.Type) -> ir.Value:
-    """``value`` as bits of an f32 that rounds to the same small float."""
-    width = ir.FloatType(element_of(value.type)).width
+def as_f32_bits(emit: Emitter, value: ir.Value, i32: ir.Type, f32: ir.Type) -> ir.Value:
+    """Return ``value`` as bits of an f32 that rounds to the same small float."""
+    width = ir.FloatType(element_type(value.type)).width
     if width < 32:
         value = emit.op("arith.extf", [value], [f32]).results[0]
     if width <= 32:
@@ -228,11 +216,14 @@ def _compare_floats(emit: Emitter, predicate: int, left: ir.Value, right: ir.Val
 
 
 def _float(emit: Emitter, value: float, kind: ir.Type) -> ir.Value:
-    element = ir.FloatAttr.get(element_of(kind), value)
+    element = ir.FloatAttr.get(element_type(kind), value)
     attribute: ir.Attribute = element
     if isinstance(kind, ir.VectorType):
         attribute = ir.DenseElementsAttr.get_splat(kind, element)
     return emit.op("arith.constant", [], [kind], {"value": attribute}).results[0]
 
 
-CONVERSIONS = {"arith.extf": _extend, "arith.truncf": _truncate}
+EMULATE: Pass[Lowering] = Pass(name="emulate-small-floats", run=_emulate)
+EXPAND_CONVERSIONS = rewriting(
+    "expand-small-float-conversions", {"arith.extf": _extend, "arith.truncf": _truncate}
+)

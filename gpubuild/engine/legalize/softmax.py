@@ -7,9 +7,10 @@ from collections.abc import Callable
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, rewriting
 
 
-def expand_softmax(op: ir.Operation) -> None:
+def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
     """Along the dimension: the largest element, powers of e less that, their sum, the quotients.
 
     Everything is done in the element type, as upstream does. Input and output may be the same memory.
@@ -89,3 +90,6 @@ def _loop(
     index, *carried = block.arguments
     inside.op("scf.yield", body(inside, index, carried), [])
     return list(loop.results)
+
+
+EXPAND_SOFTMAX = rewriting("expand-softmax", {"linalg.softmax": _expand_softmax})

@@ -3,9 +3,7 @@
 The last subgroup of a workgroup need not be full (with 64 lanes it often is not), and reading a lane
 that is not there is undefined. A tree towards the first lane of each cluster, which skips what is
 absent, is right for any number of lanes. Where the workgroup is known to fill its subgroups, a
-butterfly does with one exchange less. NVIDIA GPUs since sm_80 reduce 32-bit integers of a subgroup by
-one instruction, of those lanes that are there; as upstream does, it is taken where the source says
-(``uniform``) that the whole subgroup comes to it.
+butterfly does with one exchange less.
 """
 
 from __future__ import annotations
@@ -15,9 +13,9 @@ from collections.abc import Callable
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import rewriting
 from gpubuild.engine.legalize import subgroup_shuffle
-from gpubuild.targets.chips import sm_number
-from gpubuild.targets.target import Kind
+from gpubuild.engine.legalize.state import Legalization, Shuffles
 
 _COMBINE = {
     "add": ("arith.addi", "arith.addf"),
@@ -34,44 +32,48 @@ _COMBINE = {
     "minimumf": ("", "arith.minimumf"),
     "maximumf": ("", "arith.maximumf"),
 }
-# What nvvm.redux.sync calls them; it does not multiply.
-_REDUX = {
-    "add": "add", "minui": "umin", "minsi": "min", "maxui": "umax", "maxsi": "max",
-    "and": "and", "or": "or", "xor": "xor",
-}  # fmt: skip
-_REDUX_SINCE = 80
 _I32_BITS = 32
 
 
-def expand_subgroup_reduce(op: ir.Operation, subgroup_size: int, *, kind: Kind, chip: str = "") -> None:
-    """Replace ``op``. A cluster of ``size`` lanes lies ``stride`` apart; vectors go by element.
+def _expand(op: ir.Operation, state: Legalization) -> None:
+    """Replace ``op``. A cluster of ``size`` lanes lies ``stride`` apart.
 
-    On CPUs who reads a lane that is not there gets some value; so it is known before the launch who reads
-    whom. ``chip`` is that of an NVIDIA GPU.
+    Where reading a lane that does not exist gives some value, the lane to read is the same for every launch.
     """
     attributes = op.attributes
-    name = str(attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
-    size = attributes["cluster_size"].value if "cluster_size" in attributes else subgroup_size
+    lanes = state.capabilities.subgroup_size
+    size = attributes["cluster_size"].value if "cluster_size" in attributes else lanes
     stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
+    reduction = _Reduction(
+        Emitter(op),
+        reduction_name(op),
+        size,
+        stride,
+        lanes,
+        full=fills_subgroups(op, lanes),
+        any_lane=state.capabilities.shuffles is Shuffles.MEMORY,
+    )
+    replace_by_element(op, reduction.reduce)
+
+
+def reduction_name(op: ir.Operation) -> str:
+    """Return the name of the reduction, such as ``add``."""
+    return str(op.attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
+
+
+def replace_by_element(op: ir.Operation, reduce: Callable[[ir.Value], ir.Value]) -> None:
+    """Replace ``op`` by what ``reduce`` makes of its operand, or of each element of a vector."""
     emit = Emitter(op)
     value = op.operands[0]
-    full = _fills_subgroups(op, subgroup_size)
-    reduction: _Reduction | _Redux
-    whole = size == subgroup_size == _I32_BITS and "uniform" in attributes
-    if whole and name in _REDUX and _is_word(value.type) and chip and sm_number(chip) >= _REDUX_SINCE:
-        reduction = _Redux(emit, name, full=full)
-    else:
-        reduction = _Reduction(emit, name, size, stride, subgroup_size, full=full, any_lane=kind is Kind.CPU)
     if not isinstance(value.type, ir.VectorType):
-        emit.replace(reduction.reduce(value))
+        emit.replace(reduce(value))
         return
     vector = ir.VectorType(value.type)
     result = value
     for index in range(vector.shape[0]):
         position = {"static_position": ir.DenseI64ArrayAttr.get([index])}
         element = emit.op("vector.extract", [value], [vector.element_type], position).results[0]
-        element = reduction.reduce(element)
-        result = emit.op("vector.insert", [element, result], [vector], position).results[0]
+        result = emit.op("vector.insert", [reduce(element), result], [vector], position).results[0]
     emit.replace(result)
 
 
@@ -95,7 +97,7 @@ def workgroup_size(emit: Emitter) -> ir.Value:
     return emit.binary("arith.muli", total, emit.dimension("block_dim", "z"))
 
 
-def _fills_subgroups(op: ir.Operation, subgroup_size: int) -> bool:
+def fills_subgroups(op: ir.Operation, subgroup_size: int) -> bool:
     """Whether the kernel around ``op`` is written for workgroups of whole subgroups."""
     parent = op.parent
     while parent is not None:
@@ -107,33 +109,6 @@ def _fills_subgroups(op: ir.Operation, subgroup_size: int) -> bool:
                 return items % subgroup_size == 0
         parent = parent.operation.parent
     return False
-
-
-def _is_word(kind: ir.Type) -> bool:
-    """Whether values of ``kind``, or their elements, are integers of 32 bits."""
-    element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
-    return isinstance(element, ir.IntegerType) and bool(ir.IntegerType(element).width == _I32_BITS)
-
-
-class _Redux:
-    """``nvvm.redux.sync`` of the lanes that are there: naming others would wait for them."""
-
-    def __init__(self, emit: Emitter, name: str, *, full: bool) -> None:
-        self._emit = emit
-        self._kind = ir.Attribute.parse(f"#nvvm<redux_kind {_REDUX[name]}>")
-        i32 = ir.IntegerType.get_signless(_I32_BITS)
-        self._lanes = emit.constant(-1, i32)
-        if not full:
-            width = emit.constant(_I32_BITS, i32)
-            present = emit.binary(
-                "arith.minui", lanes_present(emit, subgroup_shuffle.lane_number(emit)), width
-            )
-            self._lanes = emit.binary("arith.shrui", self._lanes, emit.binary("arith.subi", width, present))
-
-    def reduce(self, value: ir.Value) -> ir.Value:
-        """The reduction of the subgroup, in every lane."""
-        operands = [value, self._lanes]
-        return self._emit.op("nvvm.redux.sync", operands, [value.type], {"kind": self._kind}).results[0]
 
 
 class _Reduction:
@@ -242,3 +217,6 @@ def lanes_present(emit: Emitter, lane: ir.Value) -> ir.Value:
 
 def _word(emit: Emitter, value: int) -> ir.Value:
     return emit.constant(value, ir.IntegerType.get_signless(_I32_BITS))
+
+
+EXPAND = rewriting("expand-subgroup-reduce", {"gpu.subgroup_reduce": _expand})

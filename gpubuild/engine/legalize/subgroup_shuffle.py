@@ -14,7 +14,9 @@ from itertools import product
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.targets.target import Kind
+from gpubuild.engine.ir.passes import rewriting
+from gpubuild.engine.ir.query import constant_integer
+from gpubuild.engine.legalize.state import Legalization, Shuffles
 
 _WORD_BITS = 32
 _FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
@@ -27,7 +29,7 @@ SOME_LANES = "gpubuild.some_lanes"  # on a gpu.shuffle of the first lanes: other
 Read = Callable[[Emitter, ir.Value], tuple[ir.Value, ir.Value]]  # an i32 → another lane's, and whether
 
 
-def expand_shuffle(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
+def _expand_shuffle(op: ir.Operation, state: Legalization) -> None:
     """``gpu.shuffle``: valid where both this lane and the one it reads are among the first ``width``."""
     mode = last_word(op.attributes["mode"])
     value, offset, width = op.operands
@@ -35,10 +37,10 @@ def expand_shuffle(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
     lane = lane_number(emit)
     source = emit.binary(_SOURCES[mode], lane, offset) if mode in _SOURCES else offset
     valid = below(emit, source, width)
-    _exchange(op, emit, _Lanes(kind, subgroup_size, lane, width), value, source, valid)
+    _exchange(op, emit, _Lanes(state, lane, width), value, source, valid)
 
 
-def expand_rotate(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
+def _expand_rotate(op: ir.Operation, state: Legalization) -> None:
     """``gpu.rotate``: each lane reads ``offset`` further, around in its ``width``."""
     offset, width = op.attributes["offset"].value, op.attributes["width"].value
     emit = Emitter(op)
@@ -46,53 +48,26 @@ def expand_rotate(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
     lane = lane_number(emit)
     further = emit.binary("arith.addi", lane, emit.constant(offset, i32))
     source = emit.binary("arith.andi", further, emit.constant(width - 1, i32))
-    lanes = _Lanes(kind, subgroup_size, lane, emit.constant(width, i32))
+    lanes = _Lanes(state, lane, emit.constant(width, i32))
     _exchange(op, emit, lanes, op.operands[0], source, None)
 
 
-def expand_broadcast(op: ir.Operation, kind: Kind, subgroup_size: int) -> None:
-    """``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
+def _expand_broadcast(op: ir.Operation, state: Legalization) -> None:
+    """``gpu.subgroup_broadcast`` by a shuffle: all lanes that are active here read the same one."""
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(_WORD_BITS)
-    specific = len(op.operands) > 1
-    if kind is Kind.NVVM:
-        mask = emit.op(
-            "llvm.call_intrinsic",
-            [],
-            [i32],
-            {
-                "intrin": ir.StringAttr.get("llvm.nvvm.activemask"),
-                "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
-            },
-        ).results[0]
-        source = op.operands[1] if specific else emit.op("math.cttz", [mask], [i32]).results[0]
-
-        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-            shuffle = at.op(
-                "nvvm.shfl.sync",
-                [mask, word, source, at.constant(subgroup_size - 1, i32)],
-                [i32],
-                {"kind": ir.Attribute.parse("#nvvm<shfl_kind idx>")},
-            )
-            return shuffle.results[0], word
-    elif kind is Kind.ROCDL:
-
-        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-            name = "rocdl.readlane" if specific else "rocdl.readfirstlane"
-            return at.op(name, [word, *list(op.operands)[1:]], [i32]).results[0], word
+    size = state.capabilities.subgroup_size
+    everywhere = _runs_everywhere(op)
+    if len(op.operands) > 1:
+        source = op.operands[1]
+    elif everywhere:
+        source = emit.constant(0, i32)
     else:
-        everywhere = _runs_everywhere(op)
-        if specific:
-            source = op.operands[1]
-        elif everywhere:
-            source = emit.constant(0, i32)
-        else:
-            source = _first_active_lane(emit, subgroup_size, mark=_path_number(op))
+        source = _first_active_lane(emit, size, mark=_path_number(op))
 
-        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-            found = read_lane(at, word, source, at.constant(subgroup_size, i32))
-            return found if everywhere else _without_others(found)
+    def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+        found = read_lane(at, word, source, at.constant(size, i32))
+        return found if everywhere else _without_others(found)
 
     emit.replace(move(emit, op.operands[0], read)[0])
 
@@ -210,19 +185,16 @@ def _without_others(found: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Valu
 class _Lanes:
     """Who takes part in an exchange: the first ``width`` lanes."""
 
-    def __init__(self, kind: Kind, subgroup_size: int, lane: ir.Value, width: ir.Value) -> None:
+    def __init__(self, state: Legalization, lane: ir.Value, width: ir.Value) -> None:
         self.lane = lane
         self.width = width
-        self.size = subgroup_size
-        # AMD's lanes read whatever register they like; elsewhere those that take part name each other.
-        self.free = kind is Kind.ROCDL
+        self.size = state.capabilities.subgroup_size
+        self.free = state.capabilities.shuffles is Shuffles.REGISTERS  # elsewhere lanes name each other
 
     def everyone(self) -> bool:
         """Whether all lanes are known to take part."""
-        owner = self.width.owner
-        if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "arith.constant":
-            return False
-        return bool(ir.IntegerAttr(owner.operation.attributes["value"]).value >= self.size)
+        width = constant_integer(self.width)
+        return width is not None and width >= self.size
 
 
 def _exchange(
@@ -269,3 +241,7 @@ def _exchange(
 def last_word(attribute: ir.Attribute) -> str:
     """``xor`` of ``#gpu<shuffle_mode xor>``."""
     return str(attribute).rpartition(" ")[2].removesuffix(">")
+
+
+EXPAND_SHUFFLES = rewriting("expand-shuffles", {"gpu.shuffle": _expand_shuffle, "gpu.rotate": _expand_rotate})
+EXPAND_BROADCAST = rewriting("expand-subgroup-broadcast", {"gpu.subgroup_broadcast": _expand_broadcast})

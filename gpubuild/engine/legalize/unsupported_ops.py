@@ -1,19 +1,26 @@
 """Refusals: ops and types in kernels that upstream's passes or LLVM would fail on without saying why.
 
 Some would end the process, others come out as an error about an op that the user never wrote. Each
-answer here says what it is about and why; the place is added by who asks (rewrite.prepare).
+answer here says what it is about and why.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from mlir import ir
 
 from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.passes import Pass
+from gpubuild.engine.ir.query import element_type
 from gpubuild.engine.legalize import participants, printf
-from gpubuild.targets.target import Kind
+from gpubuild.engine.legalize.state import Capabilities, Legalization
+from gpubuild.errors import Diagnostic, StepError
+
+S = TypeVar("S", bound=Legalization)
 
 # Dialects whose ops become calls or instructions that kernels do not have; who has them.
 _ELSEWHERE = {
@@ -46,11 +53,20 @@ _NOWHERE = {
     "vector.print": "calls functions that only host code has; use gpu.printf",
     "vector.vscale": "asks for a length that no target has; use vectors of fixed length",
 }
-# First words of intrinsics' names, after `llvm.`, and the kinds of target that have them.
+# First words of intrinsics' names, after `llvm.`, and who has them.
 _INTRINSICS = {
-    "aarch64": (Kind.CPU, "Arm CPUs"), "amdgcn": (Kind.ROCDL, "AMD GPUs"), "arm": (Kind.CPU, "Arm CPUs"),
-    "nvvm": (Kind.NVVM, "NVIDIA GPUs"), "r600": (Kind.ROCDL, "AMD GPUs"), "x86": (Kind.CPU, "x86 CPUs"),
+    "aarch64": "Arm CPUs", "amdgcn": "AMD GPUs", "arm": "Arm CPUs", "nvvm": "NVIDIA GPUs",
+    "r600": "AMD GPUs", "x86": "x86 CPUs",
 }  # fmt: skip
+_VENDORS = {"rocdl": "AMD", "amdgpu": "AMD", "nvvm": "NVIDIA", "nvgpu": "NVIDIA"}  # by dialect
+_CLUSTER_OPS = frozenset(
+    {"gpu.cluster_id", "gpu.cluster_dim", "gpu.cluster_block_id", "gpu.cluster_dim_blocks"}
+)
+_LANE_EXCHANGES = frozenset(
+    {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
+)
+_MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1,
+                   "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
 # Where the name of an intrinsic is, in operations that may be one.
 _INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
 _TENSOR_FLOAT = "tf32"  # the bindings have no class for it, either
@@ -63,41 +79,121 @@ _PARAMETER_CLASSES = (
 )  # fmt: skip
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE = "#gpu.address_space<private>"
-_AMD_PRIVATE = 5
 _WORKGROUPS = "workgroup_attributions"  # of a gpu.func: how many; private ones come behind
 _WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
-_AMD_SPACES = range(10)
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
 
-def refusal(op: ir.Operation, kind: Kind, subgroup_size: int) -> str:
-    """Why ``op`` cannot be compiled for a target of ``kind``, or an empty string."""
+Rule = Callable[[ir.Operation, S], str]  # why an operation cannot be compiled, or an empty string
+
+
+def checking(*rules: Rule[S]) -> Pass[S]:
+    """Return the pass that refuses what a target cannot do, by a vendor's ``rules`` and those of this module.
+
+    It changes nothing, and reports all operations at once.
+    """
+    every: tuple[Rule[S], ...] = (_foreign, *rules, _refusal)
+
+    def run(module: ir.Module, state: S) -> None:
+        refused: list[tuple[ir.Operation, str]] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            for rule in every:
+                if reason := rule(op, state):
+                    refused.append((op, reason))
+                    break
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        if refused:
+            raise cannot_compile(refused, state)
+
+    return Pass(name="check-operations", run=run)
+
+
+def cannot_compile(
+    refused: Sequence[tuple[ir.Operation, str]], state: Legalization, *, instead: str = "remove"
+) -> StepError:
+    """Return the error that reports operations, each with the reason; what to do ``instead`` is a verb."""
+    target = f"target {state.target}" if state.target else "this target"
+    return StepError(
+        f"{target} cannot compile {'this' if state.target else 'the'} module",
+        diagnostics=diagnostics(refused, state.source),
+        hint=f"leave this target out for the module (`modules:` in targets.yaml), or {instead} the operation",
+    )
+
+
+def diagnostics(refused: Sequence[tuple[ir.Operation, str]], source: SourceText) -> list[Diagnostic]:
+    """Return a diagnostic with a location for each operation and reason."""
+    found = []
+    for op, reason in refused:
+        location, line = locate(op.location, source)
+        found.append(Diagnostic(message=reason, location=location, source_line=line))
+    return found
+
+
+def _foreign(op: ir.Operation, state: Legalization) -> str:
+    dialect = op.name.partition(".")[0]
+    owner = _VENDORS.get(dialect)
+    if owner is None or dialect in state.capabilities.dialects:
+        return ""
+    return f"'{op.name}' is an instruction of {owner} GPUs"
+
+
+def _refusal(op: ir.Operation, state: Legalization) -> str:
+    target = state.capabilities
+    if reason := _by_name(op, target):
+        return reason
+    if op.name in _LANE_EXCHANGES and not target.exchanges_lanes:
+        return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
+    if op.name in _CLUSTER_OPS and not target.clusters:
+        return f"'{op.name}' needs clusters of workgroups, which this chip does not have"
+    if op.name == "gpu.warp_execute_on_lane_0" and (len(op.operands) > 1 or len(op.results)):
+        return "'gpu.warp_execute_on_lane_0' that takes or gives values must be distributed first"
+    if any(type(r.type) is ir.Type and str(r.type) in _WIDE_FLOATS for r in op.results):
+        return f"'{op.name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
+    return narrow_memory(op)
+
+
+def narrow_memory(op: ir.Operation) -> str:
+    """Why memory of the elements that ``op`` accesses cannot be, or an empty string."""
+    if (number := _MEMORY_OPERAND.get(op.name)) is None:
+        return ""
+    element = element_type(op.operands[number].type)
+    if isinstance(element, ir.FloatType) and ir.FloatType(element).width < 8:
+        return f"memory of {element} elements is not supported; keep their bits in i8 and use arith.bitcast"
+    if isinstance(element, ir.IntegerType) and 1 < ir.IntegerType(element).width < 8:
+        return f"memory of {element} elements is not supported; use i8"
+    return ""
+
+
+def _by_name(op: ir.Operation, target: Capabilities) -> str:
     name = op.name
     if who := _ELSEWHERE.get(name.partition(".")[0]):
         return f"'{name}' is an operation of {who}"
     if reason := _NOWHERE.get(name):
         return f"'{name}' {reason}"
-    if name in _INTRINSIC_NAMES and (reason := _intrinsic_refusal(op, kind)):
+    if name in _INTRINSIC_NAMES and (reason := _intrinsic_refusal(op, target)):
         return reason
     if (own := _BY_NAME.get(name)) and (reason := own(op)):
         return reason
-    if name == "gpu.all_reduce" and kind is not Kind.ROCDL and (reason := _reduction_refusal(op)):
+    if name == "gpu.all_reduce" and (reason := _reduction_refusal(op, target.widest_all_reduce)):
         return reason
     if name == "gpu.printf":
         return printf.printf_refusal(op)
-    if reason := participants.refusal(op, subgroup_size):
+    if reason := participants.refusal(op, target.subgroup_size):
         return reason
-    if name == "memref.global" and kind is Kind.ROCDL and _PRIVATE in str(op.attributes["type"]):
-        return f"'{name}' in private memory, which AMD GPUs have no variables in; use memref.alloca"
+    if name == "memref.global" and not target.private_variables and _PRIVATE in str(op.attributes["type"]):
+        return f"'{name}' in private memory, which {target.devices} have no variables in; use memref.alloca"
     if name in _FUNCTIONS:
-        return _function_refusal(op, kind)
+        return _function_refusal(op, target)
     for value in op.results:  # operands are results of others, or come into a function
-        if reason := _type_refusal(value.type, kind):
+        if reason := _type_refusal(value.type, target):
             return f"'{name}' of {value.type}, {reason}"
     return ""
 
 
-def _function_refusal(op: ir.Operation, kind: Kind) -> str:
+def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
     is_kernel = "gpu.kernel" in op.attributes or "kernel" in op.attributes
     types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
     for number, given in enumerate(types, 1):
@@ -109,12 +205,12 @@ def _function_refusal(op: ir.Operation, kind: Kind) -> str:
         if is_kernel and isinstance(given, ir.FloatType) and ir.FloatType(given).width < _ATOMIC_BITS[0]:
             what = f"parameter {number} of the kernel is of type {given}"
             return f"{what}; pass its bits as i8 and use arith.bitcast"
-        if reason := _type_refusal(given, kind):
+        if reason := _type_refusal(given, target):
             return f"parameter {number} is of type {given}, {reason}"
-    return _attribution_refusal(op, len(types), kind)
+    return _attribution_refusal(op, len(types), target)
 
 
-def _attribution_refusal(op: ir.Operation, parameters: int, kind: Kind) -> str:
+def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities) -> str:
     """Upstream puts private memory of AMD's kernels into space 5, and that of all others into none."""
     if _WORKGROUPS not in op.attributes or not len(op.regions[0].blocks):
         return ""
@@ -122,7 +218,7 @@ def _attribution_refusal(op: ir.Operation, parameters: int, kind: Kind) -> str:
     for value in arguments[parameters + op.attributes[_WORKGROUPS].value :]:
         space = ir.MemRefType(value.type).memory_space
         number = ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
-        if (space is None or number) and number != (_AMD_PRIVATE if kind is Kind.ROCDL else 0):
+        if (space is None or number) and number != target.private_space:
             return (
                 f"private memory of type {value.type}: write {_PRIVATE} for its space, as all targets have it"
             )
@@ -146,7 +242,7 @@ def _allocation_refusal(op: ir.Operation) -> str:
     return ""
 
 
-def _type_refusal(given: ir.Type, kind: Kind) -> str:
+def _type_refusal(given: ir.Type, target: Capabilities) -> str:
     if isinstance(given, ir.ShapedType | ir.ComplexType):
         element = str(getattr(given, "element_type", ""))
     else:
@@ -158,13 +254,13 @@ def _type_refusal(given: ir.Type, kind: Kind) -> str:
             return "whose length no target knows; use a vector of fixed length"
         return ""
     if isinstance(given, ir.MemRefType):
-        return _memory_refusal(ir.MemRefType(given), kind)
-    if type(given) is ir.Type and str(given) in _WIDE_FLOATS and kind is not Kind.CPU:
+        return _memory_refusal(ir.MemRefType(given), target)
+    if type(given) is ir.Type and str(given) in _WIDE_FLOATS and not target.wide_floats:
         return "which GPUs have no arithmetic for"
     return ""
 
 
-def _memory_refusal(memory: ir.MemRefType, kind: Kind) -> str:
+def _memory_refusal(memory: ir.MemRefType, target: Capabilities) -> str:
     layout = memory.layout
     if not isinstance(layout, ir.StridedLayoutAttr):
         try:
@@ -177,19 +273,20 @@ def _memory_refusal(memory: ir.MemRefType, kind: Kind) -> str:
     if not isinstance(space, ir.IntegerAttr):
         strange = isinstance(space, ir.StringAttr | ir.DictAttr | ir.ArrayAttr)
         return "whose memory space is no #gpu.address_space and no number" if strange else ""
-    if kind is Kind.ROCDL and ir.IntegerAttr(space).value not in _AMD_SPACES:
-        return "whose memory space AMD GPUs do not have (they have 0 to 9)"
+    spaces = target.memory_spaces
+    if spaces is not None and ir.IntegerAttr(space).value not in spaces:
+        return f"whose memory space {target.devices} do not have (they have {spaces[0]} to {spaces[-1]})"
     return ""
 
 
-def _intrinsic_refusal(op: ir.Operation, kind: Kind) -> str:
+def _intrinsic_refusal(op: ir.Operation, target: Capabilities) -> str:
     where = _INTRINSIC_NAMES[op.name]
     name = str(op.attributes[where].value) if where in op.attributes else ""
     if where != "intrin" and not name.startswith(llvm.PREFIX):
         return ""
-    owner, who = _INTRINSICS.get(name.removeprefix(llvm.PREFIX).partition(".")[0], (kind, ""))
-    if owner is not kind:
-        return f"intrinsic {name!r} is an instruction of {who}"
+    owner = name.removeprefix(llvm.PREFIX).partition(".")[0]
+    if owner in _INTRINSICS and owner not in target.intrinsics:
+        return f"intrinsic {name!r} is an instruction of {_INTRINSICS[owner]}"
     # What is called may also have a name of an earlier LLVM, which is known once the IR is read.
     return llvm.unknown(name) if where == "intrin" and not llvm.is_known(name) else ""
 
@@ -209,12 +306,12 @@ def _atomic_refusal(op: ir.Operation) -> str:
     return f"'{op.name}' of {element}: targets have atomic operations of 8, 16, 32 and 64 bits"
 
 
-def _reduction_refusal(op: ir.Operation) -> str:
+def _reduction_refusal(op: ir.Operation, widest: int | None) -> str:
     element = op.operands[0].type
-    if isinstance(element, ir.IntegerType) and ir.IntegerType(element).width > _ATOMIC_BITS[-1]:
+    if widest and isinstance(element, ir.IntegerType) and ir.IntegerType(element).width > widest:
         return (
-            f"'{op.name}' of {element}: it is done for at most 64 bits; gpu.subgroup_reduce takes wider "
-            "integers, whose results then go through workgroup memory"
+            f"'{op.name}' of {element}: it is done for at most {widest} bits; gpu.subgroup_reduce takes "
+            "wider integers, whose results then go through workgroup memory"
         )
     return ""
 

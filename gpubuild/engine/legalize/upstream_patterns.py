@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.ir.passes import Lowering, Pass, contains
+from gpubuild.engine.ir.query import operations
+
 # Ops that need them → patterns of the transform dialect.
 _PATTERNS = {
     "vector.mask": "lower_masked_transfers",
@@ -12,18 +15,11 @@ _PATTERNS = {
 }
 
 
-def apply_patterns(module: ir.Module) -> None:
+def _apply_patterns(module: ir.Module, _: Lowering) -> None:
     """Lower what only patterns lower. Nothing is loaded when there is no such op."""
-    found: dict[str, None] = {}
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _PATTERNS:
-            found[op.name] = None
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    if not found:
+    if not contains(module.operation, _PATTERNS):
         return
+    found = dict.fromkeys(op.name for op in operations(module.operation, _PATTERNS))
     from mlir.dialects.transform import interpreter
 
     wanted = "\n".join(f"transform.apply_patterns.vector.{_PATTERNS[name]}" for name in found)
@@ -37,3 +33,6 @@ module attributes {{transform.with_named_sequence}} {{
   }}
 }}""")
     interpreter.apply_named_sequence(module, script.body.operations[0], script)
+
+
+LOWER_VECTORS: Pass[Lowering] = Pass(name="lower-vector-patterns", run=_apply_patterns)

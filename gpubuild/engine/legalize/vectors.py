@@ -17,10 +17,11 @@ from math import prod
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.legalize.arith_expansions import compare
 
 
-def split_store(op: ir.Operation) -> None:
+def _split_store(op: ir.Operation, _: Lowering) -> None:
     """``vector.store`` of more than one dimension as stores of its rows."""
     value, memory, *indices = list(op.operands)
     vector = ir.VectorType(value.type)
@@ -34,7 +35,7 @@ def split_store(op: ir.Operation) -> None:
     op.erase()
 
 
-def split_load(op: ir.Operation) -> None:
+def _split_load(op: ir.Operation, _: Lowering) -> None:
     """``vector.load`` of more than one dimension as loads of its rows."""
     memory, *indices = list(op.operands)
     vector = ir.VectorType(op.results[0].type)
@@ -80,7 +81,7 @@ _POSITION = "static_position"
 Position = Sequence[int | ir.Value]
 
 
-def expand_extract(op: ir.Operation) -> None:
+def _expand_extract(op: ir.Operation, _: Lowering) -> None:
     """An element, or a part of fewer dimensions, at indices of which some are values."""
     source, *given = list(op.operands)
     if given and ir.VectorType(source.type).rank > 1:
@@ -88,8 +89,8 @@ def expand_extract(op: ir.Operation) -> None:
         emit.replace(_taken(emit, source, _position(op, given)))
 
 
-def expand_insert(op: ir.Operation) -> None:
-    """The opposite of :func:`expand_extract`."""
+def _expand_insert(op: ir.Operation, _: Lowering) -> None:
+    """The opposite of :func:`_expand_extract`."""
     stored, target, *given = list(op.operands)
     if given and ir.VectorType(target.type).rank > 1:
         emit = Emitter(op)
@@ -157,3 +158,11 @@ def _choose(emit: Emitter, index: ir.Value, number: int, then: ir.Value, otherwi
 
 def _shaped(emit: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
     return value if value.type == kind else emit.op("vector.shape_cast", [value], [kind]).results[0]
+
+
+SPLIT_ACCESSES = rewriting(
+    "split-vector-accesses", {"vector.load": _split_load, "vector.store": _split_store}
+)
+EXPAND_POSITIONS = rewriting(
+    "expand-vector-positions", {"vector.extract": _expand_extract, "vector.insert": _expand_insert}
+)

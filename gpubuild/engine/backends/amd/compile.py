@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 
 from gpubuild.engine.backends import gpu_compile
-from gpubuild.engine.backends.amd import inline_assembly, ocml, printf, workarounds
+from gpubuild.engine.backends.amd import inline_assembly, ocml, passes, printf, workarounds
 from gpubuild.engine.backends.assembly_locations import place_inline
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     Stage,
-    lower_module,
     optimize_module,
-    own_library,
     refuse_undefined,
     run_stages,
+    take_lowered,
     user_libraries,
 )
 from gpubuild.engine.backends.kernel_info import info_json, parse_amd_assembly, with_parameters
+from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.ir import files_read, llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
@@ -38,6 +40,14 @@ _INSTALL_HINT = (
 _OBJECT_FILE = "module.o"
 
 
+@dataclass(slots=True, kw_only=True)
+class AmdBuild(DeviceBuild):
+    """One compile under way for AMD."""
+
+    formats: tuple[str, ...] = ()  # of the messages that kernels leave for the host
+    link_arguments: list[str] = field(default_factory=list)  # what ld.lld is given
+
+
 def run(params: CompileParams, io: StepIO) -> None:
     """Write ``llvm``, ``asm``, ``object`` (hsaco), ``info`` and, when asked for, ``device`` (bitcode).
 
@@ -46,31 +56,38 @@ def run(params: CompileParams, io: StepIO) -> None:
     stages = STAGES
     if params.relocatable:
         stages = gpu_compile.stages_with(STAGES, gpu_compile.emit_bitcode, after="optimize")
-    run_stages(DeviceBuild(params=params, io=io), stages)
+    run_stages(AmdBuild(params=params, io=io), stages)
 
 
-def check_target(build: DeviceBuild) -> None:
+def check_target(build: AmdBuild) -> None:
     """Stage: refuse names that LLVM would only warn about."""
     params = build.params
     check_chip(params.kind, params.chip, params.features)
     build.features = params.features
 
 
-def link_libraries(build: DeviceBuild) -> None:
+def lower_module(build: AmdBuild) -> None:
+    """Stage: MLIR to an LLVM module."""
+    lowered = lower(build.params, build.io, passes.PASSES, passes.start)
+    build.formats = lowered.formats
+    take_lowered(build, lowered)
+
+
+def link_libraries(build: AmdBuild) -> None:
     """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls.
 
     Ours come first, so that a machine with ROCm makes the same bytes as one without.
     """
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.chip))
-    if build.lowered and build.lowered.formats:
-        llvm.link_text(build.module, printf.metadata(build.lowered.formats), "formats of messages")
+    if build.formats:
+        llvm.link_text(build.module, printf.metadata(build.formats), "formats of messages")
     if record := printf.assertion_record(llvm.undefined_symbols(build.module)):
         llvm.link_text(build.module, record, "record of assertions")
     given = user_libraries(build.io)
     asks_for_all = build.params.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
     fast = [_FAST_LIBRARY] if build.params.fast_math else []
     own = [*fast, *_OWN_LIBRARIES]
-    libraries = [*given, *(own_library(name) for name in own)]
+    libraries = [*given, *(_own_library(name) for name in own)]
     llvm.link_libraries(build.module, libraries)
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
@@ -96,7 +113,7 @@ def link_libraries(build: DeviceBuild) -> None:
     llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
 
 
-def emit_code(build: DeviceBuild) -> None:
+def emit_code(build: AmdBuild) -> None:
     """Stage: assembly text (for people, and for its metadata) and what the linker makes the object of."""
     refuse_undefined(
         build,
@@ -137,7 +154,7 @@ def emit_code(build: DeviceBuild) -> None:
     build.link_arguments = [_OBJECT_FILE]
 
 
-def link_code_object(build: DeviceBuild) -> None:
+def link_code_object(build: AmdBuild) -> None:
     """Stage: ld.lld makes the loadable code object."""
     io = build.io
     # Other steps run beside this one: to start threads takes a fifth of the linker's time.
@@ -150,7 +167,7 @@ def link_code_object(build: DeviceBuild) -> None:
         raise
 
 
-def write_info(build: DeviceBuild) -> None:
+def write_info(build: AmdBuild) -> None:
     """Stage: resources per kernel."""
     kernels = parse_amd_assembly(build.assembly, build.kernel_names)
     build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
@@ -161,7 +178,12 @@ def code_object_version(chip: str) -> int:
     return _ABI_6 if chip.endswith("-generic") or chip in _ABI_6_CHIPS else _ABI_5
 
 
-def _controls(build: DeviceBuild) -> str:
+def _own_library(name: str) -> tuple[str, bytes]:
+    """A library that comes with gpubuild, such as ``ockl.ll``."""
+    return name, (resources.files("gpubuild.engine.backends.amd") / name).read_bytes()
+
+
+def _controls(build: AmdBuild) -> str:
     """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
     params = build.params
     major, minor, stepping = gfx_version(params.chip)
@@ -189,7 +211,7 @@ def _read(path: Path) -> bytes:
         raise StepError(f"cannot read {path}: {error.strerror}", hint=_INSTALL_HINT) from error
 
 
-STAGES: tuple[Stage, ...] = (
+STAGES: tuple[Stage[AmdBuild], ...] = (
     ("check", check_target),
     ("lower", lower_module),
     ("link", link_libraries),

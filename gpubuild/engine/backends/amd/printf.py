@@ -16,6 +16,8 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
+from gpubuild.engine.ir.passes import Lowering, rewriting
+from gpubuild.engine.ir.query import kernel_module, symbol_name
 
 LIBRARY = "printf.ll"
 _FORMATS = "gpubuild.formats"  # on the gpu.module: what its kernels may say
@@ -36,12 +38,7 @@ _BACKSLASH = re.compile(r"\\(?=[abfnrv7])")
 _CONVERSION = re.compile(r"%(?:%|[^%diouxXfFeEgGaAcspn]*[diouxXfFeEgGaAcspn])|\\(?=[abfnrv7])", re.DOTALL)
 
 
-def expand(op: ir.Operation) -> None:
-    """``gpu.printf`` or ``cf.assert`` as code that leaves a message."""
-    (_expand_printf if op.name == "gpu.printf" else _expand_assert)(op)
-
-
-def _expand_printf(op: ir.Operation) -> None:
+def _expand_printf(op: ir.Operation, _: Lowering) -> None:
     """``gpu.printf`` with arguments of C's widths: room for a message, then a store for each value."""
     emit = Emitter(op)
     values = [_as_i64(emit, value) for value in op.operands]
@@ -58,7 +55,7 @@ def _expand_printf(op: ir.Operation) -> None:
     op.erase()
 
 
-def _expand_assert(op: ir.Operation) -> None:
+def _expand_assert(op: ir.Operation, _: Lowering) -> None:
     """``cf.assert``: where it does not hold, a message to stderr, then a trap."""
     emit = Emitter(op)
     i1 = ir.IntegerType.get_signless(1)
@@ -144,7 +141,7 @@ def _as_i64(emit: Emitter, value: ir.Value) -> ir.Value:
 
 def _name(op: ir.Operation, text: str) -> int:
     """The name of a format, which the gpu.module around ``op`` then has."""
-    module = _gpu_module(op)
+    module = kernel_module(op)
     formats = list(module.attributes[_FORMATS]) if _FORMATS in module.attributes else []
     name = format_name(module.attributes["sym_name"].value, text)
     new = ir.StringAttr.get(f"{name:016x},{text}")
@@ -156,11 +153,8 @@ def _name(op: ir.Operation, text: str) -> int:
 def _call(
     op: ir.Operation, emit: Emitter, name: str, arguments: list[ir.Value], results: Sequence[ir.Type] = ()
 ) -> list[ir.Value]:
-    body = _gpu_module(op).regions[0].blocks[0]
-    if not any(
-        "sym_name" in o.operation.attributes and o.operation.attributes["sym_name"].value == name
-        for o in body
-    ):
+    body = kernel_module(op).regions[0].blocks[0]
+    if not any(symbol_name(o.operation) == name for o in body):
         ir.Operation.create(
             "llvm.func",
             regions=1,
@@ -190,13 +184,6 @@ def _function_name(op: ir.Operation) -> str:
     return ": ".join(names)
 
 
-def _gpu_module(op: ir.Operation) -> ir.Operation:
-    parent = op
-    while parent.name != "gpu.module":
-        parent = parent.parent.operation
-    return parent
-
-
 def _i64() -> ir.Type:
     return ir.IntegerType.get_signless(64)
 
@@ -205,3 +192,6 @@ def _quoted(text: str) -> str:
     return "".join(
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()
     )
+
+
+EXPAND = rewriting("messages-to-hip-buffer", {"gpu.printf": _expand_printf, "cf.assert": _expand_assert})

@@ -8,18 +8,20 @@ from pathlib import Path
 
 from llvmlite import binding
 
-from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
 from gpubuild.engine.backends.cpu.llvm_text import mark_stores
-from gpubuild.engine.backends.cpu.lowering import lower_text
-from gpubuild.engine.backends.cpu.state import CpuLowering
+from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_CPU, start
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
-from gpubuild.engine.backends.nvidia import libdevice
 from gpubuild.engine.ir import contexts, files_read, llvm
+from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.passes import run_passes, upstream
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -85,6 +87,35 @@ def lower(build: CpuBuild) -> None:
             contexts.blame_pass(located, build.params.target or build.params.chip)
             raise located from plain
         raise
+
+
+def lower_text(text: str, params: CompileParams) -> tuple[str, CpuLowering]:
+    """Lower a module that holds one gpu.module; return LLVM IR and what is known of its kernels.
+
+    The kernels take their work-item as last argument. Raises ``StepError``.
+    """
+    if params.passes and params.sanitize:
+        raise StepError(
+            "`sanitize:` cannot be added to passes of your own",
+            hint="leave out `passes:` for the checked target, or `sanitize:`",
+        )
+    with contexts.context():
+        module = contexts.parse(text)
+        restore_places(module.operation)
+        lowering = start(params, SourceText(text, f"@{params.module} (canonical text)"))
+        if (found := len(contexts.gpu_modules(module))) != 1:
+            raise StepError(f"expected one gpu.module, @{params.module}, and found {found}")
+        passes = PASSES
+        if params.passes:
+            passes = (RECORD_WRITTEN_OPS, upstream("passes", params.passes), *TO_CPU)
+        run_passes(module, passes, lowering)
+        if not lowering.kernels:
+            raise StepError(
+                f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
+            )
+        contexts.verify(module.operation, source=lowering.source)
+        text = contexts.translate(kernel_module(module), target=lowering.target, source=lowering.source)
+        return text, lowering
 
 
 def link_image(build: CpuBuild) -> None:

@@ -16,6 +16,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.locations import address
 from gpubuild.engine.ir.query import symbol_name
+from gpubuild.engine.legalize.state import Legalization
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 
@@ -36,7 +37,7 @@ _NAMED_DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "memref", "math", "vector",
 
 
 @dataclass(slots=True, kw_only=True)
-class CpuLowering:
+class CpuLowering(Legalization):
     """The lowering of one gpu.module under way.
 
     ``written_ops`` maps a location to the operation that was written there, so that messages can say
@@ -44,12 +45,9 @@ class CpuLowering:
     the runtime's messages name.
     """
 
-    source: SourceText
-    target: str
     written_ops: dict[str, str] = field(default_factory=dict)
     text_digest: str = ""
     sanitize: frozenset[Sanitize] = frozenset()
-    fast_math: bool = False
     debug: bool = False
     probe_stack: bool = False  # a large frame touches each of its pages, and so the guard below a stack
     sites: list[str] = field(default_factory=list)
@@ -122,9 +120,9 @@ def _file_position(op: ir.Operation) -> str:
     return f"{location.file}:{location.line}:{location.column}"
 
 
-def written_ops(module: ir.Operation) -> dict[str, str]:
-    """Map locations to the operations that others are made from; to be read before anything is lowered."""
-    names: dict[str, str] = {}
+def record_written_ops(module: ir.Module, lowering: CpuLowering) -> None:
+    """Map locations to the operations that others are made from, before anything is lowered."""
+    names = lowering.written_ops
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         dialect = op.name.partition(".")[0]
@@ -135,5 +133,4 @@ def written_ops(module: ir.Operation) -> dict[str, str]:
             names.setdefault(str(op.location), op.name)
         return ir.WalkResult.ADVANCE
 
-    module.walk(visit)
-    return names
+    module.operation.walk(visit)

@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpubuild.engine.backends import gpu_compile
+from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.assembly_locations import place_ptxas
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     Stage,
-    lower_module,
     optimize_module,
     refuse_undefined,
     run_stages,
+    take_lowered,
     user_libraries,
 )
 from gpubuild.engine.backends.kernel_info import info_json, parse_ptxas, with_parameters
-from gpubuild.engine.backends.nvidia import libdevice, workarounds
+from gpubuild.engine.backends.lowering import lower
+from gpubuild.engine.backends.nvidia import passes, workarounds
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.chips import check_chip
+from gpubuild.targets.chips import check_chip, ptx_features
 from gpubuild.toolchain.run import run_tool
 
 # Functions that the CUDA driver provides to every kernel.
@@ -47,6 +48,14 @@ def check_target(build: DeviceBuild) -> None:
     """Stage: refuse names that LLVM would only warn about."""
     params = build.params
     check_chip(params.kind, params.chip, params.features)
+
+
+def lower_module(build: DeviceBuild) -> None:
+    """Stage: MLIR to an LLVM module, in the PTX version that its instructions need."""
+    params = build.params
+    lowered = lower(params, build.io, passes.PASSES, passes.start)
+    build.features = ptx_features(params.chip, params.features, needed=lowered.ptx_needed)
+    take_lowered(build, lowered)
 
 
 def link_libraries(build: DeviceBuild) -> None:
@@ -135,7 +144,7 @@ def write_info(build: DeviceBuild) -> None:
     build.io.write("info", info_json(with_parameters(build.kernels, build.parameters)))
 
 
-STAGES: tuple[Stage, ...] = (
+STAGES: tuple[Stage[DeviceBuild], ...] = (
     ("check", check_target),
     ("lower", lower_module),
     ("link", link_libraries),

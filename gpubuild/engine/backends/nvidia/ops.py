@@ -10,7 +10,7 @@ import re
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import matching
 from gpubuild.targets.chips import sm_number
 
 _TENSORS, _ASYNC, _HOPPER = 75, 80, 90
@@ -99,8 +99,6 @@ _PTX = {
     "nvvm.tcgen05.mma.sp.block_scale": 88,
 }
 _PTX_BY_LENGTH = sorted(_PTX, key=len, reverse=True)
-_PARAMETER_BITS = (8, 16, 32, 64)  # integers that PTX has types for, or that LLVM passes as one of them
-_OWN_TYPES = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
 
 
 def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
@@ -134,16 +132,8 @@ def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
 
 
 def ptx_needed(module: ir.Operation) -> int:
-    """The PTX version, times ten, that the nvgpu and nvvm ops of ``module`` are in; 0: any."""
-    newest = 0
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal newest
-        newest = max(newest, _ptx_of(op))
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit)
-    return newest
+    """Return the PTX version, times ten, that the nvgpu and nvvm ops of ``module`` are in; 0: any."""
+    return max(map(_ptx_of, matching(module, lambda op: True)), default=0)
 
 
 def _ptx_of(op: ir.Operation) -> int:
@@ -157,66 +147,3 @@ def _is_large(op: ir.Operation) -> bool:
     element = str(ir.VectorType(op.operands[0].type).element_type)
     rows, _, depth = (int(n.value) for n in ir.ArrayAttr(op.attributes["mmaShape"]))
     return not ((element.startswith("i") and rows == 8) or (element == "f16" and depth == 8))
-
-
-def pass_descriptors_as_pointers(function: ir.Operation) -> None:
-    """Give a kernel pointers in place of the nvgpu types among its parameters.
-
-    Upstream's conversion of functions does not know those types; outlining makes them parameters.
-    """
-    body = function.regions[0].blocks
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    if not len(body) or not any(_OWN_TYPES.match(str(t)) for t in kind.inputs):
-        return
-    pointer = ir.Type.parse("!llvm.ptr")
-    emit = Emitter(body[0].operations[0].operation)
-    inputs = []
-    for argument, given in zip(body[0].arguments, kind.inputs, strict=False):
-        if not _OWN_TYPES.match(str(given)):
-            inputs.append(given)
-            continue
-        seen = emit.op("builtin.unrealized_conversion_cast", [argument], [given])
-        argument.replace_all_uses_except(seen.results[0], seen)
-        argument.set_type(pointer)
-        inputs.append(pointer)
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
-
-
-def widen_parameters(function: ir.Operation) -> None:
-    """Give a kernel whole bytes, words or double words in place of integers that PTX has no types for.
-
-    The host passes the address of such an integer in as much room; the bits beyond it are not looked at.
-    """
-    if "gpu.kernel" not in function.attributes and "kernel" not in function.attributes:
-        return
-    body = function.regions[0].blocks
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    wider = [_wider(given) for given in kind.inputs]
-    if not len(body) or all(w is None for w in wider):
-        return
-    emit = Emitter(body[0].operations[0].operation)
-    for argument, given, wide in zip(body[0].arguments, kind.inputs, wider, strict=False):
-        if wide is not None:
-            seen = emit.op("arith.trunci", [argument], [given])
-            argument.replace_all_uses_except(seen.results[0], seen)
-            argument.set_type(wide)
-    inputs = [wide or given for given, wide in zip(kind.inputs, wider, strict=True)]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
-
-
-def _wider(kind: ir.Type) -> ir.Type | None:
-    if not isinstance(kind, ir.IntegerType):
-        return None
-    width = ir.IntegerType(kind).width
-    if width in {1, *_PARAMETER_BITS} or width > _PARAMETER_BITS[-1]:
-        return None
-    return ir.IntegerType.get_signless(next(bits for bits in _PARAMETER_BITS if bits >= width))
-
-
-def launch_with_pointers(op: ir.Operation) -> None:
-    """The same for the host's side: what ``gpu.launch_func`` passes."""
-    pointer = ir.Type.parse("!llvm.ptr")
-    emit = Emitter(op)
-    for number, value in enumerate(op.operands):
-        if _OWN_TYPES.match(str(value.type)):
-            op.operands[number] = emit.cast(value, pointer)

@@ -10,16 +10,23 @@ bf16 on tensor cores: ``nvgpu.mma.sync`` of bf16, which upstream's conversion le
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 from mlir import ir
 
+from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
+from gpubuild.engine.ir.query import first
+from gpubuild.engine.legalize.matrices import expand_matrices
 from gpubuild.engine.legalize.matrix_fragments import MatrixType
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
+from gpubuild.targets import chips
 from gpubuild.targets.chips import sm_number
 
 _PREFIX = "gpu.subgroup_mma_"
+_ELEMENT = re.compile(r"x([a-z]+\d+)")
 _LARGE = ((16, 16, 16), (32, 8, 16), (8, 32, 16))  # rows, columns and depth
 # By the elements of the factors and of the result.
 _UNITS: dict[tuple[str, str], tuple[int, tuple[tuple[int, int, int], ...]]] = {
@@ -36,16 +43,23 @@ _OPS = frozenset(_PREFIX + n for n in ("load_matrix", "store_matrix", "constant_
 
 def units_lack(module: ir.Operation, chip: str) -> str:
     """What in ``module`` the units of NVIDIA's ``chip`` cannot do; empty when they can do all."""
-    found: list[str] = []
+    number = sm_number(chip)
+    op = first(module, lambda op: op.name.startswith(_PREFIX) and bool(_lack(op, number)))
+    return f"'{op.name}' {_lack(op, number)}" if op is not None else ""
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith(_PREFIX) and (reason := _lack(op, sm_number(chip))):
-            found.append(f"'{op.name}' {reason}")
-            return ir.WalkResult.INTERRUPT
-        return ir.WalkResult.ADVANCE
 
-    module.walk(visit)
-    return found[0] if found else ""
+def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
+    """Make vector code of matrices that the chip's units cannot do; warn where it has units."""
+    chip = state.params.chip
+    if chips.multiplies_matrices(state.params.kind, chip):
+        lack = units_lack(module.operation, chip)
+        if not lack:
+            return
+        state.warnings.append(
+            f"the matrix units of {chip} cannot do {lack}: all matrix operations of the "
+            "module are compiled without them"
+        )
+    expand_matrices(module, state)
 
 
 def _lack(op: ir.Operation, chip: int) -> str:
@@ -88,7 +102,26 @@ def _parts() -> dict[tuple[str, str, int, int], int]:
 _PARTS = _parts()
 
 
-def expand_bf16_product(op: ir.Operation) -> None:
+def _expand_elementwise(op: ir.Operation, _: Lowering) -> None:
+    """Subtraction and negation of matrices, which upstream's conversion aborts on, by way of ``· -1``."""
+    name = last_word(op.attributes["opType"])
+    if name not in {"subf", "negatef"}:
+        return
+    emit = Emitter(op)
+    kind = op.results[0].type
+    element = ir.Type.parse(_ELEMENT.findall(str(kind))[0])
+    scalar = emit.op("arith.constant", [], [element], {"value": ir.FloatAttr.get(element, -1.0)})
+    minus = emit.op("gpu.subgroup_mma_constant_matrix", [scalar.results[0]], [kind])
+
+    def combine(function: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        attributes = {"opType": ir.Attribute.parse(f"#gpu<mma_element_wise {function}>")}
+        return emit.op("gpu.subgroup_mma_elementwise", [left, right], [kind], attributes).results[0]
+
+    negated = combine("mulf", op.operands[len(op.operands) - 1], minus.results[0])
+    emit.replace(negated if name == "negatef" else combine("addf", op.operands[0], negated))
+
+
+def _expand_bf16_product(op: ir.Operation, _: Lowering) -> None:
     """``nvgpu.mma.sync`` of bf16 as ``nvvm.mma.sync``: pairs of elements travel as one i32 each."""
     if str(ir.VectorType(op.operands[0].type).element_type) != "bf16":
         return
@@ -139,3 +172,10 @@ def _elements(emit: Emitter, value: ir.Value) -> list[ir.Value]:
 def _extract(emit: Emitter, value: ir.Value, position: list[int], kind: ir.Type) -> ir.Value:
     attributes = {"static_position": ir.DenseI64ArrayAttr.get(position)}
     return emit.op("vector.extract", [value], [kind], attributes).results[0]
+
+
+EXPAND_MATRICES = Pass(name="expand-matrices", run=_expand_matrices)
+EXPAND_ELEMENTWISE = rewriting(
+    "expand-matrix-elementwise", {"gpu.subgroup_mma_elementwise": _expand_elementwise}
+)
+BF16_PRODUCTS = rewriting("mma-sync-of-bf16-to-nvvm", {"nvgpu.mma.sync": _expand_bf16_product})

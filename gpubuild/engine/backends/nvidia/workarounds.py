@@ -27,7 +27,10 @@ import re
 
 from mlir import ir
 
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, Pass
+from gpubuild.engine.ir.query import callee, operations
 
 _GUARDED = re.compile(
     r"(?P<before>^[ \t]*|[;{}][ \t]*)@(?P<not>!?)(?P<guard>-?\d+)[ \t]+"
@@ -90,9 +93,9 @@ def pass_in_bytes(kernels: ir.Operation) -> None:
         if functions[name].regions[0].blocks:
             _take_bytes(functions[name], integers=integers)
     for call in calls if changed else ():
-        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value if "callee" in call.attributes else ""
-        if callee in changed or callee not in functions:  # By address, or by an alias.
-            _hand_on_bytes(call, integers=changed.get(callee, True))
+        name = callee(call)
+        if name in changed or name not in functions:  # By address, or by an alias.
+            _hand_on_bytes(call, integers=changed.get(name, True))
 
 
 def _changes(function: ir.Operation) -> bool:
@@ -102,18 +105,9 @@ def _changes(function: ir.Operation) -> bool:
 
 def _uses(kernels: ir.Operation) -> tuple[set[str], list[ir.Operation]]:
     """Names whose addresses are taken, in functions or tables, be they of functions or not; and all calls."""
-    by_address: set[str] = set()
-    calls: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "llvm.mlir.addressof":
-            by_address.add(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
-        elif op.name == "llvm.call":
-            calls.append(op)
-        return ir.WalkResult.ADVANCE
-
-    kernels.walk(visit)
-    return by_address, calls
+    taken = operations(kernels, ("llvm.mlir.addressof",))
+    by_address = {ir.FlatSymbolRefAttr(op.attributes["global_name"]).value for op in taken}
+    return by_address, operations(kernels, ("llvm.call",))
 
 
 def _without_ranges(op: ir.Operation) -> dict[str, ir.Attribute]:
@@ -287,3 +281,11 @@ def _parsed(member: str) -> ir.Type:
     if re.match(r"(?:array|struct|ptr|func)\b", member):
         member = f"!llvm.{member}"
     return ir.Type.parse(member)
+
+
+def _pass_in_bytes(module: ir.Module, _: Lowering) -> None:
+    for kernels in contexts.gpu_modules(module):
+        pass_in_bytes(kernels)
+
+
+PASS_IN_BYTES: Pass[Lowering] = Pass(name="packed-vectors-to-bytes", run=_pass_in_bytes)

@@ -3,26 +3,14 @@
 import re
 
 import pytest
-from unit.engine.device_steps import in_child, kernel
+from unit.engine.device_steps import kernel
+from unit.engine.legalized import legalized
 
-from gpubuild.engine.ir import contexts
-from gpubuild.engine.legalize import driver
 from gpubuild.errors import Location, StepError
-from gpubuild.targets.target import Kind
 
 
-def prepared(
-    body: str, kind: Kind = Kind.NVVM, *, size: int = 32, fast: bool = False, arguments: str = ""
-) -> str:
-    return in_child(_prepare, kernel(body, arguments=arguments), kind, size, fast)
-
-
-def _prepare(text: str, kind: Kind, size: int, fast: bool) -> str:
-    with contexts.context():
-        module = contexts.parse(text, source_name="k.mlir")
-        driver.prepare(module, driver.Machine(kind=kind, subgroup_size=size, fast_math=fast, name="t"))
-        contexts.verify(module)
-        return contexts.canonical_text(module)
+def prepared(body: str, chip: str = "sm_60", *, fast: bool = False, arguments: str = "") -> str:
+    return legalized(kernel(body, arguments=arguments), chip, fast_math=fast)
 
 
 def reduce_body(kind: str, op: str, options: str = "") -> str:
@@ -31,25 +19,16 @@ def reduce_body(kind: str, op: str, options: str = "") -> str:
     )
 
 
-def reduced(kind: str, op: str, options: str = "", size: int = 32, *, full: bool = True) -> str:
-    return in_child(_reduced, kind, op, options, size, full)
+def reduced(kind: str, op: str, options: str = "", chip: str = "sm_60", *, full: bool = True) -> str:
+    text = kernel(reduce_body(kind, op, options), arguments=f"%v: {kind}")
+    if full:
+        text = text.replace(" kernel {", " kernel attributes {known_block_size = array<i32: 64, 1, 1>} {")
+    return legalized(text, chip)
 
 
-def _reduced(kind: str, op: str, options: str, size: int, full: bool, chip: str = "") -> str:
-    with contexts.context() as context:
-        context.allow_unregistered_dialects = True
-        text = kernel(reduce_body(kind, op, options), arguments=f"%v: {kind}")
-        if full:
-            text = text.replace(" kernel {", " kernel attributes {known_block_size = array<i32: 64, 1, 1>} {")
-        module = contexts.parse(text)
-        driver.prepare(module, driver.Machine(kind=Kind.NVVM, subgroup_size=size, chip=chip))
-        contexts.verify(module)
-        return contexts.canonical_text(module)
-
-
-@pytest.mark.parametrize(("size", "steps"), [(32, 5), (64, 6)])
-def test_subgroup_reduce_takes_one_shuffle_per_doubling(size: int, steps: int) -> None:
-    text = reduced("f32", "add", size=size)
+@pytest.mark.parametrize(("chip", "steps"), [("sm_60", 5), ("gfx90a", 6)])
+def test_subgroup_reduce_takes_one_shuffle_per_doubling(chip: str, steps: int) -> None:
+    text = reduced("f32", "add", chip=chip)
     assert text.count("gpu.shuffle") == text.count("arith.addf") == steps
     assert [f"constant {1 << k} : i32" in text for k in range(steps)] == [True] * steps
 
@@ -96,17 +75,12 @@ def test_rotate_reads_around_in_its_width() -> None:
 
 
 def test_chips_that_cannot_exchange_lanes_say_so() -> None:
-    def attempt(op: str) -> None:
-        with contexts.context():
-            machine = driver.Machine(kind=Kind.ROCDL, subgroup_size=64, exchanges_lanes=False)
-            driver.prepare(contexts.parse(kernel(op)), machine)
-
     for op in (
         "%r = gpu.subgroup_reduce add %x : (f32) -> f32",
         "%r = gpu.all_reduce add %x {} : (f32) -> f32",
     ):
         with pytest.raises(StepError) as caught:
-            in_child(attempt, op)
+            prepared(op, "gfx700")
         assert "exchange" in caught.value.diagnostics[0].message
 
 
@@ -124,7 +98,7 @@ def test_subgroup_numbers_on_nvidia() -> None:
 
 def test_subgroup_size_is_left_to_amds_intrinsic() -> None:
     body = "%s = gpu.subgroup_size : index\nmemref.store %x, %a[%s] : memref<?xf32>"
-    assert "gpu.subgroup_size" in prepared(body, Kind.ROCDL, size=64)
+    assert "gpu.subgroup_size" in prepared(body, "gfx90a")
 
 
 ATOMIC = """%old = memref.generic_atomic_rmw %{memory}[%i] : memref<?x{kind}> {{
@@ -176,7 +150,7 @@ def test_narrow_integers_in_memory_are_refused_at_their_place() -> None:
 
 def test_every_refusal_is_listed() -> None:
     with pytest.raises(StepError) as caught:
-        prepared("nvvm.barrier0\nnvvm.barrier0", Kind.ROCDL)
+        prepared("nvvm.barrier0\nnvvm.barrier0", "gfx90a")
     assert len(caught.value.diagnostics) == 2
 
 
@@ -208,7 +182,7 @@ def test_words_of_a_subgroup_are_reduced_by_one_instruction_where_there_is_one(
     kind: str, op: str, options: str, chip: str, redux: str
 ) -> None:
     for full in (True, False):
-        text = in_child(_reduced, kind, op, options, 32, full, chip)
+        text = reduced(kind, op, options, chip, full=full)
         found = re.findall(r"nvvm\.redux\.sync +(\w+)", text)
         assert found == [redux] * (2 if "vector" in kind else 1) if redux else not found
         assert ("gpu.shuffle" in text) is not bool(redux)

@@ -4,7 +4,6 @@ import pytest
 from unit.engine.legalize.test_driver import prepared
 
 from gpubuild.errors import StepError
-from gpubuild.targets.target import Kind
 
 BARE = "%r = gpu.all_reduce add %n {} : (i32) -> (i32)"
 
@@ -34,4 +33,4 @@ def test_elsewhere_it_must_be_said(body: str) -> None:
     ],
 )
 def test_a_subgroup_of_64_is_enough_for_64(body: str) -> None:
-    assert prepared(body, Kind.ROCDL, size=64)
+    assert prepared(body, "gfx90a")

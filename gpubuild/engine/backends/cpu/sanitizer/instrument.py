@@ -38,7 +38,7 @@ from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import locate
 from gpubuild.engine.ir.query import matching, operations
-from gpubuild.engine.legalize.arith_expansions import expand_copy
+from gpubuild.engine.legalize.composite_memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 

@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from gpubuild.engine.backends.cpu.lowering import lower_text
+from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.target import Kind
 

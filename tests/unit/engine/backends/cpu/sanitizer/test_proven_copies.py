@@ -8,14 +8,15 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import VERSIONED, nested
-from gpubuild.engine.backends.cpu.lowering import PASSES
-from gpubuild.engine.backends.cpu.state import CpuLowering
+from gpubuild.engine.backends.cpu.passes import PASSES, start
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import run_passes, selected
+from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Sanitize
 
 WG = "memref<16x16xf32, #gpu.address_space<workgroup>>"
@@ -156,7 +157,7 @@ def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]
     with contexts.context():
         module = contexts.parse(text)
         source = SourceText(text, "k.mlir")
-        lowering = CpuLowering(source=source, target="cpu", sanitize=frozenset(kinds))
+        lowering = start(replace(target_params("cpu"), sanitize=kinds), source)
         gpu_module = contexts.gpu_modules(module)[0]
         run_passes(module, selected(PASSES, "expand-masked-lanes", "insert-checks"), lowering)
         contexts.verify(module.operation, source=source)

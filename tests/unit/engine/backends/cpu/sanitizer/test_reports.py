@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
-from gpubuild.engine.backends.cpu.lowering import PASSES
-from gpubuild.engine.backends.cpu.state import WORKGROUP_OF, CpuLowering
+from gpubuild.engine.backends.cpu.passes import PASSES, start
+from gpubuild.engine.backends.cpu.state import WORKGROUP_OF
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import run_passes, selected
+from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Sanitize
 
 COUNT = """
@@ -36,7 +38,7 @@ def test_only_who_is_reported_is_put_on_record() -> None:
         module = contexts.parse(COUNT)
         source = SourceText(COUNT, "k.mlir")
         gpu_module = contexts.gpu_modules(module)[0]
-        lowering = CpuLowering(source=source, target="cpu", sanitize=frozenset({Sanitize.BOUNDS}))
+        lowering = start(replace(target_params("cpu"), sanitize=(Sanitize.BOUNDS,)), source)
         run_passes(module, selected(PASSES, "expand-masked-lanes", "insert-checks"), lowering)
         run_passes(module, selected(PASSES, "add-workgroup-functions", "fission"), lowering)
         contexts.verify(module.operation, source=source)

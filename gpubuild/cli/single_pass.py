@@ -1,0 +1,77 @@
+"""``gpubuild pass TARGET NAME[..NAME] FILE``: one pass of a back end, or a range, on a file.
+
+For those who work on the passes; no help lists it. It runs in this process, which a pass may end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpubuild.cli.console import Console
+from gpubuild.cli.options import Parser, path
+from gpubuild.errors import UsageError
+from gpubuild.model.step import CompileParams
+from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, cpu_triple, kind_of_chip
+
+_MODULE = "module"  # whose name no pass reads
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of the command. Raises ``UsageError``."""
+    parser = Parser(prog="gpubuild pass", description=__doc__, allow_abbrev=False)
+    parser.add_argument("target", metavar="TARGET", help="a chip, such as sm_90, gfx90a or cpu")
+    parser.add_argument(
+        "names", metavar="NAME[..NAME]", nargs="?", default="", help="a pass, or the first and last"
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", type=path, help="a module in MLIR")
+    parser.add_argument("-o", "--output", metavar="FILE", type=path, help="default: stdout")
+    parser.add_argument("--list", action="store_true", help="list the passes of the target in order")
+    parser.add_argument("--fast-math", action="store_true", help="as in targets.yaml")
+    parser.add_argument("--debug", action="store_true", help="as in targets.yaml")
+    options = parser.parse_args(arguments, argparse.Namespace(quiet=False, verbose=False, json=False))
+    if not options.list and options.file is None:
+        parser.error("a pass and a file are required, or --list")
+    options.command = execute
+    return options
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The command."""
+    from gpubuild.engine.backends import single_pass
+
+    console: Console = options.console
+    params = target_params(options.target, fast_math=options.fast_math, debug=options.debug)
+    if options.list:
+        console.print("\n".join(one.name for one in single_pass.passes_of(params.kind)))
+        return 0
+    first, _, last = options.names.partition("..")
+    file: Path = options.file
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    result = single_pass.run_range(text, params, first, last, name=str(file))
+    if options.output is None:
+        console.out.write(result)
+        return 0
+    try:
+        options.output.write_text(result, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    return 0
+
+
+def target_params(chip: str, *, fast_math: bool = False, debug: bool = False) -> CompileParams:
+    """What a compile step for ``chip`` is asked for. Raises ``UsageError`` for names of no vendor."""
+    kind = kind_of_chip(chip)
+    if kind is None:
+        raise UsageError(
+            f"no vendor has a chip called {chip!r}", hint="write a chip such as sm_90, gfx90a or cpu"
+        )
+    triple = {Kind.NVVM: NVVM_TRIPLE, Kind.ROCDL: ROCDL_TRIPLE}.get(kind) or cpu_triple(os.uname().machine)
+    return CompileParams(
+        module=_MODULE, kind=kind, triple=triple, chip=chip, fast_math=fast_math, debug=debug
+    )

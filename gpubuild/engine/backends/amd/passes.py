@@ -1,0 +1,201 @@
+"""Passes of AMD GPUs, in the order in which they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from gpubuild.engine.backends.amd import ops, printf, subgroups
+from gpubuild.engine.backends.lowering import (
+    FINISH_LLVM,
+    FLUSH_DENORMALS,
+    LINK_WORKGROUP_MEMORY,
+    TO_BLOCKS,
+    TO_LOOPS,
+    GpuLowering,
+    debug_scope,
+    mark_kernels,
+    replaceable,
+)
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import Pass, rewriting, upstream
+from gpubuild.engine.ir.query import operations
+from gpubuild.engine.legalize import (
+    all_reduce,
+    arith_expansions,
+    atomics,
+    booleans,
+    composite_memory_ops,
+    descriptor_parameters,
+    e8m0_floats,
+    fast_math,
+    library_calls,
+    small_floats,
+    softmax,
+    subgroup_reduce,
+    subgroup_shuffle,
+    unsupported_ops,
+    upstream_patterns,
+    vectors,
+    workarounds,
+)
+from gpubuild.engine.legalize import printf as generic_printf
+from gpubuild.engine.legalize import subgroups as generic_subgroups
+from gpubuild.engine.legalize.state import Capabilities, Shuffles
+from gpubuild.model.step import CompileParams
+from gpubuild.targets import chips
+
+_PRIVATE_SPACE = 5  # where a work-item's own memory lies
+_STACK_SAVE = "llvm.intr.stacksave"
+_WORKGROUP_SIZES = (
+    "rocdl.flat_work_group_size",
+    "rocdl.reqd_work_group_size",
+    "rocdl.max_flat_work_group_size",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class AmdLowering(GpuLowering):
+    """The state of a lowering for AMD."""
+
+    formats: tuple[str, ...] = field(default=(), init=False)  # of the messages that kernels leave
+
+
+def start(params: CompileParams, source: SourceText) -> AmdLowering:
+    """Return the state in which the passes begin."""
+    capabilities = Capabilities(
+        devices="AMD GPUs",
+        subgroup_size=chips.subgroup_size(params.kind, params.chip, params.features),
+        shuffles=Shuffles.REGISTERS,
+        dialects=frozenset({"rocdl", "amdgpu"}),
+        intrinsics=frozenset({"amdgcn", "r600"}),
+        exchanges_lanes=chips.exchanges_lanes(params.kind, params.chip),
+        clusters=chips.has_clusters(params.kind, params.chip),
+        private_space=_PRIVATE_SPACE,
+        private_variables=False,
+        memory_spaces=range(10),
+        widest_all_reduce=None,
+    )
+    return AmdLowering(
+        source=source,
+        capabilities=capabilities,
+        target=params.target or params.chip,
+        fast_math=params.fast_math,
+        params=params,
+    )
+
+
+def _refusal(op: ir.Operation, state: AmdLowering) -> str:
+    return ops.chip_refusal(op, state.params.chip)
+
+
+def _chip(state: GpuLowering) -> str:
+    """Conversions take plain chips only, so a generic one is lowered as the first it stands for."""
+    major, minor, stepping = chips.gfx_version(state.params.chip)
+    return f"gfx{major}{minor:x}{stepping:x}"
+
+
+def _attach_target(state: GpuLowering) -> str:
+    return f"builtin.module(rocdl-attach-target{{chip={_chip(state)} O={state.params.opt_level}}})"
+
+
+def _convert_math(state: GpuLowering) -> str:
+    """It takes part before complex numbers are gone, so that they go first."""
+    convert = f"convert-math-to-rocdl{{chipset={_chip(state)}}}"
+    return f"builtin.module(gpu.module(convert-complex-to-standard),{convert})"
+
+
+def _convert(state: GpuLowering) -> str:
+    chip = _chip(state)
+    return (
+        f"builtin.module(gpu.module(convert-amdgpu-to-rocdl{{chipset={chip}}},convert-vector-to-llvm,"
+        f"convert-index-to-llvm,convert-gpu-to-rocdl{{chipset={chip} runtime=HIP}}))"
+    )
+
+
+def _allow_large_workgroups(kernel: ir.Operation, _: GpuLowering) -> None:
+    """Without a known size, MLIR compiles for at most 256 work-items and larger launches fail."""
+    if "rocdl.kernel" in kernel.attributes and not any(n in kernel.attributes for n in _WORKGROUP_SIZES):
+        kernel.attributes["rocdl.flat_work_group_size"] = ir.StringAttr.get("1,1024")
+
+
+def _move_stack(module: ir.Module, _: GpuLowering) -> None:
+    """AMDGPU has stack memory in its own address space only; generic pointers to it are casts."""
+    for op in operations(module.operation, ("llvm.alloca", _STACK_SAVE)):
+        if str(op.results[0].type) == "!llvm.ptr":
+            _move_to_private(op)
+
+
+def _move_to_private(op: ir.Operation) -> None:
+    emit = Emitter(op)
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    private = ir.Type.parse(f"!llvm.ptr<{_PRIVATE_SPACE}>")
+    moved = emit.op(op.name, list(op.operands), [private], attributes)
+    if op.name == _STACK_SAVE:  # used by what restores the stack, which takes any pointer
+        emit.replace(moved.results[0])
+        return
+    emit.replace(emit.op("llvm.addrspacecast", [moved.results[0]], [op.results[0].type]).results[0])
+
+
+def _take_formats(module: ir.Module, state: AmdLowering) -> None:
+    for kernels in contexts.gpu_modules(module):
+        state.formats = printf.take_formats(kernels)
+
+
+PASSES: tuple[Pass[AmdLowering], ...] = (
+    *replaceable((
+        subgroups.EXPAND_MATRICES,
+        composite_memory_ops.EXPAND_CASTS,
+        composite_memory_ops.EXPAND_REALLOC,
+        booleans.lower_structured("gpu.module"),
+        unsupported_ops.checking(_refusal),
+        fast_math.SET_FLAGS,
+        generic_subgroups.EXPAND_IDS,
+        subgroup_shuffle.EXPAND_SHUFFLES,
+        subgroups.BROADCAST,
+        generic_printf.PROMOTE_ARGUMENTS,
+        printf.EXPAND,
+        booleans.USE_BYTES,
+        composite_memory_ops.EXPAND_COPIES,
+        vectors.SPLIT_ACCESSES,
+        vectors.EXPAND_POSITIONS,
+        arith_expansions.WIDEN_CONTRACT_FACTORS,
+        arith_expansions.EXPAND_MATH,
+        arith_expansions.EXPAND_IS_INFINITE,
+        arith_expansions.EXPAND_SINCOS,
+        arith_expansions.ROUND_INTEGERS_ONCE,
+        arith_expansions.EXPAND_COMPLEX_BITCAST,
+        softmax.EXPAND_SOFTMAX,
+        atomics.EXPAND_PRODUCTS,
+        atomics.USE_INTEGERS,
+        subgroup_reduce.EXPAND,
+        all_reduce.WIDEN,
+        all_reduce.SEPARATE,
+        all_reduce.EXPAND,
+        generic_subgroups.EXPAND_EXECUTE_ON_LANE_0,
+        descriptor_parameters.TAKE_POINTERS,
+        e8m0_floats.EXPAND_SCALING,
+        small_floats.EMULATE,
+        small_floats.EXPAND_CONVERSIONS,
+        e8m0_floats.EXPAND_CONVERSIONS,
+        upstream_patterns.LOWER_VECTORS,
+        workarounds.KEEP_SIGNED_ZEROS,
+        upstream("attach-target", _attach_target),
+        upstream("convert-math-to-rocdl", _convert_math),
+        TO_LOOPS,
+        TO_BLOCKS,
+        upstream("convert-to-rocdl", _convert),
+        FINISH_LLVM,
+    )),
+    debug_scope("LineTablesOnly"),
+    mark_kernels("rocdl.kernel"),
+    rewriting("allow-large-workgroups", {"llvm.func": _allow_large_workgroups}),
+    FLUSH_DENORMALS,
+    LINK_WORKGROUP_MEMORY,
+    library_calls.CALL_DIRECTLY,
+    Pass(name="move-stack-to-private", run=_move_stack),
+    Pass(name="take-message-formats", run=_take_formats),
+)  # fmt: skip

@@ -1,0 +1,165 @@
+"""Passes of NVIDIA GPUs, in the order in which they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from gpubuild.engine.backends.lowering import (
+    FINISH_LLVM,
+    FLUSH_DENORMALS,
+    LINK_WORKGROUP_MEMORY,
+    TO_BLOCKS,
+    TO_LOOPS,
+    GpuLowering,
+    debug_scope,
+    mark_kernels,
+    replaceable,
+)
+from gpubuild.engine.backends.nvidia import integer_parameters, ops, subgroups, tensor_cores, workarounds
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import Pass, upstream
+from gpubuild.engine.ir.query import first
+from gpubuild.engine.legalize import (
+    all_reduce,
+    arith_expansions,
+    atomics,
+    booleans,
+    composite_memory_ops,
+    descriptor_parameters,
+    e8m0_floats,
+    fast_math,
+    library_calls,
+    printf,
+    small_floats,
+    softmax,
+    subgroup_reduce,
+    subgroup_shuffle,
+    unsupported_ops,
+    upstream_patterns,
+    vectors,
+)
+from gpubuild.engine.legalize import subgroups as generic_subgroups
+from gpubuild.engine.legalize import workarounds as generic_workarounds
+from gpubuild.engine.legalize.state import Capabilities, Shuffles
+from gpubuild.model.step import CompileParams
+from gpubuild.targets import chips
+
+_NVGPU = "builtin.module(gpu.module(convert-nvgpu-to-nvvm))"
+
+
+@dataclass(slots=True, kw_only=True)
+class NvidiaLowering(GpuLowering):
+    """The state of a lowering for NVIDIA."""
+
+    ptx_asked: int  # the version that the user asks for, times ten, such as 78; 0: any
+    ptx_needed: int = field(default=0, init=False)  # by the instructions in the module
+
+
+def start(params: CompileParams, source: SourceText) -> NvidiaLowering:
+    """Return the state in which the passes begin."""
+    capabilities = Capabilities(
+        devices="NVIDIA GPUs",
+        subgroup_size=chips.subgroup_size(params.kind, params.chip, params.features),
+        shuffles=Shuffles.NAMED,
+        dialects=frozenset({"nvvm", "nvgpu"}),
+        intrinsics=frozenset({"nvvm"}),
+        clusters=chips.has_clusters(params.kind, params.chip),
+    )
+    return NvidiaLowering(
+        source=source,
+        capabilities=capabilities,
+        target=params.target or params.chip,
+        fast_math=params.fast_math,
+        params=params,
+        ptx_asked=chips.ptx_asked(params.features),
+    )
+
+
+def _find_ptx_version(module: ir.Module, state: NvidiaLowering) -> None:
+    state.ptx_needed = ops.ptx_needed(module.operation)
+
+
+def _refusal(op: ir.Operation, state: NvidiaLowering) -> str:
+    return ops.chip_refusal(op, state.params.chip, state.ptx_asked)
+
+
+def _convert_nvgpu_in_loops(module: ir.Module, state: NvidiaLowering) -> None:
+    """Convert nvgpu before loops become blocks where loops carry values of its types.
+
+    Upstream's conversion takes them through scf's ops, not through the blocks of cf; but it refuses
+    matrices of gpu in scf's ops, so that elsewhere it runs later.
+    """
+    if first(module.operation, _carries_nvgpu) is not None:
+        contexts.run_passes(module, _NVGPU, source=state.source)
+
+
+def _carries_nvgpu(op: ir.Operation) -> bool:
+    return op.name.startswith("scf.") and any(str(r.type).startswith("!nvgpu.") for r in op.results)
+
+
+def _attach_target(state: GpuLowering) -> str:
+    return f"builtin.module(nvvm-attach-target{{chip={state.params.chip} O={state.params.opt_level}}})"
+
+
+PASSES: tuple[Pass[NvidiaLowering], ...] = (
+    Pass(name="find-ptx-version", run=_find_ptx_version),
+    *replaceable((
+        tensor_cores.EXPAND_MATRICES,
+        composite_memory_ops.EXPAND_CASTS,
+        composite_memory_ops.EXPAND_REALLOC,
+        booleans.lower_structured("gpu.module"),
+        unsupported_ops.checking(_refusal),
+        fast_math.SET_FLAGS,
+        generic_subgroups.EXPAND_SIZE,
+        generic_subgroups.EXPAND_IDS,
+        subgroup_shuffle.EXPAND_SHUFFLES,
+        subgroups.BROADCAST,
+        printf.PROMOTE_ARGUMENTS,
+        booleans.USE_BYTES,
+        composite_memory_ops.EXPAND_COPIES,
+        vectors.SPLIT_ACCESSES,
+        vectors.EXPAND_POSITIONS,
+        arith_expansions.WIDEN_CONTRACT_FACTORS,
+        arith_expansions.EXPAND_MATH,
+        arith_expansions.ROUND_INTEGERS_ONCE,
+        arith_expansions.EXPAND_COMPLEX_BITCAST,
+        softmax.EXPAND_SOFTMAX,
+        atomics.EXPAND_PRODUCTS,
+        atomics.USE_INTEGERS,
+        tensor_cores.EXPAND_ELEMENTWISE,
+        tensor_cores.BF16_PRODUCTS,
+        subgroups.REDUCE,
+        subgroup_reduce.EXPAND,
+        all_reduce.WIDEN,
+        all_reduce.SEPARATE,
+        generic_subgroups.EXPAND_EXECUTE_ON_LANE_0,
+        descriptor_parameters.TAKE_POINTERS,
+        integer_parameters.WIDEN,
+        e8m0_floats.EXPAND_SCALING,
+        small_floats.EMULATE,
+        small_floats.EXPAND_CONVERSIONS,
+        e8m0_floats.EXPAND_CONVERSIONS,
+        upstream_patterns.LOWER_VECTORS,
+        generic_workarounds.KEEP_SIGNED_ZEROS,
+        upstream("attach-target", _attach_target),
+        TO_LOOPS,
+        Pass(name="convert-nvgpu-in-loops", run=_convert_nvgpu_in_loops),
+        TO_BLOCKS,
+        upstream(
+            "convert-to-nvvm",
+            "builtin.module(gpu.module(convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
+            "convert-gpu-to-nvvm,convert-nvvm-to-llvm))",
+        ),
+        FINISH_LLVM,
+    )),
+    # Without `debug` in the PTX's .target line, with which ptxas refuses to optimise.
+    debug_scope("DebugDirectivesOnly"),
+    mark_kernels("nvvm.kernel"),
+    FLUSH_DENORMALS,
+    LINK_WORKGROUP_MEMORY,
+    library_calls.CALL_DIRECTLY,
+    workarounds.PASS_IN_BYTES,
+)  # fmt: skip

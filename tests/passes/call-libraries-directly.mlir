@@ -1,0 +1,26 @@
+// RUN: sm_60 call-libraries-directly
+// RUN: gfx90a call-libraries-directly
+
+gpu.module @k {
+  llvm.func @numbers(%x: f32) -> f32 {
+    %r = llvm.call @_mlir_ciface_numbers(%x) : (f32) -> f32
+    llvm.return %r : f32
+  }
+  llvm.func @_mlir_ciface_numbers(f32) -> f32
+  llvm.func @memory(%p: !llvm.ptr, %n: i64) {
+    llvm.call @_mlir_ciface_memory(%p) : (!llvm.ptr) -> ()
+    llvm.return
+  }
+  llvm.func @_mlir_ciface_memory(!llvm.ptr)
+}
+
+// SM_60-NOT: _mlir_ciface_numbers
+// SM_60: llvm.func @numbers(f32) -> f32
+// Memrefs go by pointer.
+// SM_60: llvm.func @memory(%arg0
+// SM_60: llvm.func @_mlir_ciface_memory(!llvm.ptr)
+// GFX90A-NOT: _mlir_ciface_numbers
+// GFX90A: llvm.func @numbers(f32) -> f32
+// Memrefs go by pointer.
+// GFX90A: llvm.func @memory(%arg0
+// GFX90A: llvm.func @_mlir_ciface_memory(!llvm.ptr)

@@ -1,0 +1,26 @@
+// RUN: sm_60 promote-printf-arguments
+// RUN: gfx90a promote-printf-arguments
+// RUN: cpu promote-printf-arguments
+
+gpu.module @k {
+  gpu.func @f(%a: i8, %b: i1, %c: i64, %d: f16, %e: index) kernel {
+    gpu.printf "%d %d %d %f %ld\n", %a, %b, %c, %d, %e : i8, i1, i64, f16, index
+    gpu.return
+  }
+}
+
+// SM_60: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
+// SM_60: %[[B:.*]] = arith.extui %arg1 : i1 to i32
+// SM_60: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
+// SM_60: %[[D:.*]] = arith.extf %arg3 : f16 to f32
+// SM_60: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4 : i32, i32, i32, f32, index
+// GFX90A: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
+// GFX90A: %[[B:.*]] = arith.extui %arg1 : i1 to i32
+// GFX90A: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
+// GFX90A: %[[D:.*]] = arith.extf %arg3 : f16 to f32
+// GFX90A: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4 : i32, i32, i32, f32, index
+// CPU: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
+// CPU: %[[B:.*]] = arith.extui %arg1 : i1 to i32
+// CPU: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
+// CPU: %[[D:.*]] = arith.extf %arg3 : f16 to f32
+// CPU: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4 : i32, i32, i32, f32, index

@@ -1,0 +1,32 @@
+// RUN: sm_60 separate-all-reduces
+// RUN: gfx90a separate-all-reduces
+
+gpu.module @k {
+  gpu.func @f(%x: f32, %n: index) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %a = gpu.all_reduce add %x uniform {} : (f32) -> f32
+    "test.once"(%a) : (f32) -> ()
+    scf.for %k = %c0 to %n step %c1 {
+      %b = gpu.all_reduce add %x uniform {} : (f32) -> f32
+      "test.again"(%b) : (f32) -> ()
+    }
+    gpu.return
+  }
+}
+
+// A fast subgroup that comes again must not overwrite what a slow one has not read.
+// SM_60: gpu.all_reduce
+// SM_60-NOT: gpu.barrier
+// SM_60: "test.once"
+// SM_60: gpu.all_reduce
+// SM_60: gpu.barrier
+// SM_60: "test.again"
+
+// A fast subgroup that comes again must not overwrite what a slow one has not read.
+// GFX90A: gpu.all_reduce
+// GFX90A-NOT: gpu.barrier
+// GFX90A: "test.once"
+// GFX90A: gpu.all_reduce
+// GFX90A: gpu.barrier
+// GFX90A: "test.again"

@@ -1,0 +1,91 @@
+"""A FileCheck file for each pass: what it makes of a module, by itself.
+
+``// RUN: TARGET PASS[..PASS] [option]`` runs passes of a target's table, as ``gpubuild pass`` does; an
+option is ``--fast-math`` or ``--debug``. The lines of the result, or of the error, are checked by the
+prefix CHECK, or where a file has several runs by that of the target in capitals (``SM_60``).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from unit.engine.device_steps import in_child
+
+from gpubuild.cli.single_pass import target_params
+from gpubuild.engine.backends.single_pass import passes_of, run_range
+from gpubuild.engine.ir.passes import Pass
+from gpubuild.errors import StepError
+from gpubuild.targets.target import Kind
+
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.glob("*.mlir"))
+RUN = "// RUN: "
+
+
+@dataclass(frozen=True)
+class Run:
+    target: str
+    names: str
+    options: tuple[str, ...]
+    prefix: str
+
+
+def runs(file: Path) -> list[Run]:
+    lines = [line.split() for line in file.read_text().splitlines() if line.startswith(RUN)]
+    return [
+        Run(
+            target=target,
+            names=names,
+            options=tuple(options),
+            prefix=target.upper().replace("-", "_") if len(lines) > 1 else "CHECK",
+        )
+        for _, _, target, names, *options in lines
+    ]
+
+
+def results(text: str, wanted: list[Run]) -> list[str]:
+    return [result(text, run) for run in wanted]
+
+
+def result(text: str, run: Run) -> str:
+    params = target_params(run.target, fast_math="--fast-math" in run.options, debug="--debug" in run.options)
+    first, _, last = run.names.partition("..")
+    try:
+        return run_range(text, params, first, last, name="k.mlir")
+    except StepError as error:
+        return f"error: {error.message}\n" + "".join(f"error: {d.message}\n" for d in error.diagnostics)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_file(file: Path) -> None:
+    wanted = runs(file)
+    assert wanted, f"{file.name} has no RUN line"
+    assert any(file.stem in run.names.split("..") for run in wanted), "a file has the name of its pass"
+    for run, output in zip(wanted, in_child(results, file.read_text(), wanted), strict=True):
+        check = subprocess.run(
+            [sys.executable, "-m", "filecheck", file, "--check-prefix", run.prefix],
+            input=output,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert check.returncode == 0, f"{run}\n{check.stdout}{check.stderr}\n{output}"
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_pass_has_a_name_and_a_file(kind: Kind) -> None:
+    """All but those that are nothing but a pipeline of upstream's."""
+    table: tuple[Pass, ...] = tuple(passes_of(kind))
+    names = [one.name for one in table]
+    assert len(set(names)) == len(names)
+    own = {one.name for one in table if one.pipeline is None}
+    assert own - {file.stem for file in FILES} == set()
+
+
+def test_every_file_is_of_a_pass() -> None:
+    names = {one.name for kind in Kind for one in passes_of(kind)}
+    assert {file.stem for file in FILES} - names == set()
