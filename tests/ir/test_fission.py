@@ -8,12 +8,10 @@ import pytest
 from unit.engine.device_steps import in_child
 
 from gpubuild.cli.single_pass import target_params
-from gpubuild.engine.backends.cpu import compile as cpu
-from gpubuild.engine.backends.cpu import passes
-from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
+from gpubuild.engine.backends.cpu.passes import PASSES, start
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.ir.passes import run_passes
+from gpubuild.engine.ir.passes import run_passes, selected
 
 FOLDER = Path(__file__).parent / "fission"
 
@@ -22,12 +20,10 @@ def cut(text: str) -> str:
     """The module after fission; ``no fission`` and why for kernels that are not cut."""
     with contexts.context():
         module = contexts.parse(text)
-        run_passes(module, passes.LEGALIZE, passes.start(target_params("cpu"), SourceText()))
-        contexts.run_passes(module, cpu.LOOP_PASSES)
-        fissions = fission_kernels(contexts.gpu_modules(module)[0])
+        lowering = start(target_params("cpu"), SourceText(text))
+        run_passes(module, selected(PASSES, "expand-vector-type-casts", "fission"), lowering)
         contexts.verify(module.operation)
-        refused = "".join(f"no fission of @{name}: {why}\n" for name, why in fissions.refused.items())
-        return contexts.canonical_text(module) + refused
+        return contexts.canonical_text(module)
 
 
 @pytest.mark.parametrize("name", sorted(file.name for file in FOLDER.glob("*.mlir")))

@@ -67,4 +67,4 @@ gpu.module @k {
 // CHECK-NOT: gpu.shuffle
 // CHECK: gpu.return
 
-// CHECK: no fission of @turns: gpu.barrier in a divergent scf.if
+// CHECK: gpu.func @turns{{.*}}gpubuild.no_fission = "gpu.barrier in a divergent scf.if"

@@ -36,7 +36,7 @@ gpu.module @k {
 }
 
 // Values go to 64 partial sums at once: no array with an element for each work-item.
-// CHECK: memref.global "private" @sum.workgroup.slot.0 : memref<64xf32
+// CHECK: memref.global "private" @sum.workgroup.context.0 : memref<64xf32
 // CHECK-NOT: memref<1024xf32
 // CHECK-LABEL: gpu.func @sum.workgroup
 // CHECK: [[CHUNKS:%.+]] = arith.andi %block_dim_x, %c-64
@@ -52,19 +52,19 @@ gpu.module @k {
 // CHECK: gpu.return
 
 // f16 is added as f32.
-// CHECK: @half.workgroup.slot.0 : memref<64xf32
+// CHECK: @half.workgroup.context.0 : memref<64xf32
 // CHECK-LABEL: gpu.func @half.workgroup
 // CHECK: dense<0xFF800000> : vector<64xf32>
 // CHECK: arith.maximumf {{.*}} : f32
 // CHECK: gpu.return
 
 // Nobody knows what a region makes of nothing; and in which order atomics come can be told.
-// CHECK: @region.workgroup.slot.0 : memref<1024xi32
+// CHECK: @region.workgroup.context.0 : memref<1024xi32
 // CHECK-LABEL: gpu.func @region.workgroup
 // Workgroups that are no multiple of 64: as many rounds as there are halves, a number that LLVM cannot unroll.
 // CHECK: [[ZEROS:%.+]] = math.ctlz
 // CHECK: [[BITS:%.+]] = arith.index_cast [[ZEROS]]
 // CHECK: [[ROUNDS:%.+]] = arith.subi %c64{{.*}}, [[BITS]]
 // CHECK: scf.for {{.*}} to [[ROUNDS]] step %c1 iter_args
-// CHECK: @counted.workgroup.slot.0 : memref<1024xi32
+// CHECK: @counted.workgroup.context.0 : memref<1024xi32
 // CHECK-LABEL: gpu.func @counted.workgroup

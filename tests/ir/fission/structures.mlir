@@ -25,7 +25,7 @@ gpu.module @k {
   }
 }
 
-// What is the same for all needs neither slots nor questions.
+// What is the same for all needs neither context arrays nor tests.
 // CHECK-LABEL: gpu.func @parallel.workgroup
 // CHECK: scf.for
 // CHECK-NEXT: scf.for

@@ -5,8 +5,8 @@ from unit.projects import TARGETS
 
 from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.engine.backends.cpu.image import escaped
-from gpubuild.engine.backends.cpu.lower.abi import size_in_bytes
 from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
+from gpubuild.engine.backends.cpu.lower.workgroup_memory import size_in_bytes
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.builder import Builder, replace
+from gpubuild.engine.ir.builder import LlvmBuilder, replace
 
 _WORKGROUP_POINTER = "!llvm.ptr<3>"
 _RELAXED = "0 : i64"  # enum AtomicOrdering of the LLVM dialect: not atomic
@@ -54,7 +54,7 @@ def _read_modify_write(op: ir.Operation) -> None:
     number = ir.IntegerAttr(op.attributes["bin_op"]).value
     if number != _EXCHANGE and number not in _OPERATIONS:
         return  # stays atomic
-    build = Builder(op)
+    build = LlvmBuilder(op)
     old = build.value("llvm.load", operand.type, pointer, ordering=_RELAXED)
     new = operand if number == _EXCHANGE else build.binary(_OPERATIONS[number], old, operand)
     build.op("llvm.store", [], [new, pointer], ordering=_RELAXED)
@@ -65,7 +65,7 @@ def _compare_and_exchange(op: ir.Operation) -> None:
     pointer, expected, wanted = op.operands
     if not isinstance(expected.type, ir.IntegerType):
         return
-    build = Builder(op)
+    build = LlvmBuilder(op)
     old = build.value("llvm.load", expected.type, pointer, ordering=_RELAXED)
     same = build.value("llvm.icmp", "i1", old, expected, predicate="0 : i64")
     new = build.value("llvm.select", expected.type, same, wanted, old)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.context_arrays import CannotFissionError
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, terminator
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Emitter
 
 _INDEX_BITS = 64

@@ -1,7 +1,7 @@
-"""Lanes: the code of some work-items between barriers, with the loops of loop_interchange around them.
+"""Code of a chunk: some work-items between barriers, with the loops of loop_interchange around them.
 
 It is cut at these loops as a kernel is at its barriers: what lies between them becomes loops over the
-work-items of a chunk, and values that are needed across a cut go through a slot with an element for each
+work-items of a chunk, and values that are needed across a cut go through an array with an element for each
 of them. As chunks have a fixed size, LLVM keeps these in registers.
 """
 
@@ -9,40 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.context_arrays import CannotFissionError, Slots, load, store
-from gpubuild.engine.backends.cpu.fission.item_chunks import LANES, Chunk
+from gpubuild.engine.backends.cpu.fission.context_arrays import load, store
+from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS, Chunk
+from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
 from gpubuild.engine.backends.cpu.fission.item_loops import EQUAL, ItemLoops, compare, for_loop, if_op
-from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Exchange, is_id, may_jump
+from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Interchange, is_id, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, is_pure, nested, operations, terminator
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS
 
 _MOST = 12  # operations worth repeating instead of keeping their result
 _WHOLE_DIALECTS = frozenset({"arith", "index"})
 _LESS = 2  # arith's predicate slt
-
-
-class Work(Protocol):
-    """What is needed of the transformation of a function (engine.backends.cpu.fission.fission)."""
-
-    slots: Slots
-    lane_slots: dict[ir.Value, ir.Value]
-    exchange: Exchange
-    once: dict[ir.Value, ir.Value]
-    old: set[ir.Value]
-
-    def copy(self, op: ir.Operation, loops: ItemLoops, emit: Emitter) -> ir.Operation:
-        """A copy of an op for the loops' work-item."""
-
-    def place_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
-        """Have the record of the work-item say who runs."""
-
-    def value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
-        """What one of the kernel's values is for the loops' work-item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,73 +36,79 @@ class _Guard:
 
 
 @dataclass(slots=True, kw_only=True)
-class LaneLoops(ItemLoops):
-    """Loops over a chunk: ``lane`` numbers its work-items, ``column`` those of a row."""
+class ChunkLoops(ItemLoops):
+    """Loops over a chunk: ``number`` counts its work-items, ``column`` those of a row."""
 
-    lanes: Lanes
-    lane: ir.Value
+    chunk: ChunkCode
+    number: ir.Value
     column: ir.Value
+
+    def fetch(self, value: ir.Value, emit: Emitter) -> ir.Value | None:
+        """Return ``value`` for the work-item, if the chunk keeps or computes it."""
+        return self.chunk.fetch(value, self, emit)
 
 
 @dataclass(slots=True, kw_only=True)
-class Lanes:
+class ChunkCode:
     """The code of one chunk under construction.
 
-    ``inside`` are the ops of the whole stretch between barriers; what is used outside them is kept for
-    each work-item of the workgroup.
+    ``inside`` are the operations of the whole segment between barriers; what is used outside them is kept
+    for each work-item of the workgroup. ``chunk_arrays`` keep what is used in other loops of the chunk.
     """
 
-    work: Work
+    code: ItemCode
+    interchange: Interchange
+    chunk_arrays: dict[ir.Value, ir.Value]
     chunk: Chunk
     inside: set[ir.Operation]
     counters: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def run(self, ops: Sequence[ir.Operation], wanted: Sequence[tuple[ir.Value, ir.Value]]) -> None:
-        """Build all of ``ops``, then keep the ``wanted`` values in slots of the workgroup."""
+        """Build all of ``ops``, then keep the ``wanted`` values in arrays of the workgroup."""
         emit = Emitter(self.chunk.end)
         rest = self._cut(ops, emit, ())
         self._fill(rest, emit, (), None, (), wanted)
 
-    def fetch(self, value: ir.Value, loops: LaneLoops, emit: Emitter) -> ir.Value | None:
-        """``value`` for the loops' work-item, if this knows it."""
+    def fetch(self, value: ir.Value, loops: ChunkLoops, emit: Emitter) -> ir.Value | None:
+        """Return ``value`` for the loops' work-item, if the chunk keeps or computes it."""
         if value in self.counters:
             counter = self.counters[value]
-            strided = self.work.exchange.loops[value.owner.owner.operation]
+            strided = self.interchange.loops[value.owner.owner.operation]
             return emit.binary("arith.addi", counter, loops.column) if strided else counter
-        slot = self.work.lane_slots.get(value)
-        if slot is not None:
-            return load(value.type, slot, loops, emit, at=loops.lane)
+        array = self.chunk_arrays.get(value)
+        if array is not None:
+            return load(value.type, array, loops, emit, at=loops.number)
         if isinstance(value.owner, ir.Block) or not self._cheap(value):
             return None
         op = value.owner.operation
         if op.name in ITEM_IDS:
             return loops.identity(op, emit)
         number = list(op.results).index(value)
-        return self.work.copy(op, loops, emit).results[number]
+        return self.code.copy(op, loops, emit).results[number]
 
     # ---- cutting ----
 
     def _cut(
         self, ops: Sequence[ir.Operation], emit: Emitter, guards: tuple[_Guard, ...]
     ) -> list[ir.Operation]:
-        """Build ``ops``; gives back the last ones, which no exchanged loop ends."""
+        """Build ``ops``; return the last ones, which no interchanged loop ends."""
         pending: list[ir.Operation] = []
         for op in ops:
-            if op in self.work.exchange.guards:
+            if op in self.interchange.guards:
                 self._fill(pending, emit, guards, None, ())
                 pending = []
                 self._guarded(op, emit, guards)
                 continue
-            if op not in self.work.exchange.loops:
+            if op not in self.interchange.loops:
                 pending.append(op)
                 continue
             body = op.regions[0].blocks[0]
             arguments = list(body.arguments)[1:]
-            entering = [(v, self._slot(a)) for v, a in zip(list(op.operands)[3:], arguments, strict=True)]
+            entering = [(v, self._array(a)) for v, a in zip(list(op.operands)[3:], arguments, strict=True)]
             self._fill(pending, emit, guards, op, entering)
             pending = []
             for result, argument in zip(op.results, arguments, strict=True):
-                self.work.lane_slots[result] = self._slot(argument)
+                self.chunk_arrays[result] = self._array(argument)
             self._loop(op, emit, guards)
             self._keep_results(op, emit, guards)
         return pending
@@ -148,7 +136,7 @@ class Lanes:
         return made[value]
 
     def _each_within(self, value: ir.Value, emit: Emitter, made: dict[ir.Value, ir.Value]) -> ir.Value:
-        if value not in self.work.old or self.work.exchange.uniform(value):
+        if value not in self.code.old or self.interchange.uniform(value):
             return self._same(value, emit)
         op = value.owner.operation
         if op.name == "arith.andi":
@@ -167,7 +155,7 @@ class Lanes:
     def _loop(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
         lower, upper, step = list(op.operands)[:3]
         above, by = self._same(upper, emit), self._same(step, emit)
-        if not self.work.exchange.loops[op]:
+        if not self.interchange.loops[op]:
             self._iterate(op, emit, (self._same(lower, emit), above, by), guards)
         elif may_jump(lower):
             both = if_op(emit, self._in_line(lower, emit), [], 2)
@@ -184,11 +172,11 @@ class Lanes:
         return compare(emit, EQUAL, size, self.chunk.width)
 
     def _alone(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
-        """The loop as it is, by each work-item for itself."""
+        """The loop unchanged, run by each work-item on its own."""
         loops = self._open(emit, guards)
-        new = self.work.copy(op, loops, loops.emit)
+        new = self.code.copy(op, loops, loops.emit)
         for result, value in zip(op.results, new.results, strict=True):
-            store(value, self._slot(result), loops, at=loops.lane)
+            store(value, self._array(result), loops, at=loops.number)
 
     def _strided(
         self,
@@ -228,12 +216,12 @@ class Lanes:
         end = terminator(body)
         inner = Emitter(terminator(new))
         rest = self._cut([o for o in operations(body) if o != end], inner, guards)
-        following = [(v, self._slot(a)) for v, a in zip(end.operands, arguments, strict=True)]
+        following = [(v, self._array(a)) for v, a in zip(end.operands, arguments, strict=True)]
         self._fill(rest, inner, guards, end, following)
 
     def _keep_results(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
-        """Results that are needed behind the next barrier go to slots of the workgroup."""
-        outer = [(r, self.work.slots.of(r)) for r in op.results if self._leaves(r)]
+        """Results that are needed behind the next barrier go to arrays of the workgroup."""
+        outer = [(r, self.code.arrays.of(r)) for r in op.results if self._leaves(r)]
         if outer:
             self._fill((), emit, guards, None, (), outer)
 
@@ -246,7 +234,8 @@ class Lanes:
         kept: Sequence[tuple[ir.Value, ir.Value]],
         outer: Sequence[tuple[ir.Value, ir.Value]] = (),
     ) -> None:
-        """Loops over the chunk that run ``ops``, then store ``kept`` for lanes and ``outer`` for work-items.
+        """Loops over the chunk that run ``ops``, then store ``kept`` in arrays of the chunk and ``outer`` in
+        those of the workgroup.
 
         ``consumer`` is the op that takes the kept values, and nothing else of ``ops`` directly.
         """
@@ -256,40 +245,40 @@ class Lanes:
         here = {inner for op in ops for inner in nested(op)}
         if consumer is not None:
             here.add(consumer)
-        self.work.place_item(ops, loops)
+        self.code.set_item(ops, loops)
         for op in ops:
-            new = self.work.copy(op, loops, loops.emit)
+            new = self.code.copy(op, loops, loops.emit)
             for old, value in zip(op.results, new.results, strict=True):
                 loops.values[old] = value
                 if self._leaves(old):
-                    store(value, self.work.slots.of(old), loops)
+                    store(value, self.code.arrays.of(old), loops)
                 users = {use.owner.operation for use in old.uses}
                 elsewhere = any(u in self.inside and u not in here for u in users)
                 if elsewhere and not self._cheap(old):
-                    store(value, self._slot(old), loops, at=loops.lane)
-        for_lanes = [(self.work.value(v, loops, loops.emit), slot) for v, slot in kept]
-        for_items = [(self.work.value(v, loops, loops.emit), slot) for v, slot in outer]
-        for value, slot in for_lanes:
-            store(value, slot, loops, at=loops.lane)
-        for value, slot in for_items:
-            store(value, slot, loops)
+                    store(value, self._array(old), loops, at=loops.number)
+        for_chunk = [(self.code.value(v, loops, loops.emit), array) for v, array in kept]
+        for_items = [(self.code.value(v, loops, loops.emit), array) for v, array in outer]
+        for value, array in for_chunk:
+            store(value, array, loops, at=loops.number)
+        for value, array in for_items:
+            store(value, array, loops)
 
-    def _open(self, emit: Emitter, guards: tuple[_Guard, ...]) -> LaneLoops:
-        plain, lane, column = self.chunk.open(emit)
-        loops = LaneLoops(
+    def _open(self, emit: Emitter, guards: tuple[_Guard, ...]) -> ChunkLoops:
+        plain, number, column = self.chunk.open(emit)
+        loops = ChunkLoops(
             extents=plain.extents,
             ids=plain.ids,
             linear=plain.linear,
             end=plain.end,
-            lanes=self,
-            lane=lane,
+            chunk=self,
+            number=number,
             column=column,
         )
         for guard in guards:
             self._enter(guard, loops)
         return loops
 
-    def _enter(self, guard: _Guard, loops: LaneLoops) -> None:
+    def _enter(self, guard: _Guard, loops: ChunkLoops) -> None:
         emit = loops.emit
         own = emit.binary("arith.addi", guard.counter, loops.column)
         predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _LESS)
@@ -300,10 +289,10 @@ class Lanes:
 
     # ---- values ----
 
-    def _slot(self, value: ir.Value) -> ir.Value:
-        if value not in self.work.lane_slots:
-            self.work.lane_slots[value] = self.work.slots.make(value.type, LANES)
-        return self.work.lane_slots[value]
+    def _array(self, value: ir.Value) -> ir.Value:
+        if value not in self.chunk_arrays:
+            self.chunk_arrays[value] = self.code.arrays.make(value.type, CHUNK_ITEMS)
+        return self.chunk_arrays[value]
 
     def _leaves(self, value: ir.Value) -> bool:
         return any(use.owner.operation not in self.inside for use in value.uses)
@@ -328,10 +317,10 @@ class Lanes:
     def _made(
         self, value: ir.Value, emit: Emitter, *, last: bool, made: dict[ir.Value, ir.Value]
     ) -> ir.Value:
-        if value not in self.work.old:
+        if value not in self.code.old:
             return value
-        if value in self.work.once:
-            return self.work.once[value]
+        if value in self.code.once:
+            return self.code.once[value]
         if value in self.counters:
             return self.counters[value]
         op = None if isinstance(value.owner, ir.Block) else value.owner.operation
@@ -365,7 +354,7 @@ class Lanes:
     def _cost(self, value: ir.Value) -> int:
         """Operations that compute ``value`` from what every loop over the chunk knows."""
         never = _MOST + 1
-        if value not in self.work.old or value in self.work.once or value in self.counters:
+        if value not in self.code.old or value in self.code.once or value in self.counters:
             return 0
         if isinstance(value.owner, ir.Block):
             return never

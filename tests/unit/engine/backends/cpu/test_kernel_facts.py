@@ -1,4 +1,4 @@
-from gpubuild.engine.backends.cpu.tiers import FunctionFacts, Tier, TierChoice, choose_tiers
+from gpubuild.engine.backends.cpu.kernel_facts import FunctionFacts, Tier, TierChoice, choose_tiers
 
 
 def facts(name, waits="", calls=(), cluster=False):

@@ -2,8 +2,11 @@
 
 from unit.engine.device_steps import in_child
 
-from gpubuild.engine.backends.cpu.lower.state import written_ops
+from gpubuild.cli.single_pass import target_params
+from gpubuild.engine.backends.cpu.passes import start
+from gpubuild.engine.backends.cpu.state import record_written_ops
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
 
 # As transforms leave it: all that was made of one linalg.matmul is in its place.
 TEXT = """
@@ -20,7 +23,9 @@ func.func @f(%l: vector<2x2xf16>, %r: vector<1x2xf16>, %s: vector<2x2xf16>) {
 
 def names() -> dict[str, str]:
     with contexts.context():
-        return written_ops(contexts.parse(TEXT).operation)
+        lowering = start(target_params("cpu"), SourceText(TEXT))
+        record_written_ops(contexts.parse(TEXT), lowering)
+        return lowering.written_ops
 
 
 def test_an_op_of_nvidia_s_is_what_is_named() -> None:

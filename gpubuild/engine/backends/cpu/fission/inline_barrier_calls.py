@@ -1,4 +1,4 @@
-"""Inline calls: functions in which work-items wait, put in the place of their calls in kernels."""
+"""Inlining of functions with barriers into the kernels that call them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,43 @@ from collections.abc import Mapping
 
 from mlir import ir
 
+from gpubuild.engine.backends.cpu.fission.applicability import functions_with_barriers
 from gpubuild.engine.backends.cpu.fission.lift_control_flow import has_branches, lift_branches
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations, terminator
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import (
+    each_workgroup_function,
+    workgroup_functions,
+)
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import contains
+from gpubuild.engine.ir.query import callee, symbol_name
 
-_MOST = 500  # calls put in place in one kernel: what is left stays a call
+_MOST = 500  # calls inlined into one kernel: what is left stays a call
 _LARGEST = 20_000  # ops of a kernel
 
 
-def inlinable(module: ir.Operation, waiting: set[str]) -> dict[str, ir.Operation]:
+def inline_barrier_calls(module: ir.Module, _: CpuLowering) -> None:
+    """Inline calls of functions with barriers that do not call themselves into workgroup functions."""
+    kernels = kernel_module(module)
+    if any(contains(function, {"func.call"}) for function in workgroup_functions(kernels)):
+        bodies = _inlinable(kernels, functions_with_barriers(kernels))
+        each_workgroup_function(kernels, lambda function: _inline_calls(function, bodies))
+
+
+def _inlinable(module: ir.Operation, waiting: set[str]) -> dict[str, ir.Operation]:
     """The functions in ``waiting`` whose calls can be replaced: those that do not call themselves."""
     bodies = {
         name: op
         for op in operations(module.regions[0].blocks[0])
-        if op.name == "func.func"
-        and len(op.regions[0].blocks)
-        and (name := op.attributes["sym_name"].value) in waiting
+        if op.name == "func.func" and len(op.regions[0].blocks) and (name := symbol_name(op)) in waiting
     }
     callees = {name: _waiting_callees(body, waiting) for name, body in bodies.items()}
     return {name: body for name, body in bodies.items() if not _calls_itself(name, callees)}
 
 
-def inline_waiting_calls(kernel: ir.Operation, bodies: Mapping[str, ir.Operation]) -> None:
-    """Replace each call of one of these functions, see :func:`inlinable`.
+def _inline_calls(kernel: ir.Operation, bodies: Mapping[str, ir.Operation]) -> None:
+    """Replace each call of one of these functions.
 
     Raises ``CannotFissionError`` for one with branches that cannot be made structured control flow.
     """
@@ -49,7 +63,7 @@ def _inline_all(
         if not work or size > _LARGEST:
             return
         call = work.pop()
-        name = _callee(call)
+        name = callee(call)
         if name not in lifted and has_branches(bodies[name]):
             lifted[name] = bodies[name].clone(ir.InsertionPoint(bodies[name])).operation
             lifted[name].attributes["sym_name"] = ir.StringAttr.get(f"{name}.lifted")
@@ -61,15 +75,15 @@ def _inline_all(
 
 
 def _calls(op: ir.Operation, bodies: Mapping[str, ir.Operation]) -> list[ir.Operation]:
-    return [inner for inner in nested(op) if inner.name == "func.call" and _callee(inner) in bodies]
+    return [inner for inner in nested(op) if inner.name == "func.call" and callee(inner) in bodies]
 
 
 def _waiting_callees(function: ir.Operation, waiting: set[str]) -> set[str]:
-    return {_callee(op) for op in nested(function) if op.name == "func.call"} & waiting
+    return {callee(op) for op in nested(function) if op.name == "func.call"} & waiting
 
 
 def _calls_itself(name: str, callees: dict[str, set[str]]) -> bool:
-    """Whether a function calls itself, directly or not: code put in place would never end."""
+    """Whether a function calls itself, directly or not: inlining would never end."""
     reached: set[str] = set()
     work = [name]
     while work:
@@ -79,12 +93,8 @@ def _calls_itself(name: str, callees: dict[str, set[str]]) -> bool:
     return name in reached
 
 
-def _callee(call: ir.Operation) -> str:
-    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
-
-
 def _inline(call: ir.Operation, body: ir.Block) -> list[ir.Operation]:
-    """Copy ``body`` in front of ``call``, which goes; the ops that were made."""
+    """Replace ``call`` by a copy of ``body``; return the operations of the copy."""
     emit = Emitter(call)
     values: dict[ir.Value, ir.Value] = dict(zip(body.arguments, call.operands, strict=True))
     end = terminator(body)
