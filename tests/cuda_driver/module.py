@@ -26,7 +26,7 @@ from llvmlite import binding
 
 from gpubuild.engine.backends.cpu import half_conversions
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
-from gpubuild.engine.backends.kernel_info import parse_ptxas
+from gpubuild.engine.backends.nvidia.ptxas_info import parse_ptxas
 from gpubuild.engine.ir import llvm
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
