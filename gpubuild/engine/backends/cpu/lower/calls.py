@@ -14,7 +14,7 @@ from gpubuild.engine.ir.builder import LlvmBuilder, replace
 from gpubuild.engine.ir.diagnostics import file_position
 from gpubuild.engine.ir.query import callee, operations, symbol_name
 
-_FENCES = ("nvvm.membar", "nvvm.fence.sc.cluster", "nvvm.fence.proxy", "nvvm.fence.mbarrier.init")
+_FENCES = ("nvvm.memory.barrier", "nvvm.fence.sc.cluster", "nvvm.fence.proxy", "nvvm.fence.mbarrier.init")
 _NO_EFFECT = ("nvvm.nanosleep", "nvvm.prefetch", "nvvm.setmaxregister", "nvvm.griddepcontrol")
 _SEQUENTIALLY_CONSISTENT = "7 : i64"  # enum AtomicOrdering of the LLVM dialect
 

@@ -1,3 +1,5 @@
+// RUN: cpu expand-vector-type-casts..fission
+
 gpu.module @k {
   gpu.func @sum(%a: memref<?xf32>, %out: memref<?xf32>) kernel {
     %g = gpu.global_id x

@@ -1,3 +1,5 @@
+// RUN: cpu expand-vector-type-casts..fission
+
 !shared = memref<1024xi32, #gpu.address_space<workgroup>>
 gpu.module @k {
   // A bound out of memory: all are asked in each iteration, and the loop runs once for all.

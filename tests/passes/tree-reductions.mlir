@@ -1,3 +1,5 @@
+// RUN: cpu add-workgroup-functions..tree-reductions
+
 gpu.module @k {
   gpu.func @tree(%a: memref<?xf32>) workgroup(%s : memref<64xf32, #gpu.address_space<workgroup>>) kernel {
     %c0 = arith.constant 0 : index

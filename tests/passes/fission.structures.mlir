@@ -1,3 +1,5 @@
+// RUN: cpu expand-vector-type-casts..fission
+
 gpu.module @k {
   gpu.func @parallel(%a: memref<?xi32>, %n: index) kernel {
     %c0 = arith.constant 0 : index
