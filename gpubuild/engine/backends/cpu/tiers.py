@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class Tier(IntEnum):
-    """Values are those of ``enum gb_cpu_tier`` in runtime/cpu_image.h."""
+    """Values are those of ``enum gb_cpu_tier`` in runtime/cpu/cpu_image.h."""
 
     LOOP = 0
     FIBERS = 1

@@ -1,0 +1,43 @@
+/* core/module.h: the modules of a program, and the one kind of device that they and all memory live on. */
+#ifndef GPUBUILD_RT_MODULE_H
+#define GPUBUILD_RT_MODULE_H
+
+#include "core/device.h"
+
+struct gb_module;
+struct gb_kernel;
+
+/* Register a module. Nothing is loaded and no device is opened: that happens at the first real
+ * operation, when all modules of the program are known (they register before main).
+ * `opt_level` as in gb_device_calls.module_load. */
+struct gb_module *gb_module_register(const void *data, size_t size, int opt_level, const char *call);
+void gb_module_unregister(struct gb_module *module);
+
+/* The kernel of that name; the module is loaded on the calling thread's device if need be. */
+struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name);
+void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call);
+/* For messages about a launch that is not even begun. */
+struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call);
+
+/* The calling thread's device; the first call in a process decides which kind of device it uses. */
+struct gb_device *gb_device_current(void);
+/* From now on the calling thread uses the device of this number. */
+void gb_device_select(int ordinal);
+
+/* core/device_choice.c: is there an image for the device in each of the modules? NULL, or why not (free() it). */
+struct gb_module_images {
+    const char *name; /* for messages */
+    const struct gb_image *images;
+    size_t count;
+};
+/* The image of highest rank for the device, or NULL. */
+const struct gb_image *gb_best_image(struct gb_device *device, const struct gb_module_images *module);
+/* "sm_90 (cubin, 4096 bytes): machine code of another major version; …", for messages; free() it.
+ * `device` may be NULL: without the reasons. */
+char *gb_list_images(struct gb_device *device, const struct gb_module_images *module);
+/* Choose by GPUBUILD_DEVICE, what is installed and what all modules have images for. Fatal if nothing fits;
+ * `where` (may be NULL) is what asks for a device. */
+struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
+                            const struct gb_where *where);
+
+#endif

@@ -1,0 +1,174 @@
+/* cpu/cpu_module.c: CPU objects: from bytes in memory to kernels that can be called. */
+#define _GNU_SOURCE
+#include "sanitizer/sanitizer.h"
+#include "core/fork.h"
+#include "cpu/cpu_image.h"
+#include "cpu/cpu_print.h"
+#include "cpu/cpu_workgroup.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct gb_cpu_module {
+    void *library;
+    int file; /* open as long as the module is: its number is part of the name dlopen knows it by */
+    const gb_cpu_image *image;
+    struct gb_cpu_module *next;
+};
+
+static struct gb_cpu_module *modules;
+static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const gb_cpu_services services = {
+    .barrier = gb_cpu_barrier,
+    .cluster_barrier = gb_cpu_cluster_barrier,
+    .lanes = gb_cpu_lanes,
+    .print = gb_cpu_print,
+    .assert_fail = gb_cpu_assert_fail,
+    .time_ns = gb_cpu_time_ns,
+    .check_bounds = gb_check_bounds,
+    .check_view = gb_check_view,
+    .check_access = gb_check_access,
+    .check_meet = gb_check_meet,
+    .check_wait = gb_check_wait,
+    .diverged = gb_cpu_diverged,
+};
+
+/* Images call the C library without naming it: its mathematics must be visible to them. */
+static void load_math(void) {
+    (void)dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL); /* other C libraries have it built in */
+}
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_IMAGES, &modules_lock);
+}
+
+static int temporary_file(void) {
+    char path[] = "/tmp/gpubuild-XXXXXX";
+    int file = mkostemp(path, O_CLOEXEC);
+    if (file >= 0) {
+        unlink(path);
+    }
+    return file;
+}
+
+static int file_with(const void *data, size_t size, const struct gb_where *where) {
+    int file = memfd_create("gpubuild-cpu-image", MFD_CLOEXEC);
+    if (file < 0) {
+        file = temporary_file();
+    }
+    if (file < 0) {
+        gb_fatal(where, "no place for a CPU image: neither memfd_create nor a file in /tmp works: %s", strerror(errno));
+    }
+    const char *at = data;
+    while (size > 0) {
+        ssize_t written = write(file, at, size);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            gb_fatal(where, "cannot copy a CPU image: %s", strerror(errno));
+        }
+        at += written;
+        size -= (size_t)written;
+    }
+    return file;
+}
+
+gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *module_name) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_math);
+    const struct gb_where where = {.module = module_name, .device = "cpu", .call = "dlopen"};
+    struct gb_cpu_module *module = gb_allocate(sizeof *module);
+    module->file = file_with(data, size, &where);
+    char path[64];
+    /* A debugger opens libraries by name in its own process, where "self" would be somebody else: a pipe, if bad
+     * luck will have it, for whose other end it waits. */
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), module->file);
+    if (access(path, R_OK) != 0) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", module->file); /* /proc of another PID namespace */
+    }
+    module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (module->library == NULL) {
+        const char *reason = dlerror();
+        gb_fatal(&where, "the CPU image cannot be loaded: %s", reason != NULL ? reason : "unknown reason");
+    }
+    /* A library that others linked holds the images of all modules of the program. */
+    char *own = gb_text("%s.%s", GB_CPU_IMAGE_SYMBOL, module_name);
+    gb_cpu_image *image = dlsym(module->library, own);
+    free(own);
+    if (image == NULL) {
+        image = dlsym(module->library, GB_CPU_IMAGE_SYMBOL);
+    }
+    if (image == NULL || image->magic != GB_CPU_IMAGE_MAGIC) {
+        gb_fatal(&where, "the shared object is not a CPU image: it has no %s", GB_CPU_IMAGE_SYMBOL);
+    }
+    if (image->abi != GB_CPU_IMAGE_ABI) {
+        gb_fatal(&where, "the CPU image has ABI version %u, and this program's runtime has %u; build both anew", image->abi,
+                 GB_CPU_IMAGE_ABI);
+    }
+    image->services = &services;
+    module->image = image;
+    pthread_mutex_lock(&modules_lock);
+    module->next = modules;
+    modules = module;
+    pthread_mutex_unlock(&modules_lock);
+    gb_check_image(image);
+    return module;
+}
+
+void gb_cpu_module_unload(gb_cpu_module *module) {
+    pthread_mutex_lock(&modules_lock);
+    for (struct gb_cpu_module **link = &modules; *link != NULL; link = &(*link)->next) {
+        if (*link == module) {
+            *link = module->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&modules_lock);
+    dlclose(module->library);
+    close(module->file);
+    free(module);
+}
+
+const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const char *name) {
+    const gb_cpu_image *image = module->image;
+    for (uint64_t i = 0; i < image->kernel_count; i++) {
+        if (strcmp(image->kernels[i].name, name) == 0) {
+            return &image->kernels[i];
+        }
+    }
+    return NULL;
+}
+
+/* The image that `kernel` is part of; NULL when it has been unloaded. */
+static const gb_cpu_image *image_of(const gb_cpu_kernel *kernel) {
+    const gb_cpu_image *found = NULL;
+    pthread_mutex_lock(&modules_lock);
+    for (const struct gb_cpu_module *module = modules; module != NULL && found == NULL; module = module->next) {
+        uintptr_t first = (uintptr_t)module->image->kernels;
+        uintptr_t last = (uintptr_t)(module->image->kernels + module->image->kernel_count);
+        if ((uintptr_t)kernel >= first && (uintptr_t)kernel < last) {
+            found = module->image;
+        }
+    }
+    pthread_mutex_unlock(&modules_lock);
+    return found;
+}
+
+const char *gb_cpu_site_name(const gb_cpu_kernel *kernel, uint32_t site) {
+    const gb_cpu_image *image = image_of(kernel);
+    return image != NULL && site < image->site_count ? image->sites[site] : "a barrier";
+}
+
+const char *gb_cpu_kernel_module(const gb_cpu_kernel *kernel) {
+    const gb_cpu_image *image = image_of(kernel);
+    return image != NULL ? image->module : NULL;
+}

@@ -1,0 +1,391 @@
+/* report.c: findings of checked kernels: kept, told once, and summed up.
+ *
+ * Of all that happens at one place of a kernel the occurrence in the first workgroup and work-item is
+ * told, when the launch is over: threads may come to them in any order. */
+#define _GNU_SOURCE /* program_invocation_short_name */
+#include "sanitizer/sanitizer.h"
+#include "core/fork.h"
+#include "cpu/cpu_stream.h"
+#include "cpu/cpu_workgroup.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What was found in launches that are under way. */
+struct pending {
+    struct gb_check_finding finding;
+    uint64_t count;
+    struct pending *next;
+};
+
+/* What was told already, by text: images may be unloaded and loaded again. */
+struct told {
+    char *key;
+    struct told *next;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct pending *pending;
+    struct told *told;
+    uint64_t places[GB_CHECK_KINDS]; /* told or beyond the limit, without those suppressed */
+    uint64_t counts[GB_CHECK_KINDS];
+    uint64_t suppressed;
+    uint64_t launches;
+    uint32_t flags; /* of all kernels launched */
+    pid_t process;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_FINDINGS, &all.lock);
+}
+
+/* ---- keeping ---- */
+
+/* Two operations race with each other, whichever comes first. */
+static bool same_sites(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    return (a->by.site == b->by.site && a->other.site == b->other.site) ||
+           (a->kind == GB_CHECK_RACE && a->by.site == b->other.site && a->other.site == b->by.site);
+}
+
+static bool same_place(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    return a->kind == b->kind && a->kernel == b->kernel && a->dimension == b->dimension && same_sites(a, b);
+}
+
+static bool earlier(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    return a->block < b->block || (a->block == b->block && a->item < b->item);
+}
+
+void gb_check_note(const struct gb_check_finding *finding) {
+    pthread_mutex_lock(&all.lock);
+    struct pending *entry = all.pending;
+    while (entry != NULL && !same_place(&entry->finding, finding)) {
+        entry = entry->next;
+    }
+    if (entry == NULL) {
+        entry = gb_allocate(sizeof *entry);
+        entry->finding = *finding;
+        entry->finding.where = *gb_inside();
+        entry->next = all.pending;
+        all.pending = entry;
+    } else if (earlier(finding, &entry->finding)) {
+        entry->finding = *finding;
+        entry->finding.where = *gb_inside();
+    }
+    entry->count++;
+    pthread_mutex_unlock(&all.lock);
+}
+
+void gb_check_count_launch(const gb_cpu_kernel *kernel) {
+    pthread_mutex_lock(&all.lock);
+    all.launches++;
+    all.flags |= kernel->flags;
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- telling ---- */
+
+static char *joined(char *text, char *more) {
+    char *both = gb_text("%s%s", text, more);
+    free(text);
+    free(more);
+    return both;
+}
+
+static const char *what_happened(const struct gb_check_finding *finding) {
+    switch (finding->kind) {
+    case GB_CHECK_BOUNDS:
+        return finding->view ? "view out of bounds" : "access out of bounds";
+    case GB_CHECK_RACE:
+        return "data race";
+    case GB_CHECK_BARRIER:
+        return "divergent barrier";
+    default:
+        return "read of uninitialised workgroup memory";
+    }
+}
+
+static const char *verb(uint32_t mode) {
+    return mode == GB_CHECK_READ ? "read" : mode == GB_CHECK_WRITE ? "written" : "changed atomically";
+}
+
+static char *who(const struct gb_check_party *party) {
+    return gb_text("work-item (%u, %u, %u) of workgroup (%u, %u, %u)", party->item[0], party->item[1],
+                   party->item[2], party->block[0], party->block[1], party->block[2]);
+}
+
+/* An operation, where it is, and the line. */
+static char *place_text(const char *site, const char *word) {
+    struct gb_check_place place = gb_check_place_of(site);
+    char *text = gb_text("  %s%s%s%s\n", word, place.position, place.position[0] != '\0' ? ": " : "", place.operation);
+    return joined(text, gb_check_source_line(place.position, "      "));
+}
+
+static char *bounds_text(const struct gb_check_finding *f) {
+    char *by = who(&f->by);
+    char *text;
+    if (f->count == 1) {
+        text = gb_text("  index %lld of dimension %u, which has %llu elements\n  by %s\n", (long long)f->first,
+                       f->dimension, (unsigned long long)f->size, by);
+    } else {
+        text = gb_text("  indices %lld to %lld of dimension %u, which has %llu elements\n  by %s\n", (long long)f->first,
+                       (long long)(f->first + (f->count - 1) * f->step), f->dimension, (unsigned long long)f->size, by);
+    }
+    free(by);
+    return text;
+}
+
+static char *memory_text(const struct gb_check_finding *f) {
+    return f->workgroup_memory
+               ? gb_text("%llu bytes at byte %llu of workgroup memory", (unsigned long long)f->bytes,
+                         (unsigned long long)f->address)
+               : gb_text("%llu bytes at 0x%llx in global memory", (unsigned long long)f->bytes,
+                         (unsigned long long)f->address);
+}
+
+static char *race_text(const struct gb_check_finding *f) {
+    char *memory = memory_text(f);
+    char *by = who(&f->by);
+    char *other = who(&f->other);
+    char *text = gb_text("  %s, %s by %s,\n  were %s before by %s, with no barrier between the two\n", memory,
+                         verb(f->by.mode), by, verb(f->other.mode), other);
+    free(memory);
+    free(by);
+    free(other);
+    return joined(text, place_text(gb_cpu_site_name(f->kernel, f->other.site), "the other access: "));
+}
+
+static char *uninitialized_text(const struct gb_check_finding *f) {
+    char *memory = memory_text(f);
+    char *by = who(&f->by);
+    char *text = gb_text("  %s, not all of them written before in this workgroup\n  by %s\n", memory, by);
+    free(memory);
+    free(by);
+    return text;
+}
+
+static char *barrier_text(const struct gb_check_finding *f) {
+    const uint32_t *block = f->by.block;
+    char *text = gb_text("  %u of %u work-items of workgroup (%u, %u, %u) wait there", f->arrived, f->expected, block[0],
+                         block[1], block[2]);
+    if (f->arrived == f->expected) {
+        return joined(text, gb_text("%s", ", with different operands\n"));
+    }
+    char *absent = who(&f->other);
+    if (f->other.site == GB_CHECK_NOWHERE) {
+        text = joined(text, gb_text(";\n  %s returned without reaching it\n", absent));
+    } else {
+        text = joined(text, gb_text(";\n  %s waits elsewhere\n", absent));
+        text = joined(text, place_text(gb_cpu_site_name(f->kernel, f->other.site), "namely at "));
+    }
+    free(absent);
+    return joined(text, gb_text("%s", "  what else such a workgroup would do is not run\n"));
+}
+
+/* Whose launch it was, of which code, and where it is written. */
+static char *launch_text(const struct gb_where *where) {
+    char *place = where->place != NULL ? gb_place_text(where->place) : NULL;
+    char *text = gb_text("  program %s%s%s%s%s\n", program_invocation_short_name, where->target != NULL ? ", target " : "",
+                         where->target != NULL ? where->target : "", place != NULL ? ", launched at " : "",
+                         place != NULL ? place : "");
+    free(place);
+    return text;
+}
+
+static char *report_text(const struct gb_check_finding *finding, uint64_t count) {
+    const char *module = gb_cpu_kernel_module(finding->kernel);
+    char *text = gb_text("gpubuild: check: %s in kernel @%s of module @%s\n", what_happened(finding),
+                         finding->kernel->name, module != NULL ? module : "?");
+    text = joined(text, place_text(gb_cpu_site_name(finding->kernel, finding->by.site), "at "));
+    switch (finding->kind) {
+    case GB_CHECK_BOUNDS:
+        text = joined(text, bounds_text(finding));
+        break;
+    case GB_CHECK_RACE:
+        text = joined(text, race_text(finding));
+        break;
+    case GB_CHECK_BARRIER:
+        text = joined(text, barrier_text(finding));
+        break;
+    default:
+        text = joined(text, uninitialized_text(finding));
+    }
+    if (count > 1) {
+        text = joined(text, gb_text("  %llu times in this launch\n", (unsigned long long)count));
+    }
+    return joined(text, launch_text(&finding->where));
+}
+
+/* Whether the place was not told before; remembers it. Takes `key`. */
+static bool is_new(char *key) {
+    for (const struct told *told = all.told; told != NULL; told = told->next) {
+        if (strcmp(told->key, key) == 0) {
+            free(key);
+            return false;
+        }
+    }
+    struct told *told = gb_allocate(sizeof *told);
+    *told = (struct told){.key = key, .next = all.told};
+    all.told = told;
+    return true;
+}
+
+static const char *site_text(const struct gb_check_finding *finding, uint32_t site) {
+    return site == GB_CHECK_NOWHERE ? "" : gb_cpu_site_name(finding->kernel, site);
+}
+
+static void tell(const struct pending *entry) {
+    const struct gb_check_finding *f = &entry->finding;
+    const char *site = site_text(f, f->by.site);
+    const char *other = site_text(f, f->other.site);
+    struct gb_check_place place = gb_check_place_of(site);
+    struct gb_check_place other_place = gb_check_place_of(other);
+    /* A view that leaves its source ends the program, which must say why. */
+    if (!f->view && gb_check_suppressed(gb_check_kind_names[f->kind], f->kernel->name, place.position,
+                                        other_place.position)) {
+        all.suppressed += entry->count;
+        return;
+    }
+    all.counts[f->kind] += entry->count;
+    const char *module = gb_cpu_kernel_module(f->kernel);
+    bool swap = f->kind == GB_CHECK_RACE && strcmp(site, other) > 0;
+    if (!is_new(gb_text("%d %u %s %s\n%s\n%s", (int)f->kind, f->dimension, module != NULL ? module : "",
+                        f->kernel->name, swap ? other : site, swap ? site : other))) {
+        return;
+    }
+    uint64_t before = 0;
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        before += all.places[i];
+    }
+    all.places[f->kind]++;
+    if (before < GB_CHECK_MOST_REPORTS) {
+        char *text = report_text(f, entry->count);
+        gb_write(text);
+        free(text);
+    } else if (before == GB_CHECK_MOST_REPORTS) {
+        gb_write("gpubuild: check: further places are counted, not shown\n");
+    }
+}
+
+/* In the order of the source, not of time. */
+static bool comes_first(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    if (a->by.site != b->by.site) {
+        return a->by.site < b->by.site;
+    }
+    if (a->kind != b->kind) {
+        return a->kind < b->kind;
+    }
+    return a->dimension != b->dimension ? a->dimension < b->dimension : a->other.site < b->other.site;
+}
+
+/* Tell and drop what is pending for `kernel`, or for all kernels when it is NULL; the lock is held. */
+static void flush(const gb_cpu_kernel *kernel) {
+    for (;;) {
+        struct pending **first = NULL;
+        for (struct pending **link = &all.pending; *link != NULL; link = &(*link)->next) {
+            bool wanted = kernel == NULL || (*link)->finding.kernel == kernel;
+            if (wanted && (first == NULL || comes_first(&(*link)->finding, &(*first)->finding))) {
+                first = link;
+            }
+        }
+        if (first == NULL) {
+            return;
+        }
+        struct pending *entry = *first;
+        *first = entry->next;
+        tell(entry);
+        free(entry);
+    }
+}
+
+void gb_check_flush(const gb_cpu_kernel *kernel) {
+    pthread_mutex_lock(&all.lock);
+    flush(kernel);
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- the end ---- */
+
+static const char *checked_for(void) {
+    static char text[64];
+    text[0] = '\0';
+    for (unsigned i = 0; i < GB_CHECK_KINDS; i++) {
+        if ((all.flags & GB_CPU_KERNEL_CHECK_BOUNDS << i) != 0) {
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "", gb_check_kind_names[i]);
+        }
+    }
+    return text;
+}
+
+/* Tell what is left and the sums; returns whether anything was found. The lock is held. */
+static bool sum_up(void) {
+    flush(NULL);
+    uint64_t places = 0;
+    char *text = gb_text("%s", "");
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        if (all.places[i] > 0) {
+            text = joined(text, gb_text("%s%s: %llu (%llu times)", places > 0 ? ", " : "", gb_check_kind_names[i],
+                                        (unsigned long long)all.places[i], (unsigned long long)all.counts[i]));
+        }
+        places += all.places[i];
+    }
+    char *hidden = all.suppressed > 0 ? gb_text("; %llu times suppressed", (unsigned long long)all.suppressed)
+                                      : gb_text("%s", "");
+    char *line = gb_text("gpubuild: check: %s%s in %llu launch%s checked for %s%s\n",
+                         places > 0 ? "problems found: " : "no problems found", text,
+                         (unsigned long long)all.launches, all.launches == 1 ? "" : "es", checked_for(), hidden);
+    if (all.launches > 0) {
+        gb_write(line);
+    }
+    free(line);
+    free(hidden);
+    free(text);
+    return places > 0;
+}
+
+_Noreturn void gb_check_end(void) {
+    (void)fflush(stdout);
+    pthread_mutex_lock(&all.lock);
+    (void)sum_up();
+    _exit(GB_CHECK_EXIT_CODE);
+}
+
+/* Behind all else that happens at the end, which _exit would leave out: handlers of atexit, and the
+ * destructors that unload modules (priority 123). */
+__attribute__((destructor(101))) static void at_exit(void) {
+    if (getpid() != all.process) {
+        return; /* nothing was checked, or this is a child of fork */
+    }
+    gb_cpu_streams_drain();
+    (void)fflush(NULL);
+    pthread_mutex_lock(&all.lock);
+    bool found = sum_up();
+    pthread_mutex_unlock(&all.lock);
+    if (found) {
+        _exit(GB_CHECK_EXIT_CODE);
+    }
+}
+
+/* Something else ends the program. Whoever holds the lock may be what failed. */
+static void at_fatal(void) {
+    if (pthread_mutex_trylock(&all.lock) == 0) {
+        flush(NULL);
+        pthread_mutex_unlock(&all.lock);
+    }
+}
+
+static void enable(void) {
+    gb_check_read_suppressions();
+    all.process = getpid();
+    gb_at_fatal(at_fatal);
+}
+
+void gb_check_enable(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, enable);
+}
