@@ -6,10 +6,9 @@
  * Tokens, values and groups are one kind of object. One lock guards them all; tasks run without it.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "cpu/cpu_resources.h"
-#include "core/fork.h"
-#include "cpu/cpu_stream.h"
+#include "cpu/cpu_device.h"
 #include "core/process.h"
+#include "cpu/cpu_stream.h"
 
 #include <pthread.h>
 #include <stdio.h>

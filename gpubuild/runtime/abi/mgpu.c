@@ -9,7 +9,6 @@
  */
 #include "abi/memref.h"
 #include "core/module.h"
-#include "core/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +42,14 @@ void mgpuMemHostUnregister(void *address);
 void mgpuMemHostRegisterMemRef(int64_t rank, const struct gb_memref *memref, int64_t element_bytes);
 void mgpuMemHostUnregisterMemRef(int64_t rank, const struct gb_memref *memref, int64_t element_bytes);
 void mgpuSetDefaultDevice(int32_t ordinal);
+void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void *address, const uint64_t *dims,
+                              const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
+                              int32_t interleave, int32_t swizzle, int32_t l2_promotion, int32_t out_of_bounds);
+void *mgpuTensorMapEncodeTiledMemref(int64_t rank, const struct gb_memref *memref, int64_t data_type,
+                                     int64_t interleave, int64_t swizzle, int64_t l2_promotion, int64_t out_of_bounds,
+                                     const int64_t *box);
+void gpubuildStreamRelease(void *stream);
+void gpubuildStreamJoin(void *stream, void *awaited);
 
 static struct gb_where here(const struct gb_device *device, const char *call) {
     return (struct gb_where){.device = device->name, .call = call};
@@ -212,6 +219,25 @@ void mgpuEventRecord(void *event, void *stream) {
     device->calls->event_record(device, event, stream, &where);
 }
 
+/* The end of a stream that nobody waits for on the host; what it has to do is still done. */
+void gpubuildStreamRelease(void *stream) {
+    struct gb_device *device = gb_device_current();
+    const struct gb_where where = {.device = device->name, .call = "gpubuildStreamRelease"};
+    gb_trace("stream %p released", stream);
+    device->calls->stream_destroy(device, stream, &where);
+}
+
+/* What follows in `stream` happens after what `awaited` has to do now. */
+void gpubuildStreamJoin(void *stream, void *awaited) {
+    struct gb_device *device = gb_device_current();
+    const struct gb_where where = {.device = device->name, .call = "gpubuildStreamJoin"};
+    gb_trace("stream %p waits for stream %p", stream, awaited);
+    void *event = device->calls->event_create(device, &where);
+    device->calls->event_record(device, event, awaited, &where);
+    device->calls->stream_wait_event(device, stream, event, &where);
+    device->calls->event_destroy(device, event, &where);
+}
+
 /* ---- Memory ---- */
 
 /* Nothing is NULL, as upstream has it. */
@@ -350,6 +376,132 @@ void mgpuMemHostUnregisterMemRef(int64_t rank, const struct gb_memref *memref, i
     if (span(rank, memref, element_bytes, "mgpuMemHostUnregisterMemRef", &start) > 0) {
         mgpuMemHostUnregister(start);
     }
+}
+
+/* ---- Where a device finds registered host memory ----
+ *
+ * Upstream's ROCm runtime has these two, for programs that hand kernels the memrefs they return; on most devices it is
+ * the address that the host has. MLIR calls them without a C interface, so the descriptor is a result by value: by pointer
+ * on x86-64, as in C. On AArch64 LLVM would want it in five registers, which C has no type for; there they are left out.
+ */
+
+#if defined(__x86_64__)
+struct memref_1d {
+    void *allocated;
+    void *aligned;
+    int64_t offset;
+    int64_t size;
+    int64_t stride;
+};
+
+static struct memref_1d on_device(struct memref_1d memref, const char *call) {
+    struct gb_device *device = gb_device_current();
+    const struct gb_where where = {.device = device->name, .call = call};
+    if (device->calls->host_pointer != NULL && memref.size > 0) {
+        memref.aligned = device->calls->host_pointer(device, memref.aligned, &where);
+        memref.allocated = memref.aligned;
+    }
+    gb_trace("registered host memory is at %p on the device", memref.aligned);
+    return memref;
+}
+
+#define ON_DEVICE(name)                                                                                                \
+    GB_WEAK struct memref_1d name(void *allocated, void *aligned, int64_t offset, int64_t size, int64_t stride);       \
+    struct memref_1d name(void *allocated, void *aligned, int64_t offset, int64_t size, int64_t stride) {              \
+        return on_device((struct memref_1d){allocated, aligned, offset, size, stride}, #name);                         \
+    }
+
+ON_DEVICE(mgpuMemGetDeviceMemRef1dFloat)
+ON_DEVICE(mgpuMemGetDeviceMemRef1dInt32)
+#endif
+
+/* ---- Tensor maps (TMA descriptors) for nvgpu.tma.create.descriptor ---- */
+
+enum { MAX_RANK = 5 };
+
+/* Bytes of an element, by CUtensorMapDataType: u8, u16, u32, i32, u64, i64, f16, f32, f64, bf16, f32 flushed,
+ * tf32, tf32 flushed. */
+static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+
+static void encode(void *map, const struct gb_tensor_map *description, const char *call) {
+    struct gb_device *device = gb_device_current();
+    const struct gb_where where = {.device = device->name, .call = call};
+    if (device->calls->tensor_map_encode == NULL) {
+        gb_fatal(&where, "tensor maps (nvgpu.tma) exist on NVIDIA devices of sm_90 and newer only\n"
+                         "  what to do: guard the kernel by target, or run on such a device");
+    }
+    device->calls->tensor_map_encode(device, map, description, &where);
+}
+
+void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void *address, const uint64_t *dims,
+                              const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
+                              int32_t interleave, int32_t swizzle, int32_t l2_promotion, int32_t out_of_bounds) {
+    const struct gb_tensor_map description = {
+        .data_type = (uint32_t)data_type,
+        .rank = rank,
+        .address = address,
+        .dims = dims,
+        .strides = strides,
+        .box = box,
+        .element_strides = element_strides,
+        .interleave = (uint32_t)interleave,
+        .swizzle = (uint32_t)swizzle,
+        .l2_promotion = (uint32_t)l2_promotion,
+        .out_of_bounds = (uint32_t)out_of_bounds,
+    };
+    encode(map, &description, "mgpuTensorMapEncodeTiled");
+}
+
+/* Returns the map's address in device memory. It lives as long as the process: nothing in the ABI frees it.
+ * The driver counts dimensions from the innermost, a memref from the outermost. */
+void *mgpuTensorMapEncodeTiledMemref(int64_t rank, const struct gb_memref *memref, int64_t data_type,
+                                     int64_t interleave, int64_t swizzle, int64_t l2_promotion, int64_t out_of_bounds,
+                                     const int64_t *box) {
+    static const char call[] = "mgpuTensorMapEncodeTiledMemref";
+    struct gb_device *device = gb_device_current();
+    const struct gb_where where = {.device = device->name, .call = call};
+    if (rank < 1 || rank > MAX_RANK) {
+        gb_fatal(&where, "a tensor map of rank %lld: allowed are 1 to %d", (long long)rank, MAX_RANK);
+    }
+    /* MLIR passes these as i64 but upstream declares them as 32-bit enumerations: only the low halves count. */
+    uint32_t type = (uint32_t)((uint64_t)data_type & UINT32_MAX);
+    if (type >= sizeof element_bytes) {
+        gb_fatal(&where, "a tensor map of element type %u: allowed are 0 to %zu (CUtensorMapDataType)", type,
+                 sizeof element_bytes - 1);
+    }
+    uint64_t dims[MAX_RANK] = {0};
+    uint64_t strides[MAX_RANK] = {0};
+    uint32_t boxes[MAX_RANK] = {0};
+    uint32_t element_strides[MAX_RANK] = {0};
+    for (int64_t i = 0; i < rank; i++) {
+        int64_t outer = rank - 1 - i;
+        dims[i] = (uint64_t)gb_sizes(memref)[outer];
+        boxes[i] = (uint32_t)box[outer];
+        element_strides[i] = 1;
+        if (i > 0) {
+            strides[i - 1] = (uint64_t)gb_strides(memref, rank)[outer] * element_bytes[type];
+        }
+    }
+    const struct gb_tensor_map description = {
+        .data_type = type,
+        .rank = (uint32_t)rank,
+        .address = memref->aligned + memref->offset * element_bytes[type],
+        .dims = dims,
+        .strides = strides,
+        .box = boxes,
+        .element_strides = element_strides,
+        .interleave = (uint32_t)interleave,
+        .swizzle = (uint32_t)swizzle,
+        .l2_promotion = (uint32_t)l2_promotion,
+        .out_of_bounds = (uint32_t)out_of_bounds,
+    };
+    _Alignas(GB_TENSOR_MAP_ALIGNMENT) unsigned char map[GB_TENSOR_MAP_BYTES] = {0};
+    encode(map, &description, call);
+    void *address = device->calls->memory_allocate(device, sizeof map, NULL, false, &where);
+    device->calls->memory_copy(device, address, map, sizeof map, NULL, &where);
+    device->calls->stream_synchronize(device, NULL, &where); /* `map` ends with this call, and any stream may use the copy */
+    gb_trace("tensor map at %p for %p, rank %lld", address, (void *)memref->aligned, (long long)rank);
+    return address;
 }
 
 /* ---- Devices ---- */

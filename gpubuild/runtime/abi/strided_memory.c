@@ -1,17 +1,13 @@
-/* strided_memory.c: copies and fills that the mgpu* ABI has no call for, which host code of gpubuild's makes instead:
- * elements of any size, and memrefs with gaps between their elements.
+/* strided_memory.c: copies and fills for which the mgpu* ABI has no call: elements of any size, and memrefs with gaps
+ * between their elements. gpubuild's host code calls these functions.
  *
  * Extents are read before a call returns. What lies without gaps becomes one operation of the device.
  */
 #include "core/module.h"
 
-#include <string.h>
-
 void gpubuildMemcpy(char *to, char *from, const int64_t *extents, int64_t rank, int64_t element_bytes, void *stream);
 void gpubuildMemset(char *to, const void *element, const int64_t *extents, int64_t rank, int64_t element_bytes,
                     void *stream);
-void gpubuildStreamRelease(void *stream);
-void gpubuildStreamJoin(void *stream, void *awaited);
 
 /* One copy (`from` is not NULL) or fill. Strides are in elements. */
 struct task {
@@ -25,16 +21,6 @@ struct task {
     size_t element_bytes;
     size_t run; /* elements without gaps that are done at once */
 };
-
-size_t gb_fill_unit(const void *element, size_t element_bytes) {
-    for (size_t unit = 1; unit <= 4; unit *= 2) {
-        if (element_bytes % unit == 0 &&
-            memcmp(element, (const char *)element + unit, element_bytes - unit) == 0) {
-            return unit;
-        }
-    }
-    return 0;
-}
 
 /* Take dimensions from the inside as long as they follow each other without gaps; returns how many are left. */
 static int64_t join_dimensions(struct task *task, int64_t rank) {
@@ -103,23 +89,4 @@ void gpubuildMemset(char *to, const void *element, const int64_t *extents, int64
                         .to_strides = extents + rank, .from_strides = extents + rank, .element = element,
                         .element_bytes = (size_t)element_bytes};
     do_task(&task, rank, to, NULL);
-}
-
-/* The end of a stream that nobody waits for on the host; what it has to do is still done. */
-void gpubuildStreamRelease(void *stream) {
-    struct gb_device *device = gb_device_current();
-    const struct gb_where where = {.device = device->name, .call = "gpubuildStreamRelease"};
-    gb_trace("stream %p released", stream);
-    device->calls->stream_destroy(device, stream, &where);
-}
-
-/* What follows in `stream` happens after what `awaited` has to do now. */
-void gpubuildStreamJoin(void *stream, void *awaited) {
-    struct gb_device *device = gb_device_current();
-    const struct gb_where where = {.device = device->name, .call = "gpubuildStreamJoin"};
-    gb_trace("stream %p waits for stream %p", stream, awaited);
-    void *event = device->calls->event_create(device, &where);
-    device->calls->event_record(device, event, awaited, &where);
-    device->calls->stream_wait_event(device, stream, event, &where);
-    device->calls->event_destroy(device, event, &where);
 }

@@ -7,8 +7,9 @@
 #ifndef GPUBUILD_RT_DEVICE_H
 #define GPUBUILD_RT_DEVICE_H
 
-#include "core/runtime.h"
 #include "core/image.h"
+
+#include <string.h>
 
 struct gb_launch {
     struct gb_dim3 cluster; /* 1 × 1 × 1 for a launch without clusters */
@@ -20,6 +21,20 @@ struct gb_launch {
     size_t param_count;     /* 0: not known (cluster launches do not tell) */
     void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
 };
+
+/* A tensor map as cuTensorMapEncodeTiled takes it: innermost dimension first. */
+struct gb_tensor_map {
+    uint32_t data_type; /* CUtensorMapDataType */
+    uint32_t rank;      /* 1 to 5 */
+    void *address;      /* in device memory */
+    const uint64_t *dims;            /* rank of them, elements */
+    const uint64_t *strides;         /* rank - 1 of them, bytes */
+    const uint32_t *box;             /* rank of them, elements */
+    const uint32_t *element_strides; /* rank of them */
+    uint32_t interleave, swizzle, l2_promotion, out_of_bounds;
+};
+
+enum { GB_TENSOR_MAP_BYTES = 128, GB_TENSOR_MAP_ALIGNMENT = 64 };
 
 struct gb_device {
     enum gb_vendor vendor;
@@ -74,13 +89,14 @@ struct gb_device_calls {
     void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
 };
 
-/* abi/strided_memory.c: the smallest of 1, 2 and 4 bytes that the element is, once or over and over; 0: of none. */
-size_t gb_fill_unit(const void *element, size_t element_bytes);
-
-/* Open the device of a back end, or return NULL and put the reason into *why (free() it).
- * Nothing is loaded or initialised before the first of these calls. */
-struct gb_device *gb_cuda_open(int ordinal, char **why);
-struct gb_device *gb_hip_open(int ordinal, char **why);
-struct gb_device *gb_cpu_open(int ordinal, char **why);
+/* The smallest of 1, 2 and 4 bytes that the element repeats; 0: none of them. */
+static inline size_t gb_fill_unit(const void *element, size_t element_bytes) {
+    for (size_t unit = 1; unit <= 4; unit *= 2) {
+        if (element_bytes % unit == 0 && memcmp(element, (const char *)element + unit, element_bytes - unit) == 0) {
+            return unit;
+        }
+    }
+    return 0;
+}
 
 #endif

@@ -3,18 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
-
-static struct gb_device *open_device(enum gb_vendor vendor, int ordinal, char **why) {
-    switch (vendor) {
-    case GB_VENDOR_CUDA:
-        return gb_cuda_open(ordinal, why);
-    case GB_VENDOR_HIP:
-        return gb_hip_open(ordinal, why);
-    default:
-        return gb_cpu_open(ordinal, why);
-    }
-}
 
 static void append(char **text, char *more) {
     char *joined = gb_text("%s%s", *text, more);
@@ -44,7 +32,7 @@ char *gb_list_images(struct gb_device *device, const struct gb_module_images *mo
         const char *why = device != NULL ? device->calls->fit(device, image).why : NULL;
         bool named = image->target[0] != '\0' && strcmp(image->target, chip) != 0;
         append(&text, gb_text("%s%s%s%s (%s, %zu bytes)%s%s", i > 0 ? "; " : "", chip, named ? " of target " : "",
-                              named ? image->target : "", gb_format_name(image->format), image->size,
+                              named ? image->target : "", image->format, image->size,
                               why != NULL ? ": " : "", why != NULL ? why : ""));
     }
     return text;
@@ -69,7 +57,8 @@ static struct gb_device *try_vendor(enum gb_vendor vendor, int ordinal, bool loo
             return NULL;
         }
     }
-    struct gb_device *device = open_device(vendor, ordinal, why);
+    /* A program that asks for GPU 1 still runs on the CPU where there are no GPUs. */
+    struct gb_device *device = gb_vendor_calls(vendor)->open(gb_vendor_is_numbered(vendor) ? ordinal : 0, why);
     for (size_t i = 0; device != NULL && i < count; i++) {
         if (gb_best_image(device, &modules[i]) == NULL) {
             char *images = gb_list_images(device, &modules[i]);
@@ -94,13 +83,10 @@ static char *list_all(const struct gb_module_images *modules, size_t count) {
 struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
                             const struct gb_where *where) {
     const struct gb_settings *settings = gb_settings();
-    static const enum gb_vendor order[] = {GB_VENDOR_CUDA, GB_VENDOR_HIP, GB_VENDOR_CPU};
-    if (settings->choice != GB_CHOICE_AUTO) {
-        enum gb_vendor vendor = settings->choice == GB_CHOICE_CUDA  ? GB_VENDOR_CUDA
-                                : settings->choice == GB_CHOICE_HIP ? GB_VENDOR_HIP
-                                                                    : GB_VENDOR_CPU;
+    if (settings->vendor != GB_VENDOR_UNKNOWN) {
+        enum gb_vendor vendor = settings->vendor;
         char *why = NULL;
-        int wanted = vendor == GB_VENDOR_CPU ? 0 : program_chose ? ordinal : settings->ordinal;
+        int wanted = program_chose ? ordinal : settings->ordinal;
         struct gb_device *device = try_vendor(vendor, wanted, false, modules, count, &why);
         if (device == NULL) {
             gb_fatal(where,
@@ -112,18 +98,16 @@ struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_mod
         return device;
     }
     char *reasons = gb_text("%s", "");
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+    for (enum gb_vendor vendor = 0; vendor != GB_VENDOR_UNKNOWN; vendor++) {
         char *why = NULL;
-        /* A CPU has one device; a program that asked for GPU 1 still runs on it when there are no GPUs. */
-        struct gb_device *device =
-            try_vendor(order[i], order[i] == GB_VENDOR_CPU ? 0 : ordinal, true, modules, count, &why);
+        struct gb_device *device = try_vendor(vendor, ordinal, true, modules, count, &why);
         if (device != NULL) {
             gb_trace("device %s", device->name);
             free(reasons);
             return device;
         }
-        gb_trace("not %s: %s", gb_vendor_name(order[i]), why);
-        append(&reasons, gb_text("\n  not %s: %s", gb_vendor_name(order[i]), why));
+        gb_trace("not %s: %s", gb_vendor_name(vendor), why);
+        append(&reasons, gb_text("\n  not %s: %s", gb_vendor_name(vendor), why));
         free(why);
     }
     gb_fatal(where,

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ORDINAL = 63, MAX_THREADS = 4096 };
+enum { MAX_THREADS = 4096 };
 
-static struct gb_settings settings = {.check = -1, .cpu_cache_bytes = -1};
+static struct gb_settings settings = {.vendor = GB_VENDOR_UNKNOWN, .check = -1, .cpu_cache_bytes = -1};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* A decimal number from low to high and nothing else; strtol alone would take " +7". */
@@ -29,36 +29,35 @@ static bool parse_number(const char *text, long low, long high, int *value) {
 }
 
 static bool parse_device(const char *text) {
-    static const struct {
-        const char *name;
-        enum gb_choice choice;
-        bool numbered;
-    } kinds[] = {
-        {"auto", GB_CHOICE_AUTO, false},
-        {"cpu", GB_CHOICE_CPU, false},
-        {"cuda", GB_CHOICE_CUDA, true},
-        {"hip", GB_CHOICE_HIP, true},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        size_t length = strlen(kinds[i].name);
-        if (strncmp(text, kinds[i].name, length) != 0) {
-            continue;
+    if (strcmp(text, "auto") == 0) {
+        return true;
+    }
+    for (enum gb_vendor vendor = 0; vendor != GB_VENDOR_UNKNOWN; vendor++) {
+        size_t length = strlen(gb_vendor_name(vendor));
+        if (strncmp(text, gb_vendor_name(vendor), length) == 0) {
+            settings.vendor = vendor;
+            return text[length] == '\0' ||
+                   (gb_vendor_is_numbered(vendor) && text[length] == ':' &&
+                    parse_number(text + length + 1, 0, GB_MAX_DEVICES - 1, &settings.ordinal));
         }
-        settings.choice = kinds[i].choice;
-        if (text[length] == '\0') {
-            return true;
-        }
-        return kinds[i].numbered && text[length] == ':' &&
-               parse_number(text + length + 1, 0, MAX_ORDINAL, &settings.ordinal);
     }
     return false;
+}
+
+static _Noreturn void refuse_device(const char *text) {
+    char *allowed = gb_text("auto");
+    for (enum gb_vendor vendor = 0; vendor != GB_VENDOR_UNKNOWN; vendor++) {
+        const char *name = gb_vendor_name(vendor);
+        allowed = gb_vendor_is_numbered(vendor) ? gb_text("%s, %s, %s:N", allowed, name, name)
+                                                : gb_text("%s, %s", allowed, name);
+    }
+    gb_fatal(NULL, "GPUBUILD_DEVICE=%s: not a device; allowed are %s (N from 0 to %d)", text, allowed, GB_MAX_DEVICES - 1);
 }
 
 static void read_environment(void) {
     const char *device = getenv("GPUBUILD_DEVICE");
     if (device != NULL && device[0] != '\0' && !parse_device(device)) {
-        gb_fatal(NULL, "GPUBUILD_DEVICE=%s: not a device; allowed are auto, cpu, cuda, cuda:N, hip and hip:N "
-                       "(N from 0 to %d)", device, MAX_ORDINAL);
+        refuse_device(device);
     }
     const char *threads = getenv("GPUBUILD_CPU_THREADS");
     if (threads != NULL && threads[0] != '\0' && !parse_number(threads, 1, MAX_THREADS, &settings.cpu_threads)) {
@@ -74,10 +73,10 @@ static void read_environment(void) {
         if (!parse_number(check, 0, 1, &settings.check)) {
             gb_fatal(NULL, "GPUBUILD_CHECK=%s: not a switch; allowed are 0 and 1", check);
         }
-        if (settings.check == 1 && settings.choice == GB_CHOICE_AUTO) {
-            settings.choice = GB_CHOICE_CPU;
+        if (settings.check == 1 && settings.vendor == GB_VENDOR_UNKNOWN) {
+            settings.vendor = GB_VENDOR_CPU;
         }
-        if (settings.check == 1 && settings.choice != GB_CHOICE_CPU) {
+        if (settings.check == 1 && settings.vendor != GB_VENDOR_CPU) {
             gb_fatal(NULL, "GPUBUILD_CHECK=1 and GPUBUILD_DEVICE=%s: only CPU kernels can be checked", device);
         }
     }

@@ -16,18 +16,12 @@ enum {
     ENTRY_BYTES = 40,
     STRING_BYTES_V1 = 16,
     STRING_BYTES_V2 = 24,
-    ELF_HEADER_BYTES = 64,
-    EM_X86_64 = 62,
-    EM_AARCH64 = 183,
-    EM_CUDA = 190,
-    EM_AMDGPU = 224
+    ELF_HEADER_BYTES = 64
 };
 
 static const unsigned char container_magic[4] = {0x10, 0xff, 0x10, 0xad};
-static const unsigned char fatbin_magic[4] = {0x50, 0xed, 0x55, 0xba};
-static const char bundle_magic[] = "__CLANG_OFFLOAD_BUNDLE__"; /* what HIP calls a fat binary */
 
-static uint64_t read_little(const unsigned char *bytes, unsigned count) {
+uint64_t gb_read_little_endian(const unsigned char *bytes, unsigned count) {
     uint64_t value = 0;
     for (unsigned i = count; i-- > 0;) {
         value = value << 8 | bytes[i];
@@ -44,17 +38,22 @@ static bool inside(uint64_t offset, uint64_t length, uint64_t size) {
     return offset <= size && length <= size - offset;
 }
 
-const char *gb_vendor_name(enum gb_vendor vendor) {
-    static const char *const names[] = {"cuda", "hip", "cpu", "unknown"};
-    return names[vendor];
+/* ---- formats ---- */
+
+bool gb_image_starts_with(const struct gb_image *image, const void *magic, size_t length) {
+    return starts_with(image->data, image->size, magic, length);
 }
 
-const char *gb_format_name(enum gb_format format) {
-    static const char *const names[] = {"cubin", "fatbin", "ptx", "hsaco", "shared object", "unknown format"};
-    return names[format];
+int gb_image_elf_machine(const struct gb_image *image) {
+    bool elf = gb_image_starts_with(image, "\177ELF\2\1", 6) && image->size >= ELF_HEADER_BYTES;
+    return elf ? (int)gb_read_little_endian((const unsigned char *)image->data + 18, 2) : -1;
 }
 
-/* Copy the name of a chip: letters, digits and what target ids need, up to the first other byte. */
+bool gb_image_has_format(const struct gb_image *image, const char *format) {
+    return strcmp(image->format, format) == 0;
+}
+
+/* Target ids of AMD's have more than letters and digits. */
 static void copy_chip(char chip[GB_CHIP_BYTES], const char *text, size_t size) {
     size_t n = 0;
     while (n < size && n + 1 < GB_CHIP_BYTES && text[n] != '\0' &&
@@ -65,83 +64,30 @@ static void copy_chip(char chip[GB_CHIP_BYTES], const char *text, size_t size) {
     chip[n] = '\0';
 }
 
-static void find_chip(struct gb_image *image, const char *prefix, const char *skip_to) {
-    const char *found = memmem(image->data, image->size, prefix, strlen(prefix));
-    if (found != NULL) {
-        found += strlen(prefix) - strlen(skip_to);
-        copy_chip(image->chip, found, image->size - (size_t)(found - (const char *)image->data));
+void gb_image_set_chip(struct gb_image *image, const char *text, size_t size) {
+    if (image->chip[0] == '\0') {
+        copy_chip(image->chip, text, size);
     }
 }
 
-/* A cubin tells its chip in e_flags, at two places in two ABI versions (read off ptxas 12.9's output:
- * version 7 is what sm_50 to sm_90a get, version 8 what sm_100 and later get). */
-static void cubin_chip(struct gb_image *image) {
-    const unsigned char *elf = image->data;
-    unsigned abi = elf[8];
-    uint64_t flags = read_little(elf + 48, 4);
-    unsigned chip = abi >= 8 ? flags >> 8 & 0xff : flags & 0xff;
-    bool specific = (abi >= 8 ? flags & 0x8 : flags & 0x800) != 0;
-    char text[16] = "sm_";
-    size_t n = 3;
-    for (unsigned unit = 100; unit > 0; unit /= 10) {
-        if (chip >= unit) {
-            text[n++] = (char)('0' + chip / unit % 10);
-        }
-    }
-    if (specific) {
-        text[n++] = 'a';
-    }
-    text[n] = '\0';
-    if (chip != 0) {
-        copy_chip(image->chip, text, n);
+void gb_image_find_chip(struct gb_image *image, const char *marker, size_t skipped) {
+    const char *found = image->chip[0] == '\0' ? memmem(image->data, image->size, marker, strlen(marker)) : NULL;
+    if (found != NULL) {
+        found += skipped;
+        gb_image_set_chip(image, found, image->size - (size_t)(found - (const char *)image->data));
     }
 }
 
 /* Vendor and format from the bytes themselves; the chip too, unless it is known already. */
-static void sniff(struct gb_image *image) {
-    const unsigned char *bytes = image->data;
-    size_t size = image->size;
-    image->vendor = GB_VENDOR_UNKNOWN;
-    image->format = GB_FORMAT_UNKNOWN;
-    if (starts_with(bytes, size, "\177ELF\2\1", 6) && size >= ELF_HEADER_BYTES) {
-        switch (read_little(bytes + 18, 2)) {
-        case EM_CUDA:
-            image->vendor = GB_VENDOR_CUDA;
-            image->format = GB_FORMAT_CUBIN;
-            if (image->chip[0] == '\0') {
-                cubin_chip(image);
-            }
-            break;
-        case EM_AMDGPU:
-            image->vendor = GB_VENDOR_HIP;
-            image->format = GB_FORMAT_HSACO;
-            if (image->chip[0] == '\0') { /* the amdhsa.target string of the metadata note */
-                find_chip(image, "amdgcn-amd-amdhsa--gfx", "gfx");
-            }
-            break;
-        case EM_X86_64:
-        case EM_AARCH64:
-            image->vendor = GB_VENDOR_CPU;
-            image->format = GB_FORMAT_SHARED;
-            break;
-        default:
-            break;
-        }
-    } else if (starts_with(bytes, size, fatbin_magic, sizeof fatbin_magic)) {
-        image->vendor = GB_VENDOR_CUDA;
-        image->format = GB_FORMAT_FATBIN;
-    } else if (starts_with(bytes, size, bundle_magic, sizeof bundle_magic - 1)) {
-        image->vendor = GB_VENDOR_HIP;
-        image->format = GB_FORMAT_FATBIN;
-    } else if (memchr(bytes, '\0', size > 0 ? size - 1 : 0) == NULL &&
-               memmem(bytes, size, ".version", 8) != NULL && memmem(bytes, size, ".target sm_", 11) != NULL) {
-        image->vendor = GB_VENDOR_CUDA;
-        image->format = GB_FORMAT_PTX;
-        if (image->chip[0] == '\0') {
-            find_chip(image, ".target sm_", "sm_");
-        }
+static void recognize(struct gb_image *image) {
+    image->format = "unknown format";
+    image->vendor = 0;
+    while (image->vendor != GB_VENDOR_UNKNOWN && !gb_vendor_calls(image->vendor)->recognize(image)) {
+        image->vendor++;
     }
 }
+
+/* ---- containers ---- */
 
 /* The string at `offset` of a container, or NULL when it is not closed inside it. */
 static const char *string_at(const unsigned char *base, uint64_t size, uint64_t offset) {
@@ -154,10 +100,10 @@ static const char *string_at(const unsigned char *base, uint64_t size, uint64_t 
 static bool parse_entry(const unsigned char *base, uint64_t size, uint64_t entry_offset, uint64_t version,
                         struct gb_image *image, const char **why) {
     const unsigned char *entry = base + entry_offset;
-    uint64_t strings = read_little(entry + 8, 8);
-    uint64_t count = read_little(entry + 16, 8);
-    uint64_t image_offset = read_little(entry + 24, 8);
-    uint64_t image_size = read_little(entry + 32, 8);
+    uint64_t strings = gb_read_little_endian(entry + 8, 8);
+    uint64_t count = gb_read_little_endian(entry + 16, 8);
+    uint64_t image_offset = gb_read_little_endian(entry + 24, 8);
+    uint64_t image_size = gb_read_little_endian(entry + 32, 8);
     uint64_t stride = version == 1 ? STRING_BYTES_V1 : STRING_BYTES_V2;
     if (!inside(image_offset, image_size, size)) {
         *why = "an image lies outside its container";
@@ -167,11 +113,12 @@ static bool parse_entry(const unsigned char *base, uint64_t size, uint64_t entry
         *why = "a string table lies outside its container";
         return false;
     }
-    *image = (struct gb_image){.data = base + image_offset, .size = (size_t)image_size, .module = "", .target = "", .kernels = ""};
+    *image = (struct gb_image){
+        .data = base + image_offset, .size = (size_t)image_size, .module = "", .target = "", .kernels = ""};
     for (uint64_t i = 0; i < count; i++) {
         const unsigned char *pair = base + strings + i * stride;
-        const char *key = string_at(base, size, read_little(pair, 8));
-        const char *value = string_at(base, size, read_little(pair + 8, 8));
+        const char *key = string_at(base, size, gb_read_little_endian(pair, 8));
+        const char *value = string_at(base, size, gb_read_little_endian(pair + 8, 8));
         if (key == NULL || value == NULL) {
             *why = "a string runs past the end of its container";
             return false;
@@ -190,7 +137,7 @@ static bool parse_entry(const unsigned char *base, uint64_t size, uint64_t entry
             image->kernels = value;
         }
     }
-    sniff(image);
+    recognize(image);
     return true;
 }
 
@@ -201,10 +148,10 @@ static uint64_t parse_container(const unsigned char *base, size_t size, struct g
         *why = "a container's header is cut off";
         return 0;
     }
-    uint64_t version = read_little(base + 4, 4);
-    uint64_t own_size = read_little(base + 8, 8);
-    uint64_t entries_offset = read_little(base + 16, 8);
-    uint64_t entries = version == 1 ? 1 : read_little(base + 24, 8);
+    uint64_t version = gb_read_little_endian(base + 4, 4);
+    uint64_t own_size = gb_read_little_endian(base + 8, 8);
+    uint64_t entries_offset = gb_read_little_endian(base + 16, 8);
+    uint64_t entries = version == 1 ? 1 : gb_read_little_endian(base + 24, 8);
     if (version < 1 || version > 2) {
         *why = "a container's version is neither 1 nor 2";
         return 0;
@@ -266,8 +213,8 @@ size_t gb_images_parse(const void *data, size_t size, struct gb_image **images, 
         return parse_containers(data, size, images, why);
     }
     struct gb_image bare = {.data = data, .size = size, .module = "", .target = "", .kernels = ""};
-    sniff(&bare);
-    if (bare.format == GB_FORMAT_UNKNOWN) {
+    recognize(&bare);
+    if (bare.vendor == GB_VENDOR_UNKNOWN) {
         const unsigned char *b = data;
         *why = gb_text("the image is of no known format (%zu bytes, the first are %02x %02x %02x %02x); known are "
                        "OffloadBinary, cubin, fatbin, PTX, hsaco and ELF shared objects of the host",

@@ -6,15 +6,12 @@
  */
 #include "core/module.h"
 
-#include "core/fork.h"
-#include "core/profile.h"
+#include "core/process.h"
 #include "core/clang_registration.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_DEVICES = 64 };
 
 /* What one device holds of a module or kernel. The list is as long as the devices in use: mostly one. */
 struct copy {
@@ -43,7 +40,7 @@ struct gb_module {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gb_module *modules;              /* newest first */
-static struct gb_device *devices[MAX_DEVICES]; /* by ordinal, all of one vendor */
+static struct gb_device *devices[GB_MAX_DEVICES]; /* by ordinal, all of one vendor */
 static struct gb_device *decided;              /* the process's first device: fixes the vendor */
 
 static _Thread_local struct gb_device *thread_device;
@@ -160,9 +157,7 @@ static struct gb_device *decide_locked(const struct gb_where *where) {
 static struct gb_device *open_locked(int ordinal, const struct gb_where *where) {
     if (devices[ordinal] == NULL) {
         char *why = NULL;
-        devices[ordinal] = decided->vendor == GB_VENDOR_CUDA  ? gb_cuda_open(ordinal, &why)
-                           : decided->vendor == GB_VENDOR_HIP ? gb_hip_open(ordinal, &why)
-                                                              : gb_cpu_open(ordinal, &why);
+        devices[ordinal] = gb_vendor_calls(decided->vendor)->open(ordinal, &why);
         if (devices[ordinal] == NULL) {
             gb_fatal(where, "device %d, which the program or GPUBUILD_DEVICE asks for, cannot be used: %s", ordinal, why);
         }
@@ -177,9 +172,8 @@ static struct gb_device *current_locked(const struct gb_where *where) {
         devices[decided->ordinal] = decided;
     }
     if (thread_device == NULL) {
-        /* A processor is one device: it stands in for any number. */
         int wanted = thread_ordinal >= 0 ? thread_ordinal : gb_settings()->ordinal;
-        thread_device = decided->vendor == GB_VENDOR_CPU ? decided : open_locked(wanted, where);
+        thread_device = gb_vendor_is_numbered(decided->vendor) ? open_locked(wanted, where) : decided;
     }
     return thread_device;
 }
@@ -194,10 +188,10 @@ struct gb_device *gb_device_current(void) {
 }
 
 void gb_device_select(int ordinal) {
-    if (ordinal < 0 || ordinal >= MAX_DEVICES) {
+    if (ordinal < 0 || ordinal >= GB_MAX_DEVICES) {
         const struct gb_where where = {.call = "mgpuSetDefaultDevice"};
         gb_fatal(&where, "the program asks for device %d; devices are numbered from 0 to %d", ordinal,
-                 MAX_DEVICES - 1);
+                 GB_MAX_DEVICES - 1);
     }
     pthread_mutex_lock(&lock);
     thread_ordinal = ordinal;
@@ -213,7 +207,7 @@ void gb_device_select(int ordinal) {
 /* "hopper (sm_90a, cubin)"; a target that is called as its chip is, or an image that has no name: "sm_90 (cubin)". */
 static char *target_text(const struct gb_image *image) {
     const char *chip = image->chip[0] != '\0' ? image->chip : "unknown chip";
-    const char *format = gb_format_name(image->format);
+    const char *format = image->format;
     if (image->target[0] == '\0' || strcmp(image->target, chip) == 0) {
         return gb_text("%s (%s)", chip, format);
     }
@@ -240,7 +234,7 @@ static struct copy *load_locked(struct gb_module *module, struct gb_device *devi
     }
     gb_trace("load module %s, image %s%s%s (%s, %zu bytes) on %s", module->content.name,
              image->chip[0] != '\0' ? image->chip : "of unknown chip", image->target[0] != '\0' ? " of target " : "",
-             image->target, gb_format_name(image->format), image->size, device->name);
+             image->target, image->format, image->size, device->name);
     char *target = target_text(image);
     where.target = target;
     void *handle = device->calls->module_load(device, image, module->opt_level, &where);

@@ -55,3 +55,32 @@ void gb_library_stay(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, stay_loaded);
 }
+
+/* ---- fork ---- */
+
+static pthread_mutex_t *guarded[GB_FORK_RANKS];
+
+static void before_fork(void) {
+    for (int i = 0; i < GB_FORK_RANKS; i++) {
+        if (guarded[i] != NULL) {
+            pthread_mutex_lock(guarded[i]);
+        }
+    }
+}
+
+static void after_fork(void) {
+    for (int i = GB_FORK_RANKS - 1; i >= 0; i--) {
+        if (guarded[i] != NULL) {
+            pthread_mutex_unlock(guarded[i]);
+        }
+    }
+}
+
+void gb_guard_fork(enum gb_fork_rank rank, pthread_mutex_t *lock) {
+    static bool registered;
+    guarded[rank] = lock;
+    if (!registered) {
+        registered = true;
+        pthread_atfork(before_fork, after_fork, after_fork);
+    }
+}

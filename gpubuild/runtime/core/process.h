@@ -1,6 +1,8 @@
 /* process.h: open a driver's library and take functions out of it. */
-#ifndef GPUBUILD_RT_LIBRARY_H
-#define GPUBUILD_RT_LIBRARY_H
+#ifndef GPUBUILD_RT_PROCESS_H
+#define GPUBUILD_RT_PROCESS_H
+
+#include <pthread.h>
 
 /* The first of the NULL-closed names that can be opened, or NULL with the loader's reason (free() it). */
 void *gb_library_open(const char *const *names, char **why);
@@ -11,5 +13,23 @@ void gb_library_symbol(void *library, const char *symbol, void *function);
 /* Keep the library that this code is part of loaded until the process ends: for what starts threads. Takes
  * the loader's lock. */
 void gb_library_stay(void);
+
+/* ---- locks that a child of fork finds free: a thread that the child lacks may hold them ---- */
+
+/* In the order in which they may be taken while others are held. */
+enum gb_fork_rank {
+    GB_FORK_MODULES,
+    GB_FORK_FINDINGS,
+    GB_FORK_IMAGES,
+    GB_FORK_TASKS,
+    GB_FORK_STREAMS,
+    GB_FORK_PROFILE,
+    GB_FORK_REGISTERED,
+    GB_FORK_MEMORY,
+    GB_FORK_RANKS
+};
+
+/* Have the lock taken around every fork from now on. Once for each, before threads are there: from a constructor. */
+void gb_guard_fork(enum gb_fork_rank rank, pthread_mutex_t *lock);
 
 #endif

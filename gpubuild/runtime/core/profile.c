@@ -1,8 +1,8 @@
 /* core/profile.c: counts launches and their times, and writes them as JSON when the program ends. */
 #define _POSIX_C_SOURCE 200809L
-#include "core/profile.h"
+#include "core/module.h"
 
-#include "core/fork.h"
+#include "core/process.h"
 #include "cpu/cpu_stream.h"
 
 #include <errno.h>

@@ -6,6 +6,8 @@
 #ifndef GPUBUILD_RT_H
 #define GPUBUILD_RT_H
 
+#include "core/vendors.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,11 +29,9 @@ struct gb_dim3 {
 
 /* ---- Settings (core/environment.c) ------------------------------------------------------------------- */
 
-enum gb_choice { GB_CHOICE_AUTO, GB_CHOICE_CPU, GB_CHOICE_CUDA, GB_CHOICE_HIP };
-
 struct gb_settings {
-    enum gb_choice choice; /* GPUBUILD_DEVICE */
-    int ordinal;           /* the N of cuda:N and hip:N, else 0 */
+    enum gb_vendor vendor; /* GPUBUILD_DEVICE; GB_VENDOR_UNKNOWN: auto */
+    int ordinal;           /* the N of cuda:N, else 0 */
     int cpu_threads;       /* GPUBUILD_CPU_THREADS; 0: not set, use every CPU the process may run on */
     int cpu_cache_bytes;   /* GPUBUILD_CPU_CACHE_BYTES; -1: not set, as large as Linux says */
     bool trace;            /* GPUBUILD_TRACE */

@@ -1,5 +1,5 @@
-/* cpu/cpu_chip.c: whether this machine can run code that was compiled for a chip. */
-#include "cpu/cpu_image.h"
+/* cpu_chip.c: CPU images: the processors they are for, and whether this machine is one. */
+#include "cpu/cpu_device.h"
 
 #include <string.h>
 
@@ -7,56 +7,57 @@
 
 #include <cpuid.h>
 
-enum level { BASE = 1, V2, V3, V4 };
+enum { THIS_MACHINE = 62 }; /* EM_X86_64 */
 
-/* LLVM's names of chips: the level of the x86-64 ABI they reach, and what they have beyond it that
- * compiled code may use. */
+/* The levels of the x86-64 ABI, by what each needs of a processor. */
+#define V1 "+sse2,+cmov,+fxsr"
+#define V2 V1 ",+cx16,+sahf,+popcnt,+sse3,+ssse3,+sse4.1,+sse4.2"
+#define V3 V2 ",+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
+#define V4 V3 ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+
+static const char *const levels[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+
+/* LLVM's names of chips, and what compiled code may use of them: a level and more. */
 static const struct {
     const char *chip;
-    enum level level;
-    const char *more;
+    const char *needs;
 } chips[] = {
-    {"x86-64", BASE, ""},
-    {"generic", BASE, ""},
-    {"k8", BASE, ""},
-    {"opteron", BASE, ""},
-    {"nocona", BASE, "+sse3,+cx16"},
-    {"x86-64-v2", V2, ""},
-    {"nehalem", V2, ""},
-    {"corei7", V2, ""},
-    {"westmere", V2, "+pclmul"},
-    {"x86-64-v3", V3, ""},
-    {"haswell", V3, "+pclmul,+fsgsbase,+rdrnd,+invpcid"},
-    {"core-avx2", V3, "+pclmul,+fsgsbase,+rdrnd,+invpcid"},
-    {"broadwell", V3, "+pclmul,+fsgsbase,+rdrnd,+adx,+rdseed,+prfchw"},
-    {"skylake", V3, "+pclmul,+aes,+fsgsbase,+rdrnd,+adx,+rdseed,+prfchw,+clflushopt"},
-    {"alderlake", V3, "+pclmul,+aes,+adx,+rdseed,+sha,+gfni,+vaes,+vpclmulqdq,+avxvnni"},
-    {"znver1", V3, "+pclmul,+aes,+adx,+rdseed,+sha,+sse4a,+clflushopt,+clzero"},
-    {"znver2", V3, "+pclmul,+aes,+adx,+rdseed,+sha,+sse4a,+clwb,+rdpid,+wbnoinvd"},
-    {"znver3", V3, "+aes,+adx,+rdseed,+sha,+sse4a,+clwb,+rdpid,+vaes,+vpclmulqdq,+pku"},
-    {"x86-64-v4", V4, ""},
-    {"skylake-avx512", V4, "+pclmul,+aes,+adx,+rdseed,+clflushopt,+clwb"},
-    {"skx", V4, "+pclmul,+aes,+adx,+rdseed,+clflushopt,+clwb"},
-    {"cascadelake", V4, "+pclmul,+aes,+adx,+rdseed,+clwb,+avx512vnni"},
-    {"icelake-server", V4, "+avx512vbmi2,+avx512vnni,+avx512bitalg,+avx512vpopcntdq,+gfni,+vaes,+sha"},
-    {"znver4", V4, "+avx512vbmi2,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+gfni,+vaes,+sha,+sse4a"},
+    {"x86-64", V1},
+    {"generic", V1},
+    {"k8", V1},
+    {"opteron", V1},
+    {"nocona", V1 ",+sse3,+cx16"},
+    {"x86-64-v2", V2},
+    {"nehalem", V2},
+    {"corei7", V2},
+    {"westmere", V2 ",+pclmul"},
+    {"x86-64-v3", V3},
+    {"haswell", V3 ",+pclmul,+fsgsbase,+rdrnd,+invpcid"},
+    {"core-avx2", V3 ",+pclmul,+fsgsbase,+rdrnd,+invpcid"},
+    {"broadwell", V3 ",+pclmul,+fsgsbase,+rdrnd,+adx,+rdseed,+prfchw"},
+    {"skylake", V3 ",+pclmul,+aes,+fsgsbase,+rdrnd,+adx,+rdseed,+prfchw,+clflushopt"},
+    {"alderlake", V3 ",+pclmul,+aes,+adx,+rdseed,+sha,+gfni,+vaes,+vpclmulqdq,+avxvnni"},
+    {"znver1", V3 ",+pclmul,+aes,+adx,+rdseed,+sha,+sse4a,+clflushopt,+clzero"},
+    {"znver2", V3 ",+pclmul,+aes,+adx,+rdseed,+sha,+sse4a,+clwb,+rdpid,+wbnoinvd"},
+    {"znver3", V3 ",+aes,+adx,+rdseed,+sha,+sse4a,+clwb,+rdpid,+vaes,+vpclmulqdq,+pku"},
+    {"x86-64-v4", V4},
+    {"skylake-avx512", V4 ",+pclmul,+aes,+adx,+rdseed,+clflushopt,+clwb"},
+    {"skx", V4 ",+pclmul,+aes,+adx,+rdseed,+clflushopt,+clwb"},
+    {"cascadelake", V4 ",+pclmul,+aes,+adx,+rdseed,+clwb,+avx512vnni"},
+    {"icelake-server", V4 ",+avx512vbmi2,+avx512vnni,+avx512bitalg,+avx512vpopcntdq,+gfni,+vaes,+sha"},
+    {"znver4", V4 ",+avx512vbmi2,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+gfni,+vaes,+sha,+sse4a"},
 };
 
-struct registers {
-    unsigned a, b, c, d;
-};
+enum { A, B, C, D };
 
-static struct registers cpuid(unsigned leaf, unsigned subleaf) {
-    struct registers r = {0, 0, 0, 0};
-    if (!__get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d)) {
-        return (struct registers){0, 0, 0, 0};
-    }
-    return r;
+static unsigned cpuid(unsigned leaf, unsigned subleaf, unsigned index) {
+    unsigned r[4] = {0, 0, 0, 0};
+    return __get_cpuid_count(leaf, subleaf, &r[A], &r[B], &r[C], &r[D]) ? r[index] : 0;
 }
 
 /* Register state that the operating system saves: bits of XCR0. */
 static unsigned saved_state(void) {
-    if ((cpuid(1, 0).c >> 27 & 1u) == 0) {
+    if ((cpuid(1, 0, C) >> 27 & 1u) == 0) {
         return 0;
     }
     unsigned low, high;
@@ -64,13 +65,22 @@ static unsigned saved_state(void) {
     return low;
 }
 
-enum where { L1C, L1D, L7B, L7C, L7D, L71A, L71D, L14B, L19B, L1E1A, L24B, X1C, X1D, X8B, XSAVE1A };
+enum word { L1C, L1D, L7B, L7C, L7D, L71A, L71D, L14B, L19B, L1E1A, L24B, X1C, X1D, X8B, XSAVE1A };
 enum state { ANY = 0, YMM = 0x6, ZMM = 0xe6, TILES = 0x60000, APX = 0x80000 };
+
+static const struct {
+    unsigned leaf, subleaf, index;
+} words[] = {
+    [L1C] = {1, 0, C},           [L1D] = {1, 0, D},           [L7B] = {7, 0, B},           [L7C] = {7, 0, C},
+    [L7D] = {7, 0, D},           [L71A] = {7, 1, A},          [L71D] = {7, 1, D},          [L14B] = {0x14, 0, B},
+    [L19B] = {0x19, 0, B},       [L1E1A] = {0x1e, 1, A},      [L24B] = {0x24, 0, B},       [X1C] = {0x80000001u, 0, C},
+    [X1D] = {0x80000001u, 0, D}, [X8B] = {0x80000008u, 0, B}, [XSAVE1A] = {0xd, 1, A},
+};
 
 /* All that LLVM names when it is asked what a machine has: `chip: native` lists those. */
 static const struct {
     const char *name;
-    enum where where;
+    enum word word;
     unsigned bit;
     enum state state;
 } features[] = {
@@ -107,51 +117,73 @@ static const struct {
     {"lwp", X1C, 15, ANY}, {"rdpru", X8B, 4, ANY}, {"xsaveopt", XSAVE1A, 0, ANY}, {"xsavec", XSAVE1A, 1, ANY}, {"xsaves", XSAVE1A, 3, ANY},
 };
 
-static unsigned word(enum where where) {
-    switch (where) {
-    case L1C:
-        return cpuid(1, 0).c;
-    case L1D:
-        return cpuid(1, 0).d;
-    case L7B:
-        return cpuid(7, 0).b;
-    case L7C:
-        return cpuid(7, 0).c;
-    case L7D:
-        return cpuid(7, 0).d;
-    case L71A:
-        return cpuid(7, 1).a;
-    case L71D:
-        return cpuid(7, 1).d;
-    case L14B:
-        return cpuid(0x14, 0).b;
-    case L19B:
-        return cpuid(0x19, 0).b;
-    case L1E1A:
-        return cpuid(0x1e, 1).a;
-    case L24B:
-        return cpuid(0x24, 0).b;
-    case X1C:
-        return cpuid(0x80000001u, 0).c;
-    case X1D:
-        return cpuid(0x80000001u, 0).d;
-    case X8B:
-        return cpuid(0x80000008u, 0).b;
-    case XSAVE1A:
-        return cpuid(0xd, 1).a;
-    }
-    return 0;
-}
-
 static bool has_feature(const char *name, size_t length) {
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
         if (strlen(features[i].name) == length && memcmp(features[i].name, name, length) == 0) {
+            enum word word = features[i].word;
+            unsigned bits = cpuid(words[word].leaf, words[word].subleaf, words[word].index);
             unsigned state = features[i].state;
-            return (word(features[i].where) >> features[i].bit & 1u) != 0 && (saved_state() & state) == state;
+            return (bits >> features[i].bit & 1u) != 0 && (saved_state() & state) == state;
         }
     }
     return false;
 }
+
+#elif defined(__aarch64__)
+
+#include <sys/auxv.h>
+
+enum { THIS_MACHINE = 183 }; /* EM_AARCH64 */
+
+static const char *const levels[] = {"generic", "armv8-a", "armv8.2-a", "armv9-a"};
+
+/* LLVM's names of features, and the bits of AT_HWCAP and AT_HWCAP2 by which Linux says that they are there
+ * (Documentation/arch/arm64/elf_hwcaps.rst). The numbers are part of its ABI; headers may be older. */
+static const struct {
+    const char *name;
+    unsigned word; /* 1 or 2 */
+    unsigned bit;
+} features[] = {
+    {"fp-armv8", 1, 0}, {"neon", 1, 1},   {"aes", 1, 3},      {"sha2", 1, 6},    {"crc", 1, 7},
+    {"lse", 1, 8},      {"fullfp16", 1, 10}, {"rdm", 1, 12},  {"jsconv", 1, 13}, {"complxnum", 1, 14},
+    {"rcpc", 1, 15},    {"ccpp", 1, 16},  {"sha3", 1, 17},    {"sm4", 1, 19},    {"dotprod", 1, 20},
+    {"sve", 1, 22},     {"fp16fml", 1, 23}, {"dit", 1, 24},   {"rcpc-immo", 1, 26}, {"flagm", 1, 27},
+    {"ssbs", 1, 28},    {"sb", 1, 29},    {"pauth", 1, 30},   {"ccdp", 2, 0},    {"sve2", 2, 1},
+    {"sve-aes", 2, 2},  {"sve-bitperm", 2, 4}, {"sve-sha3", 2, 5}, {"sve-sm4", 2, 6}, {"altnzcv", 2, 7},
+    {"fptoint", 2, 8},  {"i8mm", 2, 13},  {"bf16", 2, 14},    {"rand", 2, 16},   {"bti", 2, 17},
+    {"mte", 2, 18},
+};
+
+/* What LLVM's compiled code may use of a chip beyond Armv8.0 with NEON. Cryptography is not part of it: it is used only
+ * where it is asked for by name, and some makers leave it out. */
+static const struct {
+    const char *chip;
+    const char *needs;
+} chips[] = {
+    {"generic", ""},
+    {"cortex-a53", "+crc"},
+    {"cortex-a57", "+crc"},
+    {"cortex-a72", "+crc"},
+    {"cortex-a73", "+crc"},
+    {"cortex-a76", "+crc,+lse,+rdm,+fullfp16,+dotprod,+rcpc"},
+    {"neoverse-n1", "+crc,+lse,+rdm,+fullfp16,+dotprod,+rcpc"},
+    {"neoverse-v1", "+crc,+lse,+rdm,+fullfp16,+fp16fml,+dotprod,+rcpc-immo,+complxnum,+sve,+i8mm,+bf16"},
+    {"neoverse-n2", "+crc,+lse,+rdm,+fullfp16,+fp16fml,+dotprod,+rcpc-immo,+complxnum,+sve2,+sve-bitperm,+i8mm,+bf16"},
+    {"neoverse-v2", "+crc,+lse,+rdm,+fullfp16,+fp16fml,+dotprod,+rcpc-immo,+complxnum,+sve2,+sve-bitperm,+i8mm,+bf16"},
+};
+
+static bool has_feature(const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
+        if (strlen(features[i].name) == length && memcmp(features[i].name, name, length) == 0) {
+            return (getauxval(features[i].word == 1 ? AT_HWCAP : AT_HWCAP2) >> features[i].bit & 1u) != 0;
+        }
+    }
+    return false;
+}
+
+#else
+#error "gpubuild's runtime knows x86-64 and AArch64"
+#endif
 
 static bool has_all(const char *list) {
     while (*list != '\0') {
@@ -164,40 +196,61 @@ static bool has_all(const char *list) {
     return true;
 }
 
-static bool has_level(enum level level) {
-    static const char *const needs[] = {
-        [BASE] = "+sse2,+cmov,+fxsr",
-        [V2] = "+cx16,+sahf,+popcnt,+sse3,+ssse3,+sse4.1,+sse4.2",
-        [V3] = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave",
-        [V4] = "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl",
-    };
-    for (enum level i = BASE; i <= level && i <= V4; i++) {
-        if (!has_all(needs[i])) {
-            return false;
+int gb_cpu_supports(const char *chip, const char *features_wanted) {
+    bool known = false;
+    for (size_t i = 0; i < sizeof chips / sizeof chips[0] && !known; i++) {
+        known = strcmp(chips[i].chip, chip) == 0;
+        if (known && !has_all(chips[i].needs)) {
+            return 0;
         }
     }
+    /* A chip without an entry is judged by its features; without any, its needs are unknown. */
+    bool listed = features_wanted != NULL && features_wanted[0] != '\0';
+    return (known || listed) && (!listed || has_all(features_wanted));
+}
+
+/* ---- images ---- */
+
+enum { EM_X86_64 = 62, EM_AARCH64 = 183 };
+
+static const char chip_mark[] = "gpubuild.chip="; /* gpubuild/engine/backends/cpu/image_layout.py has it too */
+
+bool gb_cpu_recognize(struct gb_image *image) {
+    int machine = gb_image_elf_machine(image);
+    if (machine != EM_X86_64 && machine != EM_AARCH64) {
+        return false;
+    }
+    image->format = "shared object";
+    gb_image_find_chip(image, chip_mark, sizeof chip_mark - 1);
     return true;
 }
 
-int gb_cpu_supports(const char *chip, const char *wanted) {
-    bool known = false;
-    for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++) {
-        if (strcmp(chips[i].chip, chip) == 0) {
-            if (!has_level(chips[i].level) || !has_all(chips[i].more)) {
-                return 0;
-            }
-            known = true;
+struct gb_fit gb_cpu_fit(const struct gb_image *image) {
+    enum { LEVELS = sizeof levels / sizeof levels[0] };
+    if (image->vendor != GB_VENDOR_CPU) {
+        return gb_unfit("not a CPU image");
+    }
+    if (gb_image_elf_machine(image) != THIS_MACHINE) {
+        return gb_unfit("code for another processor architecture");
+    }
+    if (image->chip[0] == '\0') {
+        return gb_fit(1); /* a bare object says nothing; its author promised */
+    }
+    int wanted = gb_settings()->check;
+    if (wanted == 1 && !image->checked) {
+        return gb_unfit("not checked, and GPUBUILD_CHECK=1 wants a target with `sanitize:`");
+    }
+    if (wanted == 0 && image->checked) {
+        return gb_unfit("checked, and GPUBUILD_CHECK=0 wants none of that");
+    }
+    unsigned bonus = image->checked ? 0 : 10; /* of both kinds, the fast one */
+    if (!gb_cpu_supports(image->chip, image->features)) {
+        return gb_unfit("needs instructions that this processor lacks");
+    }
+    for (unsigned i = 0; i < LEVELS; i++) {
+        if (strcmp(image->chip, levels[i]) == 0) {
+            return gb_fit(2 + i + bonus);
         }
     }
-    /* A chip without an entry is taken by its features; with none, nothing tells what it needs. */
-    bool told = wanted != NULL && wanted[0] != '\0';
-    return (known || told) && (!told || has_all(wanted));
+    return gb_fit(2 + LEVELS + bonus); /* a named processor, and this one has all of it */
 }
-
-#elif !defined(__aarch64__) /* cpu/cpu_chip_aarch64.c */
-
-int gb_cpu_supports(const char *chip, const char *features) {
-    return strcmp(chip, "generic") == 0 && (features == NULL || features[0] == '\0');
-}
-
-#endif

@@ -1,13 +1,13 @@
 /* cpu_device.c: the processor as a device. What it is asked to do becomes work of a stream (cpu/cpu_stream.h). */
-#define _POSIX_C_SOURCE 200809L /* posix_memalign */
-#include "cpu/cpu_image.h"
-#include "cpu/cpu_memory.h"
-#include "cpu/cpu_pool.h"
-#include "cpu/cpu_stream.h"
+#define _GNU_SOURCE /* tsearch and its kin */
 #include "core/device.h"
 #include "core/process.h"
-#include "core/profile.h"
+#include "core/module.h"
+#include "cpu/cpu_device.h"
+#include "cpu/cpu_stream.h"
 
+#include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const struct gb_device_calls calls;
 
 static struct gb_fit cpu_fit(struct gb_device *device, const struct gb_image *image) {
     (void)device;
-    return gb_fit_cpu(image);
+    return gb_cpu_fit(image);
 }
 
 static void *cpu_module_load(struct gb_device *device, const struct gb_image *image, int opt_level,
@@ -226,6 +226,85 @@ static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
     gb_cpu_stream_submit(stream, &self->work);
 }
 
+/* ---- allocations that are not freed yet: a balanced tree of the C library's, ordered by address ---- */
+
+struct span {
+    uintptr_t first;
+    size_t bytes;
+};
+
+static pthread_mutex_t spans_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *spans; /* no two have a byte in common */
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_MEMORY, &spans_lock);
+}
+
+/* Spans that overlap are equal, so that one byte finds the span it is in. */
+static int compare_spans(const void *left, const void *right) {
+    const struct span *a = left;
+    const struct span *b = right;
+    return a->first + a->bytes <= b->first ? -1 : b->first + b->bytes <= a->first ? 1 : 0;
+}
+
+/* The lock is held. */
+static struct span *containing(const void *address) {
+    const struct span byte = {.first = (uintptr_t)address, .bytes = 1};
+    struct span **found = tfind(&byte, &spans, compare_spans);
+    return found != NULL ? *found : NULL;
+}
+
+static void add_span(void *address, size_t bytes) {
+    struct span *made = gb_allocate(sizeof *made);
+    *made = (struct span){.first = (uintptr_t)address, .bytes = bytes};
+    pthread_mutex_lock(&spans_lock);
+    /* Allocations that were here before went back to the C library without this device, by memref.dealloc say. */
+    for (struct span **gone; (gone = tfind(made, &spans, compare_spans)) != NULL;) {
+        struct span *old = *gone;
+        tdelete(old, &spans, compare_spans);
+        free(old);
+    }
+    struct span **kept = tsearch(made, &spans, compare_spans);
+    pthread_mutex_unlock(&spans_lock);
+    if (kept == NULL) {
+        gb_fatal(NULL, "out of host memory");
+    }
+}
+
+/* Fatal if no allocation that is not freed yet begins at the address. */
+static void remove_span(void *address, const struct gb_where *where) {
+    pthread_mutex_lock(&spans_lock);
+    struct span *found = containing(address);
+    const struct span at = found != NULL ? *found : (struct span){0};
+    if (at.first == (uintptr_t)address && found != NULL) {
+        tdelete(found, &spans, compare_spans);
+        free(found);
+    }
+    pthread_mutex_unlock(&spans_lock);
+    if (found == NULL) {
+        gb_fatal(where, "%p is freed, and no memory that the program has allocated and not freed begins there: it is freed "
+                        "twice, or was not allocated by gpu.alloc", address);
+    }
+    if (at.first != (uintptr_t)address) {
+        gb_fatal(where, "%p is freed, which lies %zu bytes inside an allocation of %zu: free what was allocated", address,
+                 (size_t)((uintptr_t)address - at.first), at.bytes);
+    }
+}
+
+/* Fatal if `bytes` at `address` begin in an allocation and do not end in it. Other memory may be the host's, of which
+ * nothing is known. `doing` is what is done, such as "the program copies". */
+static void check_span(const void *address, size_t bytes, const char *doing, const struct gb_where *where) {
+    pthread_mutex_lock(&spans_lock);
+    const struct span *found = containing(address);
+    const struct span at = found != NULL ? *found : (struct span){0};
+    pthread_mutex_unlock(&spans_lock);
+    size_t before = (uintptr_t)address - at.first;
+    if (found != NULL && bytes > at.bytes - before) {
+        gb_fatal(where, "%s %zu bytes at %p, where the allocation of %zu bytes has %zu left", doing, bytes, address, at.bytes,
+                 at.bytes - before);
+    }
+}
+
 static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
                                  const struct gb_where *where) {
     (void)device;
@@ -235,7 +314,7 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
         gb_fatal(where, "out of memory: %zu bytes asked for", bytes);
     }
-    gb_cpu_memory_add(address, bytes);
+    add_span(address, bytes);
     return address;
 }
 
@@ -243,7 +322,7 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)device;
     (void)stream;
-    gb_cpu_memory_remove(address, where);
+    remove_span(address, where);
     struct memory_work *self = gb_cpu_work_make(sizeof *self, run_free);
     self->to = address;
     gb_cpu_submit_last(&self->work);
@@ -252,8 +331,8 @@ static void cpu_memory_free(struct gb_device *device, void *address, void *strea
 static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
                             const struct gb_where *where) {
     (void)device;
-    gb_cpu_memory_check(to, bytes, "the program copies", where);
-    gb_cpu_memory_check(from, bytes, "the program reads for a copy", where);
+    check_span(to, bytes, "the program copies", where);
+    check_span(from, bytes, "the program reads for a copy", where);
     submit_memory(stream, (struct memory_work){.what = run_copy, .to = to, .from = from, .count = bytes},
                   bytes);
 }
@@ -261,7 +340,7 @@ static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size
 static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
                               const struct gb_where *where) {
     (void)device;
-    gb_cpu_memory_check(to, count * sizeof value, "the program sets", where);
+    check_span(to, count * sizeof value, "the program sets", where);
     submit_memory(stream, (struct memory_work){.what = run_set_32, .to = to, .count = count, .value = value},
                   count * sizeof value);
 }
@@ -269,7 +348,7 @@ static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value
 static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
                               const struct gb_where *where) {
     (void)device;
-    gb_cpu_memory_check(to, count * sizeof value, "the program sets", where);
+    check_span(to, count * sizeof value, "the program sets", where);
     submit_memory(stream, (struct memory_work){.what = run_set_16, .to = to, .count = count, .value = value},
                   count * sizeof value);
 }
@@ -292,7 +371,7 @@ static void run_fill(struct gb_cpu_work *work) {
 static void cpu_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
                             size_t count, void *stream, const struct gb_where *where) {
     (void)device;
-    gb_cpu_memory_check(to, count * element_bytes, "the program sets", where);
+    check_span(to, count * element_bytes, "the program sets", where);
     struct fill_work *self = gb_cpu_work_make(sizeof *self + element_bytes, run_fill);
     self->to = to;
     self->count = count;
@@ -339,7 +418,7 @@ static const struct gb_device_calls calls = {
     .tensor_map_encode = NULL,
 };
 
-struct gb_device *gb_cpu_open(int ordinal, char **why) {
+static struct gb_device *cpu_open(int ordinal, char **why) {
     static char name[] = "cpu";
     static struct gb_device device = {.vendor = GB_VENDOR_CPU, .ordinal = 0, .name = name, .calls = &calls};
     if (ordinal != 0) {
@@ -349,3 +428,5 @@ struct gb_device *gb_cpu_open(int ordinal, char **why) {
     gb_library_stay(); /* here, where no lock of streams or of the pool is held */
     return &device;
 }
+
+const struct gb_vendor_calls gb_cpu_vendor = {.open = cpu_open, .recognize = gb_cpu_recognize};

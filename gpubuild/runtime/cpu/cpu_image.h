@@ -1,5 +1,5 @@
 /* cpu/cpu_image.h: what a CPU object (an ELF shared object made by gpubuild/engine/backends/cpu) and the runtime
- * tell each other, and the calls by which the rest of the runtime drives the CPU device.
+ * exchange.
  *
  * A CPU object exports one symbol, `gpubuild_cpu_image` (with `.MODULE` behind it, where objects of several
  * modules are linked together). gpubuild/engine/backends/cpu/image_layout.py repeats the offsets of this file;
@@ -153,31 +153,5 @@ typedef struct gb_cpu_image {
     const char *const *sites; /* for messages, such as "gpu.barrier 1 of @reduce" */
     uint64_t site_count;
 } gb_cpu_image;
-
-/* ---- calls for the rest of the runtime; all are safe from several threads ---- */
-
-typedef struct gb_cpu_module gb_cpu_module;
-
-/* Whether this machine can run code for `chip` (an LLVM CPU name) with `features` ("+avx2,-fma"; may be
- * NULL). */
-int gb_cpu_supports(const char *chip, const char *features);
-
-/* Loads a CPU object that lies in memory. `data` may go away afterwards. Ends the program, naming
- * `module_name` and the symbol or reason, when it cannot be loaded. */
-gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *module_name);
-void gb_cpu_module_unload(gb_cpu_module *module);
-
-/* The kernel called `name`, or NULL. It lives as long as the module. */
-const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const char *name);
-
-/* Ends the program when a launch cannot be: a size is out of range, or the number of parameters is wrong.
- * `param_count` 0 with parameters expected means "not known" (cluster launches do not tell). */
-void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                         struct gb_dim3 block, size_t param_count);
-
-/* Runs a kernel to its end. A grid or workgroup with a zero extent has no work-items: nothing runs.
- * Ends the program where gb_cpu_launch_check does, or when the kernel breaks the rules of barriers. */
-void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count);
 
 #endif

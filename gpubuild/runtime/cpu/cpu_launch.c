@@ -3,11 +3,9 @@
  * A launch is a job of the pool (cpu/cpu_pool.h). Each thread has its own memory for workgroups, which it keeps: no two ever
  * share it, and it does not grow with the grid. */
 #define _POSIX_C_SOURCE 200809L
-#include "cpu/cpu_cache.h"
+#include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
 #include "cpu/cpu_fiber.h"
-#include "cpu/cpu_pool.h"
-#include "cpu/cpu_workgroup.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -1,19 +1,19 @@
 /* cpu/cpu_module.c: CPU objects: from bytes in memory to kernels that can be called. */
 #define _GNU_SOURCE
+#include "core/process.h"
+#include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
-#include "core/fork.h"
-#include "cpu/cpu_image.h"
-#include "cpu/cpu_print.h"
-#include "cpu/cpu_workgroup.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 struct gb_cpu_module {
@@ -25,21 +25,6 @@ struct gb_cpu_module {
 
 static struct gb_cpu_module *modules;
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static const gb_cpu_services services = {
-    .barrier = gb_cpu_barrier,
-    .cluster_barrier = gb_cpu_cluster_barrier,
-    .lanes = gb_cpu_lanes,
-    .print = gb_cpu_print,
-    .assert_fail = gb_cpu_assert_fail,
-    .time_ns = gb_cpu_time_ns,
-    .check_bounds = gb_check_bounds,
-    .check_view = gb_check_view,
-    .check_access = gb_check_access,
-    .check_meet = gb_check_meet,
-    .check_wait = gb_check_wait,
-    .diverged = gb_cpu_diverged,
-};
 
 /* Images call the C library without naming it: its mathematics must be visible to them. */
 static void load_math(void) {
@@ -81,6 +66,80 @@ static int file_with(const void *data, size_t size, const struct gb_where *where
     }
     return file;
 }
+
+/* ---- services ---- */
+
+static int print_text(gb_cpu_item *item, const char *format, ...) {
+    (void)item;
+    va_list arguments;
+    va_start(arguments, format);
+    int printed = vprintf(format, arguments); /* locks the stream, so one call stays in one piece */
+    va_end(arguments);
+    return printed;
+}
+
+static void assert_fail(gb_cpu_item *item, const char *message, const char *file, uint32_t line,
+                        uint32_t column) {
+    const gb_cpu_kernel *kernel = item->kernel;
+    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const uint32_t *block = item->block_id;
+    const uint32_t *id = item->thread_id;
+    if (file[0] == '-' || file[0] == '(') { /* text without the user's locations */
+        gb_fatal(&where, "assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", message, block[0],
+                 block[1], block[2], id[0], id[1], id[2]);
+    }
+    gb_fatal(&where, "%s:%u:%u: assertion failed: %s, in workgroup (%u, %u, %u), work-item (%u, %u, %u)", file, line,
+             column, message, block[0], block[1], block[2], id[0], id[1], id[2]);
+}
+
+static void diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes) {
+    const unsigned char *comes = (const unsigned char *)(uintptr_t)bits;
+    const uint32_t *size = item->block_dim;
+    uint32_t items = size[0] * size[1] * size[2];
+    uint32_t group = lanes == 0 ? items : lanes;
+    uint32_t arrived = 0, expected = 0, absent = 0;
+    for (uint32_t first = 0; first < items && (arrived == 0 || arrived == expected); first += group) {
+        arrived = 0;
+        expected = items - first < group ? items - first : group;
+        for (uint32_t i = expected; i-- > 0;) {
+            arrived += comes[first + i];
+            absent = comes[first + i] == 0 ? first + i : absent;
+        }
+    }
+    const gb_cpu_kernel *kernel = item->kernel;
+    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const uint32_t *block = item->block_id;
+    gb_fatal(&where,
+             "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) does not reach it; "
+             "all work-items must execute the same barriers",
+             block[0], block[1], block[2], arrived, expected, gb_site_text(gb_cpu_site_name(kernel, site)), absent % size[0],
+             absent / size[0] % size[1], absent / size[0] / size[1]);
+}
+
+static uint64_t time_ns(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
+        return 0;
+    }
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static const gb_cpu_services services = {
+    .barrier = gb_cpu_barrier,
+    .cluster_barrier = gb_cpu_cluster_barrier,
+    .lanes = gb_cpu_lanes,
+    .print = print_text,
+    .assert_fail = assert_fail,
+    .time_ns = time_ns,
+    .check_bounds = gb_check_bounds,
+    .check_view = gb_check_view,
+    .check_access = gb_check_access,
+    .check_meet = gb_check_meet,
+    .check_wait = gb_check_wait,
+    .diverged = diverged,
+};
+
+/* ---- modules ---- */
 
 gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *module_name) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

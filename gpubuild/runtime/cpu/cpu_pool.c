@@ -7,9 +7,8 @@
  * A workgroup cannot be interrupted, and kernels of two streams may wait for each other, as on a GPU. So when no seat has
  * changed hands for PATIENCE_NS, the one that waits first goes on without. */
 #define _POSIX_C_SOURCE 200809L
-#include "cpu/cpu_pool.h"
+#include "cpu/cpu_device.h"
 
-#include "cpu/cpu_resources.h"
 
 #include <pthread.h>
 #include <time.h>

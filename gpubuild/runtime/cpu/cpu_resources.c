@@ -1,8 +1,9 @@
 /* cpu_resources.c: how many threads the CPU device may keep busy, and on which CPUs. */
 #define _GNU_SOURCE
-#include "cpu/cpu_resources.h"
+#include "cpu/cpu_device.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -156,4 +157,46 @@ unsigned gb_cpu_thread_count(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, count);
     return found.threads;
+}
+
+/* ---- caches, as Linux describes them in sysfs ---- */
+
+enum { USUAL_BYTES = 32 << 20, MOST_CACHES = 8 };
+
+static int64_t largest_cache;
+
+int64_t gb_cpu_cache_size(const char *folder) {
+    char path[256];
+    if (snprintf(path, sizeof path, "%s/size", folder) >= (int)sizeof path) {
+        return 0;
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return 0;
+    }
+    uint32_t size = 0; /* "32768K", of kernels to come perhaps "32M" */
+    char unit = 0;
+    int found = fscanf(file, "%9" SCNu32 "%c", &size, &unit);
+    (void)fclose(file);
+    return found < 1 ? 0 : (int64_t)size << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
+}
+
+static void find_largest_cache(void) {
+    for (int i = 0; i < MOST_CACHES; i++) {
+        char folder[64];
+        (void)snprintf(folder, sizeof folder, "/sys/devices/system/cpu/cpu0/cache/index%d", i);
+        int64_t size = gb_cpu_cache_size(folder);
+        largest_cache = size > largest_cache ? size : largest_cache;
+    }
+    largest_cache = largest_cache == 0 ? USUAL_BYTES : largest_cache; /* containers and virtual machines may not tell */
+}
+
+int64_t gb_cpu_cache_bytes(void) {
+    int asked = gb_settings()->cpu_cache_bytes;
+    if (asked >= 0) {
+        return asked;
+    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_largest_cache);
+    return largest_cache;
 }

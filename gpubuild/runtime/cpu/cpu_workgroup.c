@@ -3,11 +3,9 @@
  * Invariant: a work-item is in `ready` exactly when its state is READY. Whoever makes the last
  * arrival releases the others. When nothing is ready and somebody waits, the kernel is wrong, and
  * the program ends with a message that says who waits where and who did not come. */
-#include "cpu/cpu_workgroup.h"
-
-#include "sanitizer/sanitizer.h"
+#include "cpu/cpu_device.h"
 #include "cpu/cpu_fiber.h"
-#include "cpu/cpu_subgroup.h"
+#include "sanitizer/sanitizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -235,7 +233,148 @@ void gb_cpu_cluster_barrier(gb_cpu_item *item, uint32_t site) {
     suspend(team, member);
 }
 
-/* ---- subgroups ---- */
+/* ---- subgroups: shuffles, votes, matches and reductions, as PTX defines them ---- */
+
+/* One subgroup operation. `active` has a bit for each lane that takes part; the other entries of
+ * `value` mean nothing. */
+struct lane_exchange {
+    uint32_t op; /* enum gb_cpu_lane_op */
+    uint32_t active;
+    uint32_t value[GB_CPU_SUBGROUP];
+};
+
+static bool is_active(const struct lane_exchange *exchange, uint32_t lane) {
+    return lane < GB_CPU_SUBGROUP && (exchange->active >> lane & 1u) != 0;
+}
+
+static uint64_t with_flag(uint32_t value, bool flag) {
+    return (uint64_t)value | (uint64_t)flag << 32;
+}
+
+/* PTX: bits 0 to 4 of `clamp` bound the source lane, bits 8 to 12 cut the subgroup into segments.
+ * Reading a lane that does not take part is undefined there; here it gives the lane's own value and
+ * counts as out of range, by which reductions know that a subgroup is not full. */
+static uint64_t shuffle(const struct lane_exchange *exchange, uint32_t lane, uint32_t operand,
+                        uint32_t clamp) {
+    uint32_t segment = clamp >> 8 & 31u;
+    uint32_t bound = clamp & 31u;
+    int highest = (int)((lane & segment) | (bound & ~segment & 31u));
+    int lowest = (int)(lane & segment);
+    int distance = (int)(operand & 31u);
+    int source = (int)lane;
+    bool valid = false;
+    switch (exchange->op) {
+    case GB_CPU_SHUFFLE_UP:
+        source -= distance;
+        valid = source >= highest;
+        break;
+    case GB_CPU_SHUFFLE_DOWN:
+        source += distance;
+        valid = source <= highest;
+        break;
+    case GB_CPU_SHUFFLE_XOR:
+        source ^= distance;
+        valid = source <= highest;
+        break;
+    default:
+        source = lowest | (distance & (int)(~segment & 31u));
+        valid = source <= highest;
+        break;
+    }
+    valid = valid && source >= 0 && is_active(exchange, (uint32_t)source);
+    if (!valid) {
+        source = (int)lane;
+    }
+    return with_flag(exchange->value[source], valid);
+}
+
+static uint32_t lanes_equal_to(const struct lane_exchange *exchange, uint32_t value) {
+    uint32_t lanes = 0;
+    for (uint32_t lane = 0; lane < GB_CPU_SUBGROUP; lane++) {
+        if (is_active(exchange, lane) && exchange->value[lane] == value) {
+            lanes |= 1u << lane;
+        }
+    }
+    return lanes;
+}
+
+static uint32_t ballot(const struct lane_exchange *exchange) {
+    return exchange->active & ~lanes_equal_to(exchange, 0);
+}
+
+static uint32_t combine(uint32_t op, uint32_t left, uint32_t right) {
+    switch (op) {
+    case GB_CPU_REDUCE_ADD:
+        return left + right;
+    case GB_CPU_REDUCE_AND:
+        return left & right;
+    case GB_CPU_REDUCE_OR:
+        return left | right;
+    case GB_CPU_REDUCE_XOR:
+        return left ^ right;
+    case GB_CPU_REDUCE_MIN:
+        return (int32_t)left < (int32_t)right ? left : right;
+    case GB_CPU_REDUCE_MAX:
+        return (int32_t)left > (int32_t)right ? left : right;
+    case GB_CPU_REDUCE_UMIN:
+        return left < right ? left : right;
+    default:
+        return left > right ? left : right;
+    }
+}
+
+static uint32_t reduce(const struct lane_exchange *exchange, uint32_t lane) {
+    uint32_t result = exchange->value[lane];
+    for (uint32_t other = 0; other < GB_CPU_SUBGROUP; other++) {
+        if (other != lane && is_active(exchange, other)) {
+            result = combine(exchange->op, result, exchange->value[other]);
+        }
+    }
+    return result;
+}
+
+static uint32_t lowest_lane(uint32_t lanes) {
+    uint32_t lane = 0;
+    while (lane < GB_CPU_SUBGROUP - 1 && (lanes >> lane & 1u) == 0) {
+        lane++;
+    }
+    return lane;
+}
+
+/* The result for `lane`; `operand` and `clamp` are those it passed to a shuffle, as in PTX. */
+static uint64_t lane_result(const struct lane_exchange *exchange, uint32_t lane, uint32_t operand,
+                        uint32_t clamp) {
+    uint32_t value = exchange->value[lane];
+    switch (exchange->op) {
+    case GB_CPU_SHUFFLE_UP:
+    case GB_CPU_SHUFFLE_DOWN:
+    case GB_CPU_SHUFFLE_XOR:
+    case GB_CPU_SHUFFLE_INDEX:
+        return shuffle(exchange, lane, operand, clamp);
+    case GB_CPU_VOTE_ALL:
+        return ballot(exchange) == exchange->active;
+    case GB_CPU_VOTE_ANY:
+        return ballot(exchange) != 0;
+    case GB_CPU_VOTE_UNIFORM:
+        return ballot(exchange) == 0 || ballot(exchange) == exchange->active;
+    case GB_CPU_VOTE_BALLOT:
+        return ballot(exchange);
+    case GB_CPU_MATCH_ANY:
+        return lanes_equal_to(exchange, value);
+    case GB_CPU_MATCH_ALL: {
+        bool same = lanes_equal_to(exchange, value) == exchange->active;
+        return with_flag(same ? exchange->active : 0, same);
+    }
+    case GB_CPU_LANE_SYNC:
+        return 0;
+    case GB_CPU_ELECT: {
+        uint32_t elected = lowest_lane(exchange->active);
+        return with_flag(elected, elected == lane);
+    }
+    default:
+        return reduce(exchange, lane);
+    }
+}
 
 /* The lanes of `member`'s subgroup: address of lane 0, and a bit for each lane that exists. */
 static struct work_item *subgroup_of(struct gb_cpu_team *team, struct work_item *member, uint32_t *lanes) {
@@ -250,7 +389,7 @@ static struct work_item *subgroup_of(struct gb_cpu_team *team, struct work_item 
 static void try_lanes(struct gb_cpu_team *team, struct work_item *member) {
     uint32_t lanes;
     struct work_item *subgroup = subgroup_of(team, member, &lanes);
-    struct gb_lane_exchange exchange = {.op = member->op};
+    struct lane_exchange exchange = {.op = member->op};
     for (uint32_t lane = 0; lane < GB_CPU_SUBGROUP; lane++) {
         if ((member->mask & lanes) >> lane & 1u) {
             struct work_item *other = &subgroup[lane];
@@ -267,7 +406,7 @@ static void try_lanes(struct gb_cpu_team *team, struct work_item *member) {
     for (uint32_t lane = 0; lane < GB_CPU_SUBGROUP; lane++) {
         if (exchange.active >> lane & 1u) {
             struct work_item *other = &subgroup[lane];
-            other->result = gb_lane_result(&exchange, lane, other->operand, other->clamp);
+            other->result = lane_result(&exchange, lane, other->operand, other->clamp);
             make_ready(team, other);
         }
     }

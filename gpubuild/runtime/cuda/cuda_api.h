@@ -5,8 +5,7 @@
 #ifndef GPUBUILD_RT_CUDA_API_H
 #define GPUBUILD_RT_CUDA_API_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "core/image.h"
 
 typedef int gb_cu_result;
 typedef int gb_cu_device;
@@ -119,5 +118,12 @@ struct gb_cuda_api {
     GB_CUDA_OPTIONAL(GB_CUDA_MEMBER)
 };
 #undef GB_CUDA_MEMBER
+
+/* ---- cuda_image.c ---- */
+
+bool gb_cuda_recognize(struct gb_image *image);
+bool gb_cuda_is_ptx(const struct gb_image *image);
+/* How well a device of compute capability `major`.`minor` is served by the image. */
+struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor);
 
 #endif

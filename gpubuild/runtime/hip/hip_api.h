@@ -2,8 +2,7 @@
 #ifndef GPUBUILD_RT_HIP_API_H
 #define GPUBUILD_RT_HIP_API_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "core/image.h"
 
 typedef int gb_hip_result;
 
@@ -65,5 +64,23 @@ struct gb_hip_api {
     GB_HIP_REQUIRED(GB_HIP_MEMBER)
 #undef GB_HIP_MEMBER
 };
+
+/* ---- hip_image.c ---- */
+
+bool gb_hip_recognize(struct gb_image *image);
+/* How well a device is served by the image; `target_id` is what HIP calls gcnArchName: "gfx90a:sramecc+:xnack-". */
+struct gb_fit gb_hip_fit(const struct gb_image *image, const char *target_id);
+
+/* ---- hip_assert.c ---- */
+
+enum { GB_HIP_RECORD_BYTES = 64 };
+/* The variable of modules with assertions that takes the address of a record. */
+#define GB_HIP_RECORD_NAME "gpubuild_assertion_record"
+
+/* Remember what the assertions of a code object say; false when it has none. */
+bool gb_hip_keep_assertions(const void *image, size_t size);
+
+/* Use `memory`, which host and devices see, as the record of the process. Once, before a kernel can fail. */
+void gb_hip_watch(void *memory);
 
 #endif

@@ -5,9 +5,7 @@
  * which the first failed assertion fills in, and a handler of SIGABRT prints what it says.
  */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
-#include "hip/hip_assert.h"
-
-#include "core/runtime.h"
+#include "hip/hip_api.h"
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -4,14 +4,11 @@
  * thread's own back.
  */
 #include "core/device.h"
-#include "hip/hip_assert.h"
-#include "hip/hip_api.h"
 #include "core/process.h"
+#include "hip/hip_api.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_DEVICES = 64 };
 
 struct hip_device {
     struct gb_device base;
@@ -20,8 +17,8 @@ struct hip_device {
 
 static struct gb_hip_api hip;
 static void *record; /* of failed assertions; this too: modules are loaded under core/module.c's lock */
-static bool ready; /* this and devices: only gb_hip_open, under core/module.c's lock, uses them */
-static struct hip_device *devices[MAX_DEVICES];
+static bool ready; /* this and devices: only hip_open, under core/module.c's lock, uses them */
+static struct hip_device *devices[GB_MAX_DEVICES];
 static const struct gb_device_calls calls;
 
 static _Noreturn void fail(gb_hip_result result, const char *call, const struct gb_where *where, const char *details) {
@@ -64,7 +61,7 @@ static void leave(const struct gb_device *device, int before, const struct gb_wh
 /* ---- Modules and kernels ---- */
 
 static struct gb_fit hip_fit(struct gb_device *device, const struct gb_image *image) {
-    return gb_fit_hip(image, ((const struct hip_device *)device)->target_id);
+    return gb_hip_fit(image, ((const struct hip_device *)device)->target_id);
 }
 
 /* Tell the module where its assertions leave which of them failed. */
@@ -324,13 +321,13 @@ static bool open_library(char **why) {
     return true;
 }
 
-struct gb_device *gb_hip_open(int ordinal, char **why) {
+static struct gb_device *hip_open(int ordinal, char **why) {
     if (!open_library(why)) {
         return NULL;
     }
     int count = 0;
     gb_hip_result result = hip.device_count(&count);
-    if (result != HIP_SUCCESS || ordinal < 0 || ordinal >= count || ordinal >= MAX_DEVICES) {
+    if (result != HIP_SUCCESS || ordinal < 0 || ordinal >= count || ordinal >= GB_MAX_DEVICES) {
         *why = result != HIP_SUCCESS
                    ? gb_text("hipGetDeviceCount failed with %s (%d)", hip.error_name(result), result)
                    : gb_text("there is no hip:%d; HIP finds %d device%s", ordinal, count, count == 1 ? "" : "s");
@@ -360,3 +357,5 @@ struct gb_device *gb_hip_open(int ordinal, char **why) {
     free(properties);
     return &device->base;
 }
+
+const struct gb_vendor_calls gb_hip_vendor = {.open = hip_open, .recognize = gb_hip_recognize};

@@ -1,10 +1,36 @@
 /* access_checks.c: what checked kernels call, and what the launcher calls for them. */
 #include "sanitizer/sanitizer.h"
 
-#include "cpu/cpu_workgroup.h"
+#include "cpu/cpu_device.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- uninitialised workgroup memory ---- */
+
+/* Which bytes of a workgroup's memory were written. */
+struct written_bytes {
+    unsigned char *written;
+    size_t capacity;
+};
+static void bytes_reset(struct written_bytes *bytes, size_t count) {
+    if (count > bytes->capacity) {
+        free(bytes->written);
+        bytes->written = gb_allocate(count);
+        bytes->capacity = count;
+    } else if (count > 0) {
+        memset(bytes->written, 0, count);
+    }
+}
+
+/* Whether all of them were written. */
+static bool bytes_all(const struct written_bytes *bytes, uint64_t offset, uint64_t count) {
+    return memchr(bytes->written + offset, 0, count) == NULL;
+}
+
+static void bytes_set(struct written_bytes *bytes, uint64_t offset, uint64_t count) {
+    memset(bytes->written + offset, 1, count);
+}
 
 /* A workgroup that this thread runs. */
 struct workgroup {
@@ -21,7 +47,7 @@ struct workgroup {
     uint32_t wait_epoch;
     uint32_t *wait_segments; /* behind each wait in that epoch */
     uint32_t wait_count, wait_capacity;
-    struct gb_check_bytes bytes;
+    struct written_bytes bytes;
 };
 
 /* What this thread runs. A thread without checked kernels pays for a pointer only. */
@@ -194,7 +220,7 @@ __attribute__((noinline)) static void begin_group(struct workgroup *group, const
         }
     }
     if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
-        gb_check_bytes_reset(&group->bytes, (size_t)(item->dynamic - item->shared) + item->dynamic_bytes);
+        bytes_reset(&group->bytes, (size_t)(item->dynamic - item->shared) + item->dynamic_bytes);
     }
 }
 
@@ -294,11 +320,11 @@ __attribute__((noinline)) static void note_uninitialized(const gb_cpu_item *item
 
 static inline void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
                               uint64_t offset, uint64_t bytes) {
-    if (mode != GB_CHECK_WRITE && !gb_check_bytes_all(&group->bytes, offset, bytes)) {
+    if (mode != GB_CHECK_WRITE && !bytes_all(&group->bytes, offset, bytes)) {
         note_uninitialized(item, site, mode, offset, bytes);
     }
     if (mode != GB_CHECK_READ) {
-        gb_check_bytes_set(&group->bytes, offset, bytes);
+        bytes_set(&group->bytes, offset, bytes);
     }
 }
 
@@ -320,7 +346,7 @@ __attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t s
     struct workgroup *group = group_of(thread, item);
     if (mode == GB_CHECK_UNKNOWN) {
         if (uninitialized) {
-            gb_check_bytes_set(&group->bytes, offset, bytes);
+            bytes_set(&group->bytes, offset, bytes);
         }
         return;
     }

@@ -4,16 +4,20 @@
  * told, when the launch is over: threads may come to them in any order. */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "sanitizer/sanitizer.h"
-#include "core/fork.h"
+#include "core/process.h"
 #include "cpu/cpu_stream.h"
-#include "cpu/cpu_workgroup.h"
+#include "cpu/cpu_device.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static const char *const kind_names[GB_CHECK_KINDS] = {"bounds", "race", "barrier", "uninitialized"};
 
 /* What was found in launches that are under way. */
 struct pending {
@@ -87,6 +91,176 @@ void gb_check_count_launch(const gb_cpu_kernel *kernel) {
     pthread_mutex_unlock(&all.lock);
 }
 
+/* ---- locations ---- */
+
+/* "memref.load at a.mlir:3:5" → operation and position; `position` is empty when unknown. */
+struct location {
+    char operation[64];
+    char position[512];
+};
+
+static struct location location_of(const char *site) {
+    struct location location = {.position = ""};
+    const char *at = strstr(site, " at ");
+    size_t length = at != NULL ? (size_t)(at - site) : strlen(site);
+    snprintf(location.operation, sizeof location.operation, "%.*s", (int)length, site);
+    if (at != NULL) {
+        snprintf(location.position, sizeof location.position, "%s", at + 4);
+    }
+    return location;
+}
+
+/* ---- source lines ---- */
+
+/* Positions are relative to the project: look there from here, and from the executable upwards, since
+ * build folders lie in projects. */
+static FILE *open_source(const char *file) {
+    FILE *stream = fopen(file, "r");
+    char path[4096];
+    if (stream != NULL || file[0] == '/') {
+        return stream;
+    }
+    gb_program_path(path, sizeof path);
+    char *slash = strrchr(path, '/');
+    while (stream == NULL && slash != NULL) {
+        *slash = '\0';
+        char *candidate = gb_text("%s/%s", path, file);
+        stream = fopen(candidate, "r");
+        free(candidate);
+        slash = strrchr(path, '/');
+    }
+    return stream;
+}
+
+/* "dir/a.mlir:3:5" → 3, 5 and the length of the file's name; the column may be missing. */
+static size_t split_position(const char *position, unsigned *line, unsigned *column) {
+    const char *last = strrchr(position, ':');
+    if (last == NULL) {
+        return 0;
+    }
+    const char *before = last;
+    while (before > position && before[-1] != ':') {
+        before--;
+    }
+    if (before > position && isdigit((unsigned char)*before)) {
+        *line = (unsigned)strtoul(before, NULL, 10);
+        *column = (unsigned)strtoul(last + 1, NULL, 10);
+        return (size_t)(before - 1 - position);
+    }
+    *line = (unsigned)strtoul(last + 1, NULL, 10);
+    *column = 0;
+    return (size_t)(last - position);
+}
+
+/* The source line at a position with a caret below, each with `indent` in front; "" when it cannot be
+ * read. free() it. */
+static char *source_line(const char *position, const char *indent) {
+    unsigned line = 0, column = 0;
+    size_t length = split_position(position, &line, &column);
+    char *file = gb_text("%.*s", (int)length, position);
+    FILE *stream = line > 0 && length > 0 ? open_source(file) : NULL;
+    free(file);
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t read = -1;
+    for (unsigned i = 0; stream != NULL && i < line; i++) {
+        read = getline(&text, &room, stream);
+        if (read < 0) {
+            break;
+        }
+    }
+    if (stream != NULL) {
+        fclose(stream);
+    }
+    if (read < 0) {
+        free(text);
+        return gb_text("%s", "");
+    }
+    text[strcspn(text, "\r\n")] = '\0';
+    char *quoted;
+    if (column == 0 || column > strlen(text)) {
+        quoted = gb_text("%s%s\n", indent, text);
+    } else {
+        char *blank = gb_text("%s", text); /* tabs stay tabs, so that the caret is where it should be */
+        blank[column - 1] = '\0';
+        for (char *c = blank; *c != '\0'; c++) {
+            *c = *c == '\t' ? '\t' : ' ';
+        }
+        quoted = gb_text("%s%s\n%s%s^\n", indent, text, indent, blank);
+        free(blank);
+    }
+    free(text);
+    return quoted;
+}
+
+/* ---- suppressions ---- */
+
+static struct rule {
+    char *kind; /* one of the kinds, or "*" */
+    char *pattern;
+    struct rule *next;
+} *rules;
+
+static bool is_kind(const char *word) {
+    bool known = strcmp(word, "*") == 0;
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        known = known || strcmp(word, kind_names[i]) == 0;
+    }
+    return known;
+}
+
+static void read_rule(const char *file, unsigned number, char *text) {
+    char *end = NULL;
+    char *kind = strtok_r(text, " \t\r\n", &end);
+    if (kind == NULL || kind[0] == '#') {
+        return;
+    }
+    char *pattern = strtok_r(NULL, " \t\r\n", &end);
+    char *more = strtok_r(NULL, " \t\r\n", &end);
+    if (!is_kind(kind) || pattern == NULL || (more != NULL && more[0] != '#')) {
+        gb_fatal(NULL, "%s:%u: not a suppression; a line is KIND PATTERN with a KIND of bounds, race, barrier, "
+                       "uninitialized or *, and a PATTERN for a kernel's name or for file:line:column", file, number);
+    }
+    struct rule *rule = gb_allocate(sizeof *rule);
+    *rule = (struct rule){.kind = gb_text("%s", kind), .pattern = gb_text("%s", pattern), .next = rules};
+    rules = rule;
+}
+
+/* Fatal when the file is malformed. */
+static void read_suppressions(void) {
+    const char *file = gb_settings()->check_suppressions;
+    if (file == NULL) {
+        return;
+    }
+    FILE *stream = fopen(file, "r");
+    if (stream == NULL) {
+        gb_fatal(NULL, "GPUBUILD_CHECK_SUPPRESSIONS=%s: the file cannot be read", file);
+    }
+    char *line = NULL;
+    size_t room = 0;
+    for (unsigned number = 1; getline(&line, &room, stream) >= 0; number++) {
+        read_rule(file, number, line);
+    }
+    if (ferror(stream)) { /* a folder, which can be opened */
+        gb_fatal(NULL, "GPUBUILD_CHECK_SUPPRESSIONS=%s: the file cannot be read", file);
+    }
+    free(line);
+    fclose(stream);
+}
+
+static bool is_suppressed(const char *kind, const char *kernel, const char *position, const char *other_position) {
+    for (const struct rule *rule = rules; rule != NULL; rule = rule->next) {
+        if (strcmp(rule->kind, "*") != 0 && strcmp(rule->kind, kind) != 0) {
+            continue;
+        }
+        if (fnmatch(rule->pattern, kernel, 0) == 0 || fnmatch(rule->pattern, position, 0) == 0 ||
+            fnmatch(rule->pattern, other_position, 0) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- telling ---- */
 
 static char *joined(char *text, char *more) {
@@ -120,9 +294,9 @@ static char *who(const struct gb_check_party *party) {
 
 /* An operation, where it is, and the line. */
 static char *place_text(const char *site, const char *word) {
-    struct gb_check_place place = gb_check_place_of(site);
+    struct location place = location_of(site);
     char *text = gb_text("  %s%s%s%s\n", word, place.position, place.position[0] != '\0' ? ": " : "", place.operation);
-    return joined(text, gb_check_source_line(place.position, "      "));
+    return joined(text, source_line(place.position, "      "));
 }
 
 static char *bounds_text(const struct gb_check_finding *f) {
@@ -242,10 +416,10 @@ static void tell(const struct pending *entry) {
     const struct gb_check_finding *f = &entry->finding;
     const char *site = site_text(f, f->by.site);
     const char *other = site_text(f, f->other.site);
-    struct gb_check_place place = gb_check_place_of(site);
-    struct gb_check_place other_place = gb_check_place_of(other);
+    struct location place = location_of(site);
+    struct location other_place = location_of(other);
     /* A view that leaves its source ends the program, which must say why. */
-    if (!f->view && gb_check_suppressed(gb_check_kind_names[f->kind], f->kernel->name, place.position,
+    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, place.position,
                                         other_place.position)) {
         all.suppressed += entry->count;
         return;
@@ -316,7 +490,7 @@ static const char *checked_for(void) {
     for (unsigned i = 0; i < GB_CHECK_KINDS; i++) {
         if ((all.flags & GB_CPU_KERNEL_CHECK_BOUNDS << i) != 0) {
             size_t used = strlen(text);
-            snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "", gb_check_kind_names[i]);
+            snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "", kind_names[i]);
         }
     }
     return text;
@@ -329,7 +503,7 @@ static bool sum_up(void) {
     char *text = gb_text("%s", "");
     for (int i = 0; i < GB_CHECK_KINDS; i++) {
         if (all.places[i] > 0) {
-            text = joined(text, gb_text("%s%s: %llu (%llu times)", places > 0 ? ", " : "", gb_check_kind_names[i],
+            text = joined(text, gb_text("%s%s: %llu (%llu times)", places > 0 ? ", " : "", kind_names[i],
                                         (unsigned long long)all.places[i], (unsigned long long)all.counts[i]));
         }
         places += all.places[i];
@@ -380,7 +554,7 @@ static void at_fatal(void) {
 }
 
 static void enable(void) {
-    gb_check_read_suppressions();
+    read_suppressions();
     all.process = getpid();
     gb_at_fatal(at_fatal);
 }

@@ -88,37 +88,6 @@ void gb_check_count_launch(const gb_cpu_kernel *kernel);
 /* At the end of the program: register it, once. */
 void gb_check_enable(void);
 
-/* ---- text (sanitizer/report_text.c) ---- */
-
-/* "memref.load at a.mlir:3:5" → operation and position; `position` is empty when unknown. */
-struct gb_check_place {
-    char operation[64];
-    char position[512];
-};
-struct gb_check_place gb_check_place_of(const char *site);
-
-/* The source line at a position with a caret below, each with `indent` in front; "" when it cannot be
- * read. free() it. */
-char *gb_check_source_line(const char *position, const char *indent);
-
-/* Read the file of suppressions; fatal when it is malformed. */
-void gb_check_read_suppressions(void);
-bool gb_check_suppressed(const char *kind, const char *kernel, const char *position, const char *other_position);
-
-extern const char *const gb_check_kind_names[GB_CHECK_KINDS];
-
-/* ---- uninitialised workgroup memory (sanitizer/initialized.c) ---- */
-
-/* Which bytes of a workgroup's memory were written. */
-struct gb_check_bytes {
-    unsigned char *written;
-    size_t capacity;
-};
-void gb_check_bytes_reset(struct gb_check_bytes *bytes, size_t count);
-/* Whether all of them were written. */
-bool gb_check_bytes_all(const struct gb_check_bytes *bytes, uint64_t offset, uint64_t count);
-void gb_check_bytes_set(struct gb_check_bytes *bytes, uint64_t offset, uint64_t count);
-
 /* ---- races (sanitizer/race_detector.c) ---- */
 
 /* Launches that are checked for races run one at a time, by one thread. */

@@ -10,20 +10,20 @@ from unit.runtime.programs import RUNTIME, Runtime
 
 HERE = Path(__file__).parent
 PARTS = (
-    "abi/async_runtime.c", "core/environment.c", "core/fork.c", "core/location.c", "core/message.c",
-    "core/process.c", "cpu/cpu_recycle.c", "cpu/cpu_resources.c", "cpu/cpu_stream.c",
+    "abi/async_runtime.c", "core/environment.c", "core/location.c", "core/message.c", "core/process.c",
+    "cpu/cpu_resources.c",
 )  # fmt: skip
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{RUNTIME}", "-pthread"]
 
 
 def stress(
-    folder: Path, program: str, sanitizer: str = "", *flags: str, runner_flags: tuple[str, ...] = ()
+    folder: Path, program: str, sanitizer: str = "", *flags: str, stream_flags: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Build a stress program and run it; skips when the C compiler has no such sanitizer."""
     options = [*FLAGS, *flags, *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
-    streams = RUNTIME / "cpu" / "cpu_runner.c"
+    streams = RUNTIME / "cpu" / "cpu_stream.c"
     for command in (
-        ["cc", *options, *runner_flags, "-c", streams, "-o", folder / "streams.o"],
+        ["cc", *options, *stream_flags, "-c", streams, "-o", folder / "streams.o"],
         ["cc", *options, HERE / program, folder / "streams.o", *(RUNTIME / name for name in PARTS),
          "-ldl", "-o", folder / "stress"],
     ):  # fmt: skip
@@ -46,7 +46,7 @@ def test_stress(tmp_path: Path, program: str, sanitizer: str) -> None:
 
 def test_without_any_thread_who_waits_does_the_work(tmp_path: Path) -> None:
     none = ("-Dpthread_create=no_thread",)
-    done = stress(tmp_path, "stress_streams.c", "", "-DNO_RUNNERS", runner_flags=none)
+    done = stress(tmp_path, "stress_streams.c", "", "-DNO_RUNNERS", stream_flags=none)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 

@@ -25,7 +25,7 @@ PASSING = frozenset(
         "cf.br", "func.call", "func.return", "scf.condition", "scf.for", "scf.while", "scf.yield",
     }
 )  # fmt: skip
-RELEASE = "gpubuildStreamRelease"  # runtime/abi/strided_memory.c
+RELEASE = "gpubuildStreamRelease"  # runtime/abi/mgpu.c
 JOIN = "gpubuildStreamJoin"
 
 
