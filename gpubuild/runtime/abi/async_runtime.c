@@ -1,4 +1,4 @@
-/* abi/async_runtime.c: the functions that MLIR's async dialect is lowered to (mlir/ExecutionEngine/AsyncRuntime.h).
+/* async_runtime.c: the functions that MLIR's async dialect is lowered to (mlir/ExecutionEngine/AsyncRuntime.h).
  *
  * A task is a coroutine that is resumed. Each time it is, that is the work of a stream of its own (cpu/cpu_stream.h),
  * so a task may block without keeping others from running.
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Who goes on when an object is ready: a task, or a group that counts it. */
+/* What continues when an object is ready: a task, or a group that counts it. */
 struct awaiter {
     struct gb_cpu_work work;
     struct awaiter *next;
@@ -144,7 +144,7 @@ static struct object *new_object(int64_t references, int64_t pending, size_t byt
     return object;
 }
 
-/* Tokens and values have two owners: who gets them, and the task that sets them. */
+/* Tokens and values have two owners: the code that gets them, and the task that sets them. */
 void *mlirAsyncRuntimeCreateToken(void) {
     return new_object(2, 1, 0);
 }

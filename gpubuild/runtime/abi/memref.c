@@ -1,4 +1,4 @@
-/* abi/memref.c: what MLIR's memref lowering calls at run time besides malloc and free. */
+/* memref.c: functions that MLIR's memref lowering calls: copies and allocation. */
 #define _POSIX_C_SOURCE 200809L
 #include "abi/memref.h"
 

@@ -1,4 +1,4 @@
-/* abi/memref.h: MLIR's memref descriptors as C code meets them.
+/* memref.h: MLIR's memref descriptors in C.
  *
  * A ranked descriptor is {allocated, aligned, offset, sizes[rank], strides[rank]}, in 8-byte words; an
  * unranked one is a rank and a pointer to a ranked one. Element (i, j, …) lies at aligned[offset + Σ index · stride].

@@ -1,4 +1,4 @@
-/* abi/mgpu.c: the mgpu* ABI of LLVM 22, which MLIR's gpu-to-llvm and gpu.binary lower to.
+/* mgpu.c: the mgpu* ABI of LLVM 22, which MLIR's gpu-to-llvm and gpu.binary lower to.
  *
  * Names and parameters are those of mlir/lib/ExecutionEngine/CudaRuntimeWrappers.cpp. The difference:
  * there a failure is printed and ignored, here it ends the program.
@@ -84,7 +84,7 @@ void *mgpuModuleGetFunction(void *module, const char *name) {
 
 /* ---- Launches ---- */
 
-/* What a message about a launch can say; the kernel may be NULL. */
+/* The known facts about a launch, for messages; the kernel may be NULL. */
 static struct gb_where where_of(struct gb_kernel *kernel, const char *call) {
     return kernel != NULL ? gb_kernel_where(kernel, call) : (struct gb_where){.call = call};
 }
@@ -219,7 +219,7 @@ void mgpuEventRecord(void *event, void *stream) {
     device->calls->event_record(device, event, stream, &where);
 }
 
-/* The end of a stream that nobody waits for on the host; what it has to do is still done. */
+/* Release a stream for which the host does not wait; its work is still done. */
 void gpubuildStreamRelease(void *stream) {
     struct gb_device *device = gb_device_current();
     const struct gb_where where = {.device = device->name, .call = "gpubuildStreamRelease"};
@@ -227,7 +227,7 @@ void gpubuildStreamRelease(void *stream) {
     device->calls->stream_destroy(device, stream, &where);
 }
 
-/* What follows in `stream` happens after what `awaited` has to do now. */
+/* Later work of `stream` starts after all work that `awaited` has now. */
 void gpubuildStreamJoin(void *stream, void *awaited) {
     struct gb_device *device = gb_device_current();
     const struct gb_where where = {.device = device->name, .call = "gpubuildStreamJoin"};

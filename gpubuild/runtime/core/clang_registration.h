@@ -4,9 +4,9 @@
 
 #include "core/image.h"
 
-/* `images` are what `size` bytes at `record` say of a module. Those without bytes stand for registered
- * ones, whose bytes are filled in here; the ones that are not registered are removed. Returns how many are left.
- * With none left the reason is in *why (free() it). Records without such images stay as they are. */
+/* `images` are the images of the module whose record is the `size` bytes at `record`. An image without bytes stands for a
+ * registered one: its bytes are filled in, or the image is removed if nothing is registered for it. Returns how many are
+ * left; with none left the reason is in *why (free() it). */
 size_t gb_registered_fill(const void *record, size_t size, struct gb_image *images, size_t count, char **why);
 
 /* ---- for the vendors whose code clang-linker-wrapper registers ---- */
@@ -20,8 +20,8 @@ struct gb_fat_binary {
     const void *unused;
 };
 
-/* Store the code for the image's chip, which is in the data of a fat binary, in the image. Returns whether there is
- * some; may put the reason into *why (static text) if not. */
+/* Find the code for the image's chip in the data of a fat binary, and store where it is in the image. Returns whether
+ * there is some; may put the reason into *why (static text) if not. */
 typedef bool gb_find_code(struct gb_image *image, const void *data, const char **why);
 
 void **gb_register_fat_binary(const struct gb_fat_binary *binary, uint32_t magic, gb_find_code *find, const char *call);

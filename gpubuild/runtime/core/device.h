@@ -1,4 +1,4 @@
-/* core/device.h: what a back end (CUDA driver, HIP, CPU) does for the mgpu* ABI.
+/* device.h: what a back end (CUDA driver, HIP, CPU) does for the mgpu* ABI.
  *
  * Every function either succeeds or ends the program through gb_fatal, so none returns a status.
  * Streams and events are the driver's own handles: a program may hand them to other libraries
@@ -16,9 +16,8 @@ struct gb_launch {
     struct gb_dim3 grid;    /* workgroups, not clusters */
     struct gb_dim3 block;   /* work-items of a workgroup */
     uint32_t shared_bytes;  /* dynamic workgroup memory */
-    bool clustered;         /* came through mgpuLaunchClusterKernel */
     void **params;          /* one pointer per kernel parameter, to its value */
-    size_t param_count;     /* 0: not known (cluster launches do not tell) */
+    size_t param_count;     /* 0: unknown (cluster launches do not pass it) */
     void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
 };
 
@@ -85,7 +84,7 @@ struct gb_device_calls {
     void *(*timer_create)(struct gb_device *, const struct gb_where *);
     uint64_t (*timer_elapsed_ns)(struct gb_device *, void *first, void *last, const struct gb_where *);
 
-    /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no such thing. */
+    /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no tensor maps. */
     void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
 };
 

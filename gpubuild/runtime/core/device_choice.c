@@ -1,4 +1,5 @@
-/* device_choice.c: which device a program uses. All its modules must agree on one, since they share memory. */
+/* device_choice.c: the device that a program uses, and the image of a module for a device. All modules of a program use
+ * one kind of device, since they share memory. */
 #include "core/module.h"
 
 #include <stdlib.h>

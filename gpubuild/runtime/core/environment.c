@@ -1,5 +1,5 @@
-/* environment.c: what the environment says. Read once, at the first need, and never again: a program
- * that changes its own environment later must not get two answers. */
+/* environment.c: the settings in environment variables. They are read once, at the first need: a program that changes its
+ * own environment later must not get two answers. */
 #include "core/runtime.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* core/image.c: take apart what a program hands to mgpuModuleLoad.
+/* image.c: the images in the argument of mgpuModuleLoad: containers, or one bare object.
  *
  * The layout of a container is LLVM's (llvm/Object/OffloadBinary.h): a 32-byte header, entries of
  * 40 bytes, a string table and the image, every offset relative to the header, all little-endian.

@@ -1,9 +1,9 @@
-/* location.c: which operation of the source the program is at, and where that is written, for messages.
+/* location.c: the source location of the operation that the program executes, for messages.
  *
- * Host code that gpubuild lowers says what it is about to do (gpubuildPlace); that is a store and nothing else.
- * Code is compiled from text without lines, so that a comment compiles nothing anew: it knows an operation by an
- * address in that text. Which line of the user's file that is stands in a file of the build, which is looked for
- * only when the program fails: in `PROGRAM.places.txt`, or in the build folder that the program lies in. */
+ * Host code that gpubuild lowers calls gpubuildPlace before an operation; the call is a store and nothing else.
+ * Code is compiled from text without locations, so that an edited comment recompiles nothing: it knows an operation by an
+ * address in that text. A file of the build maps addresses to lines of the user's file. It is read only when the program
+ * fails: `PROGRAM.places.txt`, or the one in the build folder that contains the program. */
 #define _POSIX_C_SOURCE 200809L /* getline, readlink */
 #include "core/runtime.h"
 
@@ -26,7 +26,7 @@ void gpubuildPlace(const char *text) {
     here = text;
 }
 
-const char *gb_place(void) {
+const char *gb_host_location(void) {
     return here;
 }
 
@@ -47,7 +47,7 @@ void gb_program_path(char *path, size_t size) {
 
 /* ---- looking up ---- */
 
-/* The place that a file has for `key`, or NULL. Lines are KEY<tab>PLACE. */
+/* The location that a file has for `key`, or NULL. Lines are KEY<tab>LOCATION. */
 static char *look_in(const char *path, const char *key) {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
@@ -59,9 +59,9 @@ static char *look_in(const char *path, const char *key) {
     char *found = NULL;
     while (found == NULL && getline(&line, &room, file) > 0) {
         if (strncmp(line, key, key_length) == 0 && line[key_length] == '\t') {
-            char *place = line + key_length + 1;
-            place[strcspn(place, "\n")] = '\0';
-            found = gb_text("%s", place);
+            char *location = line + key_length + 1;
+            location[strcspn(location, "\n")] = '\0';
+            found = gb_text("%s", location);
         }
     }
     free(line);
@@ -69,7 +69,7 @@ static char *look_in(const char *path, const char *key) {
     return found;
 }
 
-/* In what a build has found out about its sources. */
+/* The same in the files that a build has for each of its sources. */
 static char *look_in_build(const char *folder, const char *key) {
     char *sources = gb_text("%s/.gpubuild/sources", folder);
     DIR *listing = opendir(sources);
@@ -113,8 +113,8 @@ static const char *address_in(const char *text) {
     return numbers[strspn(numbers, ":0123456789")] == '\0' ? hash + 1 : NULL;
 }
 
-/* What is done and where: both new; the place is NULL where it is unknown. */
-static void take_apart(const char *text, char **what, char **where) {
+/* Split a text into the operation and its location, both new; the location is NULL where it is unknown. */
+static void split(const char *text, char **what, char **where) {
     const char *address = address_in(text);
     const char *at = strstr(text, " at ");
     if (address != NULL) {
@@ -129,9 +129,9 @@ static void take_apart(const char *text, char **what, char **where) {
     }
 }
 
-char *gb_place_text(const char *place) {
+char *gb_location_text(const char *location) {
     char *what = NULL, *where = NULL;
-    take_apart(place, &what, &where);
+    split(location, &what, &where);
     char *text = where != NULL ? gb_text("%s (%s)", where, what) : gb_text("%s", what);
     free(what);
     free(where);
@@ -140,14 +140,14 @@ char *gb_place_text(const char *place) {
 
 char *gb_site_text(const char *site) {
     char *what = NULL, *where = NULL;
-    take_apart(site, &what, &where);
+    split(site, &what, &where);
     char *text = where != NULL ? gb_text("%s at %s", what, where) : gb_text("%s", what);
     free(what);
     free(where);
     return text;
 }
 
-char *gb_kernel_place_text(const char *module, const char *kernel) {
+char *gb_kernel_location_text(const char *module, const char *kernel) {
     char *key = gb_text("@%s::@%s", module, kernel);
     char *where = look_up(key);
     char *text = where != NULL ? gb_text("%s (gpu.func @%s)", where, kernel) : gb_text("gpu.func @%s", kernel);

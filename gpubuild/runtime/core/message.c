@@ -1,4 +1,4 @@
-/* core/message.c: the two ways in which the runtime talks to people, and the allocations behind text. */
+/* message.c: fatal errors and traces, the facts they name, and the allocations behind text. */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "core/runtime.h"
 
@@ -17,7 +17,7 @@ static void write_all(const char *text, size_t length) {
             if (errno == EINTR) {
                 continue;
             }
-            return; /* nowhere left to say so */
+            return; /* there is no other way to report this */
         }
         text += written;
         length -= (size_t)written;
@@ -111,25 +111,25 @@ static const char *either(const char *one, const char *other) {
     return one != NULL ? one : other;
 }
 
-/* The place of the operation, else of the kernel's function; NULL where nothing is known. */
+/* The location of the operation, else of the kernel's function; NULL where nothing is known. */
 static char *location_of(const struct gb_where *where) {
-    if (where->place != NULL) {
-        return gb_place_text(where->place);
+    if (where->location != NULL) {
+        return gb_location_text(where->location);
     }
-    return where->module != NULL && where->kernel != NULL ? gb_kernel_place_text(where->module, where->kernel) : NULL;
+    return where->module != NULL && where->kernel != NULL ? gb_kernel_location_text(where->module, where->kernel) : NULL;
 }
 
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
-    const struct gb_where *told = where != NULL ? where : &nowhere;
+    const struct gb_where *given = where != NULL ? where : &nowhere;
     const struct gb_where *around = gb_inside();
-    /* Inside a launch host code may be at something else, such as waiting for it; the environment is no operation's. */
-    const char *said = where != NULL && inside == NULL ? gb_place() : NULL;
-    const struct gb_where w = {.module = either(told->module, around->module),
-                               .kernel = either(told->kernel, around->kernel),
-                               .target = either(told->target, around->target),
-                               .place = either(told->place, around->place != NULL ? around->place : said),
-                               .device = either(told->device, around->device),
-                               .call = either(told->call, around->call)};
+    /* During a launch host code may execute another operation, such as the wait; settings belong to no operation. */
+    const char *host = where != NULL && inside == NULL ? gb_host_location() : NULL;
+    const struct gb_where w = {.module = either(given->module, around->module),
+                               .kernel = either(given->kernel, around->kernel),
+                               .target = either(given->target, around->target),
+                               .location = either(given->location, around->location != NULL ? around->location : host),
+                               .device = either(given->device, around->device),
+                               .call = either(given->call, around->call)};
     char *location = location_of(&w);
     const char *const names[] = {"program", "module", "kernel", "target", "location", "device", "call"};
     const char *const values[] = {program_invocation_short_name, w.module, w.kernel, w.target, location, w.device, w.call};
@@ -152,7 +152,7 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
         }
         int n = snprintf(details + used, sizeof details - used, "  %s: %s\n", names[i], values[i]);
         if (n < 0 || (size_t)n >= sizeof details - used) {
-            break; /* a name longer than any symbol; the message still says what happened */
+            break; /* a name longer than any symbol: leave it and the rest out */
         }
         used += (size_t)n;
     }

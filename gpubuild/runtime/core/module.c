@@ -1,4 +1,4 @@
-/* core/module.c: registered modules, their copies on devices, and the thread's current device.
+/* module.c: registered modules, their copies on devices, and the thread's current device.
  *
  * One mutex guards everything here; it is never held while a kernel runs or memory is copied.
  * Modules register in global constructors (priority 123) and unregister in destructors, so the
@@ -294,7 +294,7 @@ struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name) {
 
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call) {
     struct gb_where where = {
-        .module = kernel->module->content.name, .kernel = kernel->name, .place = gb_place(), .call = call};
+        .module = kernel->module->content.name, .kernel = kernel->name, .location = gb_host_location(), .call = call};
     pthread_mutex_lock(&lock);
     struct gb_device *device = current_locked(&where);
     const struct copy *copy = resolve_locked(kernel, device);

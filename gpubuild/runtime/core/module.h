@@ -1,4 +1,4 @@
-/* core/module.h: the modules of a program, and the one kind of device that they and all memory live on. */
+/* module.h: the modules of a program, and the one kind of device that they and all memory live on. */
 #ifndef GPUBUILD_RT_MODULE_H
 #define GPUBUILD_RT_MODULE_H
 
@@ -16,7 +16,7 @@ void gb_module_unregister(struct gb_module *module);
 /* The kernel of that name; the module is loaded on the calling thread's device if need be. */
 struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name);
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call);
-/* For messages about a launch that is not even begun. */
+/* For messages about a launch that is refused before it starts. */
 struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call);
 
 /* The calling thread's device; the first call in a process decides which kind of device it uses. */

@@ -1,4 +1,4 @@
-/* process.c: dlopen for the back ends. A library, once open, stays open until the process ends. */
+/* process.c: libraries that the process loads, and its forks. A library, once open, stays open until the process ends. */
 #define _GNU_SOURCE /* dladdr1 */
 #include "core/process.h"
 
@@ -19,7 +19,7 @@ void *gb_library_open(const char *const *names, char **why) {
             free(reason);
             return library;
         }
-        if (reason == NULL) { /* the first name is the one that people know */
+        if (reason == NULL) { /* the first name is the best known */
             const char *error = dlerror();
             reason = gb_text("%s", error != NULL ? error : *names);
         }
@@ -35,7 +35,7 @@ void gb_library_symbol(void *library, const char *symbol, void *function) {
 
 /* The alternative, a destructor that joins the threads, would wait under the loader's lock for threads that
  * may need that lock. It could not join the thread of a task that calls exit. And threads of the host, which
- * nobody can join, run a destructor of ours (cpu/cpu_launch.c) when they end. */
+ * cannot be joined here, run a destructor of the runtime (cpu/cpu_launch.c) when they end. */
 static void stay_loaded(void) {
 #if defined(__GLIBC__) /* other C libraries unload nothing */
     static char here;

@@ -1,4 +1,4 @@
-/* process.h: open a driver's library and take functions out of it. */
+/* process.h: libraries of drivers, unloading, and locks over fork. */
 #ifndef GPUBUILD_RT_PROCESS_H
 #define GPUBUILD_RT_PROCESS_H
 

@@ -1,4 +1,4 @@
-/* core/profile.c: counts launches and their times, and writes them as JSON when the program ends. */
+/* profile.c: counts launches and their times, and writes them as JSON when the program ends. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/module.h"
 
@@ -23,12 +23,12 @@ struct gb_profile {
     uint64_t total_ns;
     uint64_t min_ns;
     uint64_t max_ns;
-    uint64_t bytes; /* of memory that the arguments of all launches point into; drivers do not tell which are addresses */
+    uint64_t bytes; /* of memory that the arguments of all launches point into; drivers do not know which are addresses */
     bool on_cpu;
     struct gb_profile *next;
 };
 
-/* A launch on a device with timers, of which nobody has asked yet whether it has ended. */
+/* A launch on a device with timers, which have not been read yet. */
 struct waiting {
     struct gb_profile *profile;
     struct gb_device *device;

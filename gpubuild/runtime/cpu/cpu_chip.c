@@ -77,7 +77,7 @@ static const struct {
     [X1D] = {0x80000001u, 0, D}, [X8B] = {0x80000008u, 0, B}, [XSAVE1A] = {0xd, 1, A},
 };
 
-/* All that LLVM names when it is asked what a machine has: `chip: native` lists those. */
+/* All features that LLVM lists for a machine; `chip: native` needs those. */
 static const struct {
     const char *name;
     enum word word;
@@ -137,7 +137,7 @@ enum { THIS_MACHINE = 183 }; /* EM_AARCH64 */
 
 static const char *const levels[] = {"generic", "armv8-a", "armv8.2-a", "armv9-a"};
 
-/* LLVM's names of features, and the bits of AT_HWCAP and AT_HWCAP2 by which Linux says that they are there
+/* LLVM's names of features, and the bits of AT_HWCAP and AT_HWCAP2 by which Linux lists them
  * (Documentation/arch/arm64/elf_hwcaps.rst). The numbers are part of its ABI; headers may be older. */
 static const struct {
     const char *name;
@@ -234,7 +234,7 @@ struct gb_fit gb_cpu_fit(const struct gb_image *image) {
         return gb_unfit("code for another processor architecture");
     }
     if (image->chip[0] == '\0') {
-        return gb_fit(1); /* a bare object says nothing; its author promised */
+        return gb_fit(1); /* a bare object names no chip: trust its author */
     }
     int wanted = gb_settings()->check;
     if (wanted == 1 && !image->checked) {

@@ -1,4 +1,4 @@
-/* cpu_device.c: the processor as a device. What it is asked to do becomes work of a stream (cpu/cpu_stream.h). */
+/* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream (cpu/cpu_stream.h). */
 #define _GNU_SOURCE /* tsearch and its kin */
 #include "core/device.h"
 #include "core/process.h"
@@ -51,7 +51,7 @@ static void *cpu_kernel(struct gb_device *device, void *module, const char *name
 struct launch_work {
     struct gb_cpu_work work;
     const gb_cpu_kernel *kernel;
-    struct gb_profile *profile; /* NULL: nobody wants to know */
+    struct gb_profile *profile; /* NULL: no profile is wanted */
     uint64_t bytes;             /* of memory that the arguments point into; only with a profile */
     struct gb_launch launch;    /* `params` point behind this */
     struct gb_where where;      /* for messages: what it names lives as long as the module */
@@ -61,7 +61,7 @@ static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
     const struct gb_launch *launch = &self->launch;
     uint64_t start = self->profile != NULL ? gb_profile_now_ns() : 0;
-    const struct gb_where *before = gb_enter(&self->where); /* who waits for a stream does its work: it may be anywhere */
+    const struct gb_where *before = gb_enter(&self->where); /* any thread that waits for a stream does its work */
     gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
                   launch->param_count);
     gb_enter(before);
@@ -72,7 +72,7 @@ static void run_launch(struct gb_cpu_work *work) {
 
 /* Where a parameter of `bytes` goes that may not lie before `offset`: at a multiple of its size's next power of two, as
  * C and LLVM have it, or of the largest vectors'. */
-static size_t param_place(size_t offset, size_t bytes) {
+static size_t param_offset(size_t offset, size_t bytes) {
     size_t alignment = 8;
     while (alignment < bytes && alignment < GB_CPU_WORK_ALIGNMENT) {
         alignment *= 2;
@@ -87,7 +87,7 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
     size_t head = sizeof(struct launch_work) + count * sizeof(void *);
     size_t bytes = head;
     for (size_t i = 0; i < count; i++) {
-        bytes = param_place(bytes, (size_t)kernel->param_bytes[i]) + (size_t)kernel->param_bytes[i];
+        bytes = param_offset(bytes, (size_t)kernel->param_bytes[i]) + (size_t)kernel->param_bytes[i];
     }
     struct launch_work *self = gb_cpu_work_make(bytes, run_launch);
     self->kernel = kernel;
@@ -100,7 +100,7 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
     self->launch.params = (void **)(self + 1);
     for (size_t i = 0, place = head; i < count; i++) {
         size_t param_bytes = (size_t)kernel->param_bytes[i];
-        place = param_place(place, param_bytes);
+        place = param_offset(place, param_bytes);
         self->launch.params[i] = memcpy((char *)self + place, launch->params[i], param_bytes);
         place += param_bytes;
     }
@@ -137,7 +137,7 @@ static void cpu_stream_synchronize(struct gb_device *device, void *stream, const
     gb_cpu_stream_synchronize(stream);
 }
 
-/* A NULL for an event is a mistake that drivers report, too. */
+/* A NULL event is an error, which drivers report too. */
 static struct gb_cpu_event *some_event(void *event, const struct gb_where *where) {
     if (event == NULL) {
         gb_fatal(where, "the event is NULL");
@@ -318,7 +318,8 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     return address;
 }
 
-/* Drivers wait for all that may use the memory, on any stream. Here nobody waits, and it is freed after that. */
+/* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: freeing it is work that follows
+ * all of it. */
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)device;
     (void)stream;

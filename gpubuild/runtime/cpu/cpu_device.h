@@ -29,7 +29,7 @@ void gb_cpu_module_unload(gb_cpu_module *module);
 /* The kernel called `name`, or NULL. It lives as long as the module. */
 const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const char *name);
 
-/* What site `site` of the kernel's module is called in messages. */
+/* The name of a site of the kernel's module in messages. */
 const char *gb_cpu_site_name(const gb_cpu_kernel *kernel, uint32_t site);
 /* The module a kernel belongs to. */
 const char *gb_cpu_kernel_module(const gb_cpu_kernel *kernel);
@@ -37,7 +37,7 @@ const char *gb_cpu_kernel_module(const gb_cpu_kernel *kernel);
 /* ---- cpu_launch.c ---- */
 
 /* Ends the program when a launch cannot be: a size is out of range, or the number of parameters is wrong.
- * `param_count` 0 with parameters expected means "not known" (cluster launches do not tell). */
+ * `param_count` 0 with parameters expected means "not known" (cluster launches do not pass it). */
 void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
                          struct gb_dim3 block, size_t param_count);
 
@@ -49,7 +49,7 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
 /* ---- cpu_resources.c ---- */
 
 /* GPUBUILD_CPU_THREADS; when that is not set, the CPUs that the process may run on, or fewer where its control group's
- * quota is less. At least 1. Told once: what changes later is not noticed. */
+ * quota is less. At least 1. Counted once: later changes have no effect. */
 unsigned gb_cpu_thread_count(void);
 
 /* Have the calling thread run on any CPU that the process may run on: it has been made by one that may be bound. */
@@ -101,7 +101,7 @@ void gb_cpu_team_destroy(struct gb_cpu_team *team);
 void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, uint32_t blocks, char *shared,
                        char *dynamic, size_t stride);
 
-/* Run the workgroups with these linear ids, as many as were begun with, to their end. */
+/* Run the workgroups with these linear ids, as many as gb_cpu_team_begin was called for, to their end. */
 void gb_cpu_team_run(struct gb_cpu_team *team, const uint64_t *block_ids);
 
 /* The address behind the stack of a work-item that runs in a team. */

@@ -1,4 +1,4 @@
-/* cpu/cpu_fiber.c: stacks with guard pages, first frames, and a portable switch. */
+/* cpu_fiber.c: stacks with guard pages, first frames, and a portable switch. */
 #define _GNU_SOURCE
 #include "cpu/cpu_fiber.h"
 

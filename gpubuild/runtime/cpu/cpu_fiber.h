@@ -1,4 +1,4 @@
-/* cpu/cpu_fiber.h: stacks, and the switch from one to another. */
+/* cpu_fiber.h: stacks, and the switch from one to another. */
 #ifndef GPUBUILD_CPU_FIBER_H
 #define GPUBUILD_CPU_FIBER_H
 

@@ -1,4 +1,4 @@
-/* cpu/cpu_image.h: what a CPU object (an ELF shared object made by gpubuild/engine/backends/cpu) and the runtime
+/* cpu_image.h: what a CPU object (an ELF shared object made by gpubuild/engine/backends/cpu) and the runtime
  * exchange.
  *
  * A CPU object exports one symbol, `gpubuild_cpu_image` (with `.MODULE` behind it, where objects of several

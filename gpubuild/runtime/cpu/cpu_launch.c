@@ -1,4 +1,4 @@
-/* cpu/cpu_launch.c: kernel launches: checks, and the memory of workgroups.
+/* cpu_launch.c: kernel launches: checks, and the memory of workgroups.
  *
  * A launch is a job of the pool (cpu/cpu_pool.h). Each thread has its own memory for workgroups, which it keeps: no two ever
  * share it, and it does not grow with the grid. */
@@ -112,7 +112,7 @@ static void kernel_main(void) {
     struct worker *worker = this_worker();
     run_loop(worker->launch, worker->first, worker->last, worker->memory);
     gb_fiber_switch(&worker->kernel, &worker->thread);
-    abort(); /* nobody goes on with what has ended */
+    abort(); /* nothing switches to a kernel that has ended */
 }
 
 /* The program's threads may have any stack, and those of the pool have no more than is usual. */

@@ -1,4 +1,4 @@
-/* cpu/cpu_module.c: CPU objects: from bytes in memory to kernels that can be called. */
+/* cpu_module.c: CPU objects: loaded from bytes in memory, and the services that their kernels call. */
 #define _GNU_SOURCE
 #include "core/process.h"
 #include "cpu/cpu_device.h"
@@ -148,8 +148,8 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
     struct gb_cpu_module *module = gb_allocate(sizeof *module);
     module->file = file_with(data, size, &where);
     char path[64];
-    /* A debugger opens libraries by name in its own process, where "self" would be somebody else: a pipe, if bad
-     * luck will have it, for whose other end it waits. */
+    /* A debugger opens libraries by name in its own process, where "self" is another process: the number may be
+     * that of a pipe there, whose other end it would wait for. */
     snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), module->file);
     if (access(path, R_OK) != 0) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", module->file); /* /proc of another PID namespace */
@@ -170,7 +170,7 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
         gb_fatal(&where, "the shared object is not a CPU image: it has no %s", GB_CPU_IMAGE_SYMBOL);
     }
     if (image->abi != GB_CPU_IMAGE_ABI) {
-        gb_fatal(&where, "the CPU image has ABI version %u, and this program's runtime has %u; build both anew", image->abi,
+        gb_fatal(&where, "the CPU image has ABI version %u, and this program's runtime has %u; build both again", image->abi,
                  GB_CPU_IMAGE_ABI);
     }
     image->services = &services;

@@ -1,4 +1,4 @@
-/* cpu/cpu_pool.c: the threads of the CPU device, and who of them may be at work.
+/* cpu_pool.c: the threads of the CPU device, and which of them may work at a time.
  *
  * Tasks are handed out in chunks, to whoever asks next: a part of what is left, so that there are few, and none at the end
  * is large. A thread that has had its seat for QUANTUM_NS passes it on between two chunks if others wait: launches take
@@ -15,7 +15,7 @@
 
 enum {
     CHUNKS_PER_THREAD = 4,  /* that what is left would make */
-    CHUNKS_AT_THE_END = 32, /* the same, of all tasks: so that a slow thread holds nobody up for long */
+    CHUNKS_AT_THE_END = 32, /* the same, of all tasks: so that a slow thread delays the end little */
     WHOLE = 32,             /* larger chunks are a multiple of it, so that neighbours stay together */
     STACK_BYTES = 8 << 20  /* for private memory of work-items; some C libraries give much less */
 };
@@ -41,10 +41,10 @@ static struct {
     pthread_cond_t finished;
     struct gb_cpu_job *jobs;
     unsigned seats;
-    unsigned taken;     /* more than `seats` only where somebody lost patience */
+    unsigned taken;     /* more than `seats` only while a thread works beyond the limit after PATIENCE_NS */
     unsigned idle;      /* threads of the pool that sleep until there is work */
     unsigned looking;   /* and such as look out for it */
-    atomic_uint calls;  /* to those: who looks out has no lock, so that `work` cannot tell it */
+    atomic_uint calls;  /* wakes those: they do not hold the lock, so they cannot wait for `work` */
     struct waiter *first;
     struct waiter **end;
     atomic_uint waiting; /* how many; read without the lock, too */
@@ -75,7 +75,7 @@ static void leave_line(struct waiter *waiter) {
     atomic_fetch_sub(&pool.waiting, 1);
 }
 
-/* Until the seat is there, or nobody has given one up for too long. */
+/* Return when the seat is there, or when none was given up for too long. */
 static void wait_for_seat(void) {
     struct waiter self = {.seated = false};
     pthread_condattr_t attributes;
@@ -129,7 +129,7 @@ static void give_seat(void) {
 
 /* ---- jobs ---- */
 
-/* The tasks [first, last) for who asks; none when they are equal. */
+/* The tasks [first, last) for the calling thread; none when they are equal. */
 static uint64_t next_chunk(struct gb_cpu_job *job, uint64_t *last) {
     uint_fast64_t first = atomic_load(&job->next);
     do {
@@ -199,7 +199,7 @@ static void rest(void) {
 #endif
 }
 
-/* Until somebody calls, or for LOOKOUT_NS. The lock is held before and after, and what there is to do may be done. */
+/* Spin until a call, or for LOOKOUT_NS. The lock is held before and after, but not meanwhile. */
 static void look_out(void) {
     unsigned seen = atomic_load(&pool.calls);
     pool.looking++;
@@ -263,7 +263,7 @@ static void forget_pool(void) {
     pool.started = false;
 }
 
-/* Not with the first launch: a fork that has begun by then does not call it. */
+/* Not with the first launch: a fork that is under way by then does not call it. */
 __attribute__((constructor)) static void guard(void) {
     pthread_atfork(NULL, NULL, forget_pool);
 }

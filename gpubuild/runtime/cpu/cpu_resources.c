@@ -1,4 +1,4 @@
-/* cpu_resources.c: how many threads the CPU device may keep busy, and on which CPUs. */
+/* cpu_resources.c: the CPUs that the process may use, how many threads it may keep busy, and the largest cache. */
 #define _GNU_SOURCE
 #include "cpu/cpu_device.h"
 
@@ -188,7 +188,7 @@ static void find_largest_cache(void) {
         int64_t size = gb_cpu_cache_size(folder);
         largest_cache = size > largest_cache ? size : largest_cache;
     }
-    largest_cache = largest_cache == 0 ? USUAL_BYTES : largest_cache; /* containers and virtual machines may not tell */
+    largest_cache = largest_cache == 0 ? USUAL_BYTES : largest_cache; /* containers and virtual machines may hide it */
 }
 
 int64_t gb_cpu_cache_bytes(void) {

@@ -21,8 +21,8 @@
 enum stream_state {
     IDLE,    /* nothing to do */
     READY,   /* in the list of streams that wait for a runner */
-    SERVED,  /* some thread is at it */
-    BLOCKED, /* its first piece of work awaits another stream, in whose `blocked` it is */
+    SERVED,  /* a thread does its work */
+    BLOCKED, /* its first piece of work awaits another stream, which lists it in `blocked` */
 };
 
 struct gb_cpu_stream {
@@ -38,7 +38,7 @@ struct gb_cpu_stream {
     struct gb_cpu_stream *next;    /* in the list of READY streams, or in another's `blocked` */
     struct gb_cpu_stream *newer;   /* in the list of busy streams, that is not IDLE */
     struct gb_cpu_stream *older;
-    pthread_t server; /* who is at it while it is SERVED */
+    pthread_t server; /* the thread that serves it while it is SERVED */
 };
 
 enum {
@@ -65,7 +65,7 @@ static struct {
 enum { SIZES = 3 };
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { MAX_KEPT = 0 }; /* let it see who uses what is gone */
+enum { MAX_KEPT = 0 }; /* let it see uses of freed memory */
 #else
 enum { MAX_KEPT = 2048 };
 #endif
@@ -152,7 +152,7 @@ static void set_idle(struct gb_cpu_stream *stream) {
 
 static void wake_sleepers(struct gb_cpu_stream *stream) {
     if (stream->wake_at != UINT64_MAX) {
-        stream->wake_at = UINT64_MAX; /* who is not served yet says so again */
+        stream->wake_at = UINT64_MAX; /* a thread that must wait on sets it again */
         pthread_cond_broadcast(&stream->moved);
     }
 }
@@ -278,7 +278,7 @@ static void *run_streams(void *unused) {
     return NULL;
 }
 
-/* Return when the stream has done `count` pieces of work. Whatever that depends on and nobody has begun is
+/* Return when the stream has done `count` pieces of work. Whatever that depends on and no thread has started is
  * done here: waking another thread for it would take longer. */
 static void await_count(struct gb_cpu_stream *stream, uint64_t count) {
     stream->references++;
@@ -323,7 +323,7 @@ static void after_fork_in_child(void) {
     all.ready = all.runners = all.free = 0;
 }
 
-/* Not with the first call: a fork that has begun by then does not call the handler. */
+/* Not with the first call: a fork that is under way by then does not call the handler. */
 __attribute__((constructor)) static void guard(void) {
     gb_guard_fork(GB_FORK_STREAMS, &all.lock);
     pthread_atfork(NULL, NULL, after_fork_in_child);

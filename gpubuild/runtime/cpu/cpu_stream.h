@@ -1,4 +1,4 @@
-/* cpu/cpu_stream.h: streams of the CPU device: queues whose work is done in order, beside the caller and each other. */
+/* cpu_stream.h: streams of the CPU device: queues whose work is done in order, beside the caller and each other. */
 #ifndef GPUBUILD_CPU_STREAM_H
 #define GPUBUILD_CPU_STREAM_H
 
@@ -13,7 +13,7 @@ struct gb_cpu_work {
     struct gb_cpu_work *next;
     struct gb_cpu_stream *awaited; /* not before this stream has done `count` pieces; NULL: at once */
     uint64_t count;
-    size_t bytes; /* as gb_cpu_work_make() was told; 0: free() takes it */
+    size_t bytes; /* as passed to gb_cpu_work_make(); 0: memory of gb_allocate */
 };
 
 /* All functions may be called from any thread. A NULL stream is the default stream: one for the process,

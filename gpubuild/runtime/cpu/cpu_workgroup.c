@@ -1,8 +1,8 @@
 /* cpu_workgroup.c: the fibers tier. Work-items are fibers of one thread; one runs until it must wait.
  *
  * Invariant: a work-item is in `ready` exactly when its state is READY. Whoever makes the last
- * arrival releases the others. When nothing is ready and somebody waits, the kernel is wrong, and
- * the program ends with a message that says who waits where and who did not come. */
+ * arrival releases the others. When nothing is ready and a work-item waits, the kernel is wrong, and
+ * the program ends with a message that names a waiting work-item, the barrier, and one that did not reach it. */
 #include "cpu/cpu_device.h"
 #include "cpu/cpu_fiber.h"
 #include "sanitizer/sanitizer.h"
@@ -70,7 +70,7 @@ static void reserve(struct gb_cpu_team *team, uint32_t count, size_t bytes) {
     team->capacity = count;
 }
 
-/* ---- who runs next ---- */
+/* ---- scheduling ---- */
 
 static void make_ready(struct gb_cpu_team *team, struct work_item *member) {
     member->state = READY;
@@ -129,7 +129,7 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
         waiting = team->items[i].state != DONE ? &team->items[i] : NULL;
     }
     if (waiting == NULL) {
-        abort(); /* called only when somebody waits */
+        abort(); /* called only when a work-item waits */
     }
     uint32_t arrived = 0, expected = 0;
     const struct work_item *absent = NULL;
@@ -151,7 +151,7 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
     if ((kernel->flags & GB_CPU_KERNEL_CHECK_BARRIER) != 0) {
         gb_check_divergence(&waiting->item, waiting->site, arrived, expected, absent != NULL ? &absent->item : NULL,
                             absent == NULL || absent->state == DONE ? GB_CHECK_NOWHERE : absent->site);
-        /* Nobody in these workgroups can go on. They are given up, and others run in their place. */
+        /* No work-item of these workgroups can continue. They are dropped, and others run instead. */
         gb_fiber_switch(&team->items[team->running].fiber, &team->home);
     }
     if (absent == NULL) {
@@ -174,7 +174,7 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
              place_of(absent));
 }
 
-/* Let somebody else run; comes back once `member` is ready and its turn. */
+/* Run other work-items; returns when `member` is ready and scheduled again. */
 static void suspend(struct gb_cpu_team *team, struct work_item *member) {
     struct work_item *next = next_ready(team, member->index);
     if (next == NULL) {
@@ -193,7 +193,7 @@ static struct work_item *member_of(gb_cpu_item *item) {
 }
 
 /* Release members [first, last), which have all arrived, or report that they are at different
- * places: the dialect wants each barrier to be executed by all or none. */
+ * barriers: the dialect wants each barrier to be executed by all or none. */
 static void release(struct gb_cpu_team *team, uint32_t first, uint32_t last) {
     for (uint32_t i = first + 1; i < last; i++) {
         if (!same_wait(&team->items[first], &team->items[i])) {
@@ -417,7 +417,7 @@ uint64_t gb_cpu_lanes(gb_cpu_item *item, uint32_t site, uint32_t op, uint32_t ma
     struct work_item *member = member_of(item);
     struct gb_cpu_team *team = member->team;
     if ((mask >> item->linear_id % GB_CPU_SUBGROUP & 1u) == 0) {
-        return value; /* outside of its own mask: undefined in PTX, and nobody waits for it */
+        return value; /* outside of its own mask: undefined in PTX, and no lane waits for it */
     }
     member->op = op;
     member->mask = mask;
@@ -458,7 +458,7 @@ static void fiber_main(void) {
         team->running = next->index;
     }
     gb_fiber_switch(&member->fiber, next != NULL ? &next->fiber : &team->home);
-    abort(); /* nobody goes on with a work-item that is done */
+    abort(); /* nothing switches to a work-item that is done */
 }
 
 void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, uint32_t blocks, char *shared,

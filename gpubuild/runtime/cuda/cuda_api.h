@@ -1,4 +1,5 @@
-/* cuda/cuda_api.h: the part of the CUDA driver's ABI that the runtime uses, so that no CUDA header is needed.
+/* cuda_api.h: the part of the CUDA driver's ABI that the runtime uses, so that no CUDA header is needed; and what the
+ * files of this folder share.
  *
  * Names, numbers and layouts are those of cuda.h; the ABI of a versioned symbol (_v2) never changes.
  */

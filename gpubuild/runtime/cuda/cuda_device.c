@@ -17,13 +17,13 @@ struct cuda_device {
     struct gb_device base;
     gb_cu_device handle;
     int major, minor;     /* compute capability */
-    pthread_mutex_t lock; /* guards the context and what the driver was told to allow kernels */
+    pthread_mutex_t lock; /* guards the context and the limits that were raised for kernels */
     void *context;        /* retained at the first operation, kept until the process ends */
 };
 
 struct cuda_kernel {
     void *function;
-    uint32_t shared_limit; /* dynamic workgroup memory that the driver was told to allow */
+    uint32_t shared_limit; /* dynamic workgroup memory that the driver allows */
     bool wide_clusters;    /* more than 8 workgroups per cluster were allowed */
     struct cuda_kernel *next;
 };
@@ -97,7 +97,7 @@ static void *load_ptx(const struct gb_image *image, int opt_level, const struct 
     memcpy(text, image->data, image->size);
     char *log = gb_allocate(JIT_LOG_BYTES);
     int options[3] = {CU_JIT_LOG_BUFFER, CU_JIT_LOG_BYTES, CU_JIT_OPT_LEVEL};
-    /* The driver takes numbers by value in the pointer's place. */
+    /* The driver takes numbers by value instead of pointers to them. */
     void *values[3] = {log, (void *)(uintptr_t)(JIT_LOG_BYTES - 1), (void *)(uintptr_t)(opt_level < 0 ? 4 : opt_level)};
     void *module = NULL;
     gb_cu_result result = cuda.module_load_jit(&module, text, opt_level < 0 ? 2 : 3, options, values);

@@ -14,7 +14,7 @@ static const unsigned char fatbin_magic[4] = {0x50, 0xed, 0x55, 0xba};
 
 /* ---- formats ---- */
 
-/* The chip stands in e_flags, at two places in two ABI versions (read off ptxas 12.9's output:
+/* The chip is in e_flags, at another offset in each of two ABI versions (read off ptxas 12.9's output:
  * version 7 is what sm_50 to sm_90a get, version 8 what sm_100 and later get). */
 static void set_cubin_chip(struct gb_image *image) {
     const unsigned char *elf = image->data;

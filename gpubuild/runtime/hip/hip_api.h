@@ -1,4 +1,5 @@
-/* hip/hip_api.h: the part of HIP's ABI (ROCm 6 and newer) that the runtime uses, so that no ROCm header is needed. */
+/* hip_api.h: the part of HIP's ABI (ROCm 6 and newer) that the runtime uses, so that no ROCm header is needed;
+ * and what the files of this folder share. */
 #ifndef GPUBUILD_RT_HIP_API_H
 #define GPUBUILD_RT_HIP_API_H
 
@@ -77,7 +78,7 @@ enum { GB_HIP_RECORD_BYTES = 64 };
 /* The variable of modules with assertions that takes the address of a record. */
 #define GB_HIP_RECORD_NAME "gpubuild_assertion_record"
 
-/* Remember what the assertions of a code object say; false when it has none. */
+/* Keep the messages of the assertions of a code object; false when it has none. */
 bool gb_hip_keep_assertions(const void *image, size_t size);
 
 /* Use `memory`, which host and devices see, as the record of the process. Once, before a kernel can fail. */

@@ -1,8 +1,8 @@
-/* hip_assert.c: what a failed assertion in a kernel on an AMD GPU says.
+/* hip_assert.c: the message of a failed assertion in a kernel on an AMD GPU.
  *
  * The kernel leaves a message for HIP to print, and traps. HIP up to ROCm 7 then ends the process with abort(), from
  * a thread of its own and before it prints. So modules that have assertions get the address of a record in host memory,
- * which the first failed assertion fills in, and a handler of SIGABRT prints what it says.
+ * which the first failed assertion fills in, and a handler of SIGABRT prints its message.
  */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "hip/hip_api.h"
@@ -37,7 +37,7 @@ static struct sigaction before;
 
 /* ---- in the handler: nothing that is not async-signal-safe ---- */
 
-static void say(const char *text, size_t bytes) {
+static void print_bytes(const char *text, size_t bytes) {
     while (bytes > 0) {
         ssize_t written = write(STDERR_FILENO, text, bytes);
         if (written <= 0) {
@@ -48,28 +48,28 @@ static void say(const char *text, size_t bytes) {
     }
 }
 
-static void say_number(uint32_t number) {
+static void print_number(uint32_t number) {
     char digits[10];
     size_t at = sizeof digits;
     do {
         digits[--at] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    say(digits + at, sizeof digits - at);
+    print_bytes(digits + at, sizeof digits - at);
 }
 
 /* A format has %u for each number, and %% for %. */
-static void say_format(const char *text, const uint32_t *numbers) {
+static void print_format(const char *text, const uint32_t *numbers) {
     size_t used = 0;
     for (const char *at = text; *at != '\0';) {
         size_t plain = strcspn(at, "%");
-        say(at, plain);
+        print_bytes(at, plain);
         at += plain;
         if (*at == '%' && at[1] == 'u' && used < 6) {
-            say_number(numbers[used++]);
+            print_number(numbers[used++]);
             at += 2;
         } else if (*at == '%') {
-            say("%", 1);
+            print_bytes("%", 1);
             at += at[1] == '%' ? 2 : 1;
         }
     }
@@ -79,7 +79,7 @@ static void on_abort(int number) {
     if (shared != NULL && atomic_load(&shared->state) == 2) {
         for (const struct format *format = atomic_load(&formats); format != NULL; format = format->next) {
             if (format->name == shared->format) {
-                say_format(format->text, shared->numbers);
+                print_format(format->text, shared->numbers);
                 break;
             }
         }

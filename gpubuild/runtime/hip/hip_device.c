@@ -64,9 +64,9 @@ static struct gb_fit hip_fit(struct gb_device *device, const struct gb_image *im
     return gb_hip_fit(image, ((const struct hip_device *)device)->target_id);
 }
 
-/* Tell the module where its assertions leave which of them failed. */
+/* Give the module the address of the record that its first failed assertion fills in. */
 static void watch_assertions(void *module, const struct gb_where *where) {
-    void *variable = NULL, *place = NULL;
+    void *variable = NULL, *address = NULL;
     size_t bytes = 0;
     if (hip.module_global(&variable, &bytes, module, GB_HIP_RECORD_NAME) != HIP_SUCCESS) {
         return; /* linked by others, which keep such names to themselves */
@@ -75,8 +75,8 @@ static void watch_assertions(void *module, const struct gb_where *where) {
         check(hip.allocate_host(&record, GB_HIP_RECORD_BYTES, HIP_HOST_MALLOC_FLAGS), "hipHostMalloc", where);
         gb_hip_watch(record);
     }
-    check(hip.host_pointer(&place, record, 0), "hipHostGetDevicePointer", where);
-    check(hip.copy(variable, &place, sizeof place, HIP_COPY_BY_ADDRESS, NULL), "hipMemcpyAsync", where);
+    check(hip.host_pointer(&address, record, 0), "hipHostGetDevicePointer", where);
+    check(hip.copy(variable, &address, sizeof address, HIP_COPY_BY_ADDRESS, NULL), "hipMemcpyAsync", where);
     check(hip.stream_synchronize(NULL), "hipStreamSynchronize", where);
 }
 
@@ -341,7 +341,7 @@ static struct gb_device *hip_open(int ordinal, char **why) {
     const char *chip = properties + HIP_PROPERTIES_CHIP_AT;
     if (result != HIP_SUCCESS || strncmp(chip, "gfx", 3) != 0) {
         *why = result != HIP_SUCCESS ? gb_text("hipGetDeviceProperties failed with %s (%d)", hip.error_name(result), result)
-                                     : gb_text("HIP does not tell the chip of hip:%d", ordinal);
+                                     : gb_text("HIP does not name the chip of hip:%d", ordinal);
         free(properties);
         return NULL;
     }

@@ -29,7 +29,7 @@ bool gb_hip_recognize(struct gb_image *image) {
 
 enum { HIP_EXACT = 3000, HIP_GENERIC = 2000, HIP_OPAQUE = 1000 };
 
-/* The setting of a feature in a target id: '+', '-', or 0 when it says nothing. */
+/* The setting of a feature in a target id: '+', '-', or 0 when it has none. */
 static char feature_of(const char *target_id, const char *feature) {
     size_t length = strlen(feature);
     for (const char *part = strchr(target_id, ':'); part != NULL; part = strchr(part + 1, ':')) {

@@ -1,7 +1,8 @@
-/* mlir_utils/print.c: the scalar print functions and clocks of MLIR's c_runner_utils, float16_utils and runner_utils.
+/* print.c: the print and verify functions and the clocks of MLIR's c_runner_utils, float16_utils and runner_utils.
  *
- * Output matches those libraries of LLVM 22 byte for byte. All of it goes through C's stdout, so it
- * keeps its order among printf of host code and of CPU kernels.
+ * Output matches those libraries of LLVM 22 byte for byte, save two cases in which they read outside a memref: one
+ * without elements prints "[]" here, and verify walks each memref by its own strides. All of it goes through C's stdout,
+ * so it keeps its order among printf of host code and of CPU kernels.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "abi/memref.h"

@@ -1,4 +1,4 @@
-/* access_checks.c: what checked kernels call, and what the launcher calls for them. */
+/* access_checks.c: the checks that kernels with `sanitize:` call, and the calls of the launcher around them. */
 #include "sanitizer/sanitizer.h"
 
 #include "cpu/cpu_device.h"
@@ -158,7 +158,7 @@ void gb_check_view(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_
 
 /* ---- workgroups ---- */
 
-/* The place of number `index` in a list of segments; 0 is in it where there was none yet. */
+/* Element `index` of a list of segments, which grows as needed with zeros. */
 static uint32_t *segment_slot(uint32_t **segments, uint32_t *count, uint32_t *capacity, uint32_t index) {
     if (index >= *capacity) {
         *capacity = 2 * index + 16;
@@ -183,11 +183,11 @@ static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item, uin
     return *segment;
 }
 
-/* Where subgroups are that have waited `waits` times behind the barrier that begins `epoch`. They may share it: whose
- * an access is tells their lanes apart. */
+/* Where subgroups are that have waited `waits` times behind the barrier that begins `epoch`. They may share it: the
+ * work-item of an access tells their lanes apart. */
 static uint32_t segment_behind(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch, uint32_t waits) {
     if (group->wait_epoch != epoch) {
-        group->wait_epoch = epoch; /* nobody waits in an earlier one any more */
+        group->wait_epoch = epoch; /* no work-item waits in an earlier one any more */
         group->wait_count = 0;
     }
     uint32_t *segment = segment_slot(&group->wait_segments, &group->wait_count, &group->wait_capacity, waits);
@@ -238,7 +238,7 @@ static inline struct workgroup *group_of(struct thread *thread, const gb_cpu_ite
 void gb_check_meet(gb_cpu_item *item) {
     struct workgroup *group = group_of(mine, item);
     if (item->kernel->run != NULL) {
-        /* Code that runs the whole workgroup tells it once. */
+        /* Code that runs the whole workgroup calls this once. */
         group->segment = segment_of(group, item, ++group->epoch);
         group->waited = false;
         return;

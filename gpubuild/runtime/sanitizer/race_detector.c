@@ -1,9 +1,9 @@
-/* race_detector.c: data races, by what was last done to each piece of memory.
+/* race_detector.c: data races, found from the latest accesses to each piece of memory.
  *
  * Two accesses of a launch race when one writes, not both are atomic, and nothing orders them: they are
  * of different workgroups, or of different work-items of a workgroup between the same two barriers, and if
- * these are of one subgroup, between the same two waits of the subgroup. That is a matter of who and where,
- * not of when: launches that are checked run on one thread.
+ * these are of one subgroup, between the same two waits of the subgroup. That depends on work-items and barriers,
+ * not on time: launches that are checked run on one thread.
  *
  * A cell (sanitizer/shadow_memory.h) keeps the last write, and enough reads and atomic accesses to find one that a
  * later access is in conflict with, if there is any: two work-items between the latest two barriers, of two
@@ -29,7 +29,7 @@ struct segment {
     uint32_t kept; /* while segments are sorted out: its number from then on, or 0 */
 };
 
-/* Who accesses. */
+/* The access that is being checked. */
 struct access {
     gb_check_entry entry;
     uint32_t segment;
@@ -313,8 +313,8 @@ static inline bool is_harmless(gb_check_entry e, gb_check_entry mine, bool workg
     return segment_of(e) < (workgroup_memory ? find_segment(segment_of(mine))->base : state.first_segment);
 }
 
-/* Reads and writes of a whole cell for which nothing needs be told or remembered beyond one entry: nearly
- * all of a correct kernel. Says whether the access was such a one. */
+/* Reads and writes of a whole cell for which nothing is reported or kept beyond one entry: nearly
+ * all of a correct kernel. Returns whether the access was such a one. */
 static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory,
                              gb_check_entry mine) {
     const struct gb_check_page *page = gb_check_recent_pages[(address >> GB_CHECK_PAGE_BITS) % GB_CHECK_RECENT_PAGES];

@@ -1,7 +1,7 @@
-/* report.c: findings of checked kernels: kept, told once, and summed up.
+/* report.c: findings of checked kernels: kept, suppressed, reported once, and summed up.
  *
- * Of all that happens at one place of a kernel the occurrence in the first workgroup and work-item is
- * told, when the launch is over: threads may come to them in any order. */
+ * Of all occurrences at one operation of a kernel the one in the first workgroup and work-item is reported, when the launch
+ * is over: threads may come to them in any order. */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "sanitizer/sanitizer.h"
 #include "core/process.h"
@@ -26,17 +26,17 @@ struct pending {
     struct pending *next;
 };
 
-/* What was told already, by text: images may be unloaded and loaded again. */
-struct told {
+/* What was reported already, by text: images may be unloaded and loaded again. */
+struct reported {
     char *key;
-    struct told *next;
+    struct reported *next;
 };
 
 static struct {
     pthread_mutex_t lock;
     struct pending *pending;
-    struct told *told;
-    uint64_t places[GB_CHECK_KINDS]; /* told or beyond the limit, without those suppressed */
+    struct reported *reported;
+    uint64_t sites[GB_CHECK_KINDS]; /* reported or beyond the limit, without those suppressed */
     uint64_t counts[GB_CHECK_KINDS];
     uint64_t suppressed;
     uint64_t launches;
@@ -56,7 +56,7 @@ static bool same_sites(const struct gb_check_finding *a, const struct gb_check_f
            (a->kind == GB_CHECK_RACE && a->by.site == b->other.site && a->other.site == b->by.site);
 }
 
-static bool same_place(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+static bool same_operation(const struct gb_check_finding *a, const struct gb_check_finding *b) {
     return a->kind == b->kind && a->kernel == b->kernel && a->dimension == b->dimension && same_sites(a, b);
 }
 
@@ -67,7 +67,7 @@ static bool earlier(const struct gb_check_finding *a, const struct gb_check_find
 void gb_check_note(const struct gb_check_finding *finding) {
     pthread_mutex_lock(&all.lock);
     struct pending *entry = all.pending;
-    while (entry != NULL && !same_place(&entry->finding, finding)) {
+    while (entry != NULL && !same_operation(&entry->finding, finding)) {
         entry = entry->next;
     }
     if (entry == NULL) {
@@ -261,7 +261,7 @@ static bool is_suppressed(const char *kind, const char *kernel, const char *posi
     return false;
 }
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
 static char *joined(char *text, char *more) {
     char *both = gb_text("%s%s", text, more);
@@ -287,20 +287,20 @@ static const char *verb(uint32_t mode) {
     return mode == GB_CHECK_READ ? "read" : mode == GB_CHECK_WRITE ? "written" : "changed atomically";
 }
 
-static char *who(const struct gb_check_party *party) {
+static char *work_item_text(const struct gb_check_party *party) {
     return gb_text("work-item (%u, %u, %u) of workgroup (%u, %u, %u)", party->item[0], party->item[1],
                    party->item[2], party->block[0], party->block[1], party->block[2]);
 }
 
 /* An operation, where it is, and the line. */
-static char *place_text(const char *site, const char *word) {
-    struct location place = location_of(site);
-    char *text = gb_text("  %s%s%s%s\n", word, place.position, place.position[0] != '\0' ? ": " : "", place.operation);
-    return joined(text, source_line(place.position, "      "));
+static char *location_text(const char *site, const char *word) {
+    struct location location = location_of(site);
+    char *text = gb_text("  %s%s%s%s\n", word, location.position, location.position[0] != '\0' ? ": " : "", location.operation);
+    return joined(text, source_line(location.position, "      "));
 }
 
 static char *bounds_text(const struct gb_check_finding *f) {
-    char *by = who(&f->by);
+    char *by = work_item_text(&f->by);
     char *text;
     if (f->count == 1) {
         text = gb_text("  index %lld of dimension %u, which has %llu elements\n  by %s\n", (long long)f->first,
@@ -323,19 +323,19 @@ static char *memory_text(const struct gb_check_finding *f) {
 
 static char *race_text(const struct gb_check_finding *f) {
     char *memory = memory_text(f);
-    char *by = who(&f->by);
-    char *other = who(&f->other);
+    char *by = work_item_text(&f->by);
+    char *other = work_item_text(&f->other);
     char *text = gb_text("  %s, %s by %s,\n  were %s before by %s, with no barrier between the two\n", memory,
                          verb(f->by.mode), by, verb(f->other.mode), other);
     free(memory);
     free(by);
     free(other);
-    return joined(text, place_text(gb_cpu_site_name(f->kernel, f->other.site), "the other access: "));
+    return joined(text, location_text(gb_cpu_site_name(f->kernel, f->other.site), "the other access: "));
 }
 
 static char *uninitialized_text(const struct gb_check_finding *f) {
     char *memory = memory_text(f);
-    char *by = who(&f->by);
+    char *by = work_item_text(&f->by);
     char *text = gb_text("  %s, not all of them written before in this workgroup\n  by %s\n", memory, by);
     free(memory);
     free(by);
@@ -349,24 +349,24 @@ static char *barrier_text(const struct gb_check_finding *f) {
     if (f->arrived == f->expected) {
         return joined(text, gb_text("%s", ", with different operands\n"));
     }
-    char *absent = who(&f->other);
+    char *absent = work_item_text(&f->other);
     if (f->other.site == GB_CHECK_NOWHERE) {
         text = joined(text, gb_text(";\n  %s returned without reaching it\n", absent));
     } else {
         text = joined(text, gb_text(";\n  %s waits elsewhere\n", absent));
-        text = joined(text, place_text(gb_cpu_site_name(f->kernel, f->other.site), "namely at "));
+        text = joined(text, location_text(gb_cpu_site_name(f->kernel, f->other.site), "namely at "));
     }
     free(absent);
     return joined(text, gb_text("%s", "  what else such a workgroup would do is not run\n"));
 }
 
-/* Whose launch it was, of which code, and where it is written. */
+/* The program, the target of the code, and the location of the launch. */
 static char *launch_text(const struct gb_where *where) {
-    char *place = where->place != NULL ? gb_place_text(where->place) : NULL;
+    char *location = where->location != NULL ? gb_location_text(where->location) : NULL;
     char *text = gb_text("  program %s%s%s%s%s\n", program_invocation_short_name, where->target != NULL ? ", target " : "",
-                         where->target != NULL ? where->target : "", place != NULL ? ", launched at " : "",
-                         place != NULL ? place : "");
-    free(place);
+                         where->target != NULL ? where->target : "", location != NULL ? ", launched at " : "",
+                         location != NULL ? location : "");
+    free(location);
     return text;
 }
 
@@ -374,7 +374,7 @@ static char *report_text(const struct gb_check_finding *finding, uint64_t count)
     const char *module = gb_cpu_kernel_module(finding->kernel);
     char *text = gb_text("gpubuild: check: %s in kernel @%s of module @%s\n", what_happened(finding),
                          finding->kernel->name, module != NULL ? module : "?");
-    text = joined(text, place_text(gb_cpu_site_name(finding->kernel, finding->by.site), "at "));
+    text = joined(text, location_text(gb_cpu_site_name(finding->kernel, finding->by.site), "at "));
     switch (finding->kind) {
     case GB_CHECK_BOUNDS:
         text = joined(text, bounds_text(finding));
@@ -394,17 +394,17 @@ static char *report_text(const struct gb_check_finding *finding, uint64_t count)
     return joined(text, launch_text(&finding->where));
 }
 
-/* Whether the place was not told before; remembers it. Takes `key`. */
+/* Whether the finding was not reported before; keeps the key. */
 static bool is_new(char *key) {
-    for (const struct told *told = all.told; told != NULL; told = told->next) {
-        if (strcmp(told->key, key) == 0) {
+    for (const struct reported *old = all.reported; old != NULL; old = old->next) {
+        if (strcmp(old->key, key) == 0) {
             free(key);
             return false;
         }
     }
-    struct told *told = gb_allocate(sizeof *told);
-    *told = (struct told){.key = key, .next = all.told};
-    all.told = told;
+    struct reported *new = gb_allocate(sizeof *new);
+    *new = (struct reported){.key = key, .next = all.reported};
+    all.reported = new;
     return true;
 }
 
@@ -412,15 +412,15 @@ static const char *site_text(const struct gb_check_finding *finding, uint32_t si
     return site == GB_CHECK_NOWHERE ? "" : gb_cpu_site_name(finding->kernel, site);
 }
 
-static void tell(const struct pending *entry) {
+static void report(const struct pending *entry) {
     const struct gb_check_finding *f = &entry->finding;
     const char *site = site_text(f, f->by.site);
     const char *other = site_text(f, f->other.site);
-    struct location place = location_of(site);
-    struct location other_place = location_of(other);
-    /* A view that leaves its source ends the program, which must say why. */
-    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, place.position,
-                                        other_place.position)) {
+    struct location location = location_of(site);
+    struct location other_location = location_of(other);
+    /* A view that leaves its source ends the program, which must give the reason. */
+    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, location.position,
+                                        other_location.position)) {
         all.suppressed += entry->count;
         return;
     }
@@ -433,15 +433,15 @@ static void tell(const struct pending *entry) {
     }
     uint64_t before = 0;
     for (int i = 0; i < GB_CHECK_KINDS; i++) {
-        before += all.places[i];
+        before += all.sites[i];
     }
-    all.places[f->kind]++;
+    all.sites[f->kind]++;
     if (before < GB_CHECK_MOST_REPORTS) {
         char *text = report_text(f, entry->count);
         gb_write(text);
         free(text);
     } else if (before == GB_CHECK_MOST_REPORTS) {
-        gb_write("gpubuild: check: further places are counted, not shown\n");
+        gb_write("gpubuild: check: further findings are counted, not shown\n");
     }
 }
 
@@ -456,7 +456,7 @@ static bool comes_first(const struct gb_check_finding *a, const struct gb_check_
     return a->dimension != b->dimension ? a->dimension < b->dimension : a->other.site < b->other.site;
 }
 
-/* Tell and drop what is pending for `kernel`, or for all kernels when it is NULL; the lock is held. */
+/* Report and drop what is pending for `kernel`, or for all kernels when it is NULL; the lock is held. */
 static void flush(const gb_cpu_kernel *kernel) {
     for (;;) {
         struct pending **first = NULL;
@@ -471,7 +471,7 @@ static void flush(const gb_cpu_kernel *kernel) {
         }
         struct pending *entry = *first;
         *first = entry->next;
-        tell(entry);
+        report(entry);
         free(entry);
     }
 }
@@ -496,22 +496,22 @@ static const char *checked_for(void) {
     return text;
 }
 
-/* Tell what is left and the sums; returns whether anything was found. The lock is held. */
+/* Report what is left and the sums; returns whether anything was found. The lock is held. */
 static bool sum_up(void) {
     flush(NULL);
-    uint64_t places = 0;
+    uint64_t sites = 0;
     char *text = gb_text("%s", "");
     for (int i = 0; i < GB_CHECK_KINDS; i++) {
-        if (all.places[i] > 0) {
-            text = joined(text, gb_text("%s%s: %llu (%llu times)", places > 0 ? ", " : "", kind_names[i],
-                                        (unsigned long long)all.places[i], (unsigned long long)all.counts[i]));
+        if (all.sites[i] > 0) {
+            text = joined(text, gb_text("%s%s: %llu (%llu times)", sites > 0 ? ", " : "", kind_names[i],
+                                        (unsigned long long)all.sites[i], (unsigned long long)all.counts[i]));
         }
-        places += all.places[i];
+        sites += all.sites[i];
     }
     char *hidden = all.suppressed > 0 ? gb_text("; %llu times suppressed", (unsigned long long)all.suppressed)
                                       : gb_text("%s", "");
     char *line = gb_text("gpubuild: check: %s%s in %llu launch%s checked for %s%s\n",
-                         places > 0 ? "problems found: " : "no problems found", text,
+                         sites > 0 ? "problems found: " : "no problems found", text,
                          (unsigned long long)all.launches, all.launches == 1 ? "" : "es", checked_for(), hidden);
     if (all.launches > 0) {
         gb_write(line);
@@ -519,7 +519,7 @@ static bool sum_up(void) {
     free(line);
     free(hidden);
     free(text);
-    return places > 0;
+    return sites > 0;
 }
 
 _Noreturn void gb_check_end(void) {

@@ -1,4 +1,4 @@
-/* sanitizer.h: the run-time side of `sanitize:`: what checked CPU kernels do wrong (docs/checked.md).
+/* sanitizer.h: the run-time side of `sanitize:`: errors of checked CPU kernels (docs/checked.md).
  *
  * Code in an image that is compiled with checks calls the services below. What they find is kept
  * until the launch ends, so that reports do not depend on which thread was first. */
@@ -39,7 +39,7 @@ void gb_check_meet(gb_cpu_item *item);
 void gb_check_wait(gb_cpu_item *item);
 
 /* Of `expected` work-items `arrived` wait at `site`; `absent` waits at `other_site`, or has returned when
- * that is GB_CHECK_NOWHERE. Without anybody `absent` the lanes of a subgroup disagree about an operation. */
+ * that is GB_CHECK_NOWHERE. `absent` NULL: the lanes of a subgroup disagree about an operation. */
 void gb_check_divergence(const gb_cpu_item *waiting, uint32_t site, uint32_t arrived, uint32_t expected,
                                    const gb_cpu_item *absent, uint32_t other_site);
 
@@ -47,7 +47,7 @@ void gb_check_divergence(const gb_cpu_item *waiting, uint32_t site, uint32_t arr
 
 enum gb_check_kind { GB_CHECK_BOUNDS, GB_CHECK_RACE, GB_CHECK_BARRIER, GB_CHECK_UNINITIALIZED, GB_CHECK_KINDS };
 
-/* Who did something, and where in the source. */
+/* A work-item, and the operation that it executes. */
 struct gb_check_party {
     uint32_t block[3];
     uint32_t item[3];
@@ -110,7 +110,7 @@ struct gb_check_conflict {
     uint32_t mode;
 };
 
-/* Record an access if it is a common one, for which nothing needs be told; returns whether it was. */
+/* Record an access if it is a common one that needs no report; returns whether it was. */
 bool gb_check_race_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site);
 

@@ -1,4 +1,4 @@
-/* shadow_memory.c: the pages of cells in which races are looked for, by their number. */
+/* shadow_memory.c: the pages of cells, by their number. */
 #define _GNU_SOURCE /* madvise */
 #include "sanitizer/shadow_memory.h"
 

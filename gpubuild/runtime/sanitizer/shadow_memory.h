@@ -1,4 +1,4 @@
-/* shadow_memory.h: what was last done to each piece of memory, for sanitizer/race_detector.c.
+/* shadow_memory.h: the latest accesses to each piece of memory, for race_detector.c.
  *
  * Memory is divided into pages, and each page into cells as small as the smallest access to it. */
 #ifndef GPUBUILD_CPU_CHECK_CELLS_H
@@ -54,13 +54,13 @@ static inline struct gb_check_details *gb_check_details_of(const struct gb_check
     return (struct gb_check_details *)(uintptr_t)cell->read;
 }
 
-/* Call `visit` with every entry that there is, and with places for one. */
+/* Call `visit` with every entry, empty ones too. */
 void gb_check_each_entry(void visit(gb_check_entry *));
 
 /* Let go of all pages. */
 void gb_check_forget_pages(void);
 
-/* In a child of fork, where they may be half changed: begin anew without them. */
+/* In a child of fork, where they may be half changed: start again without them. */
 void gb_check_lose_pages(void);
 
 #endif
