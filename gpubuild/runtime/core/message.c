@@ -162,6 +162,14 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     _exit(1);
 }
 
+_Noreturn void gb_fatal_driver(const struct gb_where *where, const char *function, int result, const char *name,
+                               const char *text, const char *details) {
+    struct gb_where at = *where;
+    at.call = where->call != NULL ? gb_text("%s (in %s)", function, where->call) : function;
+    gb_fatal(&at, "%s failed with %s (%d): %s%s%s", function, name, result, text, details != NULL ? "; " : "",
+             details != NULL ? details : "");
+}
+
 void gb_trace(const char *format, ...) {
     if (!gb_settings()->trace) {
         return;

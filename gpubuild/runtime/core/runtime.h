@@ -63,6 +63,10 @@ struct gb_where {
  * the program's remaining destructors would touch a device that has just failed. */
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) GB_PRINTF(2, 3);
 
+/* The same for a function of a driver: `name` and `text` describe its `result`; `details` (may be NULL) are the arguments. */
+_Noreturn void gb_fatal_driver(const struct gb_where *where, const char *function, int result, const char *name,
+                               const char *text, const char *details);
+
 /* With GPUBUILD_TRACE=1 write "gpubuild: trace: <message>" and a newline to stderr, in one piece. */
 void gb_trace(const char *format, ...) GB_PRINTF(1, 2);
 

@@ -47,11 +47,7 @@ static const char *error_text(gb_cu_result result) {
 
 /* End the program; `details` (may be NULL) is what was asked for. */
 static _Noreturn void fail(gb_cu_result result, const char *call, const struct gb_where *where, const char *details) {
-    char *both = where->call != NULL ? gb_text("%s (in %s)", call, where->call) : NULL;
-    struct gb_where at = *where;
-    at.call = both != NULL ? both : call;
-    gb_fatal(&at, "%s failed with %s (%d): %s%s%s", call, error_name(result), result, error_text(result),
-             details != NULL ? "; " : "", details != NULL ? details : "");
+    gb_fatal_driver(where, call, result, error_name(result), error_text(result), details);
 }
 
 static void check(gb_cu_result result, const char *call, const struct gb_where *where) {

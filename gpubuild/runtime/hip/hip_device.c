@@ -22,11 +22,7 @@ static struct hip_device *devices[GB_MAX_DEVICES];
 static const struct gb_device_calls calls;
 
 static _Noreturn void fail(gb_hip_result result, const char *call, const struct gb_where *where, const char *details) {
-    char *both = where->call != NULL ? gb_text("%s (in %s)", call, where->call) : NULL;
-    struct gb_where at = *where;
-    at.call = both != NULL ? both : call;
-    gb_fatal(&at, "%s failed with %s (%d): %s%s%s", call, hip.error_name(result), result, hip.error_text(result),
-             details != NULL ? "; " : "", details != NULL ? details : "");
+    gb_fatal_driver(where, call, result, hip.error_name(result), hip.error_text(result), details);
 }
 
 static void check(gb_hip_result result, const char *call, const struct gb_where *where) {
