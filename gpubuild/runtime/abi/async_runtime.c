@@ -257,7 +257,7 @@ void mlirAsyncRuntimeExecute(void *handle, resume_function *resume) {
     start(new_task(handle, resume));
 }
 
-/* The task goes on in another thread even if the object is ready: a loop over such must not pile up calls. */
+/* The task continues in another thread even if the object is ready: a loop over ready objects must not nest calls. */
 static void await_and_execute(struct object *object, void *handle, resume_function *resume) {
     struct awaiter *task = new_task(handle, resume);
     pthread_mutex_lock(&lock);

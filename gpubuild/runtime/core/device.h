@@ -63,7 +63,7 @@ struct gb_device_calls {
     void (*event_synchronize)(struct gb_device *, void *event, const struct gb_where *);
     void (*event_record)(struct gb_device *, void *event, void *stream, const struct gb_where *);
 
-    /* `shared`: host and device may both touch it. `bytes` is at least 1. */
+    /* `shared`: host and device may both access it. `bytes` is at least 1. */
     void *(*memory_allocate)(struct gb_device *, size_t bytes, void *stream, bool shared, const struct gb_where *);
     void (*memory_free)(struct gb_device *, void *address, void *stream, const struct gb_where *);
     void (*memory_copy)(struct gb_device *, void *to, void *from, size_t bytes, void *stream, const struct gb_where *);

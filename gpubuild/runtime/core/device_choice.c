@@ -81,7 +81,7 @@ static char *list_all(const struct gb_module_images *modules, size_t count) {
     return text;
 }
 
-struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
+struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
                             const struct gb_where *where) {
     const struct gb_settings *settings = gb_settings();
     if (settings->vendor != GB_VENDOR_UNKNOWN) {

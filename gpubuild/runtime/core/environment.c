@@ -99,6 +99,6 @@ static void read_environment(void) {
 }
 
 const struct gb_settings *gb_settings(void) {
-    (void)pthread_once(&once, read_environment); /* fails only for an invalid control, which ours is not */
+    (void)pthread_once(&once, read_environment); /* fails only for an invalid control */
     return &settings;
 }

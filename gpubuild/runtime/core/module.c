@@ -149,7 +149,7 @@ static struct gb_device *decide_locked(const struct gb_where *where) {
         all[--i] = m->content; /* in the order of registration */
     }
     bool program_chose = thread_ordinal >= 0;
-    struct gb_device *device = gb_decide(program_chose ? thread_ordinal : 0, program_chose, all, count, where);
+    struct gb_device *device = gb_choose_device(program_chose ? thread_ordinal : 0, program_chose, all, count, where);
     free(all);
     return device;
 }

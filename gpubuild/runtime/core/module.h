@@ -21,10 +21,11 @@ struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call);
 
 /* The calling thread's device; the first call in a process decides which kind of device it uses. */
 struct gb_device *gb_device_current(void);
-/* From now on the calling thread uses the device of this number. */
+/* Make the device of this number the calling thread's. */
 void gb_device_select(int ordinal);
 
-/* core/device_choice.c: is there an image for the device in each of the modules? NULL, or why not (free() it). */
+/* ---- device_choice.c ---- */
+
 struct gb_module_images {
     const char *name; /* for messages */
     const struct gb_image *images;
@@ -35,9 +36,9 @@ const struct gb_image *gb_best_image(struct gb_device *device, const struct gb_m
 /* "sm_90 (cubin, 4096 bytes): machine code of another major version; …", for messages; free() it.
  * `device` may be NULL: without the reasons. */
 char *gb_list_images(struct gb_device *device, const struct gb_module_images *module);
-/* Choose by GPUBUILD_DEVICE, what is installed and what all modules have images for. Fatal if nothing fits;
- * `where` (may be NULL) is what asks for a device. */
-struct gb_device *gb_decide(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
+/* Choose by GPUBUILD_DEVICE, the installed drivers and the images of all modules. Fatal if no device fits;
+ * `where` (may be NULL) is the call that needs a device. */
+struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
                             const struct gb_where *where);
 
 /* ---- profile.c: GPUBUILD_PROFILE=FILE: what each kernel cost; docs/runtime.md has the format ---- */

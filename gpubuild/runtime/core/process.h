@@ -10,7 +10,7 @@ void *gb_library_open(const char *const *names, char **why);
 /* Store the address of `symbol` at `function`, which points at a function pointer. NULL where missing. */
 void gb_library_symbol(void *library, const char *symbol, void *function);
 
-/* Keep the library that this code is part of loaded until the process ends: for what starts threads. Takes
+/* Keep the library that this code is part of loaded until the process ends: threads run it. Takes
  * the loader's lock. */
 void gb_library_stay(void);
 
@@ -29,7 +29,7 @@ enum gb_fork_rank {
     GB_FORK_RANKS
 };
 
-/* Have the lock taken around every fork from now on. Once for each, before threads are there: from a constructor. */
+/* Take the lock around every fork from now on. Called once for each lock, from a constructor: before threads start. */
 void gb_guard_fork(enum gb_fork_rank rank, pthread_mutex_t *lock);
 
 #endif

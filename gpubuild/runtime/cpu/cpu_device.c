@@ -70,7 +70,7 @@ static void run_launch(struct gb_cpu_work *work) {
     }
 }
 
-/* Where a parameter of `bytes` goes that may not lie before `offset`: at a multiple of its size's next power of two, as
+/* The offset of a parameter of `bytes`, at least `offset`: a multiple of its size's next power of two, as
  * C and LLVM have it, or of the largest vectors'. */
 static size_t param_offset(size_t offset, size_t bytes) {
     size_t alignment = 8;

@@ -107,7 +107,7 @@ void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
 
 #else
 
-/* Equal addresses modulo the page size would fight for the same cache sets. */
+/* Stacks with equal addresses modulo the page size would use the same cache sets. */
 static uintptr_t *top_of(const struct gb_fiber_stacks *stacks, size_t index) {
     enum { STAGGER_BYTES = 192, STAGGER_STEPS = 61 };
     char *top = stacks->base + (index + 1) * slot_bytes(stacks) - (index % STAGGER_STEPS) * STAGGER_BYTES;

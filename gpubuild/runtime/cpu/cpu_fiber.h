@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A switch of our own takes some 3 ns, the C library's, which keeps signal masks, ten times as long. GB_FIBER_UCONTEXT
- * asks for the latter where both are there. */
+/* The switch in assembly takes some 3 ns; the C library's, which keeps signal masks, takes ten times as long.
+ * GB_FIBER_UCONTEXT selects the latter where both exist. */
 #if !defined(GB_FIBER_UCONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
 #define GB_FIBER_UCONTEXT
 #endif
@@ -51,7 +51,7 @@ const char *gb_fiber_stack_end(const struct gb_fiber_stacks *stacks, size_t inde
 void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
                     void (*entry)(void));
 
-/* Save the present flow in `from` and go on where `to` was saved or started. */
+/* Save the present flow in `from` and continue where `to` was saved or started. */
 void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to);
 
 #endif

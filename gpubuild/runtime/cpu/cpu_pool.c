@@ -1,21 +1,20 @@
 /* cpu_pool.c: the threads of the CPU device, and which of them may work at a time.
  *
- * Tasks are handed out in chunks, to whoever asks next: a part of what is left, so that there are few, and none at the end
- * is large. A thread that has had its seat for QUANTUM_NS passes it on between two chunks if others wait: launches take
- * turns, in the order they came.
+ * Threads fetch tasks in chunks. A chunk is a fraction of the remaining tasks, so that there are few chunks, and small ones
+ * at the end. A thread works on a seat. If others wait for one, it passes its seat on after QUANTUM_NS, between two chunks:
+ * launches share the seats in time slices, first come, first served.
  *
- * A workgroup cannot be interrupted, and kernels of two streams may wait for each other, as on a GPU. So when no seat has
- * changed hands for PATIENCE_NS, the one that waits first goes on without. */
+ * A workgroup cannot be interrupted, and kernels of two streams may wait for each other, as on a GPU. So when no seat was
+ * passed on for PATIENCE_NS, the first thread in line continues without one. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
-
 
 #include <pthread.h>
 #include <time.h>
 
 enum {
-    CHUNKS_PER_THREAD = 4,  /* that what is left would make */
-    CHUNKS_AT_THE_END = 32, /* the same, of all tasks: so that a slow thread delays the end little */
+    CHUNKS_PER_THREAD = 4,  /* of the remaining tasks */
+    CHUNKS_AT_THE_END = 32, /* of all tasks, at least: so that a slow thread delays the end little */
     WHOLE = 32,             /* larger chunks are a multiple of it, so that neighbours stay together */
     STACK_BYTES = 8 << 20  /* for private memory of work-items; some C libraries give much less */
 };
@@ -25,12 +24,12 @@ enum {
 #endif
 #define PATIENCE_NS (GB_CPU_PATIENCE_MS * UINT64_C(1000000))
 #define QUANTUM_NS UINT64_C(2000000)
-/* How long a thread that has just been at work looks out for more before it sleeps. Launches often follow each other
- * closely, and a processor of a virtual machine that has gone to sleep may take longer to wake than a kernel runs. */
+/* How long a thread spins for more work before it sleeps. Launches often follow each other closely, and an idle processor
+ * of a virtual machine may take longer to wake than a kernel runs. */
 #define LOOKOUT_NS UINT64_C(50000)
 
 struct waiter {
-    pthread_cond_t turn; /* signalled when the seat is there */
+    pthread_cond_t turn; /* signalled when the waiter has its seat */
     bool seated;
     struct waiter *next;
 };
@@ -43,7 +42,7 @@ static struct {
     unsigned seats;
     unsigned taken;     /* more than `seats` only while a thread works beyond the limit after PATIENCE_NS */
     unsigned idle;      /* threads of the pool that sleep until there is work */
-    unsigned looking;   /* and such as look out for it */
+    unsigned looking;   /* threads of the pool that spin until there is work */
     atomic_uint calls;  /* wakes those: they do not hold the lock, so they cannot wait for `work` */
     struct waiter *first;
     struct waiter **end;
@@ -144,7 +143,7 @@ static uint64_t next_chunk(struct gb_cpu_job *job, uint64_t *last) {
     return first;
 }
 
-/* Returns when there is nothing left of the job, or others want the seat; whether it was the latter. */
+/* Returns when no tasks are left, or others wait for the seat; whether it was the latter. */
 static bool take_part(struct gb_cpu_job *job) {
     uint64_t start = 0;
     for (;;) {
@@ -164,7 +163,7 @@ static bool take_part(struct gb_cpu_job *job) {
     }
 }
 
-/* What the pool may join in now; the lock is held. */
+/* A job that a thread of the pool may join now, or NULL; the lock is held. */
 static struct gb_cpu_job *joinable_job(void) {
     if (pool.taken >= pool.seats || pool.first != NULL) {
         return NULL;

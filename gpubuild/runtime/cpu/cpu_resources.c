@@ -21,8 +21,8 @@ static struct {
 
 /* ---- CPUs ---- */
 
-/* Those of all threads there are. One thread's would not do: OpenMP programs bind each of theirs to one CPU
- * (OMP_PROC_BIND), and the first launch may come from such a one. */
+/* The CPUs of all threads of the process. One thread's are not enough: OpenMP programs bind each thread to one CPU
+ * (OMP_PROC_BIND), and the first launch may come from a bound thread. */
 static void find_cpus(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) {

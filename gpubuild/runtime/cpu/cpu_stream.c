@@ -42,7 +42,7 @@ struct gb_cpu_stream {
 };
 
 enum {
-    MAX_RUNNERS = 128, /* as many kernels run at once on GPUs; more streams take turns */
+    MAX_RUNNERS = 128, /* as many kernels run at once on GPUs; more streams wait */
     STACK_BYTES = 8 << 20
 };
 
@@ -409,7 +409,7 @@ void gb_cpu_stream_submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work
     pthread_mutex_unlock(&all.lock);
 }
 
-/* Except for what the caller is at itself: a task may end the program. */
+/* Not for the work that the caller itself is part of: a task may end the program. */
 static void wait_for_all(struct gb_cpu_stream *last) {
     for (struct gb_cpu_stream *stream = all.busy; stream != NULL; stream = stream->older) {
         bool own = stream->state == SERVED && pthread_equal(stream->server, pthread_self()) != 0;

@@ -7,7 +7,7 @@
 struct gb_cpu_stream;
 struct gb_cpu_event;
 
-/* A piece of work; the first member of what `run` needs. The stream frees it. */
+/* A piece of work; the first member of the structure that `run` uses. The stream frees it. */
 struct gb_cpu_work {
     void (*run)(struct gb_cpu_work *work); /* NULL: nothing to do but to wait */
     struct gb_cpu_work *next;
@@ -24,7 +24,7 @@ struct gb_cpu_work {
 void *gb_cpu_work_make(size_t bytes, void (*run)(struct gb_cpu_work *work));
 
 struct gb_cpu_stream *gb_cpu_stream_create(void);
-/* What has been submitted is still done. */
+/* Submitted work is still done. */
 void gb_cpu_stream_destroy(struct gb_cpu_stream *stream);
 
 /* Do `work` after all that was submitted to the stream before, and return at once. */
@@ -38,12 +38,12 @@ void gb_cpu_stream_synchronize(struct gb_cpu_stream *stream);
 /* The same for every stream of the process. */
 void gb_cpu_streams_drain(void);
 
-/* An event stands for what its stream had to do when it was recorded last; never recorded, for nothing. */
+/* An event is complete when the work is that its stream had when the event was recorded last, or if it never was. */
 struct gb_cpu_event *gb_cpu_event_create(void);
 void gb_cpu_event_destroy(struct gb_cpu_event *event);
 void gb_cpu_event_record(struct gb_cpu_event *event, struct gb_cpu_stream *stream);
 void gb_cpu_event_synchronize(struct gb_cpu_event *event);
-/* What is submitted to the stream from now on happens after what the event stands for now. */
+/* Later work of the stream starts after the work for which the event stands now. */
 void gb_cpu_stream_wait(struct gb_cpu_stream *stream, struct gb_cpu_event *event);
 
 #endif

@@ -19,7 +19,7 @@ enum {
     HIP_HOST_REGISTER_FLAGS = 3 /* hipHostRegisterPortable | hipHostRegisterMapped */
 };
 
-/* hipDeviceProp_tR0600 has 1472 bytes, its gcnArchName lies at 1160. More room, for a library that writes more. */
+/* hipDeviceProp_tR0600 has 1472 bytes, its gcnArchName is at 1160. There is more room for libraries that write more. */
 enum { HIP_PROPERTIES_BYTES = 8192, HIP_PROPERTIES_CHIP_AT = 1160, HIP_PROPERTIES_CHIP_BYTES = 256 };
 
 /* X(member, symbol, parameters) */

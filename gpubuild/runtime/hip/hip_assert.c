@@ -90,7 +90,7 @@ static void on_abort(int number) {
 
 /* ---- when a module is loaded ---- */
 
-/* The bytes of a string in MessagePack that begins at `at`, from what stands before it. */
+/* The length of a MessagePack string that begins at `at`, from the bytes before it. */
 static size_t string_bytes(const unsigned char *data, const unsigned char *at) {
     if (at - data >= 2 && at[-2] == 0xD9) {
         return at[-1];

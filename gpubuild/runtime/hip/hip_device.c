@@ -1,7 +1,7 @@
 /* hip_device.c: AMD devices through HIP, which is opened only when it is wanted.
  *
- * HIP's current device belongs to the calling thread; every operation sets ours and puts the
- * thread's own back.
+ * HIP's current device belongs to the calling thread; every operation sets it and restores the
+ * thread's own.
  */
 #include "core/device.h"
 #include "core/process.h"
@@ -65,7 +65,7 @@ static void watch_assertions(void *module, const struct gb_where *where) {
     void *variable = NULL, *address = NULL;
     size_t bytes = 0;
     if (hip.module_global(&variable, &bytes, module, GB_HIP_RECORD_NAME) != HIP_SUCCESS) {
-        return; /* linked by others, which keep such names to themselves */
+        return; /* linked by other tools, which do not export the name */
     }
     if (record == NULL) {
         check(hip.allocate_host(&record, GB_HIP_RECORD_BYTES, HIP_HOST_MALLOC_FLAGS), "hipHostMalloc", where);

@@ -271,7 +271,7 @@ static inline uint32_t segment_at(const struct workgroup *group, const gb_cpu_it
 
 /* ---- accesses ---- */
 
-/* Whether only this work-item can know the address: it lies in the frames of the kernel, or where fission keeps
+/* Whether only this work-item can know the address: it is in the frames of the kernel, or where fission keeps
  * what was there. */
 static inline bool is_private(const struct thread *thread, const gb_cpu_item *item, uint64_t address) {
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0);

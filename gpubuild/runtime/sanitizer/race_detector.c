@@ -51,7 +51,7 @@ static struct {
 
 /* ---- launches and segments ---- */
 
-/* In a child of fork: a launch of another thread may have been changing it, and holds the lock for ever. The memory is
+/* In a child of fork: a launch of another thread may have been changing it, and would never release the lock. The memory is
  * lost; nothing of a launch that has ended matters. */
 static void forget_all(void) {
     pthread_mutex_init(&state.lock, NULL);
@@ -314,7 +314,7 @@ static inline bool is_harmless(gb_check_entry e, gb_check_entry mine, bool workg
 }
 
 /* Reads and writes of a whole cell for which nothing is reported or kept beyond one entry: nearly
- * all of a correct kernel. Returns whether the access was such a one. */
+ * all of a correct kernel. Returns whether the access was one of these. */
 static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory,
                              gb_check_entry mine) {
     const struct gb_check_page *page = gb_check_recent_pages[(address >> GB_CHECK_PAGE_BITS) % GB_CHECK_RECENT_PAGES];

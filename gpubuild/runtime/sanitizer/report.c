@@ -113,7 +113,7 @@ static struct location location_of(const char *site) {
 /* ---- source lines ---- */
 
 /* Positions are relative to the project: look there from here, and from the executable upwards, since
- * build folders lie in projects. */
+ * build folders are in projects. */
 static FILE *open_source(const char *file) {
     FILE *stream = fopen(file, "r");
     char path[4096];

@@ -8,7 +8,7 @@
 #include "cpu/cpu_image.h"
 
 enum {
-    GB_CHECK_EXIT_CODE = 66, /* of a program in which something was found */
+    GB_CHECK_EXIT_CODE = 66, /* of a program with findings */
     GB_CHECK_MOST_REPORTS = 100,
     GB_CHECK_MOST_BLOCKS = 16 /* workgroups that a thread runs at a time: a cluster */
 };

@@ -15,7 +15,7 @@ typedef uint64_t gb_check_entry;
 /* Accesses that do not exclude each other. */
 struct gb_check_group {
     gb_check_entry latest;
-    /* Between the same two barriers as `latest`: by another subgroup, if there is any such; else by another
+    /* Between the same two barriers as `latest`: by another subgroup, if there is one; else by another
      * work-item, between the same two waits of their subgroup. */
     gb_check_entry second;
     gb_check_entry other_block;
@@ -36,7 +36,7 @@ struct gb_check_cell {
 #define GB_CHECK_HAS_DETAILS UINT64_MAX
 
 struct gb_check_page {
-    uint64_t number; /* 0 for none: nothing lies on page 0 */
+    uint64_t number; /* 0 for none: page 0 is never mapped */
     uint32_t cell_bits;
     struct gb_check_cell *cells;
 };
@@ -57,7 +57,7 @@ static inline struct gb_check_details *gb_check_details_of(const struct gb_check
 /* Call `visit` with every entry, empty ones too. */
 void gb_check_each_entry(void visit(gb_check_entry *));
 
-/* Let go of all pages. */
+/* Free all pages. */
 void gb_check_forget_pages(void);
 
 /* In a child of fork, where they may be half changed: start again without them. */
