@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
-#include "gpubuild_rt.h"
+#include "core/runtime.h"
 
 #include <pthread.h>
 #include <stdarg.h>

@@ -20,7 +20,6 @@ RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 LIBRARY = "libcuda.so.1"
 NAME = "PTX on the host's processor, no GPU"  # of a device
 _CORE = ("core.c", "items.c", "nvidia*.c")
-_FIBERS = ("cpu_fiber.c", "cpu_fiber_x86_64.S", "cpu_fiber_aarch64.S")
 # Others in the process have functions of these names, too.
 _EXPORTED = "{ global: cu[A-Z]*; cuda_check; emu_*; nv_*; local: *; };\n"
 
@@ -31,7 +30,8 @@ def build(folder: Path) -> None:
     sources = [
         *sorted(HERE.glob("*.c")),
         *(path for name in _CORE for path in sorted(CORE.glob(name))),
-        *(RUNTIME / n for n in _FIBERS),
+        RUNTIME / "cpu" / "cpu_fiber.c",
+        *RUNTIME.glob("cpu/*.S"),
     ]
     compiler = shutil.which("cc") or shutil.which("gcc")
     command = [compiler] if compiler else [sys.executable, "-m", "ziglang", "cc"]

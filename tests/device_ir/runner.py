@@ -41,7 +41,7 @@ HERE = Path(__file__).parent
 LIBRARY = "libdevice_ir.so"
 CPU_SECONDS = 120  # of one child: what runs longer hangs
 _CODE_OPT_LEVEL = 0  # the IR is optimised; more would only hide where it comes from
-_FIBERS = ("cpu_fiber.c", "cpu_fiber_x86_64.S", "cpu_fiber_aarch64.S", "message.c", "env.c")
+_PARTS = ("cpu/cpu_fiber.c", "core/message.c", "core/environment.c")
 
 
 class WrongUseError(Exception):
@@ -79,7 +79,7 @@ class _Launch(ctypes.Structure):
 
 def build_library(folder: Path) -> None:
     """The core and the vendors' functions."""
-    sources = [*sorted(HERE.glob("*.c")), *(RUNTIME / name for name in _FIBERS)]
+    sources = [*sorted(HERE.glob("*.c")), *(RUNTIME / name for name in _PARTS), *RUNTIME.glob("cpu/*.S")]
     compiler = shutil.which("cc") or shutil.which("gcc")
     command = [compiler] if compiler else ["python", "-m", "ziglang", "cc"]
     subprocess.run(

@@ -202,7 +202,7 @@ def test_a_failed_assertion_leaves_its_text_and_stops(chip: str) -> None:
 
 
 def recorded() -> tuple[list[int], int, dict[int, str]]:
-    """What runtime/device_hip_assert.c gets: state and numbers of the first failure, and its format."""
+    """What runtime/hip/hip_assert.c gets: state and numbers of the first failure, and its format."""
     module = load("gfx90a", kernel(ASSERTION), opt_level=3)
     record = np.zeros(64, np.uint8)
     variable = module.engine.get_global_value_address("gpubuild_assertion_record")

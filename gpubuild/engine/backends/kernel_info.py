@@ -15,7 +15,7 @@ class KernelInfo:
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` the static
     workgroup memory, ``spill_bytes`` what was stored to memory for want of registers. ``parameters``
-    is how many a launch must pass; the runtime finds it right behind the name (runtime/image.c).
+    is how many a launch must pass; the runtime finds it right behind the name (runtime/core/image.c).
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Host places: host code says, before it calls the runtime for an operation, which operation that is.
 
-``gpubuildPlace`` (``runtime/place.c``) keeps the text for messages of what fails until it is called again.
+``gpubuildPlace`` (``runtime/core/location.c``) keeps the text for error messages until the next call.
 """
 
 from __future__ import annotations

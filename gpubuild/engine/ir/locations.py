@@ -3,7 +3,7 @@
 Canonical text has no locations, so that a comment or a moved line compiles nothing anew. What is
 compiled from it knows an operation by its *address*: a digest of the text and where in it the
 operation stands. Outlining writes beside the text which place in the user's file that is, and the
-runtime looks there when a program fails (``runtime/place.c``); nothing else reads it, so it is in no key.
+runtime looks there when a program fails (``runtime/core/location.c``); only it does, so no key has it.
 
 Assert places: where each ``cf.assert`` stands in the user's file, kept in canonical text.
 

@@ -69,7 +69,7 @@ end:
 }
 
 ; Where a failed assertion tells the runtime which it was, before its trap ends the process: null unless
-; the runtime put an address of host memory there (runtime/device_hip_assert.c has the layout).
+; the runtime put an address of host memory there (runtime/hip/hip_assert.c has the layout).
 @gpubuild_assertion_record = external addrspace(1) global ptr addrspace(1)
 
 ; What a failed assertion says, to stderr. The text of %format has six %u for the workgroup and the work-item.

@@ -27,7 +27,7 @@ _SEGMENTS = "operandSegmentSizes"
 def lower_regions(module: ir.Module, source: SourceText | None = None) -> bool:
     """Make functions of the regions of the async dialect, in place; returns whether there are any.
 
-    Each becomes a task of the runtime's (``runtime/async_runtime.c``). Done first, so that gpu
+    Each becomes a task of the runtime's (``runtime/abi/async_runtime.c``). Done first, so that gpu
     operations in them are those of ordinary functions.
     """
     found = _uses_async_dialect(module.operation)

@@ -26,7 +26,7 @@ PASSING = frozenset(
         "cf.br", "func.call", "func.return", "scf.condition", "scf.for", "scf.while", "scf.yield",
     }
 )  # fmt: skip
-RELEASE = "gpubuildStreamRelease"  # runtime/strided.c
+RELEASE = "gpubuildStreamRelease"  # runtime/abi/mgpu.c
 JOIN = "gpubuildStreamJoin"
 
 
