@@ -55,9 +55,9 @@ Each row is one kernel; [operations](operations.md) has whole programs. **yes** 
 assembled for that chip, or for the one in brackets. **PTX right**: moreover the PTX text that ships was
 run on the machine that tests, work-item by work-item, in subgroups as large as the chip's, after the PTX
 ISA's text, and compared with NumPy; nothing is shown of ptxas and the chip
-([how](design/2026-11-21-ptx-on-the-host.md)). **IR right**: so was the LLVM IR that the chip's code generator
+([how](design/simulators.md)). **IR right**: so was the LLVM IR that the chip's code generator
 gets; nothing is shown of what stands behind that, which is the code generator, the assembler and the chip
-([how](design/2026-11-21-device-ir-on-the-host.md)). **code right**: and so was the machine code that ships,
+([how](design/simulators.md)). **code right**: and so was the machine code that ships,
 in an emulator of AMD's instructions that is not ours ([how](gpu-tests.md#machine-code-without-a-gpu)).
 **right** under the CPU: run there in its own tier and with fibers, compared with NumPy. ± is the error
 allowed, in units in the last place. The last column tells of [runs on GPUs](gpu-tests.md). A number refers
