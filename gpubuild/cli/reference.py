@@ -14,8 +14,9 @@ from gpubuild.cli.reference_data import OF_GPUBUILD, OF_PROGRAMS, Command, all_c
 _HEAD = """\
 # Command reference
 
-Every command and option, made from the parser (`python -m gpubuild.cli.reference docs/reference.md`).
-What can be relied on is in [cli.md](cli.md); `gpubuild man | man -l -` shows this as a manual page.
+Every command and option, made from the parser by
+`python -m gpubuild.cli.reference docs/reference.md`. The behaviour you can rely on is in
+[cli.md](cli.md). `gpubuild man | man -l -` shows this page as a manual page.
 """
 
 
