@@ -51,17 +51,19 @@ GROUPS: dict[str, list[Program]] = {
 _INTRODUCTION = """# What compiles and runs where
 
 Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
-Each row is one kernel; [operations](operations.md) has whole programs. **yes** under a GPU: compiled and
-assembled for that chip, or for the one in brackets. **PTX right**: moreover the PTX text that ships was
-run on the machine that tests, work-item by work-item, in subgroups as large as the chip's, after the PTX
-ISA's text, and compared with NumPy; nothing is shown of ptxas and the chip
-([how](design/2026-11-21-ptx-on-the-host.md)). **IR right**: so was the LLVM IR that the chip's code generator
-gets; nothing is shown of what stands behind that, which is the code generator, the assembler and the chip
-([how](design/2026-11-21-device-ir-on-the-host.md)). **code right**: and so was the machine code that ships,
-in an emulator of AMD's instructions that is not ours ([how](gpu-tests.md#machine-code-without-a-gpu)).
-**right** under the CPU: run there in its own tier and with fibers, compared with NumPy. ± is the error
-allowed, in units in the last place. The last column tells of [runs on GPUs](gpu-tests.md). A number refers
-to the reason below the table; the error message says the same, and a test compares the two.
+Each row is one kernel; [operations](operations.md) has whole programs.
+
+- **yes** under a GPU: compiled and assembled for that chip, or for the one in brackets.
+- **PTX right**: also, the shipped PTX was executed on the host, after the PTX ISA, and the results
+  equal NumPy's. This does not test ptxas and the chip ([how](design/simulators.md)).
+- **IR right**: the same for the LLVM IR that the chip's code generator receives. This does not test
+  the code generator, the assembler and the chip.
+- **code right**: the same for the shipped machine code, in a third party's emulator of AMD's
+  instructions ([how](gpu-tests.md#machine-code-without-a-gpu)).
+- **right** under the CPU: run in the kernel's tier and with fibers, compared with NumPy.
+- ± is the allowed error, in units in the last place.
+- The last column lists [runs on GPUs](gpu-tests.md).
+- A number refers to the reason below the table; a test compares it with the error message.
 """
 
 

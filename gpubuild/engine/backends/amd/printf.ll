@@ -1,5 +1,5 @@
 ; Messages of kernels on AMD GPUs: they are left in a buffer, which HIP's runtime (5.7 or newer) prints
-; when the kernel has ended. The format of the buffer: docs/design/2026-11-21-amd-messages.md.
+; when the kernel has ended. The format of the buffer: docs/design/amd.md.
 
 declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
 declare i32 @llvm.amdgcn.workgroup.id.x()

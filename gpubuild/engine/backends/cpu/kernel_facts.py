@@ -16,7 +16,7 @@ from mlir import ir
 
 
 class Tier(IntEnum):
-    """Values are those of ``enum gb_cpu_tier`` in runtime/cpu_image.h."""
+    """Values are those of ``enum gb_cpu_tier`` in runtime/cpu/cpu_image.h."""
 
     LOOP = 0
     FIBERS = 1
