@@ -8,8 +8,6 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from device_code import record as code_record
-from device_ir.rows import form_for
 from devices import record
 from op_coverage import (
     amd_ops,
@@ -31,6 +29,8 @@ from op_coverage import (
     vendor_survey,
 )
 from op_coverage.program import CPU, NVIDIA_CHIPS, TARGETS, Program
+from simulators.amd_code import record as code_record
+from simulators.device_ir.rows import form_for
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 GROUPS: dict[str, list[Program]] = {
