@@ -15,7 +15,8 @@ from e2e.command import gpubuild
 from integration import page, refresh
 from integration.expected import PRINTED
 from integration.program import FOLDER, Program, programs
-from op_coverage import host_ops, vendor_survey
+from kernels.operations import vendor_survey
+from op_coverage import host_ops
 from simulators.cuda_driver import standin
 
 from gpubuild.config.load import load_project

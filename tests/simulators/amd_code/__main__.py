@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import chain
 
-from op_coverage import table
+from kernels.operations.groups import GROUPS
 from simulators.amd_code import emulator, record
 from simulators.amd_code.compiling import CHIPS, outcomes, rows
 
@@ -18,5 +18,5 @@ for chip in sys.argv[1:] or CHIPS:
         print(f"{chip}: {name}: {said}", file=sys.stderr)
     if wrong:
         sys.exit(1)
-    record.write(chip, emulator.version(), found, chain.from_iterable(table.GROUPS.values()))
+    record.write(chip, emulator.version(), found, chain.from_iterable(GROUPS.values()))
     print(f"{chip}: {sum(said == record.RIGHT for said in found.values())} of {len(found)} rows right")

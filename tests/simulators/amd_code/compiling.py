@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from op_coverage import table
+from kernels.operations.groups import GROUPS
+from kernels.program import AMD_CHIPS, Program, module_text
 from op_coverage.compiling import chip_of
-from op_coverage.program import AMD_CHIPS, Program, module_text
 from simulators.amd_code.faults import fault_among
 from simulators.amd_code.record import RIGHT
 from simulators.amd_code.runner import CodeModule
@@ -34,10 +34,10 @@ class Row(NamedTuple):
 def programs_of(group: str, chip: str) -> list[Program]:
     """Those with something to compare, in the form for the chip's subgroups."""
     if chip in AMD_CHIPS:
-        forms = [form_for(p, chip) for p in table.GROUPS[group] if chip_of(p, chip) == chip]
+        forms = [form_for(p, chip) for p in GROUPS[group] if chip_of(p, chip) == chip]
         return [form for form in forms if form is not None]
     like = _LIKE[chip]
-    found = [p for p in table.GROUPS[group] if like not in p.chips and form_for(p, like) is not None]
+    found = [p for p in GROUPS[group] if like not in p.chips and form_for(p, like) is not None]
     # Matrices are a whole subgroup's.
     return [replace(p, block=_LANES) if p.name.startswith("gpu_mma") else p for p in found]
 
@@ -45,7 +45,7 @@ def programs_of(group: str, chip: str) -> list[Program]:
 def rows(chip: str, *, opt_level: int = 3) -> list[Row]:
     """All of the table, compiled group by group."""
     found = []
-    for group in table.GROUPS:
+    for group in GROUPS:
         if programs := programs_of(group, chip):
             data = compile_module(module_text(programs), chip, opt_level=opt_level).object
             found += [Row(program, group, data) for program in programs]

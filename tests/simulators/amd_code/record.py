@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from op_coverage.program import Program
+from kernels.program import Program
 
 from gpubuild.model.digest import digest_bytes
 

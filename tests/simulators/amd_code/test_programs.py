@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from op_coverage import table
+from kernels.operations.groups import GROUPS
 from simulators.amd_code import emulator, record
 from simulators.amd_code.compiling import CHIPS, outcomes, programs_of, rows
 
@@ -26,7 +26,7 @@ def test_code_gives_what_numpy_gives(chip: str) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_record_names_rows_that_are_there(chip: str) -> None:
     """A row that was renamed, or is refused now, is run again and recorded anew."""
-    there = {program.name for group in table.GROUPS for program in programs_of(group, chip)}
+    there = {program.name for group in GROUPS for program in programs_of(group, chip)}
     entry = record.read()[chip]
     assert entry["right"].keys() | entry["lacks"].keys() <= there
     assert len(entry["right"]) > 900

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from e2e.random_kernels import module_text
+from kernels.random.kernel import module_text
 from simulators.amd_code import emulator
 from simulators.amd_code.faults import fault_among
 from simulators.amd_code.launch import WrongUseError
 from simulators.amd_code.runner import CodeModule
+from simulators.device_ir.random_kernels import difference
 from simulators.device_ir.runner import each_in_child
-from simulators.device_ir.test_amd import ASSERTION, FAILED, MESSAGES, SAID, difference, random_kernels
+from simulators.device_ir.test_amd import ASSERTION, FAILED, MESSAGES, SAID, random_kernels
 from unit.engine.device_steps import compile_module, in_child, kernel
 from unit.engine.test_amd_stack import TURNS
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from op_coverage.program import Program
+from kernels.program import Program
 
 LANES = 64
 # Written for 32 lanes: what lanes from `width` on get is undefined, or the text says 32.
@@ -17,7 +17,7 @@ _LEFT_OUT = frozenset({"gpu_shuffle_vector", "gpu_warp_execute_on_lane_0"})
 
 @cache
 def programs() -> tuple[Program, ...]:
-    """Those of ``op_coverage/subgroup_ops.py``, and what NumPy says of them with 64 lanes."""
+    """Those of ``kernels/operations/subgroup_ops.py``, and what NumPy says of them with 64 lanes."""
     return tuple(
         replace(program, block=LANES) if program.name.startswith("gpu_mma") else program
         for program in _subgroup_ops().PROGRAMS
@@ -27,7 +27,7 @@ def programs() -> tuple[Program, ...]:
 
 def _subgroup_ops() -> ModuleType:
     """The module once more, with another number in it: all that it says follows from that."""
-    spec = importlib.util.find_spec("op_coverage.subgroup_ops")
+    spec = importlib.util.find_spec("kernels.operations.subgroup_ops")
     assert spec is not None and spec.origin is not None
     text = Path(spec.origin).read_text()
     module = importlib.util.module_from_spec(spec)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from op_coverage import matrix_ops, subgroup_ops
-from op_coverage.program import AMD_CHIPS, NVIDIA_CHIPS, Program
+from kernels.operations import matrix_ops, subgroup_ops
+from kernels.program import AMD_CHIPS, NVIDIA_CHIPS, Program
 from simulators.device_ir import amd_rows
 
 # One workgroup runs at a time, so that those of a cluster cannot wait for each other.

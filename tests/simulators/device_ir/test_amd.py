@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from e2e.random_kernels import RandomKernel, module_text
-from e2e.test_random_kernels import FLAT, GRID, ORDER, SHAPES
-from op_coverage import table
-from op_coverage.program import Program
-from op_coverage.program import module_text as program_text
+from kernels.operations.groups import GROUPS
+from kernels.program import Program
+from kernels.program import module_text as program_text
+from kernels.random.kernel import RandomKernel, module_text
 from simulators.device_ir import amd, amd_rows
 from simulators.device_ir.compiling import load, optimised_ir
-from simulators.device_ir.runner import DeviceModule, WrongUseError, each_in_child
+from simulators.device_ir.random_kernels import each_of as each_random
+from simulators.device_ir.runner import WrongUseError, each_in_child
 from simulators.device_ir.test_programs import RIGHT, each_of
 from unit.engine.device_steps import in_child, kernel
 
@@ -34,7 +34,7 @@ def rows(group: str, chip: str) -> list[Program]:
     if group == SUBGROUPS and LANES[chip] == amd_rows.LANES:
         return list(amd_rows.programs())
     target = chip if chip in ("gfx90a", "gfx942") else "gfx90a"
-    found = [p for p in table.GROUPS[group] if target not in p.refused and p.runs and target not in p.chips]
+    found = [p for p in GROUPS[group] if target not in p.refused and p.runs and target not in p.chips]
     # Matrices are a whole subgroup's.
     return [replace(p, block=LANES[chip]) if p.name.startswith("gpu_mma") else p for p in found]
 
@@ -48,56 +48,12 @@ def test_ir_gives_what_numpy_gives(group: str, chip: str) -> None:
     assert {name: said for name, said in found.items() if said != RIGHT} == {}
 
 
-def whole_subgroups(lanes: int) -> list[tuple[int, ...]]:
-    return [(lanes,), (64, 2), (8, 8, 5), (192,)]
-
-
-def shapes_of(random: RandomKernel, number: int) -> list[tuple[int, ...]]:
-    if random.known:
-        return [random.known]
-    if random.subgroups:
-        return [whole_subgroups(random.lanes)[number // 8 % 4]]
-    shapes = FLAT if random.flat else SHAPES
-    return [shapes[(number + i) % len(shapes)] for i in range(2)]
-
-
-def random_kernels(chip: str, seeds: Sequence[int]) -> dict[int, RandomKernel]:
-    """Where lanes exchange values, all that are named must be there."""
-    found = {n: RandomKernel(n, f"k{n}", lanes=LANES[chip]) for n in seeds}
-    return {
-        n: k for n, k in found.items()
-        if not (k.subgroups and k.known and int(np.prod(k.known)) % k.lanes)
-    }  # fmt: skip
-
-
-def difference(module: DeviceModule, random: RandomKernel, number: int) -> str:
-    """The first result that is not what the evaluator says; empty when there is none."""
-    for turn, shape in enumerate(shapes_of(random, number)):
-        a = np.random.default_rng(number).integers(-1000, 1000, GRID * int(np.prod(shape))).astype(np.int32)
-        expected = random.evaluate(a.copy(), GRID, shape)
-        found = {name: np.zeros_like(array) for name, array in expected.arrays.items()}
-        found["R"], found["A"] = found["R"].astype(np.float32), a
-        if random.shares:
-            found["D"] = a
-        module.launch(f"k{number}", GRID, shape, *(found[n] for n in ORDER), backwards=bool(turn))
-        for name in expected.arrays:
-            if (wrong := expected.wrong(name, found[name])).size:
-                at = wrong[0]
-                return f"{shape}: %{name}[{at}] is {found[name][at]}, not {expected.arrays[name][at]}"
-    return ""
+def random_kernels(chip: str, seeds: Iterable[int]) -> dict[int, RandomKernel]:
+    return {n: RandomKernel(n, f"k{n}", lanes=LANES[chip]) for n in seeds}
 
 
 def differences(chip: str, kernels: dict[int, RandomKernel], text: str) -> dict[int, str]:
-    ir = optimised_ir(chip, text, opt_level=1)
-
-    def work(numbers: Sequence[int]) -> Iterator[str]:
-        module = DeviceModule.load(ir, chip)
-        for number in numbers:
-            try:
-                yield difference(module, kernels[number], number)
-            except Exception as error:
-                yield f"{type(error).__name__}: {error}"
-
+    work = each_random(optimised_ir(chip, text, opt_level=1), chip, kernels)
     return {number: said for number, said in each_in_child(work, list(kernels)) if said}
 
 

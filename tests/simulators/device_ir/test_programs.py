@@ -12,9 +12,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from op_coverage import table
+from kernels.operations.groups import GROUPS
+from kernels.program import AMD_CHIPS, Program, module_text
 from op_coverage.compiling import check, chip_of, device_ir
-from op_coverage.program import AMD_CHIPS, Program, module_text
 from simulators.device_ir.compiling import optimised_ir
 from simulators.device_ir.rows import form_for
 from simulators.device_ir.runner import DeviceModule, each_in_child
@@ -25,7 +25,7 @@ SUBGROUPS = "gpu: subgroups"  # test_amd.py compiles them anew for 64 lanes
 
 def programs_of(group: str, target: str) -> list[Program]:
     """Those that have something to compare."""
-    return [form for p in table.GROUPS[group] if (form := form_for(p, target)) is not None]
+    return [form for p in GROUPS[group] if (form := form_for(p, target)) is not None]
 
 
 ELSEWHERE = [(SUBGROUPS, chip) for chip in AMD_CHIPS]
@@ -33,7 +33,7 @@ ELSEWHERE = [(SUBGROUPS, chip) for chip in AMD_CHIPS]
 
 def module_of(group: str, target: str, chip: str) -> list[Program]:
     """What ``op_coverage/test_coverage.py`` compiles together for ``chip``."""
-    return [p for p in table.GROUPS[group] if target not in p.refused and chip_of(p, target) == chip]
+    return [p for p in GROUPS[group] if target not in p.refused and chip_of(p, target) == chip]
 
 
 def run(module: DeviceModule, program: Program, *, backwards: bool) -> None:
@@ -89,7 +89,7 @@ def outcomes(group: str, target: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("group", "target"),
-    [(g, t) for g in table.GROUPS for t in AMD_CHIPS if programs_of(g, t) and (g, t) not in ELSEWHERE],
+    [(g, t) for g in GROUPS for t in AMD_CHIPS if programs_of(g, t) and (g, t) not in ELSEWHERE],
 )
 def test_ir_gives_what_numpy_gives(group, target):
     names = [p.name for p in programs_of(group, target)]

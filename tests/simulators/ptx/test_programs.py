@@ -6,9 +6,10 @@ Each kernel runs twice, with the first and with the last work-item of a workgrou
 from __future__ import annotations
 
 import pytest
-from op_coverage import compiling, table
+from kernels.operations.groups import GROUPS
+from kernels.program import NVIDIA_CHIPS, Program, module_text
+from op_coverage import compiling
 from op_coverage.compiling import chip_of
-from op_coverage.program import NVIDIA_CHIPS, Program, module_text
 from simulators.device_ir.compiling import ptx_text
 from simulators.device_ir.runner import each_in_child
 from simulators.device_ir.test_programs import RIGHT, coarse_mathematics, each_of, module_of, programs_of
@@ -21,7 +22,7 @@ def outcomes(ptx: str, chip: str, programs: list[Program]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("group", "target"), [(g, t) for g in table.GROUPS for t in NVIDIA_CHIPS if programs_of(g, t)]
+    ("group", "target"), [(g, t) for g in GROUPS for t in NVIDIA_CHIPS if programs_of(g, t)]
 )
 def test_ptx_gives_what_numpy_gives(group, target):
     programs = programs_of(group, target)
@@ -35,7 +36,7 @@ def test_ptx_gives_what_numpy_gives(group, target):
 
 BROKEN_GROUPS = ("gpu", "gpu: subgroups")  # the others are changed in what CPUs do alike
 BROKEN = [
-    p for group in BROKEN_GROUPS for p in table.GROUPS[group] if p.breaks and p in programs_of(group, "sm_60")
+    p for group in BROKEN_GROUPS for p in GROUPS[group] if p.breaks and p in programs_of(group, "sm_60")
 ]
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from e2e.random_kernels import RandomKernel, module_text
+from kernels.random.kernel import RandomKernel, module_text
 from simulators.device_ir.compiling import ptx_text
 from simulators.device_ir.random_kernels import each_of
 from simulators.device_ir.runner import each_in_child
@@ -23,7 +23,7 @@ def differences(chip: str, seeds: Iterable[int], change: Callable[[str], str] | 
     kernels = {i: RandomKernel(i, f"k{i}") for i in seeds}
     text = module_text(list(kernels.values()))
     ir = device_ir(ptx_text(chip, change(text) if change else text, **options), strict=True)
-    return {number: said for number, said in each_in_child(each_of(ir, chip), list(kernels)) if said}
+    return {number: said for number, said in each_in_child(each_of(ir, chip, kernels), list(kernels)) if said}
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + KERNELS, PER_MODULE))
