@@ -1,6 +1,6 @@
 """Which checks are left in the copy of a kernel that runs where proofs hold, and in the other one.
 
-What the proofs must not hide is shown by programs that run: tests/e2e/checked_*.py.
+What the proofs must not hide is shown by programs that run: tests/e2e/test_checked.py.
 """
 
 from __future__ import annotations
