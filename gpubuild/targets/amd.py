@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 
 from gpubuild.support.frozen import frozen
-from gpubuild.targets.target import ROCDL_TRIPLE, Kind
 from gpubuild.targets.vendor import (
     WORKGROUP,
     ImageKind,
@@ -22,6 +21,7 @@ from gpubuild.targets.vendor import (
     names,
 )
 
+TRIPLE = "amdgcn-amd-amdhsa"
 _CHIP = re.compile(r"gfx[0-9a-f]+((-\d+)?-generic)?")
 _GENERIC = re.compile(r"gfx(\d+)(?:-(\d+))?-generic")
 # Features that tell code objects for one chip apart, in the order of a target id.
@@ -33,11 +33,11 @@ _SWIZZLES_SINCE = 8  # GFX6 and 7 have no instruction that reads another lane's 
 class Amd(Vendor):
     """AMD's GPUs."""
 
-    kind = Kind.ROCDL
+    kind = "rocdl"
     maker = "AMD"
     noun = "an AMD chip"
     example = "gfx90a"
-    triple = ROCDL_TRIPLE
+    triple = TRIPLE
     architectures = ("amdgcn", "amdgpu")
     attribute = "rocdl"
     attribute_chip = "gfx900"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpubuild.targets.target import Kind, cpu_triple
+from gpubuild.targets.target import cpu_triple
 from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind, Vendor, names
 
 NATIVE = "native"  # the CPU of this machine
@@ -14,7 +14,7 @@ _DEFAULT_CHIPS = {"x86_64": "x86-64-v2"}  # by machine
 class Cpu(Vendor):
     """CPUs. They act as NVIDIA's GPUs do: kernels are lowered to NVVM first."""
 
-    kind = Kind.CPU
+    kind = "cpu"
     maker = "CPU"
     noun = "a CPU"
     example = "x86-64-v3"

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 
 from gpubuild.support.frozen import frozen
-from gpubuild.targets.target import NVVM_TRIPLE, Kind
 from gpubuild.targets.vendor import (
     WORKGROUP,
     Flaw,
@@ -25,6 +24,7 @@ from gpubuild.targets.vendor import (
     split_features,
 )
 
+TRIPLE = "nvptx64-nvidia-cuda"
 # Chips that both LLVM 22 and ptxas 12.9 take, with the oldest PTX version LLVM emits for each.
 _PTX_MINIMUM = {
     "sm_50": 40, "sm_52": 41, "sm_53": 42, "sm_60": 50, "sm_61": 50, "sm_62": 50, "sm_70": 60,
@@ -49,11 +49,11 @@ _REGISTERS, _REGISTER_UNIT, _GRANULE = 65536, 256, 4  # of a unit; given to a su
 class Nvidia(Vendor):
     """NVIDIA's GPUs."""
 
-    kind = Kind.NVVM
+    kind = "nvvm"
     maker = "NVIDIA"
     noun = "an NVIDIA chip"
     example = "sm_90"
-    triple = NVVM_TRIPLE
+    triple = TRIPLE
     architectures = ("nvptx64", "nvptx")
     attribute_chip = "sm_50"
     fast_flags = "fast, ftz"  # NVVM's reading of "fast" has flushing to zero beside it

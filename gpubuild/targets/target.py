@@ -20,18 +20,6 @@ class Sanitize(StrEnum):
     UNINITIALIZED = "uninitialized"
 
 
-NVVM_TRIPLE = "nvptx64-nvidia-cuda"
-ROCDL_TRIPLE = "amdgcn-amd-amdhsa"
-
-
-class Kind(StrEnum):
-    """The kinds that the back ends compare; it goes when they no longer do."""
-
-    NVVM = "nvvm"
-    ROCDL = "rocdl"
-    CPU = "cpu"
-
-
 @frozen
 class Target:
     """One entry of ``targets:`` with every option settled.

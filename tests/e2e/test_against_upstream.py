@@ -35,9 +35,8 @@ from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import CompileParams, StepKind
 from gpubuild.targets.nvidia import ptx_features
-from gpubuild.targets.target import Kind
 
-PASSES = {Kind.NVVM: nvidia_passes, Kind.ROCDL: amd_passes}
+PASSES = {"nvvm": nvidia_passes, "rocdl": amd_passes}
 UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin"
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.mlir"))
 # Ours in every AMD kernel: upstream compiles for 256 work-items where the size is not known.

@@ -10,7 +10,9 @@ from typing import TypedDict
 from gpubuild.model.digest import digest_file
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import CompileParams, OutlineParams, Params, StepKind
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
+from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
+from gpubuild.targets.target import Target
 
 TIMEOUT_SECONDS = 60.0
 
@@ -25,9 +27,9 @@ class Task(TypedDict):
 
 
 TARGETS = {
-    "sm_60": (Kind.NVVM, NVVM_TRIPLE, "sm_60"),
-    "gfx90a": (Kind.ROCDL, ROCDL_TRIPLE, "gfx90a"),
-    "cpu": (Kind.CPU, "x86_64-unknown-linux-gnu", "x86-64-v3"),
+    "sm_60": ("nvvm", NVVM_TRIPLE, "sm_60"),
+    "gfx90a": ("rocdl", ROCDL_TRIPLE, "gfx90a"),
+    "cpu": ("cpu", "x86_64-unknown-linux-gnu", "x86-64-v3"),
 }
 # Words of a family may stand for each other: most such edits still parse and reach the back ends.
 _FAMILIES = [

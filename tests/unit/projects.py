@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpubuild.model.project import CacheConfig, Program, Project
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
+from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
+from gpubuild.targets.target import Target
 
 TARGETS = {
-    "sm_60": Target(name="sm_60", kind=Kind.NVVM, chip="sm_60", triple=NVVM_TRIPLE),
-    "sm_90": Target(name="sm_90", kind=Kind.NVVM, chip="sm_90", triple=NVVM_TRIPLE),
-    "gfx90a": Target(name="gfx90a", kind=Kind.ROCDL, chip="gfx90a", triple=ROCDL_TRIPLE),
-    "cpu": Target(name="cpu", kind=Kind.CPU, chip="x86-64-v3", triple="x86_64-unknown-linux-gnu"),
+    "sm_60": Target(name="sm_60", kind="nvvm", chip="sm_60", triple=NVVM_TRIPLE),
+    "sm_90": Target(name="sm_90", kind="nvvm", chip="sm_90", triple=NVVM_TRIPLE),
+    "gfx90a": Target(name="gfx90a", kind="rocdl", chip="gfx90a", triple=ROCDL_TRIPLE),
+    "cpu": Target(name="cpu", kind="cpu", chip="x86-64-v3", triple="x86_64-unknown-linux-gnu"),
 }
 
 

@@ -16,7 +16,6 @@ from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import StepKind
-from gpubuild.targets.target import Kind
 
 _BEFORE_CODE = ("check", "lower", "link", "optimize")
 
@@ -47,7 +46,7 @@ def _compile(folder: Path, chip: str, text: str, output: str, options: dict[str,
         workdir=folder,
     )
     names = {*_BEFORE_CODE, "emit"} if output == "asm" else set(_BEFORE_CODE)
-    if params.target.kind is Kind.NVVM:
+    if params.target.kind == "nvvm":
         stages = [stage for stage in nvidia_compile.STAGES if stage[0] in names]
         run_stages(DeviceBuild(params=params, io=StepIO(job)), stages)
     else:

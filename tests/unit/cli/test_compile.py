@@ -11,7 +11,7 @@ from gpubuild.cli.compile import PROGRAM, Result, _choose, deliver, made_up_proj
 from gpubuild.cli.console import Console
 from gpubuild.cli.parser import parse
 from gpubuild.errors import UsageError
-from gpubuild.targets.target import Kind, Sanitize
+from gpubuild.targets.target import Sanitize
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def project(*arguments: str):
 def test_options_reach_the_target(here: Path) -> None:
     options = "-t mine --chip sm_90a --features=+ptx80 --opt-level 1 --fast-math --debug --device-lib lib.ll"
     target = project(*options.split(), "--passes", "builtin.module(cse)").targets["mine"]
-    assert (target.kind, target.chip, target.features) == (Kind.NVVM, "sm_90a", "+ptx80")
+    assert (target.kind, target.chip, target.features) == ("nvvm", "sm_90a", "+ptx80")
     assert (target.opt_level, target.fast_math, target.debug) == (1, True, True)
     assert (target.device_libs, target.passes) == ((here / "lib.ll",), "builtin.module(cse)")
 

@@ -15,7 +15,9 @@ from unit.engine.steps import Ran, run_step
 
 from gpubuild.model.step import CompileParams, OutlineParams, StepKind
 from gpubuild.settings import Settings
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
+from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
+from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import Toolchain
 
 OUTPUTS = ("llvm", "asm", "object", "info")
@@ -90,8 +92,8 @@ class Compiled:
 
 
 def compile_params(chip: str, **options: Any) -> CompileParams:
-    kind = Kind.NVVM if chip.startswith("sm_") else Kind.ROCDL
-    triple = NVVM_TRIPLE if kind is Kind.NVVM else ROCDL_TRIPLE
+    kind = "nvvm" if chip.startswith("sm_") else "rocdl"
+    triple = NVVM_TRIPLE if kind == "nvvm" else ROCDL_TRIPLE
     relocatable = options.pop("relocatable", False)
     name = options.pop("target", chip)
     target = Target(name=name, kind=kind, triple=triple, chip=chip, **options)

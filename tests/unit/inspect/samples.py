@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from gpubuild.engine.ir import llvm
 from gpubuild.model.offload_binary import Image
 from gpubuild.settings import Settings
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
+from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
 from gpubuild.targets.vendor import ImageKind, OffloadKind
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.run import run_tool

@@ -21,7 +21,8 @@ from gpubuild.inspect import (
     to_json,
 )
 from gpubuild.model.offload_binary import SECTION, Image, pack
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE
+from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
+from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
 from gpubuild.targets.vendor import ImageKind
 
 CPU_TRIPLE = "x86_64-unknown-linux-gnu"

@@ -17,14 +17,16 @@ from gpubuild.plan.modules import ModuleTargets, check_targets
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource
-from gpubuild.targets.target import NVVM_TRIPLE, ROCDL_TRIPLE, Kind, Target
+from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
+from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
+from gpubuild.targets.target import Target
 
 ROOT = Path("/project")
 TRIPLE = "x86_64-unknown-linux-gnu"
 MODULE = ScannedModule(name="k", index=0)
-AMD = Target(name="a", kind=Kind.ROCDL, chip="gfx90a", triple=ROCDL_TRIPLE)
-CPU = Target(name="c", kind=Kind.CPU, chip="x86-64-v3", triple=TRIPLE)
-NVIDIA = Target(name="n", kind=Kind.NVVM, chip="sm_90", triple=NVVM_TRIPLE)
+AMD = Target(name="a", kind="rocdl", chip="gfx90a", triple=ROCDL_TRIPLE)
+CPU = Target(name="c", kind="cpu", chip="x86-64-v3", triple=TRIPLE)
+NVIDIA = Target(name="n", kind="nvvm", chip="sm_90", triple=NVVM_TRIPLE)
 
 
 def plan_of(offload: Offload, *targets: str) -> Plan:

@@ -15,7 +15,6 @@ from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
 from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.sources import parse_index
-from gpubuild.targets.target import Kind
 
 
 def step(name: str, *needs: str, writes: str = "") -> Step:
@@ -96,7 +95,7 @@ def test_long_names_fit_and_stay_apart() -> None:
     assert len(safe) == len(names)
     assert max(map(len, safe)) <= 100
     layout = Layout(root=Path("/p"), build_dir=Path("/p/build"))
-    assert len(layout.object_files("p", "n" * 500, "t" * 500, Kind.NVVM)["object"].name) < 255
+    assert len(layout.object_files("p", "n" * 500, "t" * 500, "nvvm")["object"].name) < 255
 
 
 def test_file_names_are_injective() -> None:

@@ -16,7 +16,8 @@ from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource
-from gpubuild.targets.target import NVVM_TRIPLE, Kind, Target
+from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
+from gpubuild.targets.target import Target
 
 ROOT = Path("/project")
 ONE = ScannedSource(modules=(ScannedModule(name="k", index=0),))
@@ -101,7 +102,7 @@ def test_overrides_of_one_module() -> None:
         "app",
         "app.mlir",
         modules={"k": ModuleOverride(targets=("sm_90", "cpu"), opt_level=1, device_libs=(ROOT / "my.bc",))},
-        device_libs={Kind.NVVM: (ROOT / "nv.bc",)},
+        device_libs={"nvvm": (ROOT / "nv.bc",)},
         passes=Passes(kinds={"nvvm": "builtin.module(cse)"}),
     )
     plan = plan_of(program)
@@ -123,7 +124,7 @@ def test_rocm_is_in_the_key_of_what_may_use_it_only() -> None:
 
     needed = ("rocm-device-libs",)
     assert (optional(("rocdl",)), optional(())) == (needed, ())
-    assert optional((), device_libs={Kind.ROCDL: (ROOT / "my.bc",)}) == needed
+    assert optional((), device_libs={"rocdl": (ROOT / "my.bc",)}) == needed
     assert optional((), passes=Passes(kinds={"rocdl": "builtin.module(cse)"})) == needed
 
 
@@ -133,8 +134,8 @@ def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
         index=0,
         handler="#gpu.select_object<1 : i64>",
         targets=(
-            Target(name="sm_75", kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=1),
-            Target(name="sm_90", kind=Kind.NVVM, chip="sm_90", triple=NVVM_TRIPLE),
+            Target(name="sm_75", kind="nvvm", chip="sm_75", triple=NVVM_TRIPLE, opt_level=1),
+            Target(name="sm_90", kind="nvvm", chip="sm_90", triple=NVVM_TRIPLE),
         ),
     )
     scans = {"outline/app.mlir": ScannedSource(modules=(module,))}
@@ -166,7 +167,7 @@ def test_a_chip_in_the_ir_is_checked_where_it_is_compiled_for() -> None:
 
 def test_two_targets_in_the_ir_for_one_chip() -> None:
     written = [
-        Target(name="sm_75", kind=Kind.NVVM, chip="sm_75", triple=NVVM_TRIPLE, opt_level=n) for n in (3, 0, 1)
+        Target(name="sm_75", kind="nvvm", chip="sm_75", triple=NVVM_TRIPLE, opt_level=n) for n in (3, 0, 1)
     ]
     scans = {
         "outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, targets=(*written,)),))

@@ -10,17 +10,14 @@ import gpubuild
 from gpubuild.targets.registry import kinds, vendors
 
 PACKAGE = Path(gpubuild.__file__).parent
-# Code that is still to ask the vendor. Nothing is added here.
 # Here the words are names of MLIR dialects and of LLVM's families of intrinsics, not kinds.
 DIALECTS = {"engine/backends/lowering.py", "engine/legalize/unsupported_ops.py"}
 
 
 def comparisons(tree: ast.Module) -> Iterator[int]:
-    """The lines that name the enum of kinds, compare with the word of one, or look one up."""
+    """The lines that compare with the word of a kind, or look one up."""
     for node in ast.walk(tree):
         match node:
-            case ast.Attribute(value=ast.Name(id="Kind")):
-                yield node.lineno
             case ast.Compare(comparators=others):
                 sides = [word for side in (node.left, *others) for word in ast.walk(side)]
                 if any(_is_kind(word) for word in sides):
@@ -47,12 +44,11 @@ def test_no_code_compares_kinds() -> None:
         if lines := sorted(comparisons(ast.parse(path.read_text()))):
             found[file] = lines
     assert {file: lines for file, lines in found.items() if file not in DIALECTS} == {}
-    assert set(found) >= DIALECTS
+    assert not DIALECTS - set(found), "take it out of the list"
 
 
 def test_comparisons_are_recognised() -> None:
     for line in (
-        "t.kind is Kind.NVVM",
         "t.kind == 'cpu'",
         "'rocdl' in kinds",
         "t.kind in ('nvvm', 'cpu')",

@@ -12,24 +12,24 @@ from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
 from gpubuild.model.step import BundleParams, StepKind
 from gpubuild.targets.amd import AMD
-from gpubuild.targets.target import Kind, Target
+from gpubuild.targets.target import Target
 
 MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
-SM_60 = Target(name="sm_60", kind=Kind.NVVM, triple="nvptx64-nvidia-cuda", chip="sm_60")
+SM_60 = Target(name="sm_60", kind="nvvm", triple="nvptx64-nvidia-cuda", chip="sm_60")
 SM_90A = Target(
     name="hopper",
-    kind=Kind.NVVM,
+    kind="nvvm",
     triple="nvptx64-nvidia-cuda",
     chip="sm_90a",
     features="+ptx80",
     opt_level=2,
 )
 GFX90A = Target(
-    name="gfx90a", kind=Kind.ROCDL, triple="amdgcn-amd-amdhsa", chip="gfx90a", features="+sramecc,-xnack"
+    name="gfx90a", kind="rocdl", triple="amdgcn-amd-amdhsa", chip="gfx90a", features="+sramecc,-xnack"
 )
 CPU = Target(
     name="cpu",
-    kind=Kind.CPU,
+    kind="cpu",
     triple="x86_64-unknown-linux-gnu",
     chip="x86-64-v3",
     features="+avx512f",

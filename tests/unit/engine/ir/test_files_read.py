@@ -8,7 +8,8 @@ from unit.engine.steps import ZIG, run_step, system_tools
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.step import CcParams, CompileParams, LlvmParams, OutlineParams, Params, StepKind
-from gpubuild.targets.target import ROCDL_TRIPLE, Kind, Target
+from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
+from gpubuild.targets.target import Target
 
 C = """static const char *help = ".include \\"no such file\\"";
 __asm__(".data\\nblob: .inc" "bin \\"" "FILE" "\\"\\n.text\\n/* .incbin */");
@@ -62,12 +63,12 @@ LIBRARY = r"""define void @touch() {
 @pytest.mark.parametrize(
     ("kind", "triple", "chip", "inline", "library"),
     [
-        (Kind.ROCDL, ROCDL_TRIPLE, "gfx90a", INLINE, ""),
-        (Kind.CPU, "x86_64-unknown-linux-gnu", "x86-64-v2", "func.call @touch() : () -> ()", LIBRARY),
+        ("rocdl", ROCDL_TRIPLE, "gfx90a", INLINE, ""),
+        ("cpu", "x86_64-unknown-linux-gnu", "x86-64-v2", "func.call @touch() : () -> ()", LIBRARY),
     ],
 )
 def test_a_file_that_a_kernel_s_assembly_reads(
-    tmp_path: Path, kind: Kind, triple: str, chip: str, inline: str, library: str
+    tmp_path: Path, kind: str, triple: str, chip: str, inline: str, library: str
 ) -> None:
     blob = tmp_path / "blob.bin"
     blob.write_bytes(b"text")
