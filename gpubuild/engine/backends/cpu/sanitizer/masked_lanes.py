@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.uniformity import nested
-from gpubuild.engine.backends.cpu.sanitizer.accesses import compare, dimension, select
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.backends.cpu.sanitizer.accesses import dimension
+from gpubuild.engine.ir.builder import Compare, Emitter
 
-_LESS = 6  # arith.cmpi predicate, unsigned
 _BYTE_BITS = 8
 
 
@@ -153,10 +152,10 @@ def _expand(op: ir.Operation, lanes: _Lanes) -> None:
     indices = [*outer, turn.binary("arith.addi", first, move)]
     if lanes.partial:
         size = dimension(turn, lanes.memory, len(indices) - 1)
-        active = turn.binary("arith.andi", active, compare(turn, _LESS, indices[-1], size))
+        active = turn.binary("arith.andi", active, turn.compare(Compare.ULT, indices[-1], size))
     following = []
     if lanes.packed:
-        following.append(select(turn, active, turn.binary("arith.addi", before, one), before))
+        following.append(turn.select(active, turn.binary("arith.addi", before, one), before))
     results = [loaded.type] if lanes.loads else []
     branch = turn.op("scf.if", [active], results, regions=2)
     access = turn.inside(branch.regions[0].blocks.append())
