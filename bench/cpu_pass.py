@@ -3,8 +3,8 @@
     python bench/cpu_pass.py [--rounds 5] [-o FILE]
 
 Each kernel of bench/cpu_kernels.py is a module of its own, compiled in this process as in a build's worker.
-CPU time of the process, the shortest of the rounds: other programs can only add to it. Fission is the pass
-itself with what it takes to decide; MLIR's own passes around it are not counted. Writes
+CPU time of the process, the shortest of the rounds: other programs can only add to it. Fission are its passes
+with what they take to decide; MLIR's own passes around it are not counted. Writes
 bench/results/cpu_pass.md.
 """
 
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,11 @@ class Clock:
         self.seconds = 0.0
 
     def watch(self, owner: Any, *names: str) -> None:
-        """Put functions that count in the place of the owner's."""
+        """Replace functions of the owner by functions that count."""
         for name in names:
-            setattr(owner, name, self._counted(getattr(owner, name)))
+            setattr(owner, name, self.counted(getattr(owner, name)))
 
-    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **options: Any) -> Any:
             start = time.process_time()
             try:
@@ -65,10 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from e2e.cpu_harness import compile_module
 
     from gpubuild.engine.backends.cpu import compile as cpu
+    from gpubuild.engine.backends.cpu.fission.passes import FISSION_PASSES
     from gpubuild.engine.ir import llvm
 
     passes, code = Clock(), Clock()
-    passes.watch(cpu, "fission_kernels")
+    cpu.PASSES = tuple(
+        replace(one, run=passes.counted(one.run)) if one in FISSION_PASSES else one for one in cpu.PASSES
+    )
     code.watch(llvm, "optimize", "emit_both")
     lines = [
         "# bench/cpu_pass.py",

@@ -13,7 +13,7 @@ from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, near
 from gpubuild.model.project import NO_OPTIONS, HostOptions
 from gpubuild.support.frozen import field, frozen
 
-# The first that matches gives the reason. Compiled when needed: most projects have no flags, and it takes a while.
+# The first that matches gives the reason. Compiled when needed: most projects have no flags.
 _REFUSED = (
     (r"-I.*|-(isystem|iquote|idirafter).*|--include-directory.*", "folders go under `include:`"),
     (r"-D.*|--define-macro.*", "macros go under `define:`"),

@@ -75,13 +75,6 @@ def test_workgroup_atomics(module, kind: str) -> None:
         np.testing.assert_array_equal(new, combine(values, operands))
 
 
-def test_no_workgroup_atomic_is_left(out: Path) -> None:
-    """But for products: they are loops of compare-and-exchange, which become plain, too."""
-    text = (out / "llvm").read_text()
-    assert "atomicrmw" not in text
-    assert "cmpxchg" not in text
-
-
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_workgroups_of_a_known_width_are_vectors(tmp_path: Path, width: int) -> None:
     """LLVM unrolls short loops before it makes vectors; what it knows of memory must survive that."""

@@ -109,8 +109,3 @@ def test_every_iteration_runs_once(module: Module, kind: str) -> None:
     found = np.zeros(ITEMS, np.float32)
     module.launch(f"own_{name}", 1, ITEMS, a, found, *given)
     assert np.array_equal(found, [a[0, first:last:13].sum() for first in starts])
-
-
-def test_counters_that_no_index_holds_wait_on_fibers(module: Module) -> None:
-    assert module.tier("next_i32") == "fission"
-    assert module.tier("next_i100") == "fibers"

@@ -277,41 +277,6 @@ def test_the_sum_is_right(module) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-def test_loops_are_exchanged(tmp_path: Path) -> None:
-    """Accesses of neighbours in x become vector code, with a bounds check around the loop or not."""
-    loop = """
-    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
-      %v = memref.load %a[INDICES] : memref<?x?xf32>
-      %t = arith.addf %s, %v : f32
-      scf.yield %t : f32
-    }
-    memref.store %r, %out[%col] : memref<?xf32>"""
-    guarded = f"""
-    %in = arith.cmpi ult, %col, %n : index
-    scf.if %in {{{loop}
-    }}"""
-    kernels = "".join(
-        f"""
-  gpu.func @{name}(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {{
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %zero = arith.constant 0.0 : f32
-    %col = gpu.global_id x
-    %n = memref.dim %a, %c0 : memref<?x?xf32>{body.replace("INDICES", indices)}
-    gpu.return
-  }}"""
-        for name, body, indices in (
-            ("neighbours", loop, "%k, %col"),
-            ("guarded", guarded, "%k, %col"),
-            ("rows", loop, "%col, %k"),
-        )
-    )
-    out = compile_module(f"gpu.module @k {{{kernels}\n}}", tmp_path)
-    code = (out / "asm").read_text()
-    parts = [code.split(f"\ngpubuild.run.{number}.any:")[1].split("\n\t.size")[0] for number in range(3)]
-    assert ["vaddps" in part for part in parts] == [True, True, False]
-
-
 @pytest.mark.parametrize("place", ["%k, %p", "%p, %k"])
 def test_values_of_many_equal_terms_take_no_time(tmp_path: Path, place: str) -> None:
     """Forty sums of a value and itself, or conditions of two that share one, have 2⁴⁰ ways through them."""

@@ -191,32 +191,6 @@ def test_what_is_not_cut_says_why(tmp_path, body, reason):
     assert reason in kernel["tier_reason"].partition("; no fission: ")[2]
 
 
-def test_a_refused_kernel_leaves_nothing_behind(tmp_path):
-    """Slots that were already made would become workgroup memory."""
-    body = f"%v = memref.load %out[%g] : memref<?xi32>\n gpu.barrier\n {OWN_SLOT}\n"
-    body += "memref.store %v, %out[%g] : memref<?xi32>\n"
-    bad = body + "%p = memref.alloca(%n) : memref<?xi32>\n memref.store %ti, %p[%c0] : memref<?xi32>\n"
-    bad += "%r = memref.load %p[%t] : memref<?xi32>\n memref.store %r, %out[%g] : memref<?xi32>"
-    out = compile_module("gpu.module @k {" + _kernel(bad) + "}", tmp_path)
-    (kernel,) = json.loads((out / "info").read_text())["kernels"]
-    assert (kernel["tier"], kernel["shared_bytes"]) == ("fibers", 4096)
-    assert ".slot." not in (out / "llvm").read_text()
-
-
-def test_a_symbol_of_the_users_stands_in_the_way(tmp_path):
-    text = "gpu.module @k {" + _kernel("gpu.barrier") + _kernel("", name='"f.workgroup"') + "}"
-    kernels = {
-        k["name"]: k for k in json.loads((compile_module(text, tmp_path) / "info").read_text())["kernels"]
-    }
-    assert kernels["f"]["tier_reason"].endswith("the module has a symbol @f.workgroup")
-
-
-def test_workgroup_memory_is_not_doubled(tmp_path):
-    text = "gpu.module @k {" + _kernel(f"{OWN_SLOT}\n gpu.barrier") + "}"
-    (kernel,) = json.loads((compile_module(text, tmp_path) / "info").read_text())["kernels"]
-    assert (kernel["tier"], kernel["shared_bytes"]) == ("fission", 4096)
-
-
 def test_called_functions_know_their_work_item(device, tmp_path):
     text = (
         "gpu.module @k {"
@@ -247,18 +221,6 @@ def test_called_functions_know_their_work_item(device, tmp_path):
     )
     module = device.load(compile_once(text, tmp_path))
     _agree(module, "f", (5, 3), (np.zeros(15, np.int32),))
-
-
-def test_a_known_workgroup_size_bounds_the_slots(device, tmp_path):
-    text = "gpu.module @k {" + _kernel(f"""
-    %v = memref.load %out[%g] : memref<?xi32>
-    {OWN_SLOT}
-    gpu.barrier
-    memref.store %v, %out[%g] : memref<?xi32>
-""").replace(" kernel {", " kernel attributes {known_block_size = array<i32: 24, 1, 1>} {") + "}"  # fmt: skip
-    module = device.load(compile_once(text, tmp_path))
-    _agree(module, "f", 24, (RNG.integers(0, 99, 24 * GRID).astype(np.int32),))
-    assert module.kernel("f").contents.slot_bytes == 192  # 24 elements, rounded up, and a line between slots
 
 
 def test_bits_in_memory_are_seen_on_both_sides_of_a_barrier(device, tmp_path):

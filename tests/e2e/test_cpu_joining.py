@@ -161,21 +161,6 @@ def test_workgroups_of_a_known_size(module: Module, name: str) -> None:
     assert list(module.kernel(name).contents.required_block) == [16, 8, 1]
 
 
-def test_who_is_joined(out: Path) -> None:
-    """A joined workgroup has the size that its entry computes from how many there are side by side."""
-    text = (out / "llvm").read_text()
-    names = [*JOINED, *ALONE, "known", "known_by_number", "other_number"]
-    found = {n for i, n in enumerate(names) if "@llvm.cttz" in entry(text, i)}
-    assert found == {*JOINED, "known", "known_by_number"}
-
-
-def entry(text: str, number: int) -> str:
-    start = text.index(
-        f"@gpubuild.run.{number}.any(", text.index("define internal fastcc void @gpubuild.run")
-    )
-    return text[text.rindex("define", 0, start) : text.index("\n}", start)]
-
-
 class RandomJoined:
     """A kernel without loops: stores of numbers made of places, under conditions that may overflow."""
 

@@ -50,25 +50,6 @@ gpu.module @k {{
   }}
 }}
 """
-PLAIN = {  # bodies that write %out[...] and for which such stores would be slower, or nothing to gain
-    "loads_it": "%o = memref.load %out[%i] : memref<?xf32>\n%z = arith.addf %x, %o : f32\n"
-    "memref.store %z, %out[%i] : memref<?xf32>",
-    "gaps": "%two = arith.constant 2 : index\n%p = arith.muli %i, %two : index\n"
-    "memref.store %x, %out[%p] : memref<?xf32>",
-    "shifted": "%one = arith.constant 1 : index\n%p = arith.addi %i, %one : index\n"
-    "memref.store %x, %out[%p] : memref<?xf32>",
-    "backwards": "%p = arith.subi %n, %i : index\nmemref.store %x, %out[%p] : memref<?xf32>",
-    "same_place": "memref.store %x, %out[%n] : memref<?xf32>",
-    "sums_first": "%zero = arith.constant 0 : index\n%one = arith.constant 1 : index\n"
-    "%s = scf.for %k = %zero to %n step %one iter_args(%sum = %x) -> f32 {\n"
-    "%v = memref.load %a[%k] : memref<?xf32>\n%t = arith.addf %sum, %v : f32\nscf.yield %t : f32\n}\n"
-    "memref.store %s, %out[%i] : memref<?xf32>",
-    "exchanges": "%c1 = arith.constant 1 : i32\n%c32 = arith.constant 32 : i32\n"
-    "%o, %p = gpu.shuffle xor %x, %c1, %c32 : f32\nmemref.store %o, %out[%i] : memref<?xf32>",
-    "atomic": "%o = memref.atomic_rmw addf %x, %a[%n] : (f32, memref<?xf32>) -> f32\n"
-    "memref.store %o, %out[%i] : memref<?xf32>",
-}
-
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -98,19 +79,6 @@ def test_only_the_entry_for_large_results_has_them(out: Path, number: int, vecto
     assert "@llvm.x86.sse.sfence()" in large
     assert not any("!nontemporal" in text for name, text in found.items() if not name.endswith(".large"))
     assert "vmovnt" in (out / "asm").read_text()
-
-
-@pytest.mark.parametrize("name", sorted(PLAIN))
-def test_kernels_that_do_not_fill_have_none(tmp_path: Path, name: str) -> None:
-    text = f"""gpu.module @k {{ gpu.func @f(%a: memref<?xf32>, %out: memref<?xf32>, %n: index) kernel {{
-      %i = gpu.global_id x
-      %x = memref.load %a[%i] : memref<?xf32>
-      {PLAIN[name]}
-      gpu.return
-    }} }}"""
-    found = entries(compile_module(text, tmp_path))
-    assert "gpubuild.run.0.apart" in found or "gpubuild.run.0" in found
-    assert "gpubuild.run.0.large" not in found
 
 
 def test_indices_of_many_equal_terms_take_no_time(tmp_path: Path) -> None:

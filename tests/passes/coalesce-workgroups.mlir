@@ -10,6 +10,16 @@ gpu.module @k {
     memref.store %x, %a[%i] : memref<?xf32>
     gpu.return
   }
+  // Not the width of the workgroup.
+  gpu.func @other(%a: memref<?xindex>) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %b = gpu.block_id x
+    %c3 = arith.constant 3 : index
+    %t = gpu.thread_id x
+    %start = arith.muli %b, %c3 : index
+    %i = arith.addi %start, %t : index
+    memref.store %i, %a[%i] : memref<?xindex>
+    gpu.return
+  }
   // The number of the workgroup would be another.
   gpu.func @tells(%a: memref<?xindex>) kernel {
     %b = gpu.block_id x
@@ -29,5 +39,6 @@ gpu.module @k {
 // CHECK-SAME: attributes {gpubuild.block_size = array<i32: 64, 1, 1>, gpubuild.coalesced}
 // CHECK: [[I:%.+]] = gpu.global_id x
 // CHECK: memref.store %arg1, %arg0{{.}}[[I]]]
+// CHECK: gpu.func @other(%arg0: memref<?xindex>) kernel attributes {known_block_size
 // CHECK: gpu.func @tells(%arg0: memref<?xindex>) kernel {
 // CHECK: gpu.func @shares({{.*}}) kernel {

@@ -19,6 +19,16 @@ gpu.module @k {
   gpu.func @foreign() kernel {
     gpu.return
   }
+  memref.global "private" @array.workgroup.context.0 : memref<4xf32, #gpu.address_space<workgroup>> = uninitialized
+  memref.global "private" @array.workgroup.shuffle.context.0 : memref<4xf32, #gpu.address_space<workgroup>> = uninitialized
+  gpu.func @dynamic.workgroup(%n: index) kernel attributes {gpubuild.workgroup_of = "dynamic"} {
+    %p = memref.alloca(%n) : memref<?xf32>
+    gpu.barrier
+    gpu.return
+  }
+  gpu.func @dynamic(%n: index) kernel {
+    gpu.return
+  }
   gpu.func @array.workgroup(%n: index) kernel attributes {gpubuild.workgroup_of = "array"} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -42,6 +52,8 @@ gpu.module @k {
 
 // CHECK: gpu.func @call() kernel attributes {gpubuild.no_fission = "a call of @waits, which waits"}
 // CHECK: gpu.func @foreign() kernel attributes {gpubuild.no_fission = "nvvm.cp.async.wait.group"}
+// CHECK-NOT: context.0
+// CHECK: gpu.func @dynamic{{.*}} {gpubuild.no_fission = "private memory (memref.alloca)"}
 // CHECK: gpu.func @array{{.*}} {gpubuild.no_fission = "private memory (memref.alloca) in scf.for"}
 // CHECK: gpu.func @known.workgroup
 // CHECK: gpu.func @known() kernel {

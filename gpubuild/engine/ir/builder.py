@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 
 from mlir import ir
+
+
+class Compare(IntEnum):
+    """Predicates of ``arith.cmpi``."""
+
+    EQ = 0
+    NE = 1
+    SLT = 2
+    SLE = 3
+    SGT = 4
+    SGE = 5
+    ULT = 6
+    ULE = 7
+    UGT = 8
+    UGE = 9
 
 
 class Emitter:
@@ -49,6 +65,18 @@ class Emitter:
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
         """An op of two operands and a result, all of one type."""
         return self.op(name, [left, right], [left.type]).results[0]
+
+    def compare(self, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
+        """``arith.cmpi`` of two integers, or of vectors of them."""
+        attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
+        kind: ir.Type = ir.IntegerType.get_signless(1)
+        if isinstance(left.type, ir.VectorType):
+            kind = ir.VectorType.get(ir.VectorType(left.type).shape, kind)
+        return self.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
+
+    def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
+        """``arith.select``."""
+        return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
 
     def dimension(self, name: str, axis: str) -> ir.Value:
         """``gpu.<name> <axis>``, such as ``gpu.thread_id x``."""

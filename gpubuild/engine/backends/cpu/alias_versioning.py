@@ -67,7 +67,8 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
                 return None
             count += 1
             continue
-        size = element_bytes(kind.element_type)
+        is_complex = isinstance(kind.element_type, ir.ComplexType)
+        size = None if is_complex else element_bytes(kind.element_type)
         if size is None:
             return None
         try:

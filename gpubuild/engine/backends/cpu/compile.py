@@ -10,7 +10,7 @@ from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.backends import gpu_compile, libdevice
-from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
+from gpubuild.engine.backends.cpu import compiler_rt, image_layout, libdevice_calls
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
 from gpubuild.engine.backends.cpu.llvm_text import mark_stores
 from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_CPU, start
@@ -186,8 +186,8 @@ def link_libraries(build: CpuBuild) -> None:
     if left and io.has_tool("libdevice"):
         data = Path(io.tool("libdevice")[0]).read_bytes()
         build.module = libdevice.link_libdevice(module, data, fast_math=build.params.target.fast_math)
-    wide_integers.link_helpers(build.module)
-    half_conversions.link_helpers(build.module, build.params.target.triple)
+    compiler_rt.link_wide_integers(build.module)
+    compiler_rt.link_half_conversions(build.module, build.params.target.triple)
     _refuse_undefined(build)
 
 

@@ -17,6 +17,7 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
 from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_IDS, ITEM_IDS, is_pure, nested
+from gpubuild.engine.ir.query import constant_integer
 
 # What such a store writes at least, at an address that is a multiple of it: LLVM makes several of a longer
 # vector where that is all it knows. Large blocks that malloc returns start in the middle of a line.
@@ -105,14 +106,7 @@ def _constant_part(value: ir.Value) -> int:
         return 0
     op = value.owner.operation
     terms = list(op.operands) if op.name == "arith.addi" else []
-    return sum(_constant(term) for term in terms)
-
-
-def _constant(value: ir.Value) -> int:
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return 0
-    attribute = value.owner.operation.attributes["value"]
-    return attribute.value if isinstance(attribute, ir.IntegerAttr) else 0
+    return sum(constant_integer(term) or 0 for term in terms)
 
 
 def _needed(value: ir.Value) -> set[ir.Value]:

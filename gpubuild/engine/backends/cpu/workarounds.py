@@ -1,9 +1,14 @@
-"""Odd halves: parts of vectors that LLVM 22.1 takes from the wrong place on x86 with AVX.
+"""Workarounds of errors in MLIR and LLVM that only CPUs need.
+
+Odd halves: parts of vectors that LLVM 22.1 takes from the wrong place on x86 with AVX.
 
 Its code generator joins ``extract(v, n / 2)`` with the part that follows to one part of twice the width,
 and rounds its position down to a multiple of that width. The two differ where n is not a power of two:
 rows 3 and 4 of six rows of four floats became rows 2 and 3 (measured with LLVM 22.1.8). What has gone
 through an instruction that LLVM cannot look into, and that is none, is not joined.
+
+Shuffles up: upstream's conversion for NVIDIA bounds the source lane by 32 - width, which is right for a
+width of 32 only; the gpu dialect bounds it by lane 0.
 """
 
 from __future__ import annotations
@@ -11,8 +16,10 @@ from __future__ import annotations
 import re
 
 from llvmlite import binding
+from mlir import ir
 
 from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir.builder import LlvmBuilder
 from gpubuild.engine.ir.workarounds import Workaround
 
 _BITS = {
@@ -102,6 +109,11 @@ def _named(name: str, part: str) -> str:
     return f'%"gpubuild.{part}.{plain}"'
 
 
+def bound_of_shuffle_up(build: LlvmBuilder, bound: ir.Value, written: str) -> ir.Value:
+    """Return the operand ``bound`` of an ``nvvm.shfl.sync up``; ``written`` is the source's operation."""
+    return build.constant(0) if written == "gpu.shuffle" else bound
+
+
 WORKAROUNDS = (
     Workaround(
         name="keep_odd_halves",
@@ -109,5 +121,12 @@ WORKAROUNDS = (
         seen="LLVM 22.1.8",
         package="llvmlite",
         remove_when="0.51",
+    ),
+    Workaround(
+        name="bound_of_shuffle_up",
+        bug="convert-gpu-to-nvvm bounds gpu.shuffle up by 32 - width",
+        seen="MLIR 22.1",
+        package="xtc-mlir-python-bindings",
+        remove_when="23",
     ),
 )

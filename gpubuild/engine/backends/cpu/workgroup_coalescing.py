@@ -14,6 +14,7 @@ from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
 from gpubuild.engine.backends.cpu.fission.uniformity import is_pure, nested, operations
 from gpubuild.engine.backends.cpu.state import BLOCK_SIZE, COALESCED, CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import defining_op
 
 _MOST_ITEMS = 8192  # of a row: those of a few memrefs stay in the second cache
 _KNOWN = "known_block_size"
@@ -123,7 +124,7 @@ def _is_global_id(op: ir.Operation, width: int | None) -> bool:
     if op.name != "arith.addi":
         return False
     for place, before in (op.operands, reversed(list(op.operands))):
-        product = _definition(before)
+        product = defining_op(before)
         thread = _uncast(place)
         if thread is None or thread.name != "gpu.thread_id" or not is_id(thread, "x"):
             continue
@@ -149,11 +150,7 @@ def _is_start(block: ir.Value, size: ir.Value, width: int | None) -> bool:
 
 def _uncast(value: ir.Value) -> ir.Operation | None:
     """What computes ``value``, without casts from ``index``; sums and products of those wrap alike."""
-    op = _definition(value)
+    op = defining_op(value)
     if op is not None and op.name in CASTS and isinstance(op.operands[0].type, ir.IndexType):
-        return _definition(op.operands[0])
+        return defining_op(op.operands[0])
     return op
-
-
-def _definition(value: ir.Value) -> ir.Operation | None:
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation

@@ -15,16 +15,15 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.fission.context_arrays import load, store
 from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS, Chunk
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
-from gpubuild.engine.backends.cpu.fission.item_loops import EQUAL, ItemLoops, compare, for_loop, if_op
+from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops, for_loop, if_op
 from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Interchange, is_id, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, is_pure, nested, operations, terminator
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import VIEWS
 
 _MOST = 12  # operations worth repeating instead of keeping their result
 _WHOLE_DIALECTS = frozenset({"arith", "index"})
-_LESS = 2  # arith's predicate slt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +144,10 @@ class ChunkCode:
             return self._same(value, emit)
         low, high = op.operands
         first, last = self._same(low, emit), self._same(low, emit, last=True)
-        predicate = ir.IntegerAttr(op.attributes["predicate"])
-        no_more = ir.IntegerAttr.get(predicate.type, UPPER_BOUNDS[predicate.value])
-        bit = ir.IntegerType.get_signless(1)
-        within = emit.op("arith.cmpi", [last, self._same(high, emit)], [bit], {"predicate": predicate})
-        grows = emit.op("arith.cmpi", [first, last], [bit], {"predicate": no_more})
-        return emit.binary("arith.andi", within.results[0], grows.results[0])
+        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+        within = emit.compare(predicate, last, self._same(high, emit))
+        grows = emit.compare(UPPER_BOUNDS[predicate], first, last)
+        return emit.binary("arith.andi", within, grows)
 
     def _loop(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
         lower, upper, step = list(op.operands)[:3]
@@ -169,7 +166,7 @@ class ChunkCode:
         """Whether ``lower`` grows by one from each work-item of a row to the next, without an overflow."""
         first, last = self._same(lower, emit), self._same(lower, emit, last=True)
         size = emit.binary("arith.addi", emit.binary("arith.subi", last, first), self.chunk.extents.one)
-        return compare(emit, EQUAL, size, self.chunk.width)
+        return emit.compare(Compare.EQ, size, self.chunk.width)
 
     def _alone(self, op: ir.Operation, emit: Emitter, guards: tuple[_Guard, ...]) -> None:
         """The loop unchanged, run by each work-item on its own."""
@@ -281,10 +278,7 @@ class ChunkCode:
     def _enter(self, guard: _Guard, loops: ChunkLoops) -> None:
         emit = loops.emit
         own = emit.binary("arith.addi", guard.counter, loops.column)
-        predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _LESS)
-        bit = ir.IntegerType.get_signless(1)
-        test = emit.op("arith.cmpi", [own, guard.upper], [bit], {"predicate": predicate}).results[0]
-        branch = if_op(emit, test, [], 1).regions[0].blocks[0]
+        branch = if_op(emit, emit.compare(Compare.SLT, own, guard.upper), [], 1).regions[0].blocks[0]
         loops.end = terminator(branch)
 
     # ---- values ----

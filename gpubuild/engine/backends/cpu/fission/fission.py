@@ -23,13 +23,7 @@ from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, l
 from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, body_of
 from gpubuild.engine.backends.cpu.fission.item_chunks import open_chunks
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
-from gpubuild.engine.backends.cpu.fission.item_loops import (
-    Extents,
-    ItemLoops,
-    for_loop,
-    if_op,
-    set_operands,
-)
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, for_loop, if_op, set_operands
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
 from gpubuild.engine.backends.cpu.fission.masks import Mask
 from gpubuild.engine.backends.cpu.fission.uniformity import (

@@ -1,9 +1,9 @@
-"""Bounds: checks such as ``if x < n`` become the bounds of the loop over work-items.
+"""Guards such as ``if x < n`` become the bounds of the loop over work-items.
 
 A condition inside a loop over work-items costs masked loads and stores, or keeps LLVM from vectorising.
 Where what is compared grows by one from a work-item of a row to the next, those that pass are neighbours:
-the loop runs from the first of them to the last, and there is nothing left to ask. Integers may overflow
-on the way; then, and only then, the loop takes the work-items of the row one by one.
+the loop runs from the first of them to the last, and no condition is left. Integers may overflow on the
+way; then, and only then, the loop takes the work-items of the row one by one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
-from gpubuild.engine.backends.cpu.fission.item_loops import (
-    EQUAL,
-    Extents,
-    ItemLoops,
-    compare,
-    for_loop,
-    if_op,
-)
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, for_loop, if_op
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, Interchange, is_id, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
@@ -31,17 +24,32 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     operations,
     terminator,
 )
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import defining_op
 
-# predicates of arith.cmpi
-_SLT, _SLE, _SGT, _SGE, _ULT, _ULE, _UGT, _UGE = 2, 3, 4, 5, 6, 7, 8, 9
-_SWAPPED = {
-    EQUAL: EQUAL,
-    _SLT: _SGT, _SLE: _SGE, _SGT: _SLT, _SGE: _SLE,
-    _ULT: _UGT, _ULE: _UGE, _UGT: _ULT, _UGE: _ULE,
-}  # fmt: skip
-_INVERSE = {_SGT: _SLE, _SGE: _SLT, _UGT: _ULE, _UGE: _ULT}  # of those that hold from some work-item on
-_NOT_ABOVE = {_SLT: _SLE, _SLE: _SLE, _ULT: _ULE, _ULE: _ULE}
+_SWAPPED: dict[int, int] = {
+    Compare.EQ: Compare.EQ,
+    Compare.SLT: Compare.SGT,
+    Compare.SLE: Compare.SGE,
+    Compare.SGT: Compare.SLT,
+    Compare.SGE: Compare.SLE,
+    Compare.ULT: Compare.UGT,
+    Compare.ULE: Compare.UGE,
+    Compare.UGT: Compare.ULT,
+    Compare.UGE: Compare.ULE,
+}
+_INVERSE: dict[int, int] = {  # of those that hold from some work-item on
+    Compare.SGT: Compare.SLE,
+    Compare.SGE: Compare.SLT,
+    Compare.UGT: Compare.ULE,
+    Compare.UGE: Compare.ULT,
+}
+_NOT_ABOVE: dict[int, int] = {
+    Compare.SLT: Compare.SLE,
+    Compare.SLE: Compare.SLE,
+    Compare.ULT: Compare.ULE,
+    Compare.ULE: Compare.ULE,
+}
 _LEAST_BITS = 32  # narrower integers could overflow several times in a row of 1,024 work-items
 
 
@@ -51,7 +59,7 @@ class _Term:
 
     bound: ir.Value
     growing: ir.Value | None = None
-    predicate: int = EQUAL
+    predicate: int = Compare.EQ
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,17 +139,17 @@ class BoundsChecks:
         lower, upper, ordered = zero, width, None
         for term in terms:
             if term.growing is None:
-                upper = _select(row, first.value(term.bound, row), upper, zero)
+                upper = row.select(first.value(term.bound, row), upper, zero)
                 continue
             start, bound = first.value(term.growing, row), first.value(term.bound, row)
             stop = last.value(term.growing, row)
             distance = _index(row, row.binary("arith.subi", stop, start))
-            grows = compare(row, EQUAL, _next(row, distance, one), width)
-            if term.predicate == EQUAL:
+            grows = row.compare(Compare.EQ, _next(row, distance, one), width)
+            if term.predicate == Compare.EQ:
                 place = _index(row, row.binary("arith.subi", bound, start))
-                there = compare(row, _ULT, place, width)
-                lower = row.binary("arith.maxsi", lower, _select(row, there, place, width))
-                upper = row.binary("arith.minsi", upper, _select(row, there, _next(row, place, one), zero))
+                there = row.compare(Compare.ULT, place, width)
+                lower = row.binary("arith.maxsi", lower, row.select(there, place, width))
+                upper = row.binary("arith.minsi", upper, row.select(there, _next(row, place, one), zero))
                 if not may_jump(term.growing):  # then no other work-item of the row has the same
                     continue
             else:
@@ -151,16 +159,16 @@ class BoundsChecks:
                     lower = row.binary("arith.maxsi", lower, count)
                 else:
                     upper = row.binary("arith.minsi", upper, count)
-                grows = row.binary("arith.andi", compare(row, _NOT_ABOVE[below], start, stop), grows)
+                grows = row.binary("arith.andi", row.compare(_NOT_ABOVE[below], start, stop), grows)
             ordered = grows if ordered is None else row.binary("arith.andi", ordered, grows)
         if ordered is not None:
-            at, end = _loop(row, zero, _select(row, ordered, one, width), one)
+            at, end = _loop(row, zero, row.select(ordered, one, width), one)
             row = Emitter(end)
             mine = self._row(extents, (at, y, z), end).value(op.operands[0], row)
-            lower = _select(row, ordered, lower, at)
-            upper = _select(row, ordered, upper, _select(row, mine, _next(row, at, one), at))
-        if any(term.growing is not None and term.predicate == EQUAL for term in terms):
-            some = if_op(row, compare(row, _SLT, lower, upper), [], 1)
+            lower = row.select(ordered, lower, at)
+            upper = row.select(ordered, upper, row.select(mine, _next(row, at, one), at))
+        if any(term.growing is not None and term.predicate == Compare.EQ for term in terms):
+            some = if_op(row, row.compare(Compare.SLT, lower, upper), [], 1)
             return self._row(extents, (lower, y, z), terminator(some.regions[0].blocks[0])).place
         x, end = _loop(row, lower, upper, one)
         return self._row(extents, (x, y, z), end).place
@@ -180,7 +188,7 @@ class BoundsChecks:
             if part in seen:
                 continue
             seen.add(part)
-            op = None if isinstance(part.owner, ir.Block) else part.owner.operation
+            op = defining_op(part)
             if op is not None and op.name == "arith.andi" and not self._same_in_row(part):
                 pending.extend(reversed(list(op.operands)))
                 continue
@@ -237,7 +245,7 @@ class BoundsChecks:
 
 
 def has_bounds_check(kernel: ir.Operation) -> bool:
-    """Whether a check stands right in the body of a kernel in which nobody waits."""
+    """Return whether a guard stands right in the body of a kernel without barriers."""
     entry = kernel.regions[0].blocks[0]
     if len(kernel.regions[0].blocks) != 1 or not any(op.name == "scf.if" for op in operations(entry)):
         return False
@@ -277,19 +285,14 @@ def _prefix(
     """How many work-items of a row hold ``<predicate> bound``; ``row`` is (first, last, bound)."""
     first, last, bound = row
     some = _index(emit, emit.binary("arith.subi", bound, first))
-    if predicate in (_SLE, _ULE):
+    if predicate in (Compare.SLE, Compare.ULE):
         some = _next(emit, some, extents.one)
-    some = _select(emit, compare(emit, predicate, first, bound), some, extents.zero)
-    return _select(emit, compare(emit, predicate, last, bound), extents.block_dim[0], some)
+    some = emit.select(emit.compare(predicate, first, bound), some, extents.zero)
+    return emit.select(emit.compare(predicate, last, bound), extents.block_dim[0], some)
 
 
 def _next(emit: Emitter, value: ir.Value, one: ir.Value) -> ir.Value:
     return emit.binary("arith.addi", value, one)
-
-
-def _select(emit: Emitter, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
-    result: ir.Value = emit.op("arith.select", [condition, yes, no], [yes.type]).results[0]
-    return result
 
 
 def _index(emit: Emitter, value: ir.Value) -> ir.Value:

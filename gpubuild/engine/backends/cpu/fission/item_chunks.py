@@ -13,11 +13,10 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, for_loop
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 
 CHUNK_ITEMS = 64  # work-items of a chunk, at most
 _WIDTH, _ROWS = 16, 4
-_LESS = 2  # arith's predicate slt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +74,7 @@ def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
 
     at_y, end = _loop(plane, zero, y, one)
     row = Emitter(end)
-    below = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _LESS)
-    done = row.op("arith.cmpi", [at_y, rows], [ir.IntegerType.get_signless(1)], {"predicate": below})
-    start = row.op("arith.select", [done.results[0], narrow, wide], [x.type]).results[0]
+    start = row.select(row.compare(Compare.SLT, at_y, rows), narrow, wide)
     width = row.binary("arith.subi", x, start)
     at_x, end = _loop(row, start, x, row.binary("arith.maxsi", width, one))  # once, or not at all
     yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, rows=1, end=end)

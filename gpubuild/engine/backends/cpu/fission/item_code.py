@@ -18,13 +18,18 @@ from gpubuild.engine.backends.cpu.fission.applicability import is_report, needs_
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, load
 from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops
 from gpubuild.engine.backends.cpu.fission.masks import Mask
-from gpubuild.engine.backends.cpu.fission.recompute import Recompute
 from gpubuild.engine.backends.cpu.fission.shuffle_through_memory import FROM_LANE
 from gpubuild.engine.backends.cpu.fission.shuffle_vectors import StaticShuffles
-from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, Uniformity, nested
+from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, Uniformity, is_pure, nested
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import defining_op
+from gpubuild.engine.ir.query import VIEWS, defining_op
+
+_MOST = 16  # operations; more of them cost as much as loading from the first cache, and not only in time
+_MOST_FOR_VIEWS = 256  # a memref cannot be kept in memory, so that there is no cheaper way
+_DIVISION = 8  # as many others
+_NEVER = 1 << 20
+_DIALECTS = frozenset({"arith", "index", "affine"})
 
 
 class ItemCode:
@@ -121,3 +126,40 @@ def _set_item(loops: ItemLoops, emit: Emitter) -> None:
 def _defined(op: ir.Operation) -> list[ir.Value]:
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     return [*op.results, *arguments]
+
+
+class Recompute:
+    """Costs of the ops of one function, each looked at once."""
+
+    def __init__(self, uniformity: Uniformity) -> None:
+        self._uniformity = uniformity
+        self._costs: dict[ir.Operation, int] = {}
+
+    def possible(self, op: ir.Operation) -> bool:
+        """Return whether each user may compute ``op`` again from what is known about a work-item."""
+        most = _MOST_FOR_VIEWS if op.name in VIEWS else _MOST
+        return self._cost(op) <= most
+
+    def _cost(self, op: ir.Operation) -> int:
+        if op not in self._costs:
+            self._costs[op] = self._count(op)
+        return self._costs[op]
+
+    def _count(self, op: ir.Operation) -> int:
+        if op.name in ITEM_IDS:
+            return 1
+        if not is_pure(op) or (op.name not in VIEWS and op.name.partition(".")[0] not in _DIALECTS):
+            return _NEVER
+        if op.name not in VIEWS and not all(map(_is_whole, (*op.operands, *op.results))):
+            return _NEVER
+        cost = _DIVISION if "div" in op.name or "rem" in op.name else 1
+        return min(_NEVER, cost + sum(map(self._operand, op.operands)))
+
+    def _operand(self, value: ir.Value) -> int:
+        if self._uniformity.uniform(value):
+            return 0
+        return _NEVER if isinstance(value.owner, ir.Block) else self._cost(value.owner.operation)
+
+
+def _is_whole(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.IndexType | ir.IntegerType)

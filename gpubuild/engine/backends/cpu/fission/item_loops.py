@@ -131,11 +131,3 @@ def set_operands(end: ir.Operation, values: Sequence[ir.Value]) -> ir.Operation:
 
 def _yield(block: ir.Block, values: Sequence[ir.Value], location: ir.Location) -> None:
     ir.Operation.create("scf.yield", operands=list(values), loc=location, ip=ir.InsertionPoint(block))
-
-
-def compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
-    """``arith.cmpi`` with one of its predicates."""
-    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
-    bit = ir.IntegerType.get_signless(1)
-    result: ir.Value = emit.op("arith.cmpi", [left, right], [bit], {"predicate": attribute}).results[0]
-    return result

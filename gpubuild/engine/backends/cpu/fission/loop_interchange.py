@@ -14,6 +14,7 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
 from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, Uniformity, is_pure, operations
+from gpubuild.engine.ir.query import constant_integer, scalar_bits
 
 _UNROLLED = 32  # LLVM unrolls loops of a known number of iterations: what it does then is as good
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
@@ -191,7 +192,7 @@ class Interchange:
         if op.name in _IDS:
             return 1 if is_id(op, axis) else 0
         if op.name in CASTS:
-            narrow = min(map(_bits, (op.operands[0].type, value.type))) < _LEAST_BITS
+            narrow = min(map(scalar_bits, (op.operands[0].type, value.type))) < _LEAST_BITS
             return None if narrow else self._slope(op.operands[0], axis)
         slopes = [self._slope(operand, axis) for operand in op.operands]
         if op.name in _SUMS:
@@ -219,7 +220,7 @@ def may_jump(value: ir.Value) -> bool:
     It does where a narrower integer on the way overflows.
     """
     return any(
-        op.name in CASTS and _bits(op.operands[0].type) < _bits(op.results[0].type)
+        op.name in CASTS and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
         for op in _sources(value, CASTS | _SUMS.keys())
     )
 
@@ -234,10 +235,6 @@ def _sources(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
         seen.add(owner.operation)
         yield owner.operation
         pending.extend(owner.operation.operands)
-
-
-def _bits(kind: ir.Type) -> int:
-    return kind.width if isinstance(kind, ir.IntegerType) else _INDEX_BITS
 
 
 def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:
@@ -256,15 +253,8 @@ def _follows(value: ir.Value, counter: ir.Value) -> bool:
 
 
 def _is_short(op: ir.Operation) -> bool:
-    bounds = [_constant(value) for value in list(op.operands)[:3]]
+    bounds = [constant_integer(value) for value in list(op.operands)[:3]]
     if any(bound is None for bound in bounds):
         return False
     lower, upper, step = (bound for bound in bounds if bound is not None)
     return upper - lower <= _UNROLLED * step
-
-
-def _constant(value: ir.Value) -> int | None:
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    return attribute.value if isinstance(attribute, ir.IntegerAttr) else None

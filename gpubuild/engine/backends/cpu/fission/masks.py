@@ -12,9 +12,8 @@ from mlir import ir
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_op, set_operands
 from gpubuild.engine.backends.cpu.fission.uniformity import operations, terminator
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 
-_NOT_EQUAL = 1  # arith's predicate ne
 BIT = "i1"
 
 
@@ -65,8 +64,7 @@ def count(emit: Emitter, extents: Extents, bits: ir.Value) -> ir.Value:
 
 def differs(emit: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
     """Whether two integers are not the same."""
-    attributes = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _NOT_EQUAL)}
-    return emit.op("arith.cmpi", [left, right], [ir.IntegerType.get_signless(1)], attributes).results[0]
+    return emit.compare(Compare.NE, left, right)
 
 
 def require_all(

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, compare, for_loop, if_op
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_op
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import scalar_bits
 
 SHUFFLE = "gpubuild.static_shuffle"  # on a barrier: the shuffle of vectors that may stand for it
 TAKEN = "gpubuild.taken"  # on the load behind it: the array that the shuffle fills
 _LANES = image_layout.SUBGROUP
-_NOT_EQUAL, _BELOW = 1, 6  # predicates of arith.cmpi
 _INDEX_BITS = 64
 
 Numbers = tuple[int, ...]  # of each lane, without a sign
@@ -59,7 +59,7 @@ class StaticShuffle:
         at = body.arguments[0]
         _, moved = self._move(given, at, inside)
         inside.op("vector.store", [moved, taken, at], [])
-        part = if_op(emit, compare(emit, _NOT_EQUAL, rest, extents.zero), [], 1)
+        part = if_op(emit, emit.compare(Compare.NE, rest, extents.zero), [], 1)
         inside = Emitter(terminator(part.regions[0].blocks[0]))
         own, moved = self._move(given, whole, inside)
         there = self._there(rest, inside)
@@ -81,9 +81,7 @@ class StaticShuffle:
         sources = emit.op("arith.constant", [], [kind], {"value": dense}).results[0]
         number = emit.op("arith.index_cast", [lanes], [i32]).results[0]
         every = emit.op("vector.broadcast", [number], [kind]).results[0]
-        predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _BELOW)}
-        bits = ir.VectorType.get([_LANES], ir.IntegerType.get_signless(1))
-        return emit.op("arith.cmpi", [sources, every], [bits], predicate).results[0]
+        return emit.compare(Compare.ULT, sources, every)
 
 
 def _array_name(array: ir.Value) -> ir.StringAttr:
@@ -146,7 +144,7 @@ def can_move(kind: ir.Type) -> bool:
     return isinstance(kind, ir.FloatType)
 
 
-def _compare(predicate: int, left: int, right: int, bits: int) -> int:
+def _compared(predicate: int, left: int, right: int, bits: int) -> int:
     if 2 <= predicate <= 5:  # with a sign
         left, right = (n - (n >> bits - 1 << bits) for n in (left, right))
     if predicate < 2:
@@ -185,12 +183,12 @@ def _computed(value: ir.Value, known: dict[ir.Value, Numbers | None]) -> Numbers
     if op.name == "gpu.lane_id":
         return tuple(range(_LANES))
     if op.name == "arith.constant":
-        return (int(ir.IntegerAttr(op.attributes["value"]).value) % (1 << _bits(value.type)),) * _LANES
+        return (int(ir.IntegerAttr(op.attributes["value"]).value) % (1 << scalar_bits(value.type)),) * _LANES
     rows = [_numbers(operand, known) for operand in op.operands]
     complete = [row for row in rows if row is not None]
     if len(complete) < len(rows):
         return None
-    return _apply(op, list(zip(*complete, strict=True)), _bits(value.type))
+    return _apply(op, list(zip(*complete, strict=True)), scalar_bits(value.type))
 
 
 def _apply(op: ir.Operation, lanes: list[Numbers], bits: int) -> Numbers | None:
@@ -205,12 +203,8 @@ def _apply(op: ir.Operation, lanes: list[Numbers], bits: int) -> Numbers | None:
         found = [a if bit else b for bit, a, b in lanes]
     elif name == "arith.cmpi":
         predicate = int(ir.IntegerAttr(op.attributes["predicate"]).value)
-        width = _bits(op.operands[0].type)
-        found = [_compare(predicate, a, b, width) for a, b in lanes]
+        width = scalar_bits(op.operands[0].type)
+        found = [_compared(predicate, a, b, width) for a, b in lanes]
     else:
         return None
     return tuple(n % (1 << bits) for n in found)
-
-
-def _bits(kind: ir.Type) -> int:
-    return int(ir.IntegerType(kind).width) if isinstance(kind, ir.IntegerType) else _INDEX_BITS

@@ -17,9 +17,8 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     operations,
     terminator,
 )
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 
-_EQUAL, _LESS, _BELOW = 0, 2, 6  # arith's predicates eq, slt, ult
 _COLLECTIVE = COLLECTIVE_OPS | {"gpu.shuffle"}
 
 
@@ -58,11 +57,6 @@ def _is_collective(op: ir.Operation) -> bool:
     return any(inner.name in _COLLECTIVE for inner in nested(op))
 
 
-def _compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
-    attributes = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)}
-    return emit.op("arith.cmpi", [left, right], [ir.IntegerType.get_signless(1)], attributes).results[0]
-
-
 def _replace(op: ir.Operation, values: list[ir.Value]) -> None:
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
@@ -85,7 +79,7 @@ def _ifs_of_switch(op: ir.Operation) -> None:
         _replace(op, values)
         return
     for number, (case, body) in enumerate(zip(cases, bodies, strict=True)):
-        same = _compare(emit, _EQUAL, op.operands[0], emit.constant(case))
+        same = emit.compare(Compare.EQ, op.operands[0], emit.constant(case))
         branch = emit.op("scf.if", [same], kinds, regions=2)
         body.blocks[0].append_to(branch.regions[0])
         if outer is None:
@@ -158,8 +152,8 @@ def _while_of_for(op: ir.Operation) -> None:
     loop = emit.op("scf.while", [lower, *initial], kinds, regions=2)
     before = loop.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
     here = emit.inside(before)
-    predicate = _BELOW if "unsignedCmp" in op.attributes else _LESS
-    more = _compare(here, predicate, before.arguments[0], upper)
+    predicate = Compare.ULT if "unsignedCmp" in op.attributes else Compare.SLT
+    more = here.compare(predicate, before.arguments[0], upper)
     here.op("scf.condition", [more, *before.arguments], [])
     body = op.regions[0].blocks[0]
     end = terminator(body)

@@ -13,6 +13,7 @@ from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.lower.functions import Rewrite, erase_declarations, functions, work_item
 from gpubuild.engine.backends.cpu.lower.services import call_service
 from gpubuild.engine.backends.cpu.state import CLUSTER_BARRIER, WAITS, CpuLowering, kernel_module
+from gpubuild.engine.backends.cpu.workarounds import bound_of_shuffle_up
 from gpubuild.engine.ir.builder import LlvmBuilder, replace
 from gpubuild.engine.ir.query import callee, operations
 
@@ -96,10 +97,8 @@ def _shuffle(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) ->
     kind = str(value.type)
     if kind not in {"i32", "f32"}:
         raise lowering.unsupported(op, f"a shuffle of {kind} values")
-    if _kind(op) == "up" and lowering.written_op(op) == "gpu.shuffle":
-        # Upstream bounds the source lane by 32 - width, which is right for a width of 32 only;
-        # the dialect bounds it by lane 0.
-        clamp = build.constant(0)
+    if _kind(op) == "up":
+        clamp = bound_of_shuffle_up(build, clamp, lowering.written_op(op))
     carrier = value if kind == "i32" else build.value("llvm.bitcast", "i32", value)
     moved, valid = _lanes(op, function, lowering, _SHUFFLES[_kind(op)], mask, carrier, lane, clamp)
     if kind != "i32":

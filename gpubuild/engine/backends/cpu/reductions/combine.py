@@ -8,8 +8,9 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.uniformity import operations, terminator
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
-from gpubuild.engine.backends.cpu.reductions.vector_sums import VECTOR_ELEMENTS, bits_of
+from gpubuild.engine.backends.cpu.reductions.vector_sums import VECTOR_ELEMENTS
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import scalar_bits
 
 FLOAT = {
     "add": "arith.addf",
@@ -70,7 +71,7 @@ class Reduction:
         """The value of type ``kind`` that changes no other one; only for what is :attr:`in_vectors`."""
         if isinstance(self.kind, ir.FloatType):
             return ir.FloatAttr.get(self.kind, _FLOAT_IDENTITY[self._word or ""])
-        most = (1 << bits_of(self.kind) - 1) - 1
+        most = (1 << scalar_bits(self.kind) - 1) - 1
         whole = {"mul": 1, "minsi": most, "maxsi": -most - 1, "minui": -1, "and": -1}
         return ir.IntegerAttr.get(self.kind, whole.get(self._word or "", 0))
 

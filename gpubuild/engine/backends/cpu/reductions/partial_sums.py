@@ -15,19 +15,11 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays
 from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS
-from gpubuild.engine.backends.cpu.fission.item_loops import (
-    EQUAL,
-    Extents,
-    ItemLoops,
-    compare,
-    for_loop,
-    if_op,
-    set_operands,
-)
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, for_loop, if_op, set_operands
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, terminator
 from gpubuild.engine.backends.cpu.reductions.combine import Reduction
 from gpubuild.engine.backends.cpu.reductions.vector_sums import load_pieces, total
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 
 _MOST = 64  # operations whose time is not much more than that of keeping what they give
 _ATOMICS = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
@@ -63,7 +55,7 @@ class PartialSums:
         x = self.extents.block_dim[0]
         chunks = emit.binary("arith.andi", x, emit.constant(-CHUNK_ITEMS))
         lanes = self._chunks(chunks, emit)
-        both = if_op(emit, compare(emit, EQUAL, chunks, x), [piece.type for piece in lanes], 2)
+        both = if_op(emit, emit.compare(Compare.EQ, chunks, x), [piece.type for piece in lanes], 2)
         whole, less = (terminator(region.blocks[0]) for region in both.regions)
         set_operands(whole, lanes)
         set_operands(less, self._rest(lanes, chunks, Emitter(less)))

@@ -14,23 +14,22 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.item_loops import EQUAL, compare, if_op
+from gpubuild.engine.backends.cpu.fission.item_loops import if_op
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations, terminator
 from gpubuild.engine.backends.cpu.reductions.combine import FLOAT, INTEGER
 from gpubuild.engine.backends.cpu.reductions.vector_sums import (
     PIECE_BITS,
     VECTOR_ELEMENTS,
-    bits_of,
     halve,
     load_pieces,
     split,
     store_pieces,
 )
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import constant_integer, scalar_bits
 
 _MOST_PIECES = 32  # in registers at a time: half of them, after the first round
 _COMBINING = frozenset({*FLOAT.values(), *INTEGER.values()})
-_SLT, _ULT, _UGE = 2, 6, 9  # predicates of arith.cmpi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ def _shorten(tree: _Tree) -> None:
     loop, half = tree.loop, tree.half
     element = ir.MemRefType(tree.memory.type).element_type
     before = 0
-    while 2 * half > _MOST_PIECES * PIECE_BITS // bits_of(element):
+    while 2 * half > _MOST_PIECES * PIECE_BITS // scalar_bits(element):
         half //= 2
         before += 1
     rounds = min(tree.rounds - before, half.bit_length())
@@ -79,15 +78,15 @@ def _shorten(tree: _Tree) -> None:
         emit.copy(loop).operands[1] = lower
     sizes = [emit.dimension("block_dim", axis) for axis in "xyz"]
     one = emit.constant(1)
-    row = compare(emit, EQUAL, emit.binary("arith.muli", sizes[1], sizes[2]), one)
-    all_there = compare(emit, _UGE, sizes[0], emit.constant(half))
+    row = emit.compare(Compare.EQ, emit.binary("arith.muli", sizes[1], sizes[2]), one)
+    all_there = emit.compare(Compare.UGE, sizes[0], emit.constant(half))
     both = if_op(emit, emit.binary("arith.andi", row, all_there), [], 2)
     short, long = (Emitter(terminator(region.blocks[0])) for region in both.regions)
 
     if tree.waits_first:
         short.op("gpu.barrier", [], [])
     item = short.dimension("thread_id", "x")
-    only = if_op(short, compare(short, EQUAL, item, short.constant(0)), [], 1)
+    only = if_op(short, short.compare(Compare.EQ, item, short.constant(0)), [], 1)
     _in_registers(tree, half, rounds, Emitter(terminator(only.regions[0].blocks[0])))
     short.op("gpu.barrier", [], [])
 
@@ -112,7 +111,7 @@ def _in_registers(tree: _Tree, half: int, rounds: int, emit: Emitter) -> None:
 def _match(loop: ir.Operation) -> _Tree | None:
     if len(loop.results) != 1:
         return None
-    lower, upper, step, start = (_constant(value) for value in loop.operands)
+    lower, upper, step, start = (constant_integer(value) for value in loop.operands)
     if lower is None or upper is None or not step or step < 0 or not start or start < 0:
         return None
     if start & (start - 1):
@@ -209,7 +208,7 @@ def _is_item(value: ir.Value) -> bool:
 def _is_below(condition: ir.Operation, item: ir.Value, size: ir.Value) -> bool:
     if condition.name != "arith.cmpi" or list(condition.operands) != [item, size]:
         return False
-    return ir.IntegerAttr(condition.attributes["predicate"]).value in (_SLT, _ULT)
+    return ir.IntegerAttr(condition.attributes["predicate"]).value in (Compare.SLT, Compare.ULT)
 
 
 def _is_half(value: ir.Value, size: ir.Value) -> bool:
@@ -217,11 +216,4 @@ def _is_half(value: ir.Value, size: ir.Value) -> bool:
         return False
     op = value.owner.operation
     by = {"arith.shrui": 1, "arith.shrsi": 1, "arith.divui": 2, "arith.divsi": 2}.get(op.name)
-    return by is not None and op.operands[0] == size and _constant(op.operands[1]) == by
-
-
-def _constant(value: ir.Value) -> int | None:
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    return int(ir.IntegerAttr(attribute).value) if isinstance(attribute, ir.IntegerAttr) else None
+    return by is not None and op.operands[0] == size and constant_integer(op.operands[1]) == by

@@ -7,15 +7,11 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import scalar_bits
 
 PIECE_BITS = 256
 VECTOR_ELEMENTS = frozenset({"f32", "f64", "i8", "i16", "i32", "i64", "index"})
 Combine = Callable[[ir.Value, ir.Value, Emitter], ir.Value]  # of two values or vectors, the lower ones first
-
-
-def bits_of(kind: ir.Type) -> int:
-    """Of an element."""
-    return 64 if isinstance(kind, ir.IndexType) else int(kind.width)
 
 
 def load_pieces(memory: ir.Value, start: int, count: int, emit: Emitter) -> list[ir.Value]:
@@ -25,7 +21,7 @@ def load_pieces(memory: ir.Value, start: int, count: int, emit: Emitter) -> list
     stores would wait until both have reached the cache.
     """
     element = ir.MemRefType(memory.type).element_type
-    size = min(count, PIECE_BITS // bits_of(element))
+    size = min(count, PIECE_BITS // scalar_bits(element))
     kind = ir.VectorType.get([size], element)
     firsts = map(emit.constant, range(start, start + count, size))
     return [emit.op("vector.load", [memory, first], [kind]).results[0] for first in firsts]

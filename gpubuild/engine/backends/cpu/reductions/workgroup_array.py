@@ -5,18 +5,11 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS
-from gpubuild.engine.backends.cpu.fission.item_loops import (
-    EQUAL,
-    Extents,
-    compare,
-    for_loop,
-    if_op,
-    set_operands,
-)
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_op, set_operands
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
 from gpubuild.engine.backends.cpu.reductions.combine import Reduction
 from gpubuild.engine.backends.cpu.reductions.vector_sums import total
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 
 _INDEX_BITS = 64
 
@@ -29,7 +22,7 @@ def reduce_array(reduction: Reduction, array: ir.Value, extents: Extents, emit: 
     of sums grow slowly with the size.
     """
     rest = emit.binary("arith.andi", extents.items, emit.constant(CHUNK_ITEMS - 1))
-    even = compare(emit, EQUAL, rest, extents.zero)
+    even = emit.compare(Compare.EQ, rest, extents.zero)
     both = if_op(emit, even, [reduction.kind], 2)
     ends = [terminator(region.blocks[0]) for region in both.regions]
     lanes, halves = map(Emitter, ends)

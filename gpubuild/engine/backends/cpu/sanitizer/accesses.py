@@ -15,11 +15,8 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import COLLECTIVE_OPS, GROUP_IDS, ITEM_IDS, nested
-from gpubuild.engine.backends.cpu.sanitizer.ranges import constant_of
-from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import VIEWS
-
-_LESS, _AT_MOST = 6, 7  # arith.cmpi predicates, unsigned
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import VIEWS, constant_integer, element_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +67,8 @@ class Access:
         size = dimension(emit, self.memory, len(self.indices) - 1)
         index = self.indices[-1]
         left = emit.binary("arith.subi", size, index)
-        left = select(emit, compare(emit, _LESS, index, size), left, emit.constant(0))
-        return select(emit, compare(emit, _AT_MOST, wanted, left), wanted, left)
+        left = emit.select(emit.compare(Compare.ULT, index, size), left, emit.constant(0))
+        return emit.select(emit.compare(Compare.ULE, wanted, left), wanted, left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,18 +126,6 @@ def dimension(emit: Emitter, memory: ir.Value, number: int) -> ir.Value:
             {"callee": ir.FlatSymbolRefAttr.get(image_layout.CHECK_DYNAMIC_BYTES)},
         ).results[0]
     return emit.op("memref.dim", [memory, emit.constant(number)], [ir.IndexType.get()]).results[0]
-
-
-def compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
-    """``arith.cmpi``."""
-    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
-    i1 = ir.IntegerType.get_signless(1)
-    return emit.op("arith.cmpi", [left, right], [i1], {"predicate": attribute}).results[0]
-
-
-def select(emit: Emitter, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
-    """``arith.select``."""
-    return emit.op("arith.select", [condition, yes, no], [yes.type]).results[0]
 
 
 def _load(op: ir.Operation) -> Access:
@@ -229,29 +214,6 @@ _ACCESSES: dict[str, Callable[[ir.Operation], Access | None]] = {
 }
 
 
-_INDEX_BYTES = 8
-
-
-def element_bytes(kind: ir.Type) -> int | None:
-    """Bytes from one element to the next; ``None`` for kinds of elements that are not checked."""
-    if isinstance(kind, ir.IndexType):
-        return _INDEX_BYTES
-    if isinstance(kind, ir.IntegerType):
-        return _power_of_two((ir.IntegerType(kind).width + 7) // 8)
-    if isinstance(kind, ir.FloatType):
-        return _power_of_two((ir.FloatType(kind).width + 7) // 8)
-    if isinstance(kind, ir.ComplexType):
-        part = element_bytes(ir.ComplexType(kind).element_type)
-        return None if part is None else 2 * part
-    if isinstance(kind, ir.VectorType):
-        vector = ir.VectorType(kind)
-        part = element_bytes(vector.element_type)
-        if part is None or vector.rank > 1:
-            return None
-        return _power_of_two(part * (vector.shape[0] if vector.rank else 1))
-    return None
-
-
 def first_address(emit: Emitter, access: Access, bytes_each: int) -> ir.Value:
     """The address of the first element, as an index."""
     memory, kind = access.memory, ir.MemRefType(access.memory.type)
@@ -286,10 +248,6 @@ def whole_memory(emit: Emitter, memory: ir.Value, bytes_each: int) -> tuple[ir.V
     bytes_ = emit.constant(bytes_each)
     offset = emit.binary("arith.muli", parts[1], bytes_)
     return emit.binary("arith.addi", start, offset), emit.binary("arith.muli", elements, bytes_)
-
-
-def _power_of_two(bytes_: int) -> int:
-    return 1 << (bytes_ - 1).bit_length()
 
 
 # What a reinterpret_cast reaches need not be of what it was made from.
@@ -393,7 +351,7 @@ def _piece_of(value: ir.Value) -> _Piece | None:
     source, shift = list(value.owner.operation.operands)[:2]
     if isinstance(source.owner, ir.Block) or source.owner.operation.name != "gpu.dynamic_shared_memory":
         return None
-    kind, first = ir.MemRefType(value.type), constant_of(shift)
+    kind, first = ir.MemRefType(value.type), constant_integer(shift)
     bytes_each = element_bytes(kind.element_type)
     if first is None or first < 0 or bytes_each is None or not kind.has_static_shape:
         return None

@@ -14,18 +14,14 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.sanitizer.accesses import (
     Access,
     View,
-    compare,
     dimension,
-    element_bytes,
     is_contiguous,
-    select,
 )
 from gpubuild.engine.backends.cpu.sanitizer.ranges import Ranges, Truth
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import element_bytes
 from gpubuild.engine.legalize.matrix_fragments import MatrixType
 from gpubuild.engine.legalize.matrix_sync import LOAD, STORE
-
-_EQUAL, _LESS, _AT_MOST = 0, 6, 7  # arith.cmpi predicates; the last two unsigned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,15 +137,15 @@ def _products(
 ) -> list[Extent]:
     """Extents of each partial product: the product of all counts may overflow to a small number."""
     zero = emit.constant(0)
-    empty = compare(emit, _EQUAL, counts[0], zero)
+    empty = emit.compare(Compare.EQ, counts[0], zero)
     for count in counts[1:]:
-        empty = emit.binary("arith.ori", empty, compare(emit, _EQUAL, count, zero))
+        empty = emit.binary("arith.ori", empty, emit.compare(Compare.EQ, count, zero))
     extents = []
     total = emit.constant(1)
     for count in counts:
         total = emit.binary("arith.muli", total, count)
         for claimed in (count, total):
-            needed = select(emit, empty, zero, claimed)
+            needed = emit.select(empty, zero, claimed)
             extents.append(Extent(dimension=number, first=first, size=size, count=needed))
     return extents
 
@@ -157,28 +153,28 @@ def _products(
 def within(emit: Emitter, extent: Extent) -> ir.Value:
     """Whether the extent lies in its dimension. Negative indices are large ones: all is unsigned."""
     if extent.count == 1 and extent.step == 1:
-        return compare(emit, _LESS, extent.first, extent.size)
+        return emit.compare(Compare.ULT, extent.first, extent.size)
     if isinstance(extent.count, int):
         count = emit.constant(extent.count)
         room = emit.binary("arith.subi", extent.size, count)
-        fits = compare(emit, _AT_MOST, count, extent.size)
-        return emit.binary("arith.andi", fits, compare(emit, _AT_MOST, extent.first, room))
+        fits = emit.compare(Compare.ULE, count, extent.size)
+        return emit.binary("arith.andi", fits, emit.compare(Compare.ULE, extent.first, room))
     step = extent.step if isinstance(extent.step, ir.Value) else emit.constant(extent.step)
     steps = emit.binary("arith.subi", extent.count, emit.constant(1))
     last = emit.binary("arith.addi", extent.first, emit.binary("arith.muli", steps, step))
-    starts = compare(emit, _LESS, extent.first, extent.size)
-    inside = emit.binary("arith.andi", starts, compare(emit, _LESS, last, extent.size))
+    starts = emit.compare(Compare.ULT, extent.first, extent.size)
+    inside = emit.binary("arith.andi", starts, emit.compare(Compare.ULT, last, extent.size))
     # The last index may overflow to a small one, so no step may leave the dimension.
-    fits = compare(emit, _AT_MOST, extent.count, extent.size)
+    fits = emit.compare(Compare.ULE, extent.count, extent.size)
     if isinstance(extent.step, ir.Value):
-        stays = compare(emit, _EQUAL, step, emit.constant(0))
+        stays = emit.compare(Compare.EQ, step, emit.constant(0))
         fits = emit.binary("arith.ori", fits, stays)
-        second = compare(emit, _LESS, emit.binary("arith.addi", extent.first, step), extent.size)
-        alone = compare(emit, _EQUAL, extent.count, emit.constant(1))
+        second = emit.compare(Compare.ULT, emit.binary("arith.addi", extent.first, step), extent.size)
+        alone = emit.compare(Compare.EQ, extent.count, emit.constant(1))
         fits = emit.binary("arith.andi", fits, emit.binary("arith.ori", alone, second))
     inside = emit.binary("arith.andi", inside, fits)
-    empty = compare(emit, _EQUAL, extent.count, emit.constant(0))
-    return select(emit, empty, empty, inside)
+    empty = emit.compare(Compare.EQ, extent.count, emit.constant(0))
+    return emit.select(empty, empty, inside)
 
 
 def both(emit: Emitter, conditions: Sequence[ir.Value]) -> ir.Value | None:
@@ -192,7 +188,6 @@ def both(emit: Emitter, conditions: Sequence[ir.Value]) -> ir.Value | None:
 
 
 MATRIX_ACCESSES = frozenset({LOAD, STORE})
-_EQUAL = 0  # arith.cmpi predicate
 
 
 def matrix_extents(op: ir.Operation, emit: Emitter) -> list[Extent]:
@@ -212,8 +207,8 @@ def matrix_extents(op: ir.Operation, emit: Emitter) -> list[Extent]:
     counts: list[ir.Value | int] = [rows, columns]
     if _row_stride(kind) != lead:
         # What rows it has is not known: without another distance the element that it begins with.
-        matches = compare(emit, _EQUAL, _strides(emit, memory)[-2], emit.constant(lead))
-        counts = [select(emit, matches, emit.constant(n), emit.constant(1)) for n in (rows, columns)]
+        matches = emit.compare(Compare.EQ, _strides(emit, memory)[-2], emit.constant(lead))
+        counts = [emit.select(matches, emit.constant(n), emit.constant(1)) for n in (rows, columns)]
     return [
         Extent(dimension=number, first=index, size=dimension(emit, memory, number), count=count)
         for number, (index, count) in enumerate(

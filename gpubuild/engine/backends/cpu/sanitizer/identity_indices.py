@@ -25,10 +25,10 @@ from gpubuild.engine.backends.cpu.sanitizer.ranges import (
     Truth,
     axis_of,
     constant,
-    constant_of,
     is_index,
     same,
 )
+from gpubuild.engine.ir.query import constant_integer
 
 # What sums are made of: ("thread_id", "x"), ("block_dim", "x"), ("argument", 0), ("dim", argument, number),
 # or ("turn", loop): the number of an iteration.
@@ -113,7 +113,7 @@ class Forms:
         if isinstance(value.owner, ir.Block):
             return self._argument(value)
         op = value.owner.operation
-        number = constant_of(value)
+        number = constant_integer(value)
         if number is not None:
             return fixed(number)
         if not is_index(value):
@@ -125,7 +125,7 @@ class Forms:
             if op.name == "arith.muli":
                 return left.times(right)
             return left.plus(right, 1 if op.name == "arith.addi" else -1)
-        if op.name == "arith.shli" and (by := constant_of(op.operands[1])) is not None and 0 <= by < 30:
+        if op.name == "arith.shli" and (by := constant_integer(op.operands[1])) is not None and 0 <= by < 30:
             left = self.sum_of(op.operands[0])
             return None if left is None else left.times(fixed(1 << by))
         return self._leaf(op)
@@ -140,11 +140,11 @@ class Forms:
             return _atom(name, axis_of(op))
         if op.name in {"arith.index_cast", "arith.index_castui"}:
             source = op.operands[0]
-            if (known := constant_of(source)) is not None:
+            if (known := constant_integer(source)) is not None:
                 return fixed(known)
             return _atom(op.name, _number(source)) if self._is_argument(source) else None
         if op.name == "memref.dim" and self._is_argument(op.operands[0]):
-            number = constant_of(op.operands[1])
+            number = constant_integer(op.operands[1])
             return None if number is None else _atom("dim", _number(op.operands[0]), number)
         return None
 

@@ -17,7 +17,6 @@ from gpubuild.engine.backends.cpu.sanitizer.accesses import (
     Access,
     View,
     access_of,
-    element_bytes,
     first_address,
     view_of,
     whole_memory,
@@ -37,7 +36,7 @@ from gpubuild.engine.backends.cpu.sanitizer.races import COLLECTIVES, orders_sub
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import locate
-from gpubuild.engine.ir.query import matching, operations
+from gpubuild.engine.ir.query import element_bytes, matching, operations
 from gpubuild.engine.legalize.composite_memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.uniformity import nested
-from gpubuild.engine.backends.cpu.sanitizer.accesses import compare, dimension, select
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.backends.cpu.sanitizer.accesses import dimension
+from gpubuild.engine.ir.builder import Compare, Emitter
 
-_LESS = 6  # arith.cmpi predicate, unsigned
 _BYTE_BITS = 8
 
 
@@ -153,10 +152,10 @@ def _expand(op: ir.Operation, lanes: _Lanes) -> None:
     indices = [*outer, iteration.binary("arith.addi", first, move)]
     if lanes.partial:
         size = dimension(iteration, lanes.memory, len(indices) - 1)
-        active = iteration.binary("arith.andi", active, compare(iteration, _LESS, indices[-1], size))
+        active = iteration.binary("arith.andi", active, iteration.compare(Compare.ULT, indices[-1], size))
     following = []
     if lanes.packed:
-        following.append(select(iteration, active, iteration.binary("arith.addi", before, one), before))
+        following.append(iteration.select(active, iteration.binary("arith.addi", before, one), before))
     results = [loaded.type] if lanes.loads else []
     branch = iteration.op("scf.if", [active], results, regions=2)
     access = iteration.inside(branch.regions[0].blocks.append())

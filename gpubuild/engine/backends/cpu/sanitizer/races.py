@@ -22,25 +22,24 @@ from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations, 
 from gpubuild.engine.backends.cpu.sanitizer.accesses import (
     Memory,
     Use,
-    element_bytes,
     is_contiguous,
     whole_memory,
     writes,
 )
 from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Owners, Proof, number_of
-from gpubuild.engine.backends.cpu.sanitizer.ranges import Truth, constant_of
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.backends.cpu.sanitizer.ranges import Truth
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import constant_integer, element_bytes
 
 COLLECTIVES = frozenset({"gpu.barrier", "gpu.all_reduce"})  # they order all that the workgroup did before
 _SUBGROUP_WAIT = "nvvm.bar.warp.sync"  # also what engine.legalize.matrices makes lanes wait with
 _ALL_LANES = {-1, (1 << image_layout.SUBGROUP) - 1}
-_LESS_UNSIGNED = 6  # arith.cmpi predicate
 _STEPS = frozenset({"arith.shrui", "arith.divui", "arith.muli", "arith.addi", "arith.subi", "arith.shli"})
 
 
 def orders_subgroup(op: ir.Operation) -> bool:
     """Whether all lanes of a subgroup wait at ``op``: what they do before it and behind it is in order."""
-    return op.name == _SUBGROUP_WAIT and constant_of(op.operands[0]) in _ALL_LANES
+    return op.name == _SUBGROUP_WAIT and constant_integer(op.operands[0]) in _ALL_LANES
 
 
 class Segments:
@@ -218,7 +217,7 @@ def _is_guarded(use: Use, limit: ir.Value) -> bool:
             if (
                 compare is not None
                 and compare.name == "arith.cmpi"
-                and ir.IntegerAttr(compare.attributes["predicate"]).value == _LESS_UNSIGNED
+                and ir.IntegerAttr(compare.attributes["predicate"]).value == Compare.ULT
                 and list(compare.operands) == [index, limit]
             ):
                 return True
@@ -228,7 +227,7 @@ def _is_guarded(use: Use, limit: ir.Value) -> bool:
 
 def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
     """Whether work-items between the same two barriers have the same ``limit`` at the uses."""
-    if constant_of(limit) is not None:
+    if constant_integer(limit) is not None:
         return True
     if not isinstance(limit.owner, ir.Block) or limit.owner.owner.operation.name != "scf.for":
         return False
@@ -236,7 +235,7 @@ def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
     number = list(body.arguments).index(limit)
     meetings = [op for op in nested(loop) if op.name in COLLECTIVES]
     starts = [*list(loop.operands)[:3], loop.operands[2 + number]]
-    if number == 0 or not meetings or any(constant_of(value) is None for value in starts):
+    if number == 0 or not meetings or any(constant_integer(value) is None for value in starts):
         return False
     # All iterations have the same barriers, and a constant number of them: work-items that
     # passed as many barriers are in the same iteration.
@@ -246,7 +245,7 @@ def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
     if isinstance(following.owner, ir.Block) or following.owner.operation.name not in _STEPS:
         return False
     step = following.owner.operation
-    if step.operands[0] != limit or constant_of(step.operands[1]) is None:
+    if step.operands[0] != limit or constant_integer(step.operands[1]) is None:
         return False
     return all(_is_before_barriers(use.op, loop) for use in uses)
 
@@ -263,7 +262,7 @@ def _is_before_barriers(op: ir.Operation, loop: ir.Operation) -> bool:
 
 def _is_first(use: Use, uses: Sequence[Use], owners: Owners) -> list[Truth] | None:
     """Whether ``use`` is made by one work-item only, which owns the element by the indices of all writes."""
-    index = constant_of(use.access.indices[0])
+    index = constant_integer(use.access.indices[0])
     mine = owners.pinned(use, "thread_id", "x")
     writers = [other for other in uses if other.access.mode != image_layout.CHECK_READ]
     if index is None or mine is None or not writers:

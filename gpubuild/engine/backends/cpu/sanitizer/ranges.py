@@ -17,11 +17,11 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import constant_integer
 
 Number: TypeAlias = "int | ir.Value"
 Truth: TypeAlias = "bool | ir.Value"
-_EQUAL, _LESS, _AT_MOST = 0, 2, 3  # arith.cmpi predicates, signed
 
 
 class Numbers:
@@ -81,15 +81,15 @@ class Numbers:
 
     def less(self, a: Number, b: Number) -> Truth:
         """Whether ``a < b``."""
-        return a < b if isinstance(a, int) and isinstance(b, int) else self._compare(_LESS, a, b)
+        return a < b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.SLT, a, b)
 
     def at_most(self, a: Number, b: Number) -> Truth:
         """Whether ``a <= b``."""
-        return a <= b if isinstance(a, int) and isinstance(b, int) else self._compare(_AT_MOST, a, b)
+        return a <= b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.SLE, a, b)
 
     def equal(self, a: Number, b: Number) -> Truth:
         """Whether ``a == b``."""
-        return a == b if isinstance(a, int) and isinstance(b, int) else self._compare(_EQUAL, a, b)
+        return a == b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.EQ, a, b)
 
     def either(self, a: Truth, b: Truth) -> Truth:
         """Whether one of the two holds."""
@@ -103,10 +103,7 @@ class Numbers:
         return self.emit.binary(name, self.value(a), self.value(b))
 
     def _compare(self, predicate: int, a: Number, b: Number) -> ir.Value:
-        attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
-        i1 = ir.IntegerType.get_signless(1)
-        operands = [self.value(a), self.value(b)]
-        return self.emit.op("arith.cmpi", operands, [i1], {"predicate": attribute}).results[0]
+        return self.emit.compare(predicate, self.value(a), self.value(b))
 
 
 def same(a: Number, b: Number) -> bool:
@@ -142,14 +139,6 @@ def constant(value: int) -> Range:
     return Range(low=value, high=value, bits=value.bit_length())
 
 
-def constant_of(value: ir.Value) -> int | None:
-    """The number that an ``arith.constant`` gives, if ``value`` is one."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
-
-
 def axis_of(op: ir.Operation) -> str:
     """``x``, ``y`` or ``z`` of an op that names a dimension."""
     return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
@@ -160,20 +149,24 @@ def is_index(value: ir.Value) -> bool:
     return isinstance(value.type, ir.IndexType)
 
 
-_EQ, _NE, _SLT, _SLE, _SGT, _SGE, _ULT, _ULE, _UGT, _UGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 _NEGATED = {
-    _EQ: _NE,
-    _NE: _EQ,
-    _SLT: _SGE,
-    _SLE: _SGT,
-    _SGT: _SLE,
-    _SGE: _SLT,
-    _ULT: _UGE,
-    _ULE: _UGT,
-    _UGT: _ULE,
-    _UGE: _ULT,
+    Compare.EQ: Compare.NE,
+    Compare.NE: Compare.EQ,
+    Compare.SLT: Compare.SGE,
+    Compare.SLE: Compare.SGT,
+    Compare.SGT: Compare.SLE,
+    Compare.SGE: Compare.SLT,
+    Compare.ULT: Compare.UGE,
+    Compare.ULE: Compare.UGT,
+    Compare.UGT: Compare.ULE,
+    Compare.UGE: Compare.ULT,
 }
-_SWAPPED = {_SGT: _SLT, _SGE: _SLE, _UGT: _ULT, _UGE: _ULE}
+_SWAPPED = {
+    Compare.SGT: Compare.SLT,
+    Compare.SGE: Compare.SLE,
+    Compare.UGT: Compare.ULT,
+    Compare.UGE: Compare.ULE,
+}
 
 
 def assume(ranges: Ranges, condition: ir.Value, holds: bool, facts: Facts) -> None:
@@ -184,7 +177,7 @@ def assume(ranges: Ranges, condition: ir.Value, holds: bool, facts: Facts) -> No
     if op.name == ("arith.andi" if holds else "arith.ori"):
         for part in op.operands:
             assume(ranges, part, holds, facts)
-    elif op.name == "arith.xori" and constant_of(op.operands[1]) in (1, -1):
+    elif op.name == "arith.xori" and constant_integer(op.operands[1]) in (1, -1):
         assume(ranges, op.operands[0], not holds, facts)
     elif op.name == "arith.cmpi" and is_index(op.operands[0]):
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value
@@ -200,14 +193,14 @@ def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: F
     left, right = ranges.of(a, facts), ranges.of(b, facts)
     found: list[tuple[ir.Value, Range]] = []
     n = ranges.numbers
-    gap = 1 if predicate in (_SLT, _ULT) else 0
-    if predicate == _EQ and left is not None and right is not None:
+    gap = 1 if predicate in (Compare.SLT, Compare.ULT) else 0
+    if predicate == Compare.EQ and left is not None and right is not None:
         given, bits = left.given + right.given, max(left.bits, right.bits)
         one = next((r for r in (right, left) if same(r.low, r.high)), None)
         low = one.low if one else n.most(left.low, right.low)
         high = one.high if one else n.least(left.high, right.high)
         found += ((value, Range(low=low, high=high, bits=bits, given=given)) for value in (a, b))
-    elif predicate in (_ULT, _ULE) and right is not None:
+    elif predicate in (Compare.ULT, Compare.ULE) and right is not None:
         # As unsigned numbers: the right one not being negative, the left one is not, either.
         high = n.sub(right.high, gap)
         given = (*right.given, n.at_most(0, right.low))
@@ -222,14 +215,19 @@ def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: F
                 more = (*left.given, *given)
                 found.append((b, replace(right, low=low, bits=max(left.bits, right.bits) + 1, given=more)))
         facts.ordered[a, b] = (gap, given)
-    elif predicate in (_SLT, _SLE) and left is not None and right is not None:
+    elif predicate in (Compare.SLT, Compare.SLE) and left is not None and right is not None:
         given, bits = left.given + right.given, max(left.bits, right.bits) + 1
         high = n.least(left.high, n.sub(right.high, gap))
         low = n.most(right.low, n.add(left.low, gap))
         found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
         found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
         facts.ordered[a, b] = (gap, given)
-    elif predicate == _NE and left is not None and isinstance(left.low, int) and left.low == constant_of(b):
+    elif (
+        predicate == Compare.NE
+        and left is not None
+        and isinstance(left.low, int)
+        and left.low == constant_integer(b)
+    ):
         found.append((a, replace(left, low=left.low + 1, bits=left.bits + 1)))
     for value, range_ in found:
         _learn(ranges, value, range_, facts)
@@ -238,7 +236,7 @@ def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: F
 
 def _learn(ranges: Ranges, value: ir.Value, range_: Range, facts: Facts) -> None:
     """Of a value, and of what it is a constant more than."""
-    if constant_of(value) is not None:
+    if constant_integer(value) is not None:
         return
     facts.known[value] = range_
     if isinstance(value.owner, ir.Block) or value.owner.operation.name not in {
@@ -247,7 +245,7 @@ def _learn(ranges: Ranges, value: ir.Value, range_: Range, facts: Facts) -> None
     }:
         return
     op = value.owner.operation
-    more = constant_of(op.operands[1])
+    more = constant_integer(op.operands[1])
     old = ranges.of(op.operands[0], facts) if more is not None else None
     if more is None or old is None:
         return
@@ -389,7 +387,7 @@ class Ranges:
         op = following.owner.operation
         if op.name not in {"arith.shrui", "arith.divui"} or op.operands[0] != value:
             return None
-        if not constant_of(op.operands[1]):
+        if not constant_integer(op.operands[1]):
             return None
         first = self.of(loop.operands[3 + number], facts)
         if first is None:
@@ -411,9 +409,13 @@ class Ranges:
         index = ir.IndexType.get()
         return self._emit.op("memref.dim", [memory, self._emit.constant(number)], [index]).results[0]
 
+    def _constant(self, op: ir.Operation, facts: Facts) -> Range | None:
+        value = constant_integer(op.results[0])
+        return None if value is None else constant(value)
+
     def _cast(self, op: ir.Operation, facts: Facts) -> Range | None:
         source = op.operands[0]
-        if (known := constant_of(source)) is not None:
+        if (known := constant_integer(source)) is not None:
             return constant(known)
         if not self.is_argument(source) or not is_index(op.results[0]):
             return None
@@ -430,7 +432,7 @@ class Ranges:
         return Range(low=0, high=self.numbers.sub(count.high, 1), bits=count.bits)
 
     def _dim(self, op: ir.Operation, facts: Facts) -> Range | None:
-        number = constant_of(op.operands[1])
+        number = constant_integer(op.operands[1])
         memory = op.operands[0]
         if number is None or not isinstance(memory.type, ir.MemRefType):
             return None
@@ -488,7 +490,7 @@ class Ranges:
 
     def _quotient(self, op: ir.Operation, facts: Facts) -> Range | None:
         """Of a number that is not negative by a constant."""
-        by = constant_of(op.operands[1])
+        by = constant_integer(op.operands[1])
         a = self.of(op.operands[0], facts)
         if a is None or by is None or not is_index(op.results[0]):
             return None
@@ -501,19 +503,19 @@ class Ranges:
         return replace(a, low=n.divide(a.low, by), high=n.divide(a.high, by), given=given)
 
     def _remainder(self, op: ir.Operation, facts: Facts) -> Range | None:
-        by = constant_of(op.operands[1])
+        by = constant_integer(op.operands[1])
         if by is None or by <= 0 or not is_index(op.results[0]):
             return None
         return Range(low=0, high=by - 1, bits=by.bit_length())
 
     def _mask(self, op: ir.Operation, facts: Facts) -> Range | None:
-        mask = constant_of(op.operands[1])
+        mask = constant_integer(op.operands[1])
         if mask is None or mask < 0 or not is_index(op.results[0]):
             return None
         return Range(low=0, high=mask, bits=mask.bit_length())
 
     def _shift(self, op: ir.Operation, facts: Facts) -> Range | None:
-        by = constant_of(op.operands[1])
+        by = constant_integer(op.operands[1])
         a = self.of(op.operands[0], facts)
         if a is None or by is None or not 0 <= by < _SHIFT_LIMIT or not is_index(op.results[0]):
             return None
@@ -546,7 +548,9 @@ _RULES: dict[str, Callable[[Ranges, ir.Operation, Facts], Range | None]] = {
     "gpu.block_dim": Ranges._identity,
     "gpu.grid_dim": Ranges._identity,
     "memref.dim": Ranges._dim,
-    "arith.constant": lambda r, op, f: None if (c := constant_of(op.results[0])) is None else constant(c),
+    "arith.constant": lambda r, op, f: (
+        None if (c := constant_integer(op.results[0])) is None else constant(c)
+    ),
     "arith.index_cast": Ranges._cast,
     "arith.index_castui": Ranges._cast,
     "arith.addi": Ranges._sum,

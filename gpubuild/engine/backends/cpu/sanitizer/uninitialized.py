@@ -12,7 +12,8 @@ from gpubuild.engine.backends.cpu.fission.uniformity import operations
 from gpubuild.engine.backends.cpu.sanitizer.accesses import Memory, Use
 from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Atom, Owners, Proof, number_of, reach_with
 from gpubuild.engine.backends.cpu.sanitizer.races import COLLECTIVES
-from gpubuild.engine.backends.cpu.sanitizer.ranges import Range, Truth, constant, constant_of, same
+from gpubuild.engine.backends.cpu.sanitizer.ranges import Range, Truth, constant, same
+from gpubuild.engine.ir.query import constant_integer
 
 
 class Written:
@@ -152,5 +153,5 @@ def _holds(outer: ir.Operation, op: ir.Operation) -> bool:
 
 def _surely_iterates(loop: ir.Operation) -> bool:
     """Whether constants show that the loop has at least one iteration."""
-    lower, upper = map(constant_of, list(loop.operands)[:2])
+    lower, upper = map(constant_integer, list(loop.operands)[:2])
     return lower is not None and upper is not None and lower < upper

@@ -1,6 +1,6 @@
 """Which values are the same for a workgroup, and which are worth computing again."""
 
-from gpubuild.engine.backends.cpu.fission.recompute import Recompute
+from gpubuild.engine.backends.cpu.fission.item_code import Recompute
 from gpubuild.engine.backends.cpu.fission.uniformity import COLLECTIVE_OPS, Uniformity, is_pure, nested
 from gpubuild.engine.ir import contexts
 

@@ -1,0 +1,53 @@
+// RUN: cpu add-workgroup-functions..fission
+
+// Work-items that read neighbours in x run an iteration together, 64 of them at a time.
+gpu.module @k {
+  gpu.func @neighbours(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?x?xf32>
+    %in = arith.cmpi ult, %col, %n : index
+    scf.if %in {
+      %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+        %v = memref.load %a[%k, %col] : memref<?x?xf32>
+        %t = arith.addf %s, %v : f32
+        scf.yield %t : f32
+      }
+      memref.store %r, %out[%col] : memref<?xf32>
+    }
+    gpu.return
+  }
+  // Of these, each follows a row: the loop stays inside.
+  gpu.func @rows(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?x?xf32>
+    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %v = memref.load %a[%col, %k] : memref<?x?xf32>
+      %t = arith.addf %s, %v : f32
+      scf.yield %t : f32
+    }
+    memref.store %r, %out[%col] : memref<?xf32>
+    gpu.return
+  }
+}
+
+// CHECK-LABEL: gpu.func @neighbours.workgroup
+// CHECK: [[PARTIAL:%.+]] = memref.get_global @neighbours.workgroup.context.0 : memref<64xf32
+// CHECK: [[SIZE:%.+]] = memref.dim %arg0
+// Bounds are compared once for a chunk; inside, the loop over 64 work-items is the inner one.
+// CHECK: scf.for [[X:%.+]] = %c0 to {{%.+}} step %c64 {
+// CHECK: [[LAST:%.+]] = arith.cmpi ult, {{%.+}}, [[SIZE]]
+// CHECK: scf.if
+// CHECK: scf.for [[K:%.+]] = {{.*}} to [[SIZE]]
+// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64 step %c1 {
+// CHECK: memref.load %arg0{{.}}[[K]], {{%.+}}]
+// CHECK: memref.load [[PARTIAL]]
+// CHECK: memref.store {{%.+}}, [[PARTIAL]]
+// CHECK: gpu.func @neighbours(
+// CHECK-NOT: @rows.workgroup
+// CHECK: gpu.func @rows(
