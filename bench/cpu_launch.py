@@ -31,9 +31,9 @@ def launch_lines(folder: Path, rounds: int) -> list[str]:
 
     image = compile_module(EMPTY, folder / "empty", chip="native") / "object"
     runtime = ROOT / "gpubuild" / "runtime"
-    sources = [p for p in sorted(runtime.iterdir()) if p.suffix in (".c", ".S")]
+    sources = sorted([*runtime.glob("*/*.c"), *runtime.glob("*/*.S")])
     program = folder / "launch"
-    command = ["cc", "-std=c11", "-O2", "-pthread", ROOT / "bench/kernels/launch.c", *sources]
+    command = ["cc", "-std=c11", "-O2", "-pthread", f"-I{runtime}", ROOT / "bench/kernels/launch.c", *sources]
     subprocess.run([*command, "-o", program, "-lm", "-ldl"], check=True)
     columns = []
     for threads in (1, 2):

@@ -3,7 +3,7 @@
     python bench/cpu_tiers.py [--repeat 15] [--threads 1]
 
 Prints one line per kernel: the shortest time in milliseconds. Every result is compared with NumPy's.
-Needs a C compiler; results of one machine are in docs/design/2026-11-21-work-item-fission.md.
+Needs a C compiler; results of one machine are in docs/design/cpu-fission.md.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 from generate import generate, kernel_number
 from timing import peak_mb
 
-from gpubuild.build.builder import RUNTIME_DIR
+from gpubuild.build.builder import runtime_sources
 from gpubuild.config.load import load_project
 from gpubuild.model.step import StepKind
 from gpubuild.plan.layout import Layout
@@ -57,7 +57,7 @@ def main() -> None:
             project=project,
             layout=Layout(root=project.root, build_dir=folder / "build"),
             triple=cpu_triple(platform.machine()),
-            runtime_sources=tuple(sorted(p for p in RUNTIME_DIR.iterdir() if p.is_file())),
+            runtime_sources=runtime_sources(),
         )
         scans = scans_of(planner, options.modules)  # includes the first phase's plan
         plan = planner.full_plan(planner.choose_programs(()), scans)

@@ -22,15 +22,15 @@ SECONDS = {
     "e2e/test_random_kernels.py": 60,
     "e2e/test_cpu_fission.py": 50,
     "e2e/test_random_accesses.py": 24,
-    "device_ptx/test_programs.py": 45,  # after those that compile the same modules
-    "device_ir/test_programs.py": 44,
+    "simulators/ptx/test_programs.py": 45,  # after those that compile the same modules
+    "simulators/device_ir/test_programs.py": 44,
     "e2e/test_docs.py": 40,
     "integration/test_integration.py": 60,
-    "cuda_driver/test_examples.py": 12,
-    "cuda_driver/test_driver.py": 10,
-    "device_ir/test_amd.py": 30,
+    "simulators/cuda_driver/test_examples.py": 12,
+    "simulators/cuda_driver/test_driver.py": 10,
+    "simulators/device_ir/test_amd.py": 30,
     "e2e/test_checked.py": 24,
-    "device_ptx/test_random.py": 20,
+    "simulators/ptx/test_random.py": 20,
     "e2e/test_ci_recipe.py": 20,
     "e2e/test_bad_input.py": 20,
     "e2e/test_incremental.py": 20,
@@ -59,7 +59,7 @@ SECONDS = {
 }
 BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_damaged_builds.py", "fault/test_whole_builds.py")
 BY_CASE = ("fuzz/test_mutated_sources.py", "e2e/test_random_kernels.py", "e2e/test_docs.py",
-           "device_ir/test_programs.py", "device_ptx/test_programs.py")  # fmt: skip
+           "simulators/device_ir/test_programs.py", "simulators/ptx/test_programs.py")  # fmt: skip
 
 
 @cache

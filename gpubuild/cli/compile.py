@@ -139,7 +139,7 @@ def compile_kernels(
     """
     layout = Layout(root=project.root, build_dir=folder)
     planner = Planner(
-        project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_sources=()
+        project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_sources={}
     )
     (program,) = project.programs.values()
     scans: dict[str, ScannedSource] = {}

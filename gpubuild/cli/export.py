@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import cast
 
-from gpubuild.build.builder import RUNTIME_DIR
+from gpubuild.build.builder import runtime_sources
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.cli.run import choose_program
@@ -24,8 +24,7 @@ from gpubuild.toolchain.clang_linker_wrapper import NAMES as WRAPPER_NAMES
 
 RECIPE = "link.sh"
 _RUNTIME = "runtime"
-_RUNTIME_SUFFIXES = (".c", ".h", ".S")
-_FLAGS = "-O2 -std=c11 -pthread -fPIC"
+_FLAGS = f"-O2 -std=c11 -pthread -fPIC -I{_RUNTIME}"
 _LIBRARIES = ("-lm", "-ldl", "-lpthread")
 
 
@@ -95,11 +94,10 @@ def _take_over(fresh: Path, folder: Path) -> None:
 
 
 def _fill(name: str, step: Step, folder: Path) -> None:
-    runtime = folder / _RUNTIME
-    runtime.mkdir(parents=True)
-    for path in sorted(RUNTIME_DIR.iterdir()):
-        if path.suffix in _RUNTIME_SUFFIXES:
-            shutil.copy2(path, runtime / path.name)  # with their times: make tells from them what is new
+    for relative, path in runtime_sources().items():
+        copy = folder / _RUNTIME / relative
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, copy)  # with its time, from which make knows what is new
     objects: list[str] = []
     archives: list[str] = []
     for item in step.inputs:
@@ -141,7 +139,7 @@ def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> s
         [*parts, "-Wl,--start-group", *map(shlex.quote, archives), "RUNTIME", "-Wl,--end-group"]
     )
     ending = " ".join([*map(shlex.quote, libraries), *_LIBRARIES])
-    sources = f"{_RUNTIME}/*.c {_RUNTIME}/*.S"
+    sources = f"{_RUNTIME}/*/*.c {_RUNTIME}/*/*.S"
     needs = "a C compiler and nothing else: neither gpubuild nor LLVM, CUDA or ROCm"
     if params.wrapper_triple:
         needs = f"a C compiler and {WRAPPER} with lld of LLVM 22 (Debian: clang-tools-22, lld-22)"
@@ -156,13 +154,13 @@ def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> s
             f'"${{CLANG_LINKER_WRAPPER:-{WRAPPER_NAMES[0]}}}" '
             f"{' '.join(wrapper_options(params.wrapper_triple))} "
             f'{cuda}--linker-path="$(command -v "{driver}")" '
-            f"-o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*.o')} {ending}"
+            f"-o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*/*.o')} {ending}"
         )
     elif params.cxx:
         # A C++ driver would take the runtime for C++.
         lines = (
             f'for source in {sources}; do ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"; done\n'
-            f"${{CXX:-c++}} -o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*.o')} {ending}"
+            f"${{CXX:-c++}} -o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*/*.o')} {ending}"
         )
     else:
         lines = f"${{CC:-cc}} {_FLAGS} -o {output} {inputs.replace('RUNTIME', sources)} {ending}"

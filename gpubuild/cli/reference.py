@@ -109,8 +109,9 @@ def _argument(action: argparse.Action) -> Argument:
 _HEAD = """\
 # Command reference
 
-Every command and option, made from the parser (`python -m gpubuild.cli.reference docs/reference.md`).
-What can be relied on is in [cli.md](cli.md); `gpubuild man | man -l -` shows this as a manual page.
+Every command and option, made from the parser by
+`python -m gpubuild.cli.reference docs/reference.md`. The behaviour you can rely on is in
+[cli.md](cli.md). `gpubuild man | man -l -` shows this page as a manual page.
 """
 
 

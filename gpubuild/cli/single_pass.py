@@ -14,8 +14,9 @@ from gpubuild.cli.console import Console
 from gpubuild.cli.options import Parser, path
 from gpubuild.errors import UsageError
 from gpubuild.model.step import CompileParams
+from gpubuild.support.text import did_you_mean
 from gpubuild.targets.registry import of_name
-from gpubuild.targets.target import Target
+from gpubuild.targets.target import Sanitize, Target
 
 _MODULE = "module"  # whose name no pass reads
 
@@ -32,6 +33,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the passes of the target in order")
     parser.add_argument("--fast-math", action="store_true", help="as in targets.yaml")
     parser.add_argument("--debug", action="store_true", help="as in targets.yaml")
+    parser.add_argument("--sanitize", metavar="CHECK[,CHECK]", default="", help="as in targets.yaml")
     options = parser.parse_args(arguments, argparse.Namespace(quiet=False, verbose=False, json=False))
     if not options.list and options.file is None:
         parser.error("a pass and a file are required, or --list")
@@ -44,7 +46,9 @@ def execute(options: argparse.Namespace) -> int:
     from gpubuild.engine.backends import single_pass
 
     console: Console = options.console
-    params = target_params(options.target, fast_math=options.fast_math, debug=options.debug)
+    params = target_params(
+        options.target, fast_math=options.fast_math, debug=options.debug, sanitize=options.sanitize
+    )
     if options.list:
         console.print("\n".join(one.name for one in single_pass.passes_of(params.target.kind)))
         return 0
@@ -65,7 +69,9 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def target_params(chip: str, *, fast_math: bool = False, debug: bool = False) -> CompileParams:
+def target_params(
+    chip: str, *, fast_math: bool = False, debug: bool = False, sanitize: str = ""
+) -> CompileParams:
     """What a compile step for ``chip`` is asked for. Raises ``UsageError`` for names of no vendor."""
     vendor = of_name(chip)
     if vendor is None:
@@ -81,5 +87,14 @@ def target_params(chip: str, *, fast_math: bool = False, debug: bool = False) ->
         chip=chip,
         fast_math=fast_math,
         debug=debug,
+        sanitize=_checks(sanitize),
     )
     return CompileParams(module=_MODULE, target=target)
+
+
+def _checks(text: str) -> tuple[Sanitize, ...]:
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in list(Sanitize):
+            raise UsageError(f"no check is called {name!r}", hint=did_you_mean(name, list(Sanitize)))
+    return tuple(Sanitize(name) for name in names)

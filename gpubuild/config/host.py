@@ -13,7 +13,7 @@ from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, near
 from gpubuild.model.project import NO_OPTIONS, HostOptions
 from gpubuild.support.frozen import field, frozen
 
-# The first that matches tells why. Compiled when needed: most projects have no flags, and it takes a while.
+# The first that matches gives the reason. Compiled when needed: most projects have no flags.
 _REFUSED = (
     (r"-I.*|-(isystem|iquote|idirafter).*|--include-directory.*", "folders go under `include:`"),
     (r"-D.*|--define-macro.*", "macros go under `define:`"),
@@ -148,7 +148,7 @@ def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str
 
 
 def _told(root: Path, path: Path, written: str) -> str:
-    """How the compiler is told a folder: the same in every checkout unless it was written absolute."""
+    """Return a folder as the compiler gets it: the same in every checkout unless it is written absolute."""
     if path.is_relative_to(root):
         return path.relative_to(root).as_posix()
     return str(path) if os.path.isabs(written) else os.path.normpath(written)  # noqa: PTH117

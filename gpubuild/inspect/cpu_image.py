@@ -1,4 +1,4 @@
-"""CPU image: the kernel table of a CPU object, read without loading it (``runtime/cpu_image.h``)."""
+"""CPU image: the kernel table of a CPU object, read without loading it (``runtime/cpu/cpu_image.h``)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Planner:
     project: Project
     layout: Layout
     triple: str
-    runtime_sources: tuple[Path, ...]
+    runtime_sources: Mapping[str, Path]  # by their names relative to the runtime's folder
     only_targets: frozenset[str] = frozenset()
     goal: Goal = Goal.EXECUTABLE
 
@@ -127,7 +127,7 @@ class Planner:
             id="runtime",
             kind=StepKind.RUNTIME,
             params=RuntimeParams(),
-            inputs=tuple(Input(name=p.name, path=p) for p in sorted(self.runtime_sources)),
+            inputs=tuple(Input(name=n, path=p) for n, p in sorted(self.runtime_sources.items())),
             outputs=(Output(name="archive", path=self.layout.runtime_archive),),
             tools=(OURS, "cc", "ar"),
         )

@@ -13,7 +13,7 @@ from gpubuild.toolchain.memo import Memo
 
 WRAPPER = "clang-linker-wrapper"
 CUDA = "cuda-linker"
-# Its LLVM must read the bitcode of ours, and its generated code is what runtime/registered.c answers.
+# Its LLVM must read the bitcode of ours; runtime/core/clang_registration.c answers its generated code.
 _MAJOR = 22
 NAMES = (f"{WRAPPER}-{_MAJOR}",)
 # What it starts lies beside it. nvlink goes by CUDA's path.

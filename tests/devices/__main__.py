@@ -13,7 +13,7 @@ from devices.at_hand import CPU, CUDA, HIP, Device
 from devices.cases import Batch, fill, operations, random_kernels
 from devices.judging import wrong
 from devices.pack import RUN, Pack, read_results
-from op_coverage import table
+from kernels.operations.groups import GROUPS
 
 
 def batches(chip: str, kernels: int, groups: Sequence[str]) -> Iterator[Batch]:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument("--chip", default="sm_90", help="default: sm_90")
         command.add_argument("--kernels", type=int, default=2000, help="random ones (default: 2000)")
         command.add_argument(
-            "--groups", nargs="*", default=list(table.GROUPS), help="of docs/coverage.md (default: all)"
+            "--groups", nargs="*", default=list(GROUPS), help="of docs/coverage.md (default: all)"
         )
     given = parser.parse_args(argv)
     if given.command == "make":

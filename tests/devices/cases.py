@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from devices.pack import Launch, Pack, Result
 from e2e import cpu_harness
-from e2e.random_kernels import RandomKernel
-from e2e.random_kernels import module_text as random_text
-from e2e.test_random_kernels import GRID, ORDER, shapes
-from op_coverage import table
+from kernels.operations.groups import GROUPS
+from kernels.program import AMD, AMD_OLD, CPU, NVIDIA, NVIDIA_OLD, Program, module_text
+from kernels.random import launch as random_launch
+from kernels.random.kernel import RandomKernel
+from kernels.random.kernel import module_text as random_text
+from kernels.random.launch import shapes
 from op_coverage.compiling import check
-from op_coverage.program import AMD, AMD_OLD, CPU, NVIDIA, NVIDIA_OLD, Program, module_text
 from unit.engine.device_steps import ChildCrashedError, compile_module, in_child
 
 from gpubuild.errors import StepError
@@ -80,12 +80,12 @@ def target_of(chip: str) -> str:
     return CPU
 
 
-def operations(chip: str, groups: Iterable[str] = tuple(table.GROUPS)) -> Iterator[Batch]:
+def operations(chip: str, groups: Iterable[str] = tuple(GROUPS)) -> Iterator[Batch]:
     """The programs of docs/coverage.md that ``chip`` can run."""
     target = target_of(chip)
     for number, group in enumerate(groups):
         by_chip: dict[str, list[Program]] = {}
-        for program in table.GROUPS[group]:
+        for program in GROUPS[group]:
             needed = program.chips.get(target, chip)
             if program.runs and target not in program.refused and needed in (chip, f"{chip}a"):
                 by_chip.setdefault(needed, []).append(program)
@@ -117,7 +117,7 @@ def _operation(program: Program) -> Case:
 
 
 def random_kernels(chip: str, seeds: range) -> Iterator[Batch]:
-    """The kernels of tests/e2e/random_kernels.py, whose subgroups have 32 work-items."""
+    """The kernels of tests/kernels/random/kernel.py, whose subgroups have 32 work-items."""
     for first in range(seeds.start, seeds.stop, PER_MODULE):
         numbers = range(first, min(first + PER_MODULE, seeds.stop))
         kernels = {number: RandomKernel(number, f"k{number}") for number in numbers}
@@ -134,26 +134,11 @@ def random_kernels(chip: str, seeds: range) -> Iterator[Batch]:
 
 def _random(kernel: RandomKernel, number: int) -> Iterator[Case]:
     for shape in shapes(kernel, number):
-        size = GRID * int(np.prod(shape))
-        a = np.random.default_rng(number).integers(-1000, 1000, size).astype(np.int32)
-        expected = kernel.evaluate(a.copy(), GRID, shape)
-        args = {name: np.zeros_like(array) for name, array in expected.arrays.items()}
-        args["R"], args["A"] = args["R"].astype(np.float32), a
-        if kernel.shares:
-            args["D"] = args["A"]
+        described = random_launch.Launch.of(kernel, number, shape)
 
-        def judge(result: Result, expected=expected) -> None:
-            got = dict(zip(ORDER, result.args, strict=True))
-            for name, wanted in expected.arrays.items():
-                wrong = expected.wrong(name, got[name])
-                assert wrong.size == 0, (
-                    f"%{name}[{wrong[0]}] is {got[name][wrong[0]]}, not {wanted[wrong[0]]}"
-                )
+        def judge(result: Result, described=described) -> None:
+            wrong = described.difference(dict(zip(random_launch.ORDER, result.args, strict=True)))
+            assert not wrong, wrong
 
-        launch = Launch(
-            kernel=f"k{number}",
-            grid=(2, GRID // 2) if number % 2 else GRID,
-            block=shape,
-            args=tuple(args[name] for name in ORDER),
-        )
+        launch = Launch(kernel=f"k{number}", grid=described.grid, block=shape, args=described.values)
         yield Case(name=f"random kernel {number} {shape}", launch=launch, judge=judge)

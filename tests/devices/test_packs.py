@@ -15,7 +15,7 @@ from devices.__main__ import main
 from devices.cases import Batch, Case, fill, operations, random_kernels
 from devices.judging import wrong
 from devices.pack import RUN, Pack, Result, read_results
-from op_coverage import table
+from kernels.operations.groups import GROUPS
 
 
 def run(pack: Pack, device: at_hand.Device) -> list[Result]:
@@ -35,8 +35,8 @@ def launched(
 def test_on_the_cpu(tmp_path, monkeypatch):
     """The flow itself: tests of the CPU launch kernels in another way."""
     device = at_hand.cpu()
-    few = [p for p in table.GROUPS["gpu"] if p.runs and (p.prints or p.dynamic_bytes or "cluster" in p.name)]
-    monkeypatch.setitem(table.GROUPS, "few", few)
+    few = [p for p in GROUPS["gpu"] if p.runs and (p.prints or p.dynamic_bytes or "cluster" in p.name)]
+    monkeypatch.setitem(GROUPS, "few", few)
     batches = [*operations(device.chip, ["few"]), *random_kernels(device.chip, range(4))]
     cases, results = launched(device, batches, tmp_path, opt_level=0)
     assert wrong(cases, results) == {}
@@ -48,7 +48,7 @@ def test_on_the_cpu(tmp_path, monkeypatch):
 def test_the_commands_of_the_documentation(tmp_path, monkeypatch, capsys):
     """Those of docs/gpu-tests.md, for two programs and one random kernel."""
     chip = at_hand.cpu().chip
-    monkeypatch.setitem(table.GROUPS, "few", [p for p in table.GROUPS["gpu"] if p.runs][:2])
+    monkeypatch.setitem(GROUPS, "few", [p for p in GROUPS["gpu"] if p.runs][:2])
     monkeypatch.setattr(record, "FILE", tmp_path / "record.json")
     options = ["--chip", chip, "--kernels", "1", "--groups", "few"]
     folder, results = tmp_path / "pack", tmp_path / "results"
@@ -95,7 +95,7 @@ GPUS = [
 
 
 @pytest.mark.parametrize("find", GPUS)
-@pytest.mark.parametrize("group", table.GROUPS)
+@pytest.mark.parametrize("group", GROUPS)
 def test_operations(find: Find, group: str, tmp_path: Path):
     device = find()
     assert wrong(*launched(device, operations(device.chip, [group]), tmp_path)) == {}

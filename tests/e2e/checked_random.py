@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 from e2e.cpu_harness import Device, build_runtime, compile_module
-from e2e.structured_kernels import CELLS, OUTPUTS, StructuredKernel
+from kernels.random.structured import CELLS, OUTPUTS, StructuredKernel
 
 from gpubuild.targets.target import Sanitize
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from e2e.cpu_harness import Device, build_runtime, compile_module
-from e2e.kernel_texts import KERNELS
+from kernels.cpu import KERNELS
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,7 @@ def compile_once(text: str, folder: Path, **options) -> Path:
 
 
 def build_runtime(folder: Path, *flags: str) -> Path:
-    """The parts of libgpubuild_rt that run CPU kernels, as a shared object of its own for who asks.
+    """libgpubuild_rt as a shared object.
 
     A copy, as a library that is loaded twice from one file is one library with one set of settings.
     """
@@ -86,13 +86,12 @@ def build_runtime(folder: Path, *flags: str) -> Path:
 
 
 def _link_runtime(folder: Path, flags: tuple[str, ...]) -> None:
-    sources = [p for p in RUNTIME.iterdir() if p.name.startswith("cpu_") and p.suffix in (".c", ".S")]
-    sources += [RUNTIME / name for name in ("message.c", "place.c", "env.c")]
+    sources = sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")])
     compiler = shutil.which("cc") or shutil.which("gcc")
     command = [compiler] if compiler else ["python", "-m", "ziglang", "cc"]
     subprocess.run(
         [*command, "-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread",
-         *flags, "-o", str(folder / LIBRARY), *map(str, sources), "-lm", "-ldl"],
+         f"-I{RUNTIME}", *flags, "-o", str(folder / LIBRARY), *map(str, sources), "-lm", "-ldl"],
         check=True,
     )  # fmt: skip
 
@@ -102,7 +101,7 @@ class Dim3(ctypes.Structure):
 
 
 class KernelRecord(ctypes.Structure):
-    """gb_cpu_kernel of runtime/cpu_image.h."""
+    """gb_cpu_kernel of runtime/cpu/cpu_image.h."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),

@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from cuda_driver import standin
 from e2e.command import Outcome, gpubuild
+from simulators.cuda_driver import standin
 
 ORDERS = ("late", "early")
 TARGETS = "{sm_80: {}, gfx90a: {}, cpu: {}}"

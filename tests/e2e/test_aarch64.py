@@ -128,7 +128,7 @@ def emulate(program: Path, *arguments: str, cpu: str = "cortex-a57", **variables
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runtime")
-    cross_compile(folder, "-c", *sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.S")]))
+    cross_compile(folder, "-c", *sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")]))
     subprocess.run(["ar", "rcs", "libgpubuild_rt.a", *sorted(folder.glob("*.o"))], check=True, cwd=folder)
     return folder / "libgpubuild_rt.a"
 
@@ -184,7 +184,7 @@ def test_fibers(built: Path, runtime: Path) -> None:
 
 
 SUPPORTS = """
-#include "cpu_image.h"
+#include "cpu/cpu_image.h"
 #include <stdio.h>
 int main(int argc, char **argv) {
     for (int i = 1; i + 1 < argc; i += 2)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import mlir as mlir_package
 import pytest
-from op_coverage import table
+from kernels.operations import groups
 from op_coverage.compiling import chip_of
 from unit.engine.device_steps import compile_params, in_child, outline_source, tools
 
@@ -48,7 +48,7 @@ NARROWED = re.compile(r"(%\w+) = arith\.index_cast(ui)? %\w+ : index to .*\n.* =
 LINKED = re.compile(r"\b(?:func\.func|func\.call|gpu\.call|math|complex)\b")
 EXAMPLE = "examples"
 MANY = 60
-GROUPS = (*table.GROUPS, EXAMPLE)
+GROUPS = (*groups.GROUPS, EXAMPLE)
 LEAST = {EXAMPLE: 8, "gpu": 40, "arith": 120, "math": 50, "memref": 50}  # kernels that need nothing of ours
 LEAST_AMD = {**LEAST, EXAMPLE: 7, "gpu": 12}  # gpu.all_reduce is ours there
 
@@ -135,7 +135,7 @@ def examples() -> tuple[str, ...]:
 @cache
 def bodies(group: str, chip: str) -> tuple[str, ...]:
     """What needs nothing of ours in a group of programs, or in the examples."""
-    programs = [p for p in table.GROUPS.get(group, ()) if chip not in p.refused and chip_of(p, chip) == chip]
+    programs = [p for p in groups.GROUPS.get(group, ()) if chip not in p.refused and chip_of(p, chip) == chip]
     offered = [p.text() for p in programs] if group != EXAMPLE else list(examples())
     chosen = in_child(plain, offered, compile_params(chip))
     least = LEAST_AMD if chip.startswith("gfx") else LEAST

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from unit.engine.steps import COMPILERS, Tools, run_step
 
-import gpubuild.runtime
+from gpubuild.build.builder import runtime_sources
 from gpubuild.model.project import Offload
 from gpubuild.model.step import (
     CcParams,
@@ -18,7 +18,6 @@ from gpubuild.model.step import (
     StepKind,
 )
 
-RUNTIME = Path(next(iter(gpubuild.runtime.__path__)))
 MLIR = """
 // Implemented in C.
 func.func private @offset(%row: index, %x: memref<?xf32>) -> f32 attributes {llvm.emit_c_interface}
@@ -118,7 +117,7 @@ def test_both_ways(tmp_path: Path, tools: Tools) -> None:
         tmp_path / "rt",
         StepKind.RUNTIME,
         RuntimeParams(),
-        {p.name: p for p in sorted(RUNTIME.iterdir()) if p.suffix in (".c", ".h", ".S")},
+        runtime_sources(),
         ("archive",),
         tools,
     )

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.checked_kernels import ALL, SAMPLE, main_c, marks, source
 from e2e.command import Outcome, gpubuild
+from kernels.checked.program import ALL, SAMPLE, main_c, marks, source
 
 FOUND = 66  # the exit code of a program in which something was found
 KINDS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, compile_module
-from e2e.place_text import PLACE_IN_GRID
+from kernels.place import PLACE_IN_GRID
 
 COLLECTIVES = {
     "all_reduce": "%r = gpu.all_reduce add %v uniform {} : (f32) -> f32",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
-from e2e.kernel_texts import WG
+from kernels.cpu import WG
 
 ITEMS, ROWS, COLUMNS = 100, 200, 256
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from e2e.cpu_harness import Device, compile_module
-from e2e.divergent_kernels import FORMS, GRID, HELPERS, NUMBERS, WRONG, kernel
+from kernels.divergent import FORMS, GRID, HELPERS, NUMBERS, WRONG, kernel
 
 from gpubuild.targets.target import Sanitize
 
@@ -41,7 +41,7 @@ import os, sys
 from pathlib import Path
 import numpy as np
 from e2e.cpu_harness import Device
-from e2e.divergent_kernels import NUMBERS, WRONG
+from kernels.divergent import NUMBERS, WRONG
 for name in WRONG:
     for fibers in (False, True):
         sys.stderr.flush()

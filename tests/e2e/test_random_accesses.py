@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
-from e2e.random_access_kernels import AccessKernel
+from kernels.random.accesses import AccessKernel
 
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "120"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))

@@ -8,22 +8,16 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
-from e2e.random_contents import contents
-from e2e.random_kernels import RandomKernel, module_text
-from e2e.random_scope import MOST
+from kernels.random.contents import contents
+from kernels.random.kernel import RandomKernel, module_text
+from kernels.random.launch import ORDER, Launch, shapes
 
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "2000"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))  # a multiple of 500, to begin elsewhere
 PER_MODULE = 500
 OPTIMISED = 16  # LLVM takes most of the time, so that most are compiled without its help
-GRID = 4  # workgroups
-ORDER = "ACFKLDR"  # of the parameters
-SHAPES = [(1,), (33,), (8, 4, 2), (7, 5), (64, 2), (31,), (3, 5, 7), (96,)]
-WHOLE_SUBGROUPS = [(32,), (64, 2), (8, 4, 5)]
-FLAT = [(1,), (33,), (64,), (200,)]
 
 
 @pytest.fixture(scope="module")
@@ -41,35 +35,18 @@ def devices(tmp_path_factory) -> list[Device]:
     return found
 
 
-def shapes(kernel: RandomKernel, number: int) -> list[tuple[int, ...]]:
-    """Two for each kernel, which do not cost much once it is compiled; the largest now and then."""
-    if kernel.known:
-        return [kernel.known]
-    if number % 40 == 3:
-        return [(MOST,)]
-    known = FLAT if kernel.flat else WHOLE_SUBGROUPS if kernel.subgroups and kernel.whole else SHAPES
-    return [known[(number + i) % len(known)] for i in range(2)]
-
-
 def difference(kernel: RandomKernel, name: str, number: int, modules: list[Module]) -> str:
     """The first result that is not what the evaluator says; empty when there is none."""
     for shape in shapes(kernel, number):
-        a = np.random.default_rng(number).integers(-1000, 1000, GRID * int(np.prod(shape))).astype(np.int32)
-        expected = kernel.evaluate(a.copy(), GRID, shape)
+        launch = Launch.of(kernel, number, shape)
         for module in modules:
             for fibers in (False, True):
-                found = {name: np.zeros_like(array) for name, array in expected.arrays.items()}
-                found["R"], found["A"] = found["R"].astype(np.float32), a.copy()
-                if kernel.shares:
-                    found["D"] = found["A"]
-                grid = (2, GRID // 2) if number % 2 else (GRID,)
-                module.launch(name, grid, shape, *(found[n] for n in ORDER), fibers=fibers)
-                for output in expected.arrays:
-                    if (wrong := expected.wrong(output, found[output])).size:
-                        tier = "fibers" if fibers else module.tier(name)
-                        at, wanted = wrong[0], expected.arrays[output]
-                        return (f"@{name} {shape} {tier}: %{output}[{at}] is {found[output][at]}, "
-                                f"not {wanted[at]}, {wrong.size} differ")  # fmt: skip
+                # ``D`` and ``A`` may be one array.
+                copies = {id(array): array.copy() for array in launch.arrays.values()}
+                found = {n: copies[id(array)] for n, array in launch.arrays.items()}
+                module.launch(name, launch.grid, shape, *(found[n] for n in ORDER), fibers=fibers)
+                if wrong := launch.difference(found):
+                    return f"@{name} {'fibers' if fibers else module.tier(name)} {wrong}"
     return ""
 
 
@@ -96,7 +73,7 @@ def test_tiers_agree_with_the_evaluator(devices, tmp_path, first):
 
 
 def test_they_hold_what_a_kernel_may_hold():
-    """``python tests/e2e/random_contents.py`` prints the numbers."""
+    """``PYTHONPATH=tests python -m kernels.random.contents`` prints the numbers."""
     found = contents(RandomKernel(i, f"k{i}") for i in range(PER_MODULE))
     assert [what for what, number in found.items() if number == 0] == []
 

@@ -13,10 +13,9 @@ _INTRODUCTION = """# A program for each operation
 
 Made by `python tests/integration/refresh.py`; do not edit.
 
-Each file of [`tests/integration`](../tests/integration) is a complete program for one operation: host code
-that allocates and fills memory, launches a kernel and prints what comes of it.
-[What each target can compile](coverage.md) lists all forms and types of an operation; these programs are to
-be read, copied and run:
+Each file of [`tests/integration`](../tests/integration) is a complete program for one operation: host
+code that allocates and fills memory, launches a kernel and prints the result. Read, copy and run them.
+[What each target can compile](coverage.md) lists all forms and types of an operation.
 
 <!-- tested by tests/integration/test_integration.py -->
 ```console
@@ -28,17 +27,17 @@ Unranked Memref base@ = 0x55e1f4f2d800 rank = 2 offset = 0 sizes = [3, 4] stride
  [20,   21,   22,   23]]
 ```
 
-- **CHECK** lines say what a program prints. NumPy computed them (`tests/integration/expected.py`), and
-  FileCheck compares them with each run on the CPU, and on a GPU where there is one.
-- **BREAK** lines are changes, written as for `sed`, with which the program must print something else:
-  without the barrier, with another mode or width. Every one of them is built, run and refused by
-  FileCheck. They hold on the CPU, where one thread runs the work-items in a known order.
-- **TRACE** lines are looked for in what `GPUBUILD_TRACE=1` tells about calls of the runtime: some host
-  operations have no other effect on the CPU.
+- **CHECK** lines have the expected output. NumPy computed them (`tests/integration/expected.py`), and
+  FileCheck compares them with each run on the CPU, and on a GPU if there is one.
+- **BREAK** lines are changes in the syntax of `sed` that must change the output: no barrier, another
+  mode or width. Each is built, run and rejected by FileCheck, on the CPU, where one thread runs the
+  work-items in a known order.
+- **TRACE** lines must appear in the output of `GPUBUILD_TRACE=1`: some host operations have no other
+  effect on the CPU.
 
-`gpu.binary` has no program, since it holds machine code
-(`tests/e2e/test_programs.py::test_a_ready_gpu_binary_passes_through`); operations on sparse matrices have
-none because the runtime lacks what they call.
+`gpu.binary` has no program, since it contains machine code
+(`tests/e2e/test_programs.py::test_a_ready_gpu_binary_passes_through`). Operations on sparse matrices
+have none because the runtime lacks the functions that they call.
 """
 
 

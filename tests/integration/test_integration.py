@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from cuda_driver import standin
 from devices import at_hand
 from e2e.command import gpubuild
 from integration import page, refresh
 from integration.expected import PRINTED
 from integration.program import FOLDER, Program, programs
-from op_coverage import host_ops, vendor_survey
+from kernels.operations import vendor_survey
+from op_coverage import host_ops
+from simulators.cuda_driver import standin
 
 from gpubuild.config.load import load_project
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from e2e import cpu_harness
+from kernels.program import CPU, Program, ulps
 from once import once
-from op_coverage.program import CPU, Program, ulps
 from unit.engine.device_steps import compile_module, in_child
 
 from gpubuild.model.digest import digest_bytes

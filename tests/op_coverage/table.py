@@ -8,60 +8,31 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from device_code import record as code_record
-from device_ir.rows import form_for
 from devices import record
-from op_coverage import (
-    amd_ops,
-    arith_ops,
-    control_ops,
-    gpu_ops,
-    host_ops,
-    linalg_ops,
-    math_ops,
-    matrix_ops,
-    memory_ops,
-    rare_ops,
-    small_float_ops,
-    subgroup_ops,
-    vector_linalg_ops,
-    vector_ops,
-    vector_place_ops,
-    vendor_ops,
-    vendor_survey,
-)
-from op_coverage.program import CPU, NVIDIA_CHIPS, TARGETS, Program
+from kernels.operations import vendor_survey
+from kernels.operations.groups import GROUPS
+from kernels.program import CPU, NVIDIA_CHIPS, TARGETS, Program
+from op_coverage import host_ops
+from simulators.amd_code import record as code_record
+from simulators.device_ir.rows import form_for
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
-GROUPS: dict[str, list[Program]] = {
-    "gpu": gpu_ops.PROGRAMS,
-    "gpu: subgroups": subgroup_ops.PROGRAMS,
-    "gpu: matrices": matrix_ops.PROGRAMS,
-    "arith": arith_ops.PROGRAMS + rare_ops.ARITH,
-    "arith: floats of 4 to 8 bits": small_float_ops.PROGRAMS,
-    "math": math_ops.PROGRAMS,
-    "memref": memory_ops.PROGRAMS + vector_place_ops.BOOLS + rare_ops.MEMREF,
-    "scf, cf, affine, func, index, ub, complex": control_ops.PROGRAMS + rare_ops.CONTROL,
-    "vector, linalg": vector_ops.PROGRAMS
-    + vector_linalg_ops.PROGRAMS
-    + vector_place_ops.PROGRAMS
-    + linalg_ops.PROGRAMS,
-    "nvgpu, nvvm, amdgpu, rocdl": vendor_ops.PROGRAMS + amd_ops.PROGRAMS,
-}
 _INTRODUCTION = """# What compiles and runs where
 
-Made by `python tests/op_coverage/table.py` from the programs in `tests/op_coverage`; do not edit.
-Each row is one kernel; [operations](operations.md) has whole programs. **yes** under a GPU: compiled and
-assembled for that chip, or for the one in brackets. **PTX right**: moreover the PTX text that ships was
-run on the machine that tests, work-item by work-item, in subgroups as large as the chip's, after the PTX
-ISA's text, and compared with NumPy; nothing is shown of ptxas and the chip
-([how](design/2026-11-21-ptx-on-the-host.md)). **IR right**: so was the LLVM IR that the chip's code generator
-gets; nothing is shown of what stands behind that, which is the code generator, the assembler and the chip
-([how](design/2026-11-21-device-ir-on-the-host.md)). **code right**: and so was the machine code that ships,
-in an emulator of AMD's instructions that is not ours ([how](gpu-tests.md#machine-code-without-a-gpu)).
-**right** under the CPU: run there in its own tier and with fibers, compared with NumPy. ± is the error
-allowed, in units in the last place. The last column tells of [runs on GPUs](gpu-tests.md). A number refers
-to the reason below the table; the error message says the same, and a test compares the two.
+Made by `python tests/op_coverage/table.py` from the programs in `tests/kernels/operations`; do not edit.
+Each row is one kernel; [operations](operations.md) has whole programs.
+
+- **yes** under a GPU: compiled and assembled for that chip, or for the one in brackets.
+- **PTX right**: also, the shipped PTX was executed on the host, after the PTX ISA, and the results
+  equal NumPy's. This does not test ptxas and the chip ([how](design/simulators.md)).
+- **IR right**: the same for the LLVM IR that the chip's code generator receives. This does not test
+  the code generator, the assembler and the chip.
+- **code right**: the same for the shipped machine code, in a third party's emulator of AMD's
+  instructions ([how](gpu-tests.md#machine-code-without-a-gpu)).
+- **right** under the CPU: run in the kernel's tier and with fibers, compared with NumPy.
+- ± is the allowed error, in units in the last place.
+- The last column lists [runs on GPUs](gpu-tests.md).
+- A number refers to the reason below the table; a test compares it with the error message.
 """
 
 

@@ -9,9 +9,10 @@ from zlib import crc32
 
 import pytest
 from e2e.cpu_harness import Device, Module, build_runtime
+from kernels.operations.groups import GROUPS
+from kernels.program import CPU, GPUS, Program, module_text
 from op_coverage import table
 from op_coverage.compiling import check, chip_of, compile_for, run
-from op_coverage.program import CPU, GPUS, Program, module_text
 
 from gpubuild.errors import StepError
 
@@ -25,7 +26,7 @@ OFTEN_ALIKE = (
     "_f64",
     *(f"_width{n}" for n in (1, 2, 4, 7, 8, 16, 31)),
 )
-CASES = [(group, program) for group, programs in table.GROUPS.items() for program in programs]
+CASES = [(group, program) for group, programs in GROUPS.items() for program in programs]
 NAMES = [program.name for _, program in CASES]
 
 
@@ -65,7 +66,7 @@ def built(folder, device):
     def whole(group: str, target: str, chip: str, broken: bool, level: int) -> tuple[Path | None, bool]:
         together = [
             p
-            for p in table.GROUPS[group]
+            for p in GROUPS[group]
             if target not in p.refused
             and chip_of(p, target) == chip
             and (p.breaks or not broken)

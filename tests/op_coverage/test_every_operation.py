@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from op_coverage import host_ops, table, vendor_survey
+from kernels.operations import groups, vendor_survey
+from op_coverage import host_ops
 from unit.test_promises import defined_in
 
 from gpubuild.engine.cc.undefined_symbols import NO_SPARSE, hint
@@ -18,7 +19,7 @@ DIALECTS = (
 )  # fmt: skip
 # Ends of regions and functions, which all programs have under these names or under none.
 ENDS = {"affine.yield": "affine.for", "func.return": "return", "vector.yield": "vector.mask"}
-TEXTS = "\n".join(p.text() + p.module for programs in table.GROUPS.values() for p in programs)
+TEXTS = "\n".join(p.text() + p.module for programs in groups.GROUPS.values() for p in programs)
 SPARSE = """
 func.func @f(%n: index) {
   %begin = gpu.wait async
@@ -44,7 +45,7 @@ def test_no_operation_is_left_out(dialect: str) -> None:
 
 def test_rows_name_what_their_programs_have() -> None:
     named = re.compile(rf"\b(?:{'|'.join((*DIALECTS, 'nvvm', 'rocdl'))})\.\w[\w.]*")
-    for programs in table.GROUPS.values():
+    for programs in groups.GROUPS.values():
         for program in programs:
             text = program.text()
             missing = [op for op in named.findall(program.op) if not re.search(rf"(?<![\w.]){op}", text)]

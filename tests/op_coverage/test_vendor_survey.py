@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from op_coverage import vendor_survey
+from kernels.operations import vendor_survey
 from unit.engine.device_steps import compile_module
 
 from gpubuild.errors import StepError

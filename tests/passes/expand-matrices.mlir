@@ -3,35 +3,58 @@
 // RUN: gfx90a expand-matrices
 // RUN: cpu expand-matrices
 
+!a = !gpu.mma_matrix<16x16xf16, "AOp">
+!b = !gpu.mma_matrix<16x16xf16, "BOp">
+!c = !gpu.mma_matrix<16x16xf16, "COp">
 gpu.module @k {
-  gpu.func @f(%m: memref<16x16xf16>, %r: memref<16x16xf32>) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+  // In place: each lane has stored before others load again, and loaded before others store.
+  gpu.func @squares(%m: memref<16x16xf16>, %n: index) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
     %c0 = arith.constant 0 : index
-    %z = arith.constant 0.0 : f32
-    %A = gpu.subgroup_mma_load_matrix %m[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "AOp">
-    %B = gpu.subgroup_mma_load_matrix %m[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf16> -> !gpu.mma_matrix<16x16xf16, "BOp">
-    %C = gpu.subgroup_mma_constant_matrix %z : !gpu.mma_matrix<16x16xf32, "COp">
-    %D = gpu.subgroup_mma_compute %A, %B, %C : !gpu.mma_matrix<16x16xf16, "AOp">, !gpu.mma_matrix<16x16xf16, "BOp"> -> !gpu.mma_matrix<16x16xf32, "COp">
-    gpu.subgroup_mma_store_matrix %D, %r[%c0, %c0] {leadDimension = 16 : index} : !gpu.mma_matrix<16x16xf32, "COp">, memref<16x16xf32>
+    %c1 = arith.constant 1 : index
+    %z = arith.constant 0.0 : f16
+    scf.for %i = %c0 to %n step %c1 {
+      %A = gpu.subgroup_mma_load_matrix %m[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf16> -> !a
+      %B = gpu.subgroup_mma_load_matrix %m[%c0, %c0] {leadDimension = 16 : index} : memref<16x16xf16> -> !b
+      %C = gpu.subgroup_mma_constant_matrix %z : !c
+      %D = gpu.subgroup_mma_compute %A, %B, %C : !a, !b -> !c
+      gpu.subgroup_mma_store_matrix %D, %m[%c0, %c0] {leadDimension = 16 : index} : !c, memref<16x16xf16>
+    }
     gpu.return
   }
 }
 
-// 32 lanes hold 1x8 elements of the result each, 64 hold 1x4. No lane reads what another still writes.
-// SM_60-NOT: = gpu.subgroup_mma
-// SM_60: vector.load {{.*}} : memref<{{.*}}xf16{{.*}}>, vector<16xf16>
+// 32 lanes hold 1x8 elements of the result each, 64 hold 1x4. No access may pass the point where lanes
+// wait. Sums are in f32.
+// SM_60: scf.for
+// SM_60: nvvm.bar.warp.sync
+// SM_60-NOT: vector.store
+// SM_60: vector.load {{.*}}, vector<16xf16>
 // SM_60: vector.load {{.*}}, vector<8xf16>
 // SM_60: arith.mulf {{.*}} fastmath<contract> : vector<8xf32>
 // SM_60: arith.addf {{.*}} fastmath<contract> : vector<8xf32>
-// SM_60: vector.store {{.*}}, vector<8xf32>
+// SM_60: arith.truncf {{.*}} : vector<1x8xf32> to vector<1x8xf16>
+// SM_60: nvvm.bar.warp.sync
+// SM_60-NOT: vector.load
+// SM_60: vector.store {{.*}}, vector<8xf16>
+// SM_60-NOT: = gpu.subgroup_mma
 
 // With units for the shapes and types, nothing is to be done.
 // SM_90-COUNT-2: gpu.subgroup_mma_load_matrix
 // SM_90: gpu.subgroup_mma_compute
 // SM_90: gpu.subgroup_mma_store_matrix
 
+// Lanes of AMD GPUs go in step: only the compiler must not move accesses.
+// GFX90A: llvm.fence syncscope("wavefront") release
+// GFX90A-NEXT: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"()
+// GFX90A-NEXT: llvm.fence syncscope("wavefront") acquire
+// GFX90A-NOT: vector.store
 // GFX90A: vector.load {{.*}}, vector<4xf16>
 // GFX90A: arith.mulf {{.*}} : vector<4xf32>
-// GFX90A: vector.store {{.*}}, vector<4xf32>
+// GFX90A: llvm.fence syncscope("wavefront") release
+// GFX90A: llvm.fence syncscope("wavefront") acquire
+// GFX90A-NOT: vector.load
+// GFX90A: vector.store {{.*}}, vector<4xf16>
 
+// CPU: nvvm.bar.warp.sync {{.*}} {gpubuild.for = "gpu.subgroup_mma_load_matrix"}
 // CPU: arith.mulf {{.*}} : vector<8xf32>
-// CPU-NOT: = gpu.subgroup_mma
+// CPU: nvvm.bar.warp.sync {{.*}} {gpubuild.for = "gpu.subgroup_mma_store_matrix"}

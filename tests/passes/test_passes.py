@@ -1,7 +1,8 @@
 """A FileCheck file for each pass: what it makes of a module, by itself.
 
 ``// RUN: TARGET PASS[..PASS] [option]`` runs passes of a target's table, as ``gpubuild pass`` does; an
-option is ``--fast-math`` or ``--debug``. The lines of the result, or of the error, are checked by the
+option is ``--fast-math``, ``--debug`` or ``--sanitize=CHECK[,CHECK]``. A pass of many parts has several
+files, ``PASS.TOPIC.mlir``. The lines of the result, or of the error, are checked by the
 prefix CHECK, or where a file has several runs by that of the target in capitals (``SM_60``).
 """
 
@@ -24,6 +25,7 @@ from gpubuild.targets.target import Kind
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.mlir"))
 RUN = "// RUN: "
+SANITIZE = "--sanitize="
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class Run:
     names: str
     options: tuple[str, ...]
     prefix: str
+
+
+def pass_of(file: Path) -> str:
+    return file.stem.partition(".")[0]
 
 
 def runs(file: Path) -> list[Run]:
@@ -52,7 +58,13 @@ def results(text: str, wanted: list[Run]) -> list[str]:
 
 
 def result(text: str, run: Run) -> str:
-    params = target_params(run.target, fast_math="--fast-math" in run.options, debug="--debug" in run.options)
+    checks = [option.removeprefix(SANITIZE) for option in run.options if option.startswith(SANITIZE)]
+    params = target_params(
+        run.target,
+        fast_math="--fast-math" in run.options,
+        debug="--debug" in run.options,
+        sanitize=",".join(checks),
+    )
     first, _, last = run.names.partition("..")
     try:
         return run_range(text, params, first, last, name="k.mlir")
@@ -64,7 +76,7 @@ def result(text: str, run: Run) -> str:
 def test_file(file: Path) -> None:
     wanted = runs(file)
     assert wanted, f"{file.name} has no RUN line"
-    assert any(file.stem in run.names.split("..") for run in wanted), "a file has the name of its pass"
+    assert any(pass_of(file) in run.names.split("..") for run in wanted), "a file has the name of its pass"
     for run, output in zip(wanted, in_child(results, file.read_text(), wanted), strict=True):
         check = subprocess.run(
             [sys.executable, "-m", "filecheck", file, "--check-prefix", run.prefix],
@@ -83,9 +95,9 @@ def test_every_pass_has_a_name_and_a_file(kind: Kind) -> None:
     names = [one.name for one in table]
     assert len(set(names)) == len(names)
     own = {one.name for one in table if one.pipeline is None}
-    assert own - {file.stem for file in FILES} == set()
+    assert own - {pass_of(file) for file in FILES} == set()
 
 
 def test_every_file_is_of_a_pass() -> None:
     names = {one.name for kind in Kind for one in passes_of(kind)}
-    assert {file.stem for file in FILES} - names == set()
+    assert {pass_of(file) for file in FILES} - names == set()

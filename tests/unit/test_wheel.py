@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 _NEEDED = (
     "gpubuild/py.typed",
     "gpubuild/config/schema.json",
-    "gpubuild/runtime/mgpu.c",
+    "gpubuild/runtime/abi/mgpu.c",
     "gpubuild/reporting/style.css",
 )
 

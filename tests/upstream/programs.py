@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuda_driver import standin
 from e2e.command import gpubuild
+from simulators.cuda_driver import standin
 
 FOLDER = "mlir/test/Integration/GPU"
 GROUPS = ("CUDA", "ROCM")  # Vulkan, SYCL, SPIRV and LevelZero have no target here

@@ -15,6 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.query import operations
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
 
@@ -58,18 +59,10 @@ def _located(error: StepError, messages: Iterable[tuple[str, str]], io: StepIO) 
 
 def _inline_assembly(module: ir.Module) -> Iterator[tuple[re.Pattern[str], ir.Location]]:
     """Each line of inline assembly, as a pattern of what becomes of it, with its operation's place."""
-    ops: list[tuple[str, ir.Location]] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _TEXTS:
-            ops.append((op.attributes[_TEXTS[op.name]].value, op.location))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for text, place in ops:
-        for line in text.splitlines():
+    for op in operations(module.operation, _TEXTS):
+        for line in op.attributes[_TEXTS[op.name]].value.splitlines():
             if bare := _bare(line):
-                yield re.compile(".*".join(map(re.escape, _OPERAND.split(bare)))), place
+                yield re.compile(".*".join(map(re.escape, _OPERAND.split(bare)))), op.location
 
 
 def _bare(line: str) -> str:

@@ -104,7 +104,9 @@ def lower_text(
 
 def replaceable(passes: Sequence[Pass[S]]) -> tuple[Pass[S], ...]:
     """Return ``passes``, in whose place a target's ``passes:`` run if it has some."""
-    own: Pass[S] = Pass(name="own-passes", run=_run_own, when=_has_own)
+    own: Pass[S] = Pass(
+        name="own-passes", run=_run_own, when=_has_own, pipeline=lambda state: state.params.target.passes
+    )
     return (own, *only_when(lambda state: not state.params.target.passes, passes))
 
 

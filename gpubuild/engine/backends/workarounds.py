@@ -12,6 +12,8 @@ from collections.abc import Collection
 
 from llvmlite import binding
 
+from gpubuild.engine.ir.workarounds import Workaround
+
 
 def keep_calls_together(module: binding.ModuleRef, kernels: Collection[str]) -> None:
     """Mark all functions that ``module`` defines but ``kernels``, which nobody calls.
@@ -22,3 +24,14 @@ def keep_calls_together(module: binding.ModuleRef, kernels: Collection[str]) -> 
     for function in module.functions:
         if not function.is_declaration and function.name not in kernels:
             function.add_function_attribute("convergent")
+
+
+WORKAROUNDS = (
+    Workaround(
+        name="keep_calls_together",
+        bug="the conversions of gpu do not mark functions that exchange values as convergent",
+        seen="MLIR 22.1.8",
+        package="xtc-mlir-python-bindings",
+        remove_when="23",
+    ),
+)

@@ -6,6 +6,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.query import first
 from gpubuild.errors import Location, StepError
 
 _FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
@@ -33,13 +34,4 @@ def _find(module: ir.Module, place: Location) -> str:
 
 
 def _has(function: ir.Operation, place: Location, source: SourceText) -> bool:
-    found = False
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        location, _ = locate(op.location, source)
-        found = location == place
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    return found
+    return first(function, lambda op: locate(op.location, source)[0] == place) is not None

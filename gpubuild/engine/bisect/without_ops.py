@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import first, matching
 
 _FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
 _MODULE = "gpu.module"
@@ -40,16 +41,12 @@ class Cut:
 
 def operations(module: ir.Module) -> list[ir.Operation]:
     """What :class:`Cut` counts: inner operations before those around them, else in the order of the text."""
-    found: list[ir.Operation] = []
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    def counts(op: ir.Operation) -> bool:
         kept = not _in_function(op) or _NAMES_A_VALUE.fullmatch(op.name) or _is_last(op)
-        if not kept and all(_returnable(result.type) for result in op.results):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
+        return not kept and all(_returnable(result.type) for result in op.results)
 
-    module.operation.walk(visit, ir.WalkOrder.POST_ORDER)
-    return found
+    return matching(module.operation, counts)
 
 
 def symbols(module: ir.Module) -> list[ir.Operation]:
@@ -79,16 +76,12 @@ def use_of_declared(module: ir.Module, symbol: ir.Operation) -> ir.Operation | N
     if any(len(region.blocks) for region in symbol.regions) or "value" in symbol.attributes:
         return None
     wanted = f"@{symbol.attributes['sym_name'].value}"
-    found: list[ir.Operation] = []
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if _in_function(op) and any(str(op.attributes[a]) == wanted for a in _REFERENCES & {*op.attributes}):
-            found.append(op)
-            return ir.WalkResult.INTERRUPT
-        return ir.WalkResult.ADVANCE
+    def uses(op: ir.Operation) -> bool:
+        named = _REFERENCES & {*op.attributes}
+        return _in_function(op) and any(str(op.attributes[name]) == wanted for name in named)
 
-    module.operation.walk(visit)
-    return found[0] if found else None
+    return first(module.operation, uses)
 
 
 def function_of(op: ir.Operation) -> str:

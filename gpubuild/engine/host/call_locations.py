@@ -1,6 +1,6 @@
 """Host places: host code says, before it calls the runtime for an operation, which operation that is.
 
-``gpubuildPlace`` (``runtime/place.c``) keeps the text for messages of what fails until it is called again.
+``gpubuildPlace`` (``runtime/core/location.c``) keeps the text for error messages until the next call.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.locations import address
+from gpubuild.engine.ir.query import callee
 
 _FUNCTION = "gpubuildPlace"
 _CALLS = ("mgpu", "gpubuild")  # functions of the runtime begin so
@@ -71,10 +72,7 @@ def _mark_block(block: ir.Block, known: Names, text_digest: str, texts: dict[str
 
 
 def _is_of_runtime(op: ir.Operation) -> bool:
-    if op.name != "llvm.call" or "callee" not in op.attributes:
-        return False
-    name: str = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-    return name.startswith(_CALLS)
+    return op.name == "llvm.call" and callee(op).startswith(_CALLS)
 
 
 def _text(op: ir.Operation, known: Names, text_digest: str) -> str:

@@ -3,7 +3,7 @@
 The wrapper takes relocatable device code from section ``.llvm.offloading`` of its inputs, links it
 per triple and chip, puts the images into the program, and generates constructors that hand them,
 with the entries in section ``llvm_offload_entries``, to the registration functions of the HIP, CUDA
-and OpenMP runtimes. gpubuild's runtime answers those (runtime/registered.c), so that no SDK is needed.
+and OpenMP runtimes. gpubuild's runtime defines these (runtime/core/clang_registration.c): no SDK is needed.
 
 What a program hands to ``mgpuModuleLoad`` is then a record: an OffloadBinary container with an
 entry, but no bytes, for each target. The address of a module's offload entry lies in its record; by

@@ -1,7 +1,7 @@
 """Host memory: copies, fills and memory spaces of host code that ``gpu-to-llvm`` refuses or gets wrong.
 
 That pass fills 16- and 32-bit elements only; of memrefs with gaps or an offset it copies and fills
-whatever lies at their base. Such operations become calls of the runtime (``runtime/strided.c``).
+whatever lies at their base. Such operations become calls of the runtime (``runtime/abi/strided_memory.c``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from gpubuild.engine.host.async_tokens.flow import TOKEN_TYPE, declare, is_join,
 from gpubuild.engine.host.async_tokens.points import local_array, mark
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import element_bytes, scalar_bits
 from gpubuild.errors import StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
@@ -131,41 +132,6 @@ def _allocate_in_default_space(op: ir.Operation) -> None:
 # ---- calls of the runtime ----
 
 
-def element_bytes(kind: ir.Type) -> int:
-    """The distance of two elements in memory, as LLVM lays them out; 0 when it is not known."""
-    if isinstance(kind, ir.IndexType):
-        return 8
-    if isinstance(kind, ir.IntegerType):
-        return _rounded((ir.IntegerType(kind).width + 7) // 8)
-    if isinstance(kind, ir.FloatType):
-        return _rounded((ir.FloatType(kind).width + 7) // 8)
-    if isinstance(kind, ir.ComplexType):
-        return 2 * element_bytes(ir.ComplexType(kind).element_type)
-    if isinstance(kind, ir.VectorType):
-        vector = ir.VectorType(kind)
-        if any(vector.scalable_dims) or not vector.rank:
-            return 0
-        outer, inner = vector.shape[:-1], vector.shape[-1]
-        total = _rounded((inner * _bits(vector.element_type) + 7) // 8)
-        for size in outer:
-            total *= size
-        return total
-    return 0
-
-
-def _bits(kind: ir.Type) -> int:
-    if isinstance(kind, ir.IntegerType):
-        return int(ir.IntegerType(kind).width)
-    if isinstance(kind, ir.FloatType):
-        return int(ir.FloatType(kind).width)
-    return 8 * element_bytes(kind)
-
-
-def _rounded(size: int) -> int:
-    """LLVM aligns to the next power of two, and sizes are multiples of it."""
-    return 1 << (size - 1).bit_length() if size else 0
-
-
 def _needs_runtime(op: ir.Operation) -> bool:
     if any(not _is_plain(kind) for kind in _memrefs(op)):
         return True
@@ -174,7 +140,7 @@ def _needs_runtime(op: ir.Operation) -> bool:
     kind = op.operands[-1].type
     if not isinstance(kind, ir.IntegerType | ir.FloatType):
         return True
-    return _bits(kind) not in (16, 32)
+    return scalar_bits(kind) not in (16, 32)
 
 
 def _is_plain(kind: ir.MemRefType) -> bool:
@@ -186,13 +152,13 @@ def _call(op: ir.Operation) -> None:
     emit = Emitter(op)
     token = next(o for o in op.operands if is_token(o))
     to, other = (o for o in op.operands if not is_token(o))
-    size = element_bytes(ir.MemRefType(to.type).element_type)
+    size = element_bytes(ir.MemRefType(to.type).element_type) or 0  # unknown sizes were refused
     address, extents = _described(emit, to, size)
     if op.name == "gpu.memcpy":
         second, others = _described(emit, other, size)
         extents = [*extents, *others[len(others) // 2 :]]
     else:
-        if _bits(other.type) < 8:
+        if 0 < scalar_bits(other.type) < 8:
             # In memory it takes a byte, and upstream aborts on storing less.
             other = emit.op("arith.extui", [other], [ir.IntegerType.get_signless(8)]).results[0]
         second = _stored(emit, op, [other], other.type)

@@ -1,4 +1,4 @@
-"""Emitter: makes new ops in front of an existing one, without the bindings' generated dialects."""
+"""Builders: create operations in front of an existing one, without the bindings' generated dialects."""
 
 from __future__ import annotations
 
@@ -67,3 +67,75 @@ class Emitter:
         """Use ``value`` wherever the anchor's only result was used, and erase the anchor."""
         self._anchor.results[0].replace_all_uses_with(value)
         self._anchor.erase()
+
+
+class LlvmBuilder:
+    """Creates operations of the LLVM dialect before ``op``; types may be text such as ``i32``."""
+
+    def __init__(self, op: ir.Operation) -> None:
+        self._point = ir.InsertionPoint(op)
+        self._location = op.location
+
+    def op(
+        self,
+        name: str,
+        results: Sequence[str | ir.Type],
+        operands: Sequence[ir.Value] = (),
+        **attributes: str | ir.Attribute,
+    ) -> ir.Operation:
+        """Any op; attributes are given as objects or as text."""
+        return ir.Operation.create(
+            name,
+            results=[ir.Type.parse(t) if isinstance(t, str) else t for t in results],
+            operands=list(operands),
+            attributes={k: ir.Attribute.parse(v) if isinstance(v, str) else v for k, v in attributes.items()},
+            loc=self._location,
+            ip=self._point,
+        )
+
+    def value(
+        self, name: str, result: str | ir.Type, *operands: ir.Value, **attributes: str | ir.Attribute
+    ) -> ir.Value:
+        """The one result of an op."""
+        return self.op(name, [result], operands, **attributes).results[0]
+
+    def constant(self, value: int, kind: str = "i32") -> ir.Value:
+        """An integer constant."""
+        return self.value("llvm.mlir.constant", kind, value=f"{value} : {kind}")
+
+    def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        """``llvm.<name>`` on two values of one type."""
+        return self.value(f"llvm.{name}", left.type, left, right)
+
+    def is_not_zero(self, value: ir.Value) -> ir.Value:
+        """An i1 that tells whether the integer ``value`` is not zero."""
+        zero = self.constant(0, str(value.type))
+        return self.value("llvm.icmp", "i1", value, zero, predicate="1 : i64")
+
+    def offset(self, pointer: ir.Value, bytes_: int) -> ir.Value:
+        """``pointer`` plus a constant number of bytes."""
+        if bytes_ == 0:
+            return pointer
+        return self.value(
+            "llvm.getelementptr",
+            "!llvm.ptr",
+            pointer,
+            rawConstantIndices=f"array<i32: {bytes_}>",
+            elem_type="i8",
+            noWrapFlags="0 : i32",
+        )
+
+    def load(self, pointer: ir.Value, bytes_: int, kind: str | ir.Type) -> ir.Value:
+        """Load a value of ``kind`` that lies ``bytes_`` behind ``pointer``."""
+        return self.value("llvm.load", kind, self.offset(pointer, bytes_), ordering="0 : i64")
+
+    def store(self, value: ir.Value, pointer: ir.Value, bytes_: int) -> None:
+        """Store ``value`` where it lies ``bytes_`` behind ``pointer``."""
+        self.op("llvm.store", [], [value, self.offset(pointer, bytes_)], ordering="0 : i64")
+
+
+def replace(op: ir.Operation, value: ir.Value | None = None) -> None:
+    """Erase ``op``; ``value`` replaces its one result."""
+    if value is not None:
+        op.results[0].replace_all_uses_with(value)
+    op.erase()

@@ -27,6 +27,7 @@ class SourceText:
     """
 
     def __init__(self, text: str = "", source_name: str = "") -> None:
+        self.text = text
         self._name = source_name
         self._lines: dict[str, Sequence[str]] = {}
         if text:

@@ -3,7 +3,7 @@
 Canonical text has no locations, so that a comment or a moved line compiles nothing anew. What is
 compiled from it knows an operation by its *address*: a digest of the text and where in it the
 operation stands. Outlining writes beside the text which place in the user's file that is, and the
-runtime looks there when a program fails (``runtime/place.c``); nothing else reads it, so it is in no key.
+runtime looks there when a program fails (``runtime/core/location.c``); only it does, so no key has it.
 
 Assert places: where each ``cf.assert`` stands in the user's file, kept in canonical text.
 
@@ -22,7 +22,7 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position, locate
-from gpubuild.engine.ir.query import kernel_functions
+from gpubuild.engine.ir.query import kernel_functions, matching, operations
 from gpubuild.model.digest import digest_bytes
 
 FILE = "places.txt"
@@ -70,15 +70,10 @@ def table(module: ir.Module, canonical: str, source: SourceText) -> Iterator[str
 
 
 def _operations(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
+    def is_named(op: ir.Operation) -> bool:
+        return op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name)
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+    return matching(module.operation, is_named)
 
 
 def _place(op: ir.Operation, source: SourceText) -> str:
@@ -95,7 +90,7 @@ _TEXT = re.compile(r"(.+):(\d+):(\d+)", re.DOTALL)
 
 def keep_places(module: ir.Operation) -> None:
     """Write the place of each assertion that has one into an attribute of it."""
-    for op in _assertions(module):
+    for op in operations(module, (_ASSERT,)):
         found = file_position(op.location)
         if found is not None and found[0] != UNNAMED_BUFFER:
             file, line, column = found
@@ -104,7 +99,7 @@ def keep_places(module: ir.Operation) -> None:
 
 def restore_places(module: ir.Operation) -> None:
     """Give each assertion the location that its attribute says; the attribute goes."""
-    for op in _assertions(module):
+    for op in operations(module, (_ASSERT,)):
         if _PLACE not in op.attributes:
             continue
         match = _TEXT.fullmatch(ir.StringAttr(op.attributes[_PLACE]).value)
@@ -113,15 +108,3 @@ def restore_places(module: ir.Operation) -> None:
         location = ir.Location.file(match[1], int(match[2]), int(match[3]))
         Emitter(op, location=location).op(_ASSERT, list(op.operands), [], {"msg": op.attributes["msg"]})
         op.erase()
-
-
-def _assertions(module: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == _ASSERT:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit)
-    return found

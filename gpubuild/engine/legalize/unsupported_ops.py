@@ -16,7 +16,7 @@ from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.ir.query import element_type
-from gpubuild.engine.legalize import participants, printf
+from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
 from gpubuild.errors import Diagnostic, StepError
 
@@ -81,6 +81,8 @@ _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE = "#gpu.address_space<private>"
 _WORKGROUPS = "workgroup_attributions"  # of a gpu.func: how many; private ones come behind
 _WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
+_UNIFORM = "uniform"
+_KERNEL = ("gpu.kernel", "kernel")
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
 
@@ -181,7 +183,7 @@ def _by_name(op: ir.Operation, target: Capabilities) -> str:
         return reason
     if name == "gpu.printf":
         return printf.printf_refusal(op)
-    if reason := participants.refusal(op, target.subgroup_size):
+    if reason := _participants_refusal(op, target.subgroup_size):
         return reason
     if name == "memref.global" and not target.private_variables and _PRIVATE in str(op.attributes["type"]):
         return f"'{name}' in private memory, which {target.devices} have no variables in; use memref.alloca"
@@ -193,8 +195,39 @@ def _by_name(op: ir.Operation, target: Capabilities) -> str:
     return ""
 
 
+def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
+    """Why a target with subgroups of this size cannot do ``op``, or an empty string."""
+    attributes = op.attributes
+    if op.name == "gpu.subgroup_reduce" and "cluster_size" in attributes:
+        size = attributes["cluster_size"].value
+        stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
+        if size * stride > subgroup_size:
+            apart = f" that are {stride} apart" if stride > 1 else ""
+            return f"'{op.name}' over clusters of {size} work-items{apart}, {_of(subgroup_size)}"
+    if op.name == "gpu.rotate" and attributes["width"].value > subgroup_size:
+        return f"'{op.name}' of {attributes['width'].value} work-items, {_of(subgroup_size)}"
+    if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or _come_all(op)):
+        return (
+            f"'{op.name}' without `uniform`: all work-items of a workgroup do it together, and some may not "
+            "come here; write `uniform` if they do"
+        )
+    return ""
+
+
+def _of(subgroup_size: int) -> str:
+    return f"where a subgroup has {subgroup_size}"
+
+
+def _come_all(op: ir.Operation) -> bool:
+    """Whether ``op`` stands in a kernel outside of all branches and loops."""
+    function = op.parent.operation
+    if not any(mark in function.attributes for mark in _KERNEL):
+        return False
+    return bool(op.block == function.regions[0].blocks[0])
+
+
 def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
-    is_kernel = "gpu.kernel" in op.attributes or "kernel" in op.attributes
+    is_kernel = any(mark in op.attributes for mark in _KERNEL)
     types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
     for number, given in enumerate(types, 1):
         if is_kernel and not isinstance(given, _PARAMETER_CLASSES) and _NO_PARAMETERS.match(str(given)):

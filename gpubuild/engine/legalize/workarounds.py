@@ -13,6 +13,7 @@ from mlir import ir
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import defining_op, element_type
+from gpubuild.engine.ir.workarounds import Workaround
 from gpubuild.engine.legalize.arith_expansions import like
 
 _OEQ = 1  # a predicate of arith.cmpf
@@ -67,3 +68,14 @@ def _number(value: ir.Value) -> float | None:
 
 
 KEEP_SIGNED_ZEROS = rewriting("keep-signed-zeros", dict.fromkeys(_SIGN, _keep_signed_zero))
+
+
+WORKAROUNDS = (
+    Workaround(
+        name="KEEP_SIGNED_ZEROS",
+        bug="arith-expand takes zeros of both signs for the same in minimumf and maximumf",
+        seen="MLIR 22.1.8",
+        package="xtc-mlir-python-bindings",
+        remove_when="23",
+    ),
+)

@@ -14,7 +14,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, about, locate
-from gpubuild.engine.ir.query import kernel_functions
+from gpubuild.engine.ir.query import constant_integer, defining_op, kernel_functions, scalar_bits
 from gpubuild.errors import Diagnostic, StepError
 
 _RETURNS_NOTHING = "!llvm.func<void ("
@@ -280,9 +280,8 @@ def _constant_sizes(launch: ir.Operation) -> list[int]:
 
 _LAUNCH_SEGMENTS = "operandSegmentSizes"
 _SIZE_PLACE = 10  # of the groups of operands: after tokens, and the sizes of grid, workgroup and cluster
-_CONSTANT = "arith.constant"
 _SOURCE = "gpu.dynamic_shared_memory"
-_BYTE_BITS, _LAUNCH_INDEX_BITS = 8, 64
+_BYTE_BITS = 8
 
 
 def refuse_missing(module: ir.Module, source: SourceText) -> None:
@@ -325,8 +324,8 @@ def _bytes_used(kernel: ir.Operation) -> int:
     for view in kernel.regions[0].blocks[0]:
         op = view.operation
         if op.name == "memref.view" and len(op.operands) == 2 and _made_by(op.operands[0], _SOURCE):
-            shift, kind = _constant(op.operands[1]), ir.MemRefType(op.results[0].type)
-            bits = _bits(kind.element_type)
+            shift, kind = constant_integer(op.operands[1]), ir.MemRefType(op.results[0].type)
+            bits = scalar_bits(kind.element_type)
             if shift is not None and bits:
                 ends.append(shift + prod(kind.shape) * -(-bits // _BYTE_BITS))
     return max(ends)
@@ -336,22 +335,9 @@ def _bytes_given(launch: ir.Operation) -> int | None:
     segments = list(launch.attributes[_LAUNCH_SEGMENTS])
     if not segments[_SIZE_PLACE]:
         return 0
-    return _constant(launch.operands[sum(segments[:_SIZE_PLACE])])
-
-
-def _bits(element: ir.Type) -> int:
-    if isinstance(element, ir.IndexType):
-        return _LAUNCH_INDEX_BITS
-    if isinstance(element, ir.IntegerType):
-        return int(ir.IntegerType(element).width)
-    return int(ir.FloatType(element).width) if isinstance(element, ir.FloatType) else 0
+    return constant_integer(launch.operands[sum(segments[:_SIZE_PLACE])])
 
 
 def _made_by(value: ir.Value, name: str) -> bool:
-    return not isinstance(value.owner, ir.Block) and bool(value.owner.operation.name == name)
-
-
-def _constant(value: ir.Value) -> int | None:
-    if not _made_by(value, _CONSTANT):
-        return None
-    return int(ir.IntegerAttr(value.owner.operation.attributes["value"]).value)
+    op = defining_op(value)
+    return op is not None and op.name == name

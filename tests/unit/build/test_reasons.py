@@ -166,10 +166,10 @@ def test_unnumbered_and_unknown_inputs_have_names_too() -> None:
     )
     runtime = Step(
         id="runtime", kind=StepKind.RUNTIME, params=RuntimeParams(),
-        inputs=(Input(name="cpu_team.c", path=Path("/x/cpu_team.c")),),
+        inputs=(Input(name="cpu_pool.c", path=Path("/x/cpu_pool.c")),),
     )  # fmt: skip
-    assert why_changed(runtime, {"input cpu_team.c": "a"}, {"input cpu_team.c": "b"}, WORDS) == (
-        "cpu_team.c changed"
+    assert why_changed(runtime, {"input cpu_pool.c": "a"}, {"input cpu_pool.c": "b"}, WORDS) == (
+        "cpu_pool.c changed"
     )
 
 

@@ -58,6 +58,7 @@ def run_step(
         else:
             data = given.encode() if isinstance(given, str) else given
             path = workdir / f"in.{name}"
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         job_inputs.append(JobInput(name=name, path=path, digest=digest_bytes(data)))
     job = Job(

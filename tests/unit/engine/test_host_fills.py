@@ -3,9 +3,8 @@
 import re
 
 import pytest
-from mlir import ir
 
-from gpubuild.engine.host import lowering, memory
+from gpubuild.engine.host import lowering
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.errors import StepError
@@ -190,16 +189,3 @@ def test_what_is_refused_points_at_the_op(lines: str, message: str) -> None:
     assert message in diagnostic.message
     assert diagnostic.location is not None
     assert "global" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("kind", "size"),
-    [
-        ("i1", 1), ("i8", 1), ("i24", 4), ("i64", 8), ("i128", 16), ("index", 8), ("bf16", 2), ("f8E5M2", 1),
-        ("complex<f32>", 8), ("complex<i8>", 2), ("vector<3xf32>", 16), ("vector<2x3xf32>", 32),
-        ("vector<16xi1>", 2), ("vector<4xindex>", 32), ("vector<[4]xf32>", 0), ("!llvm.ptr", 0),
-    ],
-)  # fmt: skip
-def test_sizes_of_elements(kind: str, size: int) -> None:
-    with contexts.context():
-        assert memory.element_bytes(ir.Type.parse(kind)) == size

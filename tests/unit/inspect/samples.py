@@ -58,7 +58,7 @@ declare i32 @llvm.amdgcn.workitem.id.x()
 """
 
 CPU = """\
-#include "cpu_image.h"
+#include "cpu/cpu_image.h"
 static void item(void **params, gb_cpu_item *it) { (void)params; (void)it; }
 static void run(const gb_cpu_launch_info *l, uint64_t a, uint64_t b, char *s, char *d, char *o)
 { (void)l; (void)a; (void)b; (void)s; (void)d; (void)o; }

@@ -117,7 +117,7 @@ def test_cpu_object() -> None:
 
 def test_the_layout_of_cpu_images_is_that_of_the_header() -> None:
     """A change of the header without its version would make us misread new objects."""
-    header = (samples.RUNTIME / "cpu_image.h").read_text()
+    header = (samples.RUNTIME / "cpu" / "cpu_image.h").read_text()
     assert f"#define GB_CPU_IMAGE_ABI {cpu_image.ABI}u" in header
     assert f'#define GB_CPU_IMAGE_SYMBOL "{cpu_image.SYMBOL}"' in header
     for number, tier in enumerate(cpu_image.TIERS):

@@ -1,7 +1,7 @@
 /* Fibers that take turns and check that nothing of theirs gets lost: values in registers, integer and
  * floating-point, more of them than a function may use up. Exit code 0, or the number of what is wrong.
  * With FREESTANDING it needs no C library: then it runs where there is none to link with. */
-#include "cpu_fiber.h"
+#include "cpu/cpu_fiber.h"
 
 enum { FIBERS = 5, TURNS = 1000, SLOT_BYTES = (1024 + 64) * 1024 };
 

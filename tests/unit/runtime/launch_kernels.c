@@ -1,5 +1,5 @@
 /* A CPU image for launches.c and openmp.c. */
-#include "cpu_image.h"
+#include "cpu/cpu_image.h"
 
 gb_cpu_image gpubuild_cpu_image;
 

@@ -14,11 +14,12 @@ import gpubuild.runtime
 from gpubuild.model.offload_binary import Image, pack
 
 RUNTIME = Path(gpubuild.runtime.__file__).parent
+SOURCES = sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")])
 FAKES = Path(__file__).parent / "fakes"
 # Python 3.12 and later warn about a fork beside threads, which is what some scripts are about.
 PROGRAM = Path(sys.executable).name  # as the C library has it, in messages
 _PYTHON = (sys.executable, "-S", "-E", "-W", "ignore")
-FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread")
+FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread", f"-I{RUNTIME}")
 
 # What every program begins with: the library as `rt`, its images loaded by `load(i)`.
 PRELUDE = """
@@ -138,9 +139,8 @@ def sanitizer_environment() -> dict[str, str]:
 def build(folder: Path, scratch: Path) -> Runtime:
     """Compile the library and both fakes with the system's C compiler."""
     library, archive = folder / "libgpubuild_rt.so", folder / "libgpubuild_rt.a"
-    sources = sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.S")])
     flags = [*FLAGS, *extra_flags()]
-    subprocess.run(["cc", *flags, "-c", *sources], check=True, cwd=folder)
+    subprocess.run(["cc", *flags, "-c", *SOURCES], check=True, cwd=folder)
     objects = sorted(folder.glob("*.o"))
     subprocess.run(["ar", "rcs", archive, *objects], check=True)
     subprocess.run(["cc", *flags, "-shared", "-o", library, *objects, "-ldl", "-lm"], check=True)

@@ -1,7 +1,7 @@
 /* Streams and events used from several threads at once, for test_streams.py: the runtime's own code without
  * images. Prints "ok", or how often something was out of order. */
 #define _GNU_SOURCE
-#include "cpu_stream.h"
+#include "cpu/cpu_stream.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -109,7 +109,7 @@ static void *use_default_stream(void *rounds) {
 }
 
 #ifdef NO_RUNNERS
-/* Stands in for pthread_create in cpu_runner.c: a process that may not have more threads. */
+/* Stands in for pthread_create in cpu_stream.c: a process that may not have more threads. */
 int no_thread(void) {
     return 11; /* EAGAIN */
 }

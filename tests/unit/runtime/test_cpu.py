@@ -15,7 +15,7 @@ BASE = "x86-64" if "x86" in platform.machine() else "generic"
 
 # axpy(i64 n, f32 a, ptr x): x[i] += a, and which(ptr out): writes NUMBER.
 IMAGE = r"""
-#include "cpu_image.h"
+#include "cpu/cpu_image.h"
 static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
                  char *slots) {
     (void)shared; (void)dynamic; (void)slots;
@@ -219,7 +219,7 @@ def test_what_llvm_says_of_this_machine_is_known_to_the_runtime(runtime: Runtime
 
     _, features = host_cpu()
     names = {name[1:] for name in features.split(",")}
-    table = (RUNTIME / "cpu_chip.c").read_text()
+    table = (RUNTIME / "cpu" / "cpu_chip.c").read_text()
     assert {name for name in names if f'{{"{name}", ' not in table} == set()
     script = f"print(rt.gb_cpu_supports(b'of-next-year', {features.encode()!r}), flush=True)"
     assert runtime.run(script).ok().out == b"1\n"

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cuda_driver import standin
+from simulators.cuda_driver import standin
 from unit.runtime.programs import Outcome, Runtime, container
 
 PTX = (Path(standin.__file__).parent / "kernels.ptx").read_bytes() + b"\0"

@@ -17,7 +17,7 @@ def test_malformed_device(runtime: Runtime, value: str) -> None:
     assert done.code == 1
     assert done.err == (
         f"gpubuild: GPUBUILD_DEVICE={value}: not a device; "
-        "allowed are auto, cpu, cuda, cuda:N, hip and hip:N (N from 0 to 63)\n"
+        "allowed are auto, cuda, cuda:N, hip, hip:N, cpu (N from 0 to 63)\n"
         f"  program: {PROGRAM}\n"
     )
 

@@ -13,7 +13,7 @@ from unit.runtime.programs import RUNTIME
 
 HERE = Path(__file__).parent
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{RUNTIME}")
-SOURCES = (HERE / "fibers.c", RUNTIME / "cpu_fiber.c", *sorted(RUNTIME.glob("cpu_fiber_*.S")))
+SOURCES = (HERE / "fibers.c", RUNTIME / "cpu/cpu_fiber.c", *RUNTIME.glob("cpu/*.S"))
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
@@ -22,7 +22,7 @@ def test_this_processor(tmp_path: Path, level: str, switch: tuple[str, ...]) -> 
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     program = tmp_path / "fibers"
-    more = (RUNTIME / "message.c", RUNTIME / "place.c", RUNTIME / "env.c", "-pthread")
+    more = (*(RUNTIME / "core" / f"{name}.c" for name in ("message", "location", "environment")), "-pthread")
     subprocess.run(["cc", *FLAGS, level, *switch, *SOURCES, *more, "-o", program], check=True)
     assert subprocess.run([program], check=False).returncode == 0
 

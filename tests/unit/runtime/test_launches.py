@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import RUNTIME, Runtime, extra_flags
+from unit.runtime.programs import RUNTIME, SOURCES, Runtime, extra_flags
 
 HERE = Path(__file__).parent
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread", f"-I{RUNTIME}"]
@@ -62,7 +62,7 @@ def image(folder: Path) -> Path:
 def launches(built_runtime: Runtime, folder: Path) -> Path:
     if extra_flags():
         pytest.skip("counts allocations in place of the sanitizer")
-    sources = (HERE / "launches.c", RUNTIME / "cpu_pool.c", built_runtime.archive)
+    sources = (HERE / "launches.c", RUNTIME / "cpu/cpu_pool.c", built_runtime.archive)
     return compile_c(folder / "launches", "-DCOUNT_ALLOCATIONS", PATIENT, *sources, "-ldl", "-lm")
 
 
@@ -99,9 +99,8 @@ def test_no_data_races(folder: Path) -> None:
     kernels = compile_c(
         folder / "image-tsan.so", *sanitizer, "-shared", "-nostdlib", HERE / "launch_kernels.c"
     )
-    sources = sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.S")])
     program = compile_c(
-        folder / "launches-tsan", *sanitizer, PATIENT, HERE / "launches.c", *sources, "-ldl", "-lm"
+        folder / "launches-tsan", *sanitizer, PATIENT, HERE / "launches.c", *SOURCES, "-ldl", "-lm"
     )
     options = {"TSAN_OPTIONS": "die_after_fork=0 atexit_sleep_ms=0"}
     for threads in (1, 3):

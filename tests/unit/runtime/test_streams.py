@@ -9,33 +9,24 @@ import pytest
 from unit.runtime.programs import RUNTIME, Runtime
 
 HERE = Path(__file__).parent
-PARTS = [
-    RUNTIME / name
-    for name in (
-        "cpu_stream.c",
-        "cpu_recycle.c",
-        "cpu_count.c",
-        "cpu_fork.c",
-        "async_runtime.c",
-        "library.c",
-        "message.c",
-        "place.c",
-        "env.c",
-    )
-]
+PARTS = (
+    "abi/async_runtime.c", "core/environment.c", "core/location.c", "core/message.c", "core/process.c",
+    "cpu/cpu_resources.c",
+)  # fmt: skip
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{RUNTIME}", "-pthread"]
 
 
 def stress(
-    folder: Path, program: str, sanitizer: str = "", *flags: str, runner_flags: tuple[str, ...] = ()
+    folder: Path, program: str, sanitizer: str = "", *flags: str, stream_flags: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Build a stress program and run it; skips when the C compiler has no such sanitizer."""
-    sources = [HERE / program, *PARTS]
     options = [*FLAGS, *flags, *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
+    streams = RUNTIME / "cpu" / "cpu_stream.c"
     for command in (
-        ["cc", *options, *runner_flags, "-c", RUNTIME / "cpu_runner.c", "-o", folder / "cpu_runner.o"],
-        ["cc", *options, *sources, folder / "cpu_runner.o", "-ldl", "-o", folder / "stress"],
-    ):
+        ["cc", *options, *stream_flags, "-c", streams, "-o", folder / "streams.o"],
+        ["cc", *options, HERE / program, folder / "streams.o", *(RUNTIME / name for name in PARTS),
+         "-ldl", "-o", folder / "stress"],
+    ):  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and sanitizer and "san" in done.stderr:
             pytest.skip("no such sanitizer here")
@@ -55,13 +46,13 @@ def test_stress(tmp_path: Path, program: str, sanitizer: str) -> None:
 
 def test_without_any_thread_who_waits_does_the_work(tmp_path: Path) -> None:
     none = ("-Dpthread_create=no_thread",)
-    done = stress(tmp_path, "stress_streams.c", "", "-DNO_RUNNERS", runner_flags=none)
+    done = stress(tmp_path, "stress_streams.c", "", "-DNO_RUNNERS", stream_flags=none)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
 # slow(ptr x): sleeps a while, then x[0] += 1; meet(ptr x): x[0] += 1, then waits until it is 2; fail().
 IMAGE = r"""
-#include "cpu_image.h"
+#include "cpu/cpu_image.h"
 static void slow(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
                  char *slots) {
     (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;

@@ -11,16 +11,8 @@ from gpubuild.targets.registry import kinds, vendors
 
 PACKAGE = Path(gpubuild.__file__).parent
 # Code that is still to ask the vendor. Nothing is added here.
-LEFT = {
-    "engine/backends/gpu_compile.py",
-    "engine/backends/lowering.py",
-    "engine/legalize/all_reduce.py",
-    "engine/legalize/driver.py",
-    "engine/legalize/matrices.py",
-    "engine/legalize/subgroup_reduce.py",
-    "engine/legalize/subgroup_shuffle.py",
-    "engine/legalize/unsupported_ops.py",
-}
+# Here the words are names of MLIR dialects and of LLVM's families of intrinsics, not kinds.
+DIALECTS = {"engine/backends/lowering.py", "engine/legalize/unsupported_ops.py"}
 
 
 def comparisons(tree: ast.Module) -> Iterator[int]:
@@ -54,8 +46,8 @@ def test_no_code_compares_kinds() -> None:
             continue
         if lines := sorted(comparisons(ast.parse(path.read_text()))):
             found[file] = lines
-    assert {file: lines for file, lines in found.items() if file not in LEFT} == {}
-    assert LEFT - set(found) == set(), "done: take it out of the list"
+    assert {file: lines for file, lines in found.items() if file not in DIALECTS} == {}
+    assert set(found) >= DIALECTS
 
 
 def test_comparisons_are_recognised() -> None:

@@ -51,7 +51,7 @@ def test_installed_packages_file_by_file() -> None:
 def test_our_own_code() -> None:
     _, looked_for = evidence(Toolchain(Settings()))
     names = {p.name for p in looked_for}
-    assert {"engine", "fission.py", "planner.py", "cpu_team.c", "schema.json"} <= names
+    assert {"engine", "fission.py", "planner.py", "cpu_pool.c", "schema.json"} <= names
     assert not any("__pycache__" in p.parts for p in looked_for)
 
 

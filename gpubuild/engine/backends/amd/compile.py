@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpubuild.engine.backends import gpu_compile
 from gpubuild.engine.backends.amd import inline_assembly, ocml, passes, printf, workarounds
+from gpubuild.engine.backends.amd.assembly_info import parse_assembly
 from gpubuild.engine.backends.assembly_locations import with_inline_locations
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
@@ -18,7 +19,7 @@ from gpubuild.engine.backends.gpu_compile import (
     take_lowered,
     user_libraries,
 )
-from gpubuild.engine.backends.kernel_info import info_json, parse_amd_assembly, with_parameters
+from gpubuild.engine.backends.kernel_info import info_json, with_parameters
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.ir import files_read, llvm
 from gpubuild.engine.ir.step_io import StepIO
@@ -172,7 +173,7 @@ def link_code_object(build: AmdBuild) -> None:
 
 def write_info(build: AmdBuild) -> None:
     """Stage: resources per kernel."""
-    kernels = parse_amd_assembly(build.assembly, build.kernel_names)
+    kernels = parse_assembly(build.assembly, build.kernel_names)
     build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
 
 

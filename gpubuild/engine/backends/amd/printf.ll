@@ -1,5 +1,5 @@
 ; Messages of kernels on AMD GPUs: they are left in a buffer, which HIP's runtime (5.7 or newer) prints
-; when the kernel has ended. The format of the buffer: docs/design/2026-11-21-amd-messages.md.
+; when the kernel has ended. The format of the buffer: docs/design/amd.md.
 
 declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
 declare i32 @llvm.amdgcn.workgroup.id.x()
@@ -69,7 +69,7 @@ end:
 }
 
 ; Where a failed assertion tells the runtime which it was, before its trap ends the process: null unless
-; the runtime put an address of host memory there (runtime/device_hip_assert.c has the layout).
+; the runtime put an address of host memory there (runtime/hip/hip_assert.c has the layout).
 @gpubuild_assertion_record = external addrspace(1) global ptr addrspace(1)
 
 ; What a failed assertion says, to stderr. The text of %format has six %u for the workgroup and the work-item.

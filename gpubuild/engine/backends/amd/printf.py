@@ -2,7 +2,7 @@
 
 A message is one frame in that buffer: a control word (its size, and to which stream), the name of its
 format, and eight bytes for each value. Formats are metadata of the code object, where HIP looks a name
-up. ``amd_messages.ll`` has the functions that kernels call; docs/design/2026-11-21-amd-messages.md says
+up. ``amd_messages.ll`` has the functions that kernels call; docs/design/amd.md says
 where each fact comes from.
 """
 

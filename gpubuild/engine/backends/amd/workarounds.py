@@ -18,6 +18,7 @@ import re
 from llvmlite import binding
 
 from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir.workarounds import Workaround
 from gpubuild.targets.amd import gfx_version
 
 _CALL = re.compile(r"\bcall void @llvm\.trap\(\)(?: #\d+)?")
@@ -54,3 +55,21 @@ def say_unused(module: binding.ModuleRef) -> binding.ModuleRef:
     """``module``, whose kernels and libraries are ours, its kernels marked."""
     text = _KERNEL.sub(lambda found: f"{found[1]} {_ATTRIBUTES}", str(module))
     return llvm.parse_assembly(text, llvm.new_context(), name="LLVM IR with kernels marked")
+
+
+WORKAROUNDS = (
+    Workaround(
+        name="move_out",
+        bug="blocks after a trap are lost on GFX 11.0",
+        seen="llvm/llvm-project#208912, fixed after 22.1.8",
+        package="llvmlite",
+        remove_when="0.51",
+    ),
+    Workaround(
+        name="say_unused",
+        bug="at level 0 a kernel asks for all implicit arguments",
+        seen="LLVM 22.1.8",
+        package="llvmlite",
+        remove_when="0.51",
+    ),
+)

@@ -1,4 +1,4 @@
-"""Disjoint: memrefs among a kernel's parameters, and code that finds out whether they overlap.
+"""Alias versions: which kernels are worth compiling for arguments that do not overlap, and the test for that.
 
 Kernels may be launched with arguments that share memory, but hardly ever are. LLVM, which must expect it,
 would ask in front of each vectorised loop, each time; so it is asked once per launch and thread, for whole
@@ -10,14 +10,15 @@ workgroups of just that shape: then loops over work-items are vectors, and tiles
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.loop_interchange import is_id
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
 from gpubuild.engine.backends.cpu.image_layout import MAX_BLOCK
+from gpubuild.engine.backends.cpu.kernel_facts import MemrefParameter, Parameters
 from gpubuild.engine.backends.cpu.nontemporal import PIECE_BYTES, WHOLE, filled
+from gpubuild.engine.backends.cpu.state import ALIAS_VERSIONS, CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.streaming import streams
 from gpubuild.engine.ir.query import VIEWS, element_bytes
 
@@ -36,47 +37,13 @@ _UNBOUNDED = frozenset(
 _FOREIGN = frozenset({"llvm", "nvvm", "nvgpu", "rocdl", "amdgpu", "ptr"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemrefParameter:
-    """A memref that takes LLVM's parameters from ``first`` on; ``None`` stands for what they tell.
-
-    Sizes, strides and the offset count elements.
-    """
-
-    first: int
-    element_bytes: int
-    written: bool
-    filled: bool  # row by row, by a kernel that does little else; its rows have no gaps between elements
-    offset: int | None
-    sizes: tuple[int | None, ...]
-    strides: tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """All parameters of a kernel: how many there are in LLVM's eyes, and which are memrefs."""
-
-    count: int
-    memrefs: tuple[MemrefParameter, ...]
-    block: tuple[int, int, int] | None = (
-        None  # the likely size of a workgroup, 0 where it is not worth knowing
-    )
-
-    @property
-    def filled(self) -> tuple[MemrefParameter, ...]:
-        """What the kernel does little but fill; see engine.backends.cpu.nontemporal."""
-        return tuple(memref for memref in self.memrefs if memref.filled)
-
-
-def separable_parameters(module: ir.Operation) -> dict[str, Parameters]:
-    """The kernels of a gpu.module that gain from arguments known not to overlap."""
-    found: dict[str, Parameters] = {}
-    for op in operations(module.regions[0].blocks[0]):
+def version_aliases(module: ir.Module, _: CpuLowering) -> None:
+    """Mark the kernels that gain from arguments known not to overlap with what is known of their memrefs."""
+    for op in operations(kernel_module(module).regions[0].blocks[0]):
         if op.name == "gpu.func" and "gpu.kernel" in op.attributes:
             parameters = _parameters(op)
             if parameters is not None:
-                found[op.attributes["sym_name"].value] = parameters
-    return found
+                op.attributes[ALIAS_VERSIONS] = parameters.attribute()
 
 
 def _parameters(kernel: ir.Operation) -> Parameters | None:
@@ -100,8 +67,7 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
                 return None
             count += 1
             continue
-        is_complex = isinstance(kind.element_type, ir.ComplexType)
-        size = None if is_complex else element_bytes(kind.element_type)
+        size = element_bytes(kind.element_type)
         if size is None:
             return None
         try:

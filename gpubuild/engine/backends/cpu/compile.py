@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from llvmlite import binding
@@ -11,50 +11,26 @@ from mlir import ir
 
 from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.cpu import half_conversions, image_layout, libdevice_calls, wide_integers
-from gpubuild.engine.backends.cpu.alias_versioning import Parameters, separable_parameters
-from gpubuild.engine.backends.cpu.fission.fission import Fissions, fission_kernels
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
 from gpubuild.engine.backends.cpu.llvm_text import mark_stores
-from gpubuild.engine.backends.cpu.lower.abi import Contextualized, contextualize
-from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
-from gpubuild.engine.backends.cpu.lower.state import ModuleState, written_ops
-from gpubuild.engine.backends.cpu.passes import LEGALIZE, PLAIN_MEMORY, start
-from gpubuild.engine.backends.cpu.sanitizer import instrument
-from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
+from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_CPU, start
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
-from gpubuild.engine.backends.cpu.workgroup_coalescing import join_workgroups
 from gpubuild.engine.backends.gpu_compile import user_libraries
 from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
-from gpubuild.engine.ir import contexts, files_read, llvm, locations, resource_objects
+from gpubuild.engine.ir import contexts, files_read, llvm, resource_objects
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
-from gpubuild.engine.ir.passes import run_passes
-from gpubuild.engine.ir.resources import NO_RESOURCES, StepResources
+from gpubuild.engine.ir.passes import Pass, run_passes
+from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize.library_calls import call_libraries_directly
-from gpubuild.engine.legalize.workarounds import KEEP_SIGNED_ZEROS
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.cpu import CPU, NATIVE
-from gpubuild.targets.target import Sanitize
 from gpubuild.toolchain.run import run_tool
 
-# Up to structured loops, where fission works.
-LOOP_PASSES = (
-    "builtin.module(gpu.module(convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,"
-    "scf-forall-to-for,lower-affine))"
-)
-VECTOR_PASSES = "builtin.module(gpu.module(convert-vector-to-scf))"  # makes private memory
-# As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
-PASSES = (
-    "builtin.module(gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine,"
-    "arith-expand{include-bf16=false},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
-    "convert-gpu-to-nvvm,convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
-    "reconcile-unrealized-casts))"
-)
 _FENCE = "llvm.x86.sse.sfence"  # elsewhere the runtime's own synchronisation orders all stores
-_DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly})"
 _OBJECT_FILE = "module.o"  # fixed names: no path of this machine gets into what lld writes
 
 
@@ -65,10 +41,15 @@ class CpuBuild:
     params: CompileParams
     io: StepIO
     llvm_text: str = ""
-    facts: Contextualized = field(default_factory=lambda: Contextualized(kernels=(), sites=()))
+    lowering: CpuLowering | None = None
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
     filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see llvm_text.mark_stores
+
+    @property
+    def externals(self) -> tuple[External, ...]:
+        """Variables whose data LLVM does not see."""
+        return self.lowering.externals if self.lowering else ()
 
     @property
     def resources(self) -> StepResources:
@@ -107,7 +88,7 @@ def lower(build: CpuBuild) -> None:
     """Stage: MLIR to LLVM IR text. A failure is repeated on the located text, for its places."""
     io = build.io
     try:
-        build.llvm_text, build.facts = lower_text(io.text("module"), build.params, build.resources)
+        build.llvm_text, build.lowering = lower_text(io.text("module"), build.params, build.resources)
     except StepError as plain:
         if not io.has("located"):
             raise
@@ -120,120 +101,63 @@ def lower(build: CpuBuild) -> None:
 
 def lower_text(
     text: str, params: CompileParams, resources: StepResources = NO_RESOURCES
-) -> tuple[str, Contextualized]:
-    """Lower a module that holds one gpu.module; its kernels take the work-item as last argument."""
-    target = params.target.name
-    with contexts.context():
-        source = SourceText(text, f"@{params.module} (canonical text)")
-        fissions = Fissions()
-        separable: dict[str, Parameters] = {}
-        joined: frozenset[str] = frozenset()
-        module = contexts.parse(text)
-        restore_places(module.operation)
-        names = written_ops(module.operation)
-        checks = Checks(wanted=frozenset(params.target.sanitize), source=source, names=names)
-        if params.target.passes:
-            _run_own_passes(module, params, source, resources)
-        else:
-            legalization = start(params, source)
-            if checks.wanted:
-                run_passes(module, PLAIN_MEMORY, legalization)
-                instrument.prepare(_only_module(module, params), checks)
-            run_passes(module, LEGALIZE, legalization)
-            hoist_allocations(module.operation)
-            dump("mlir", lambda: contexts.canonical_text(module))
-            contexts.run_passes(module, LOOP_PASSES, source=source)
-            if checks.wanted:
-                _check(module, params, checks)
-            else:
-                joined = join_workgroups(_only_module(module, params))
-            separable = {} if checks.wanted else separable_parameters(_only_module(module, params))
-            fissions = _fission(module, checks)
-            instrument.keep_barriers_apart(_only_module(module, params), checks)
-            dump("mlir", lambda: contexts.canonical_text(module))  # after fission
-            contexts.run_passes(module, VECTOR_PASSES, source=source)
-            hoist_allocations(module.operation)
-            run_passes(module, (KEEP_SIGNED_ZEROS,), legalization)
-            contexts.run_passes(module, PASSES, source=source)
-        kernels = _only_module(module, params)
-        call_libraries_directly(kernels)
-        contexts.check_translatable(kernels, target=target, source=source)
-        state = ModuleState(
-            source=source,
-            target=target,
-            op_names=names,
-            text_digest=locations.text_digest(text),
-            fissions=fissions,
-            sites=list(checks.sites),
-        )
-        facts = contextualize(
-            kernels,
-            state,
-            fast_math=params.target.fast_math,
-            probe_stack=params.target.triple.startswith("x86_64"),
-        )
-        facts = replace(facts, separable=separable, joined=joined)
-        if not facts.kernels:
-            raise StepError(
-                f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
-            )
-        contexts.verify(module.operation, source=source)
-        if params.target.debug:
-            contexts.run_passes(module, _DEBUG_PASSES, source=source)
-        kernels = contexts.gpu_modules(module)[0]
-        facts = replace(facts, externals=resources.externalize(kernels))
-        return contexts.translate(kernels, target=target, source=source), facts
+) -> tuple[str, CpuLowering]:
+    """Lower a module that holds one gpu.module; return LLVM IR and what is known of its kernels.
 
-
-def _run_own_passes(
-    module: ir.Module, params: CompileParams, source: SourceText, resources: StepResources
-) -> None:
-    if params.target.sanitize:
+    The kernels take their work-item as last argument. Raises ``StepError``.
+    """
+    if params.target.passes and params.target.sanitize:
         raise StepError(
             "`sanitize:` cannot be added to passes of your own",
             hint="leave out `passes:` for the checked target, or `sanitize:`",
         )
-    resources.bind(module)
-    contexts.run_passes(module, params.target.passes, source=source)
+    with contexts.context():
+        module = contexts.parse(text)
+        restore_places(module.operation)
+        lowering = start(params, SourceText(text, f"@{params.module} (canonical text)"))
+        if (found := len(contexts.gpu_modules(module))) != 1:
+            raise StepError(f"expected one gpu.module, @{params.module}, and found {found}")
+        passes = PASSES
+        if params.target.passes:
+            passes = (RECORD_WRITTEN_OPS, _own_passes(params.target.passes, resources), *TO_CPU)
+        run_passes(module, passes, lowering)
+        if not lowering.kernels:
+            raise StepError(
+                f"gpu.module @{params.module} has no kernel", hint="mark a gpu.func with `kernel`"
+            )
+        contexts.verify(module.operation, source=lowering.source)
+        lowering.externals = resources.externalize(kernel_module(module))
+        text = contexts.translate(kernel_module(module), target=lowering.target, source=lowering.source)
+        return text, lowering
 
 
-def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
-    found = contexts.gpu_modules(module)
-    if len(found) != 1:
-        raise StepError(f"expected one gpu.module, @{params.module}, and found {len(found)}")
-    return found[0]
+def _own_passes(pipeline: str, resources: StepResources) -> Pass[CpuLowering]:
+    def run(module: ir.Module, lowering: CpuLowering) -> None:
+        resources.bind(module)
+        contexts.run_passes(module, pipeline, source=lowering.source)
 
-
-def _check(module: ir.Module, params: CompileParams, checks: Checks) -> None:
-    contexts.run_passes(module, instrument.PASSES, source=checks.source)
-    instrument.instrument(_only_module(module, params), checks)
-    contexts.run_passes(module, instrument.TIDY_PASSES, source=checks.source)
-
-
-def _fission(module: ir.Module, checks: Checks) -> Fissions:
-    """What is checked for divergent barriers keeps fibers, which report each and go on."""
-    found = contexts.gpu_modules(module)
-    may_ask = Sanitize.BARRIER not in checks.wanted
-    return fission_kernels(found[0], may_ask=may_ask) if len(found) == 1 else Fissions()
+    return Pass(name="own-passes", run=run, pipeline=lambda _: pipeline)
 
 
 def link_image(build: CpuBuild) -> None:
     """Stage: entries and the image table; from here on only the image is visible outside."""
     module = llvm.parse_assembly(build.llvm_text, llvm.new_context(), name="translated LLVM IR")
     llvm.set_target(module, build.machine)
-    resource_objects.declare(module, build.facts.externals)
+    resource_objects.declare(module, build.externals)
     kernels = []
-    for facts in build.facts.kernels:
-        arguments = [str(a.type) for a in module.get_function(facts.name).arguments]
-        memrefs = build.facts.separable.get(facts.name)
-        if memrefs is not None and (memrefs.count != len(arguments) - 1 or build.params.target.opt_level < 2):
-            memrefs = None
-        joined = facts.name in build.facts.joined and facts.slot_bytes == 0
-        kernels.append(Kernel(facts=facts, parameters=tuple(arguments[:-1]), memrefs=memrefs, joined=joined))
+    for facts in build.lowering.kernels if build.lowering else ():
+        parameters = tuple(str(a.type) for a in module.get_function(facts.name).arguments)[:-1]
+        versions = facts.alias_versions
+        if versions is not None and (versions.count != len(parameters) or build.params.target.opt_level < 2):
+            versions = None
+        coalesced = facts.coalesced and facts.context_bytes == 0
+        kernels.append(
+            Kernel(facts=facts, parameters=parameters, alias_versions=versions, coalesced=coalesced)
+        )
     text = image_text(
         build.params.module,
         kernels,
-        build.facts.sites,
+        build.lowering.sites if build.lowering else (),
         debug=build.params.target.debug,
         flags=image_layout.check_flags(build.params.target.sanitize),
         fence=_FENCE if build.params.target.triple.startswith("x86_64") else "",
@@ -270,7 +194,7 @@ def link_libraries(build: CpuBuild) -> None:
 def _refuse_undefined(build: CpuBuild) -> None:
     """Raise ``StepError`` for what neither the module nor the C library defines."""
     names = llvm.undefined_symbols(build.module, globals_too=True)
-    provided = libdevice_calls.PROVIDED | {item.stand_in for item in build.facts.externals}
+    provided = libdevice_calls.PROVIDED | {item.stand_in for item in build.externals}
     missing = [n for n in names if n not in provided]
     missing += [
         f.name for f in build.module.functions if f.is_declaration and f.name.startswith("llvm.nvvm.")
@@ -293,7 +217,7 @@ def optimize(build: CpuBuild) -> None:
 
 def emit(build: CpuBuild) -> None:
     """Stage: assembly for people, a relocatable object for the linker."""
-    sections = resource_objects.define(build.module, build.facts.externals, linkage="internal")
+    sections = resource_objects.define(build.module, build.externals, linkage="internal")
     assembly, code = llvm.emit_both(build.module, build.machine)
     build.io.write("asm", assembly)
     resource_objects.write_object(build.io.scratch / _OBJECT_FILE, code, sections, build.resources)
@@ -305,7 +229,7 @@ def emit_relocatable(build: CpuBuild) -> None:
     chip, name = build.params.target.chip, build.params.module
     module.get_global_variable(image_layout.IMAGE_SYMBOL).name = f"{image_layout.IMAGE_SYMBOL}.{name}"
     llvm.link_text(module, chip_mark(chip), "chip mark")
-    sections = resource_objects.define(module, build.facts.externals, linkage="internal")
+    sections = resource_objects.define(module, build.externals, linkage="internal")
     code = llvm.emit_object(module, build.machine)
     resource_objects.write_object(build.io.out_path("device"), code, sections, build.resources)
 
@@ -346,7 +270,7 @@ def write_info(build: CpuBuild) -> None:
                     tier=k.tier.tier.label,
                     tier_reason=k.tier.reason or None,
                 )
-                for k in build.facts.kernels
+                for k in (build.lowering.kernels if build.lowering else ())
             ]
         ),
     )

@@ -6,10 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpubuild.engine.backends.cpu import alias_versioning, image_layout, workgroup_coalescing
-from gpubuild.engine.backends.cpu.alias_versioning import Parameters
-from gpubuild.engine.backends.cpu.lower.abi import KernelFacts
+from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts, Parameters, Tier
 from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
-from gpubuild.engine.backends.cpu.tiers import Tier
 
 _AXES = "xyz"
 # Bytes; vectors, complex numbers and integers of other widths are as large as LLVM makes them.
@@ -24,10 +22,8 @@ class Kernel:
 
     facts: KernelFacts
     parameters: tuple[str, ...]
-    memrefs: Parameters | None = None  # where it pays to know that arguments do not overlap
-    joined: bool = (
-        False  # whether workgroups side by side may run as one; see engine.backends.cpu.workgroup_coalescing
-    )
+    alias_versions: Parameters | None = None  # where it pays to know that arguments do not overlap
+    coalesced: bool = False  # whether workgroups side by side run as one: see workgroup_coalescing
 
 
 def image_text(
@@ -54,11 +50,13 @@ def image_text(
         if kernel.facts.tier.tier is not Tier.FIBERS:
             name = f"@gpubuild.run.{number}"
             text.add(_run_entry(f"{name}.any", kernel, text))
-            if kernel.memrefs is not None:
-                text.add(_run_entry(f"{name}.apart", kernel, text, apart=kernel.memrefs))
-                if kernel.memrefs.filled:
-                    text.add(_run_entry(f"{name}.large", kernel, text, apart=kernel.memrefs, fence=fence))
-            text.add(_choice(name, kernel, kernel.memrefs or Parameters(count=0, memrefs=()), text))
+            if kernel.alias_versions is not None:
+                text.add(_run_entry(f"{name}.apart", kernel, text, apart=kernel.alias_versions))
+                if kernel.alias_versions.filled:
+                    text.add(
+                        _run_entry(f"{name}.large", kernel, text, apart=kernel.alias_versions, fence=fence)
+                    )
+            text.add(_choice(name, kernel, kernel.alias_versions or Parameters(count=0, memrefs=()), text))
     records = ", ".join(_record(number, kernel, text, flags) for number, kernel in enumerate(kernels))
     if fence:
         text.add(f"declare void @{fence}()")
@@ -78,10 +76,12 @@ def large_entries(kernels: Sequence[Kernel]) -> dict[str, frozenset[str]]:
     """Entries for results larger than caches: their names, and those of the pointers to what they fill."""
     return {
         f"gpubuild.run.{number}.large": frozenset(
-            f"arg{memref.first + 1}" for memref in kernel.memrefs.filled
+            f"arg{memref.first + 1}" for memref in kernel.alias_versions.filled
         )
         for number, kernel in enumerate(kernels)
-        if kernel.memrefs is not None and kernel.memrefs.filled and kernel.facts.tier.tier is not Tier.FIBERS
+        if kernel.alias_versions is not None
+        and kernel.alias_versions.filled
+        and kernel.facts.tier.tier is not Tier.FIBERS
     }
 
 
@@ -251,7 +251,7 @@ def _run_entry(
     narrow = ""
     for i, axis in enumerate(_AXES):
         required = apart.block[i] if apart and apart.block else kernel.facts.required_block[i]
-        if required and not (kernel.joined and axis == "x"):
+        if required and not (kernel.coalesced and axis == "x"):
             # The runtime refuses any other size, and constants let LLVM unroll and strength-reduce.
             extents[axis] = str(required)
         else:
@@ -259,7 +259,7 @@ def _run_entry(
             extents[axis] = f"%n{axis}"
         head += _load("i32", image_layout.LAUNCH_GRID_DIM + 4 * i, f"g{axis}")
         head += _load("i32", image_layout.LAUNCH_CLUSTER_DIM + 4 * i, f"c{axis}")
-        if kernel.joined and axis == "x":
+        if kernel.coalesced and axis == "x":
             narrow, extents[axis] = extents[axis], "%wide"
         else:
             head += _store("i32", extents[axis], image_layout.ITEM_BLOCK_DIM + 4 * i, f"n{axis}")
@@ -367,5 +367,5 @@ def _record(number: int, kernel: Kernel, text: _Text, flags: int) -> str:
         f"{_RECORD} {{ ptr {text.string(facts.name)}, ptr {run}, ptr @gpubuild.item.{number}, "
         f"i32 {facts.tier.tier.value}, i32 {flags}, i64 {facts.shared_bytes}, "
         f"i64 {len(kernel.parameters)}, ptr {name}, [3 x i32] [{block}], i32 {facts.max_items}, "
-        f"i64 {facts.slot_bytes} }}"
+        f"i64 {facts.context_bytes} }}"
     )

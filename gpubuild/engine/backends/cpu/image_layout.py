@@ -1,4 +1,4 @@
-"""Layout: offsets and numbers of runtime/cpu_image.h, which a test compares with this file."""
+"""Layout: offsets and numbers of runtime/cpu/cpu_image.h, which a test compares with this file."""
 
 from __future__ import annotations
 

@@ -1,10 +1,34 @@
-"""Passes of legalization that the CPU takes: it acts as an NVIDIA GPU whose lanes are work-items."""
+"""The passes for CPUs, in order: from the gpu dialect to functions in LLVM's dialect that a CPU runs.
+
+The CPU acts as an NVIDIA GPU whose lanes are work-items: upstream's conversion for NVIDIA is used, and what
+it leaves of that GPU is replaced afterwards.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from mlir import ir
+
 from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.alias_versioning import version_aliases
+from gpubuild.engine.backends.cpu.fission.passes import FISSION_PASSES
+from gpubuild.engine.backends.cpu.lower import abi
+from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
+from gpubuild.engine.backends.cpu.lower.barriers import lower_barriers
+from gpubuild.engine.backends.cpu.lower.calls import lower_calls
+from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
+from gpubuild.engine.backends.cpu.lower.special_registers import read_special_registers
+from gpubuild.engine.backends.cpu.lower.workgroup_atomics import relax_workgroup_atomics
+from gpubuild.engine.backends.cpu.lower.workgroup_memory import place_workgroup_memory
+from gpubuild.engine.backends.cpu.sanitizer import instrument
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
+from gpubuild.engine.backends.cpu.streaming import mark_streaming
+from gpubuild.engine.backends.cpu.workgroup_coalescing import coalesce_workgroups
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.ir.passes import Pass
+from gpubuild.engine.ir.locations import text_digest
+from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.legalize import (
     all_reduce,
     arith_expansions,
@@ -14,6 +38,7 @@ from gpubuild.engine.legalize import (
     descriptor_parameters,
     e8m0_floats,
     fast_math,
+    library_calls,
     matrices,
     printf,
     small_floats,
@@ -26,10 +51,11 @@ from gpubuild.engine.legalize import (
     vectors,
     workarounds,
 )
-from gpubuild.engine.legalize.state import Capabilities, Legalization, Shuffles
+from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
+from gpubuild.targets.target import Sanitize
 
-CAPABILITIES = Capabilities(
+_CAPABILITIES = Capabilities(
     devices="CPUs",
     subgroup_size=image_layout.SUBGROUP,
     shuffles=Shuffles.MEMORY,
@@ -37,14 +63,35 @@ CAPABILITIES = Capabilities(
     intrinsics=frozenset({"aarch64", "arm", "x86"}),
     wide_floats=True,
 )
-# Before the sanitizer looks at accesses.
-PLAIN_MEMORY: tuple[Pass[Legalization], ...] = (
+
+
+def _checked(lowering: CpuLowering) -> bool:
+    return bool(lowering.sanitize)
+
+
+def _unchecked(lowering: CpuLowering) -> bool:
+    return not lowering.sanitize
+
+
+def _checks_barriers(lowering: CpuLowering) -> bool:
+    return Sanitize.BARRIER in lowering.sanitize
+
+
+def _of_kernels(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, CpuLowering], None]:
+    """Let a function of an operation work on the gpu.module."""
+    return lambda module, _: change(kernel_module(module))
+
+
+def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
+    contexts.check_translatable(kernel_module(module), target=lowering.target, source=lowering.source)
+
+
+RECORD_WRITTEN_OPS: Pass[CpuLowering] = Pass(name="record-written-ops", run=record_written_ops)
+LEGALIZE: tuple[Pass[CpuLowering], ...] = (
     composite_memory_ops.EXPAND_CASTS,
     composite_memory_ops.EXPAND_REALLOC,
-)
-LEGALIZE: tuple[Pass[Legalization], ...] = (
+    Pass(name="check-matrices-and-copies", run=instrument.check_early, when=_checked),
     matrices.EXPAND,
-    *PLAIN_MEMORY,
     booleans.lower_structured("gpu.module"),
     unsupported_ops.checking(),
     fast_math.SET_FLAGS,
@@ -74,14 +121,84 @@ LEGALIZE: tuple[Pass[Legalization], ...] = (
     e8m0_floats.EXPAND_CONVERSIONS,
     upstream_patterns.LOWER_VECTORS,
 )
-PASSES = (*LEGALIZE, workarounds.KEEP_SIGNED_ZEROS)
+TO_LOOPS: tuple[Pass[CpuLowering], ...] = (
+    Pass(name="hoist-loop-allocations", run=hoist_allocations),
+    # Up to structured loops, where fission works.
+    upstream(
+        "lower-to-loops",
+        "builtin.module(gpu.module(convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,"
+        "scf-forall-to-for,lower-affine))",
+    ),
+)
+SANITIZE: tuple[Pass[CpuLowering], ...] = (
+    # Vector code is taken apart before it is checked, so that accesses of one dimension are left.
+    upstream(
+        "checked-vectors-to-loops",
+        "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))",
+        when=_checked,
+    ),
+    Pass(name="expand-masked-lanes", run=instrument.expand_masked_lanes, when=_checked),
+    Pass(name="prove-accesses", run=instrument.prove_accesses, when=_checked),
+    Pass(name="insert-checks", run=instrument.insert_checks, when=_checked),
+    upstream("simplify-checks", "builtin.module(gpu.module(canonicalize,cse))", when=_checked),
+)
+TO_LLVM: tuple[Pass[CpuLowering], ...] = (
+    upstream("vectors-to-loops", "builtin.module(gpu.module(convert-vector-to-scf))"),  # makes private memory
+    Pass(name="hoist-vector-allocations", run=hoist_allocations),
+    workarounds.KEEP_SIGNED_ZEROS,
+    # As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
+    upstream(
+        "lower-to-llvm",
+        "builtin.module(gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine,"
+        "arith-expand{include-bf16=false},convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"
+        "convert-gpu-to-nvvm,convert-math-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,canonicalize,cse,"
+        "reconcile-unrealized-casts))",
+    ),
+)
+# From LLVM's dialect with NVIDIA's operations, as passes of the user's own leave it, to what a CPU runs.
+TO_CPU: tuple[Pass[CpuLowering], ...] = (
+    library_calls.CALL_DIRECTLY,
+    Pass(name="check-translatable", run=_check_translatable),
+    Pass(name="pass-work-items", run=abi.pass_work_items),
+    Pass(name="place-workgroup-memory", run=place_workgroup_memory),
+    Pass(name="lower-calls", run=lower_calls),  # the next two call services through pointers
+    Pass(name="read-special-registers", run=read_special_registers),
+    Pass(name="lower-barriers", run=lower_barriers),
+    Pass(name="refuse-unsupported", run=abi.refuse_unsupported),
+    Pass(name="finish-functions", run=abi.finish_functions),
+    Pass(name="relax-workgroup-atomics", run=_of_kernels(relax_workgroup_atomics)),
+    Pass(name="drop-address-spaces", run=_of_kernels(drop_address_spaces)),
+    Pass(name="relax-float-operations", run=abi.make_fast, when=lambda lowering: lowering.fast_math),
+    upstream(
+        "line-tables",
+        "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly})",
+        when=lambda lowering: lowering.debug,
+    ),
+)
+PASSES: tuple[Pass[CpuLowering], ...] = (
+    RECORD_WRITTEN_OPS,
+    *LEGALIZE,
+    *TO_LOOPS,
+    *SANITIZE,
+    Pass(name="coalesce-workgroups", run=coalesce_workgroups, when=_unchecked),
+    Pass(name="version-aliases", run=version_aliases, when=_unchecked),
+    Pass(name="mark-streaming", run=mark_streaming),
+    *FISSION_PASSES,
+    Pass(name="keep-barriers-apart", run=instrument.keep_barriers_apart, when=_checks_barriers),
+    *TO_LLVM,
+    *TO_CPU,
+)
 
 
-def start(params: CompileParams, source: SourceText) -> Legalization:
+def start(params: CompileParams, source: SourceText) -> CpuLowering:
     """Return the state in which the passes begin."""
-    return Legalization(
+    return CpuLowering(
         source=source,
-        capabilities=CAPABILITIES,
+        capabilities=_CAPABILITIES,
         target=params.target.name,
         fast_math=params.target.fast_math,
+        text_digest=text_digest(source.text),
+        sanitize=frozenset(params.target.sanitize),
+        debug=params.target.debug,
+        probe_stack=params.target.triple.startswith("x86_64"),
     )

@@ -1,10 +1,11 @@
-"""Streaming: kernels whose time depends on memory alone, so that LLVM's usual choices are not the best."""
+"""Streaming kernels: their time depends on memory alone, so that LLVM's usual choices are not the best."""
 
 from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.uniformity import ancestors_of_group_ops, nested, operations
+from gpubuild.engine.backends.cpu.fission.uniformity import collective_ops, nested, operations
+from gpubuild.engine.backends.cpu.state import STREAMING, CpuLowering, kernel_module
 
 # Attributes (name, value) of their functions. Memory was read half as fast again by vectors of 32 bytes as by
 # those of 64. Of loops that copy LLVM would make calls of memcpy, and the C library's is up to four times
@@ -18,6 +19,13 @@ _LOOPS = frozenset({"scf.for", "scf.while", "scf.parallel"})
 _CALLS = frozenset({"func.call", "llvm.call"})
 
 
+def mark_streaming(module: ir.Module, _: CpuLowering) -> None:
+    """Mark the kernels that stream."""
+    for op in operations(kernel_module(module).regions[0].blocks[0]):
+        if op.name == "gpu.func" and "gpu.kernel" in op.attributes and streams(op):
+            op.attributes[STREAMING] = ir.UnitAttr.get()
+
+
 def streams(kernel: ir.Operation) -> bool:
     """Whether work-items do little but read and write each place of global memory once.
 
@@ -27,7 +35,7 @@ def streams(kernel: ir.Operation) -> bool:
     if len(kernel.regions[0].blocks) != 1:
         return False
     inside = [inner for op in operations(kernel.regions[0].blocks[0]) for inner in nested(op)]
-    together = ancestors_of_group_ops(inside, kernel)
+    together = collective_ops(inside, kernel)
     loaded: set[ir.Value] = set()
     for op in inside:
         if op.name.startswith("math.") or op.name in _CALLS or (op.name in _LOOPS and op not in together):

@@ -13,6 +13,7 @@ import re
 from llvmlite import binding
 
 from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir.workarounds import Workaround
 
 _BITS = {
     "half": 16,
@@ -99,3 +100,14 @@ def _kept(shuffle: re.Match[str]) -> str:
 def _named(name: str, part: str) -> str:
     plain = name[1:].strip('"')
     return f'%"gpubuild.{part}.{plain}"'
+
+
+WORKAROUNDS = (
+    Workaround(
+        name="keep_odd_halves",
+        bug="parts of vectors come from the wrong place on x86 with AVX",
+        seen="LLVM 22.1.8",
+        package="llvmlite",
+        remove_when="0.51",
+    ),
+)

@@ -1,4 +1,4 @@
-"""Joining: workgroups that lie side by side on x run as one, where no work-item can tell.
+"""Coalescing: workgroups that lie side by side on x run as one, where no work-item can tell.
 
 A row of a workgroup is a loop of its own, with code in front of it and, where its length is no multiple of
 a vector's, behind it; and the next row of memory that it touches lies elsewhere. Of a kernel that asks for
@@ -12,10 +12,10 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
 from gpubuild.engine.backends.cpu.fission.uniformity import is_pure, nested, operations
+from gpubuild.engine.backends.cpu.state import BLOCK_SIZE, COALESCED, CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 
 _MOST_ITEMS = 8192  # of a row: those of a few memrefs stay in the second cache
-BLOCK_SIZE = "gpubuild.block_size"  # what was known_block_size: the runtime still asks for it
 _KNOWN = "known_block_size"
 _IDS = frozenset({"gpu.global_id", "gpu.thread_id", "gpu.block_id", "gpu.block_dim", "gpu.grid_dim"})
 # In a kernel with a loop a chunk of 4 rows may be worth more than a longer row. Calls may ask for anything.
@@ -24,14 +24,13 @@ _OTHERS = frozenset({"gpu.func", "gpu.return", "scf.if", "scf.index_switch", "sc
 _GLOBALS = "memref.get_global"
 
 
-def join_workgroups(module: ir.Operation) -> frozenset[str]:
-    """The kernels of a gpu.module of which workgroups may be joined; changes those so that they cannot tell.
+def coalesce_workgroups(module: ir.Module, _: CpuLowering) -> None:
+    """Mark the kernels of which workgroups may run as one, and change them so that they cannot tell.
 
     ``block_id x * block_dim x + thread_id x`` becomes ``global_id x``, and the compiler forgets a size of
     workgroups that it knew.
     """
-    found = set()
-    for kernel in operations(module.regions[0].blocks[0]):
+    for kernel in operations(kernel_module(module).regions[0].blocks[0]):
         if kernel.name != "gpu.func" or "gpu.kernel" not in kernel.attributes or not _is_plain(kernel):
             continue
         inside = nested(kernel)
@@ -49,8 +48,7 @@ def join_workgroups(module: ir.Operation) -> frozenset[str]:
         if _KNOWN in kernel.attributes:
             kernel.attributes[BLOCK_SIZE] = kernel.attributes[_KNOWN]
             del kernel.attributes[_KNOWN]
-        found.add(kernel.attributes["sym_name"].value)
-    return frozenset(found)
+        kernel.attributes[COALESCED] = ir.UnitAttr.get()
 
 
 def groups_text(width: str) -> str:

@@ -16,9 +16,10 @@ from gpubuild.engine.backends.gpu_compile import (
     take_lowered,
     user_libraries,
 )
-from gpubuild.engine.backends.kernel_info import info_json, parse_ptxas, with_parameters
+from gpubuild.engine.backends.kernel_info import info_json, with_parameters
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.backends.nvidia import passes, workarounds
+from gpubuild.engine.backends.nvidia.ptxas_info import parse_ptxas
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError

@@ -31,6 +31,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass
 from gpubuild.engine.ir.query import callee, operations
+from gpubuild.engine.ir.workarounds import Workaround
 
 _GUARDED = re.compile(
     r"(?P<before>^[ \t]*|[;{}][ \t]*)@(?P<not>!?)(?P<guard>-?\d+)[ \t]+"
@@ -289,3 +290,28 @@ def _pass_in_bytes(module: ir.Module, _: Lowering) -> None:
 
 
 PASS_IN_BYTES: Pass[Lowering] = Pass(name="packed-vectors-to-bytes", run=_pass_in_bytes)
+
+
+WORKAROUNDS = (
+    Workaround(
+        name="settle",
+        bug="a guard of PTX that is a constant is written as one, which ptxas refuses",
+        seen="LLVM 22.1.8",
+        package="llvmlite",
+        remove_when="0.51",
+    ),
+    Workaround(
+        name="keep_subnormals",
+        bug="comparisons of bf16 are written with .ftz, which ptxas refuses",
+        seen="LLVM 22.1.8",
+        package="llvmlite",
+        remove_when="0.51",
+    ),
+    Workaround(
+        name="pass_in_bytes",
+        bug="elements of vectors of odd bits are read behind the end of a parameter",
+        seen="LLVM 22.1.8",
+        package="llvmlite",
+        remove_when="0.51",
+    ),
+)

@@ -17,6 +17,7 @@ from gpubuild.engine.host.async_tokens import choice, flow, passing
 from gpubuild.engine.host.async_tokens.flow import TOKEN_TYPE, is_token
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.query import first, matching
 
 _ASYNC_OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.launch_func", "gpu.memcpy", "gpu.memset"})
 _REGION_PASSES = "builtin.module(async-to-async-runtime,async-runtime-ref-counting)"
@@ -26,7 +27,7 @@ _SEGMENTS = "operandSegmentSizes"
 def lower_regions(module: ir.Module, source: SourceText | None = None) -> bool:
     """Make functions of the regions of the async dialect, in place; returns whether there are any.
 
-    Each becomes a task of the runtime's (``runtime/async_runtime.c``). Done first, so that gpu
+    Each becomes a task of the runtime's (``runtime/abi/async_runtime.c``). Done first, so that gpu
     operations in them are those of ordinary functions.
     """
     found = _uses_async_dialect(module.operation)
@@ -62,27 +63,11 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
 
 
 def _uses_async_dialect(root: ir.Operation) -> bool:
-    found = False
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        found = found or op.name.startswith("async.")
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    root.walk(visit)
-    return found
+    return first(root, lambda op: op.name.startswith("async.")) is not None
 
 
 def _async_ops(root: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _ASYNC_OPS or (op.name == "gpu.wait" and _is_async(op)):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(visit)
-    return found
+    return matching(root, lambda op: op.name in _ASYNC_OPS or (op.name == "gpu.wait" and _is_async(op)))
 
 
 def _is_async(op: ir.Operation) -> bool:

@@ -12,19 +12,13 @@ from mlir import ir
 from gpubuild.engine.host.async_tokens import edges
 from gpubuild.engine.host.async_tokens.flow import is_token
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import matching
 
 
 def lower(module: ir.Module) -> None:
     """Rewrite all choices between tokens in host code, in place. Runs before ``token_passing.lower``."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if (op.name == "arith.select" or op.name in edges.BRANCHES) and any(is_token(o) for o in op.operands):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
+    chooses = {"arith.select", *edges.BRANCHES}
+    for op in matching(module.operation, lambda op: op.name in chooses and any(map(is_token, op.operands))):
         if op.name == "arith.select":
             _select(op)
         else:

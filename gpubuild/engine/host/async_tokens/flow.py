@@ -9,13 +9,14 @@ streams that whoever receives them joins and releases (token_passing).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from mlir import ir
 
 from gpubuild.engine.host.async_tokens import points
 from gpubuild.engine.host.async_tokens.points import mark
 from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import matching
 from gpubuild.errors import StepError
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
@@ -25,7 +26,7 @@ PASSING = frozenset(
         "cf.br", "func.call", "func.return", "scf.condition", "scf.for", "scf.while", "scf.yield",
     }
 )  # fmt: skip
-RELEASE = "gpubuildStreamRelease"  # runtime/strided.c
+RELEASE = "gpubuildStreamRelease"  # runtime/abi/mgpu.c
 JOIN = "gpubuildStreamJoin"
 
 
@@ -178,16 +179,8 @@ def _join_anew(op: ir.Operation, token: ir.Value) -> ir.Value:
     return stream
 
 
-def _users(module: ir.Module) -> Iterator[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if any(is_token(o) for o in op.operands):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    yield from found
+def _users(module: ir.Module) -> list[ir.Operation]:
+    return matching(module.operation, lambda op: any(is_token(o) for o in op.operands))
 
 
 def needs_mark(token: ir.Value) -> bool:
@@ -231,15 +224,8 @@ def declare(module: ir.Module, name: str, operands: Sequence[ir.Type]) -> None:
 
 
 def _tokens(module: ir.Module) -> list[ir.Value]:
-    found: list[ir.Value] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith(("gpu.", "nvgpu.")):
-            found.extend(result for result in op.results if is_token(result))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+    ops = matching(module.operation, lambda op: op.name.startswith(("gpu.", "nvgpu.")))
+    return [result for op in ops for result in op.results if is_token(result)]
 
 
 def _goes_on(op: ir.Operation) -> bool:

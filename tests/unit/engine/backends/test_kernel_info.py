@@ -2,7 +2,9 @@
 
 import json
 
-from gpubuild.engine.backends.kernel_info import KernelInfo, info_json, parse_amd_assembly, parse_ptxas
+from gpubuild.engine.backends.amd.assembly_info import parse_assembly
+from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
+from gpubuild.engine.backends.nvidia.ptxas_info import parse_ptxas
 
 PTXAS = """\
 ptxas info    : 0 bytes gmem, 8 bytes cmem[4]
@@ -49,7 +51,7 @@ def test_ptxas_output_in_the_order_asked_for() -> None:
 
 
 def test_amd_metadata() -> None:
-    assert parse_amd_assembly(AMD, ["f", "g h", "absent"]) == [
+    assert parse_assembly(AMD, ["f", "g h", "absent"]) == [
         KernelInfo(name="f", registers=11, shared_bytes=128, spill_bytes=12),
         KernelInfo(name="g h", registers=2, shared_bytes=0, spill_bytes=0),
         KernelInfo(name="absent"),

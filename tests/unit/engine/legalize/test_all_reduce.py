@@ -1,4 +1,4 @@
-"""All-reduce on GPUs: what it computes is tested in tests/device_ir, what must not be in it is here."""
+"""All-reduce on GPUs: what must not be in it; tests/simulators/device_ir tests what it computes."""
 
 import re
 

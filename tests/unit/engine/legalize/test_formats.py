@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from unit.engine.legalize.test_driver import prepared
+from unit.engine.legalized import prepared
 
 from gpubuild.engine.legalize import printf
 

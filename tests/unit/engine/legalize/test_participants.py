@@ -1,7 +1,7 @@
 """Who comes to a gpu.all_reduce; what is refused is in test_refusals."""
 
 import pytest
-from unit.engine.legalize.test_driver import prepared
+from unit.engine.legalized import prepared
 
 from gpubuild.errors import StepError
 

@@ -5,9 +5,10 @@ import re
 import pytest
 from e2e import cpu_harness
 from unit.engine.device_steps import compile_module, in_child, kernel
+from unit.engine.legalized import prepared
 
 from gpubuild.engine.ir import contexts
-from gpubuild.errors import StepError
+from gpubuild.errors import Location, StepError
 
 ALL = ("sm_90", "gfx90a", "cpu")
 GPUS = ("sm_90", "gfx90a")
@@ -175,3 +176,28 @@ def test_integers_that_ptx_has_no_types_for_are_parameters_of_nvidia_kernels() -
     assert types[-3:] == ["u8", "u32", "u64"]
     for mask in (", 127;", ", 16777215;", ", 32, 16;"):
         assert mask in built.asm
+
+
+def test_chips_that_cannot_exchange_lanes_say_so() -> None:
+    for op in (
+        "%r = gpu.subgroup_reduce add %x : (f32) -> f32",
+        "%r = gpu.all_reduce add %x {} : (f32) -> f32",
+    ):
+        with pytest.raises(StepError) as caught:
+            prepared(op, "gfx700")
+        assert "exchange" in caught.value.diagnostics[0].message
+
+
+def test_narrow_integers_in_memory_are_refused_at_their_place() -> None:
+    with pytest.raises(StepError) as caught:
+        prepared(
+            "%v = arith.constant 0 : i4\nmemref.store %v, %b[%i] : memref<?xi4>", arguments="%b: memref<?xi4>"
+        )
+    assert "i4" in caught.value.diagnostics[0].message
+    assert caught.value.diagnostics[0].location == Location(file="k.mlir", line=5, column=1)
+
+
+def test_floats_wider_than_any_gpus_are_refused() -> None:
+    with pytest.raises(StepError) as caught:
+        prepared("%w = arith.extf %x : f32 to f128")
+    assert "f128" in caught.value.diagnostics[0].message

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from e2e.divergent_kernels import FORMS, HELPERS, kernel
-from e2e.random_kernels import RandomKernel, module_text
-from op_coverage.table import GROUPS
-from unit.engine.divergent_programs import ALWAYS, KERNELS, MAYBE, NEVER, source
+from kernels.divergent import FORMS, HELPERS, kernel
+from kernels.divergent_barriers import ALWAYS, KERNELS, MAYBE, NEVER, source
+from kernels.operations.groups import GROUPS
+from kernels.random.kernel import RandomKernel, module_text
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText

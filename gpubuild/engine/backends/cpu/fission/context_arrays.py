@@ -1,23 +1,20 @@
-"""Slots: places where a value of each work-item outlives a barrier, in memory of the workgroup."""
+"""Context arrays: a value of each work-item that outlives a barrier is kept in memory of the workgroup."""
 
 from __future__ import annotations
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS
 
 
-class CannotFissionError(Exception):
-    """Why a kernel cannot be cut at its barriers; the text ends up as the tier's reason."""
+class ContextArrays:
+    """The context arrays of one function: variables of ``count`` elements, next to it in its module.
 
-
-class Slots:
-    """Slots of one kernel: variables of ``count`` elements, next to the kernel in its module.
-
-    The variables lie in workgroup memory as far as MLIR is concerned. engine.backends.cpu.lower.abi
-    places them by name in memory that each thread keeps for this purpose.
+    The variables lie in workgroup memory as far as MLIR is concerned. lower/workgroup_memory places them
+    by name in memory that each thread keeps for this purpose.
     """
 
     def __init__(self, function: ir.Operation, prefix: str, count: int, head: Emitter) -> None:
@@ -31,16 +28,21 @@ class Slots:
     def __contains__(self, value: ir.Value) -> bool:
         return value in self._of
 
-    def holds(self, value: ir.Value, slot: ir.Value) -> bool:
-        """Whether ``slot`` is the one of ``value``."""
-        return value in self._of and self._of[value] == slot
+    def erase(self) -> None:
+        """Erase the variables, which nothing may use."""
+        for variable in self.variables:
+            variable.erase()
+
+    def holds(self, value: ir.Value, array: ir.Value) -> bool:
+        """Return whether ``array`` keeps ``value``."""
+        return value in self._of and self._of[value] == array
 
     def get(self, value: ir.Value) -> ir.Value | None:
-        """The slot of one of the kernel's values, if it has one."""
+        """Return the array that keeps one of the kernel's values, if there is one."""
         return self._of.get(value)
 
     def of(self, value: ir.Value) -> ir.Value:
-        """The slot of one of the kernel's values, made when first asked for."""
+        """Return the array that keeps one of the kernel's values, which may be a new one."""
         if value not in self._of:
             if isinstance(value.type, ir.MemRefType) and not _outlives_work_item(value):
                 raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
@@ -48,11 +50,11 @@ class Slots:
         return self._of[value]
 
     def share(self, value: ir.Value, other: ir.Value) -> None:
-        """Let ``value`` live in the slot of ``other``."""
+        """Keep ``value`` in the array of ``other``."""
         self._of[value] = self.of(other)
 
     def make(self, kind: ir.Type, count: int = 0) -> ir.Value:
-        """A slot for ``count`` values of ``kind``, or one for each work-item.
+        """Return a new array of ``count`` values of ``kind``, or of one for each work-item.
 
         Raises ``CannotFissionError`` for what memory cannot hold.
         """
@@ -63,7 +65,7 @@ class Slots:
     def _make(self, kind: ir.Type, count: int) -> ir.Value:
         space = ir.Attribute.parse("#gpu.address_space<workgroup>")
         memory = ir.MemRefType.get([count], _stored(kind), memory_space=space)
-        name = f"{self._prefix}.slot.{len(self.variables)}"
+        name = f"{self._prefix}.context.{len(self.variables)}"
         attributes = {
             "sym_name": ir.StringAttr.get(name),
             "sym_visibility": ir.StringAttr.get("private"),
@@ -75,27 +77,27 @@ class Slots:
         return self._head.op("memref.get_global", [], [memory], reference).results[0]
 
 
-def store(value: ir.Value, slot: ir.Value, loops: ItemLoops, *, at: ir.Value | None = None) -> None:
-    """Keep ``value`` of the loops' work-item, at its place in the workgroup or another."""
+def store(value: ir.Value, array: ir.Value, loops: ItemLoops, *, at: ir.Value | None = None) -> None:
+    """Keep ``value`` of the loops' work-item, in its element of ``array`` or in element ``at``."""
     emit = loops.emit
     if str(value.type) == "i1":
         value = emit.op("arith.extui", [value], [ir.IntegerType.get_signless(8)]).results[0]
-    emit.op("memref.store", [value, slot, loops.linear if at is None else at], [])
+    emit.op("memref.store", [value, array, loops.linear if at is None else at], [])
 
 
 def load(
-    kind: ir.Type, slot: ir.Value, loops: ItemLoops, emit: Emitter, *, at: ir.Value | None = None
+    kind: ir.Type, array: ir.Value, loops: ItemLoops, emit: Emitter, *, at: ir.Value | None = None
 ) -> ir.Value:
-    """The value of type ``kind`` that the loops' work-item kept."""
+    """Return the value of type ``kind`` that the loops' work-item keeps in ``array``."""
     place = loops.linear if at is None else at
-    value: ir.Value = emit.op("memref.load", [slot, place], [_stored(kind)]).results[0]
+    value: ir.Value = emit.op("memref.load", [array, place], [_stored(kind)]).results[0]
     if str(kind) == "i1":
         value = emit.op("arith.trunci", [value], [kind]).results[0]
     return value
 
 
 def _stored(kind: ir.Type) -> ir.Type:
-    """The element type of a slot: a bit takes a byte, as memory has no bits."""
+    """The element type of an array: a bit takes a byte, as memory has no bits."""
     if str(kind) == "i1":
         return ir.IntegerType.get_signless(8)
     scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind

@@ -1,200 +1,127 @@
 """Work-item fission: a kernel with barriers becomes loops over work-items between the barriers.
 
-The kernel stays as it is, for the fibers tier. A copy of it is made that does the work of a whole
-workgroup: every stretch of code between barriers becomes a loop nest over the work-items, which
-LLVM can vectorise, and the control flow around barriers, the same for all, runs once. A value of a
-work-item that is needed behind a barrier is
+Every segment of code between barriers becomes a loop nest over the work-items, which LLVM can vectorise,
+and the control flow around barriers, the same for all, runs once.
 
-- computed once for all when it is uniform;
-- computed again when that takes a few integer operations;
-- kept in a slot otherwise: an array with an element for each work-item.
-
-Where control flow around a barrier is not known to be the same for all, work-items are asked when the
-kernel runs (fission.control_flow). Code that cannot be cut in this way stays in the fibers tier:
-:func:`fission_kernels` says why.
+A condition around a barrier that is not known to be the same for all is kept in a context array and looked
+at when the kernel runs. Where a barrier follows that needs the whole workgroup, all must agree: if they do
+not, the program ends with a message, as in the fibers tier. Else (subgroups that take different ways) those
+that go on are a mask, and what follows is done for them only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.fission.applicability import (
-    calls,
-    declare_place_item,
-    functions_that_wait,
-    is_report,
-    needs_item,
-)
-from gpubuild.engine.backends.cpu.fission.context_arrays import CannotFissionError, Slots, load, store
-from gpubuild.engine.backends.cpu.fission.control_flow import ControlFlow, owner_of
-from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, body_of, has_bounds_check
+from gpubuild.engine.backends.cpu.fission import masks
+from gpubuild.engine.backends.cpu.fission.chunk_code import ChunkCode
+from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, load, store
+from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, body_of
 from gpubuild.engine.backends.cpu.fission.item_chunks import open_chunks
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops
-from gpubuild.engine.backends.cpu.fission.lanes import LaneLoops, Lanes
-from gpubuild.engine.backends.cpu.fission.loop_interchange import Exchange, has_exchangeable
-from gpubuild.engine.backends.cpu.fission.masks import Mask, declare_report
-from gpubuild.engine.backends.cpu.fission.prepare import most_items, prepare
-from gpubuild.engine.backends.cpu.fission.recompute import Recompute
-from gpubuild.engine.backends.cpu.fission.shuffle_through_memory import FROM_LANE
-from gpubuild.engine.backends.cpu.fission.shuffle_vectors import ROW, LaneRow, LaneRows
+from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
+from gpubuild.engine.backends.cpu.fission.item_loops import (
+    Extents,
+    ItemLoops,
+    for_loop,
+    if_op,
+    set_operands,
+)
+from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
+from gpubuild.engine.backends.cpu.fission.masks import Mask
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     BARRIERS,
+    COLLECTIVE_OPS,
     ITEM_IDS,
+    WAITS_FOR,
+    WORKGROUP_BARRIERS,
     Uniformity,
-    ancestors_of_group_ops,
-    has_versions,
-    is_meeting_mark,
+    collective_ops,
+    is_barrier_report,
     is_pure,
+    must_agree,
     nested,
     operations,
+    reaches_workgroup_barrier,
     terminator,
 )
-from gpubuild.engine.backends.cpu.lower.inline_calls import inlinable
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import (
+    CannotFissionError,
+    each_workgroup_function,
+    most_items,
+)
 from gpubuild.engine.backends.cpu.reductions.combine import Reduction
-from gpubuild.engine.backends.cpu.reductions.partial_sums import LaneSums, worth_repeating
-from gpubuild.engine.backends.cpu.reductions.tree import shorten_trees
-from gpubuild.engine.backends.cpu.reductions.workgroup_array import reduce_slot
-from gpubuild.engine.backends.cpu.streaming import streams
+from gpubuild.engine.backends.cpu.reductions.partial_sums import PartialSums, worth_repeating
+from gpubuild.engine.backends.cpu.reductions.workgroup_array import reduce_array
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
-
-_SUFFIX = ".workgroup"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FissionedKernel:
-    """The function that does the work of a whole workgroup, and the variables it keeps values in."""
-
-    function: str
-    slots: tuple[str, ...]
+from gpubuild.engine.ir.query import callee, defining_op, symbol_name
+from gpubuild.engine.legalize.subgroup_shuffle import SOME_LANES
+from gpubuild.targets.target import Sanitize
 
 
-@dataclass(slots=True, kw_only=True)
-class Fissions:
-    """What became of the kernels that wait, by name; those that do not wait are in neither.
-
-    ``streaming`` are kernels of both kinds whose time depends on memory alone.
-    """
-
-    done: dict[str, FissionedKernel] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    streaming: set[str] = field(default_factory=set)
-
-
-def fission_kernels(module: ir.Operation, *, may_ask: bool = True) -> Fissions:
-    """Add a workgroup function for each kernel of the gpu.module that waits and can be cut.
-
-    With ``may_ask`` work-items are asked when the kernel runs whether they agree on a way past a
-    barrier; without, kernels that need it are not cut.
-    """
-    body = module.regions[0].blocks[0]
-    kernels = [op for op in operations(body) if op.name == "gpu.func" and "gpu.kernel" in op.attributes]
-    waiting = functions_that_wait(module)
-    bodies = inlinable(module, waiting)
-    taken = {op.attributes["sym_name"].value for op in operations(body) if "sym_name" in op.attributes}
-    fissions = Fissions(streaming={k.attributes["sym_name"].value for k in kernels if streams(k)})
-    for kernel in kernels:
-        name = kernel.attributes["sym_name"].value
-        try:
-            if name + _SUFFIX in taken:
-                raise CannotFissionError(f"the module has a symbol @{name}{_SUFFIX}")
-            pays = has_exchangeable(kernel) or has_bounds_check(kernel) or has_versions(kernel)
-            if name in waiting or pays:
-                fissions.done[name] = _cut(kernel, name, bodies, waiting, may_ask=may_ask)
-        except CannotFissionError as why:
-            if name in waiting:
-                fissions.refused[name] = str(why)
-    if calls(body, image_layout.PLACE_ITEM):
-        declare_place_item(body)
-    if calls(body, image_layout.DIVERGED):
-        declare_report(body)
-    return fissions
+def fission(module: ir.Module, lowering: CpuLowering) -> None:
+    """Make loops over work-items of the code between barriers, in each workgroup function."""
+    kernels = kernel_module(module)
+    # Checked for divergent barriers, a kernel keeps fibers, which report each and go on.
+    asks = Sanitize.BARRIER not in lowering.sanitize
+    each_workgroup_function(kernels, lambda function: _cut(function, asks_at_run_time=asks))
+    body = kernels.regions[0].blocks[0]
+    called = {callee(op) for top in operations(body) for op in nested(top) if op.name == "func.call"}
+    index, i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
+    for name, inputs in ((image_layout.PLACE_ITEM, [index] * 4), (image_layout.DIVERGED, [index, i32])):
+        if name in called:
+            _declare(body, name, inputs)
 
 
-def _cut(
-    kernel: ir.Operation,
-    name: str,
-    bodies: Mapping[str, ir.Operation],
-    waiting: set[str],
-    *,
-    may_ask: bool,
-) -> FissionedKernel:
-    """With loops exchanged where that pays, if it can be."""
-    try:
-        return _fission(kernel, name + _SUFFIX, bodies, waiting, exchange=True, may_ask=may_ask)
-    except CannotFissionError:
-        return _fission(kernel, name + _SUFFIX, bodies, waiting, exchange=False, may_ask=may_ask)
-
-
-def _fission(
-    kernel: ir.Operation,
-    name: str,
-    bodies: Mapping[str, ir.Operation],
-    waiting: set[str],
-    *,
-    exchange: bool,
-    may_ask: bool,
-) -> FissionedKernel:
-    function = kernel.clone(ir.InsertionPoint(kernel)).operation
-    function.attributes["sym_name"] = ir.StringAttr.get(name)
-    slots: list[Slots] = []
-    try:
-        rows = prepare(function, name, bodies, waiting, slots, may_ask=may_ask)
-        shorten_trees(function)
-        work = _Fission(function, name, rows, exchange=exchange, may_ask=may_ask)
-        slots.append(work.slots)
-        work.run()
-    except (CannotFissionError, RecursionError) as why:
-        function.erase()
-        for variable in _variables(slots):
-            variable.erase()
-        if isinstance(why, RecursionError):
-            raise CannotFissionError("control flow that is nested too deeply") from why
-        raise
-    return FissionedKernel(
-        function=name, slots=tuple(v.attributes["sym_name"].value for v in _variables(slots))
+def _declare(body: ir.Block, name: str, inputs: Sequence[ir.Type]) -> None:
+    """Declare a function whose calls lower/calls or lower/barriers replace."""
+    ir.Operation.create(
+        "func.func",
+        regions=1,
+        attributes={
+            "sym_name": ir.StringAttr.get(name),
+            "sym_visibility": ir.StringAttr.get("private"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(inputs), [])),
+        },
+        loc=ir.Location.unknown(),
+        ip=ir.InsertionPoint.at_block_begin(body),
     )
 
 
-def _variables(slots: Sequence[Slots]) -> list[ir.Operation]:
-    return [variable for one in slots for variable in one.variables]
+def _cut(function: ir.Operation, *, asks_at_run_time: bool) -> None:
+    """Cut ``function``, with loops interchanged where that pays, if it can be done."""
+    work = _Fission(function, interchange=True, asks_at_run_time=asks_at_run_time)
+    try:
+        work.run()
+    except (CannotFissionError, RecursionError):
+        work.undo()
+        _Fission(function, interchange=False, asks_at_run_time=asks_at_run_time).run()
 
 
 class _Fission:
-    """The transformation of one function. New code is built behind the old, which then goes.
+    """The transformation of one function. New code is built behind the old, which then goes."""
 
-    ``once`` maps the kernel's uniform values to those of the new code.
-    """
-
-    def __init__(
-        self, function: ir.Operation, name: str, rows: Sequence[LaneRow], *, exchange: bool, may_ask: bool
-    ) -> None:
-        self.function = function
-        self.rows = LaneRows(rows=rows)
-        self.may_ask = may_ask
+    def __init__(self, function: ir.Operation, *, interchange: bool, asks_at_run_time: bool) -> None:
+        self.asks_at_run_time = asks_at_run_time
         self.entry = function.regions[0].blocks[0]
         self.end = terminator(self.entry)
         self.body = [op for op in operations(self.entry) if op != self.end]
         inside = [op for top in self.body for op in nested(top)]
-        self.meets = ancestors_of_group_ops(inside, function)
-        self.uniformity = Uniformity(self.entry, self.meets)
-        self.recompute = Recompute(self.uniformity)
-        self.old = {value for op in inside for value in _defined(op)}
-        self.once: dict[ir.Value, ir.Value] = {}
+        self.collective = collective_ops(inside, function)
+        self.uniformity = Uniformity(self.entry, self.collective)
         self.head = Emitter(self.body[0])
-        self.slots = Slots(function, name, most_items(function), self.head)
-        self.exchange = Exchange(self.entry, self.meets, self.uniformity)
-        self.bounds = BoundsChecks(self.exchange, self.once, self.old)
-        self.repeatable: set[ir.Operation] = set()  # of the stretch between barriers at hand
-        self.lane_slots: dict[ir.Value, ir.Value] = {}
-        self.mask: Mask | None = None  # of the code that is being built
-        if not exchange:
-            self.exchange.switch_off()
-            self.bounds.switch_off()
+        self.arrays = ContextArrays(function, symbol_name(function), most_items(function), self.head)
+        self.code = ItemCode(inside, self.uniformity, self.arrays)
+        self.interchange = Interchange(self.entry, self.collective, self.uniformity)
+        self.guards = BoundsChecks(self.interchange, self.code.once, self.code.old)
+        self.chunk_arrays: dict[ir.Value, ir.Value] = {}
+        if not interchange:
+            self.interchange.switch_off()
+            self.guards.switch_off()
 
     @cached_property
     def extents(self) -> Extents:
@@ -207,50 +134,305 @@ class _Fission:
         for op in reversed(self.body):
             op.erase()
 
+    def undo(self) -> None:
+        """Erase what :meth:`run` had built when it failed."""
+        old = {*self.body, self.end}
+        for op in reversed(list(operations(self.entry))):
+            if op not in old:
+                op.erase()
+        self.arrays.erase()
+
     # ---- code that runs once for all work-items ----
 
     def block(self, ops: Sequence[ir.Operation], emit: Emitter) -> list[ir.Operation]:
-        """Build ``ops`` where ``emit`` points; gives back the last ones, which no barrier ends."""
+        """Build ``ops`` where ``emit`` points; return the last ones, which no barrier ends."""
         pending: list[ir.Operation] = []
         for op in ops:
             if op.name in BARRIERS:
                 self.flush(pending, emit)
                 pending = []
-                if ROW in op.attributes:
-                    self.rows.exchange(op, self.known, self.extents, emit, everyone=self.mask is None)
-            elif is_meeting_mark(op):
+                self.code.shuffles.build(op, self.extents, emit, all_take_part=self.code.mask is None)
+            elif is_barrier_report(op):
                 self.flush(pending, emit)
                 pending = []
                 emit.copy(op)
-            elif op in self.meets:
-                self._meet(op, pending, emit)
+            elif op in self.collective:
+                self._collective_op(op, pending, emit)
                 pending = []
             elif is_pure(op) and op.name not in ITEM_IDS and all(map(self.uniformity.uniform, op.results)):
-                self._compute_once(op, emit)
-            elif not self.recompute.possible(op):
+                self.code.compute_once(op, emit)
+            elif not self.code.recompute.possible(op):
                 pending.append(op)
         return pending
 
-    def _compute_once(self, op: ir.Operation, emit: Emitter) -> None:
-        operands = [self.known(value) for value in op.operands]
-        new = emit.copy(op)
-        for index, value in enumerate(operands):
-            new.operands[index] = value
-        self.once.update(zip(op.results, new.results, strict=True))
-
-    def known(self, value: ir.Value) -> ir.Value:
-        """What a value that is the same for all work-items is in the new code."""
-        if value not in self.old:
-            return value
-        if value not in self.once:
-            raise CannotFissionError(f"a value of type {value.type} is not known to be the same for all")
-        return self.once[value]
-
-    def _meet(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+    def _collective_op(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+        """Build ``op``, after ``pending``. Raises ``CannotFissionError`` for one that is not known."""
         if op.name == "gpu.all_reduce":
-            self.once[op.results[0]] = self._reduce(op, pending, emit)
+            self.code.once[op.results[0]] = self._reduce(op, pending, emit)
+        elif op.name == "scf.for":
+            self._for(op, pending, emit)
+        elif op.name == "scf.if":
+            self._if(op, pending, emit)
+        elif op.name == "scf.while":
+            self._while(op, pending, emit)
         else:
-            ControlFlow(self).build(op, pending, emit)
+            raise CannotFissionError(f"{_first_collective(op)} inside {op.name}")
+
+    # ---- control flow around barriers ----
+
+    def _for(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+        bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
+        if not all(map(self.uniformity.uniform, bounds)):
+            raise CannotFissionError(
+                f"{_first_collective(op)} in a divergent {op.name}"
+            )  # others became scf.while
+        body = op.regions[0].blocks[0]
+        end = terminator(body)
+        counter, *arguments = list(body.arguments)
+        same = [self.uniformity.uniform(argument) for argument in arguments]
+        varying = [a for a, uniform in zip(arguments, same, strict=True) if not uniform]
+        entering = [(v, self.arrays.of(a)) for v, a in zip(initial, arguments, strict=True) if a in varying]
+        self.flush(pending, emit, op, entering)
+        for argument, value in zip(arguments, end.operands, strict=True):
+            if argument in varying and self._may_share(argument, value, body):
+                self.arrays.share(value, argument)
+        carried = [self.code.uniform(v) for v, uniform in zip(initial, same, strict=True) if uniform]
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        lower, upper, step = (self.code.uniform(v) for v in bounds)
+        loop = for_loop(emit, lower, upper, step, carried, attributes)
+        inner = loop.regions[0].blocks[0]
+        self.code.once[counter] = inner.arguments[0]
+        kept = [a for a, uniform in zip(arguments, same, strict=True) if uniform]
+        self.code.once.update(zip(kept, list(inner.arguments)[1:], strict=True))
+        leaving = [
+            (v, self.arrays.of(a)) for v, a in zip(end.operands, arguments, strict=True) if a in varying
+        ]
+        new_end = terminator(inner)
+        self._masked_block(body, Emitter(new_end), leaving, self.code.mask)
+        following = [self.code.uniform(v) for v, uniform in zip(end.operands, same, strict=True) if uniform]
+        set_operands(new_end, following)
+        results = iter(loop.results)
+        for result, argument, uniform in zip(op.results, arguments, same, strict=True):
+            if uniform:
+                self.code.once[result] = next(results)
+            else:
+                self.arrays.share(result, argument)
+
+    def _if(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+        condition = op.operands[0]
+        branches = [region.blocks[0] for region in op.regions if len(region.blocks)]
+        if self.uniformity.uniform(condition):
+            self.flush(pending, emit)
+            chosen = self.code.uniform(condition)
+        else:
+            self._check_asking(op)
+            bits = self.arrays.make(condition.type)
+            self.flush(pending, emit, op, [(condition, bits)])
+            if not must_agree(op):
+                self._masked_if(op, branches, bits, emit)
+                return
+            chosen = self._agree(op, bits, emit, inverted=not reaches_workgroup_barrier(branches[0]))
+        results = list(op.results)
+        same = [r for r in results if self.uniformity.uniform(r)]
+        new = if_op(emit, chosen, [r.type for r in same], len(branches))
+        for number, branch in enumerate(branches):
+            yielded = list(terminator(branch).operands)
+            leaving = [(v, self.arrays.of(r)) for v, r in zip(yielded, results, strict=True) if r not in same]
+            end = terminator(new.regions[number].blocks[0])
+            self._masked_block(branch, Emitter(end), leaving, self.code.mask)
+            set_operands(
+                end, [self.code.uniform(v) for v, r in zip(yielded, results, strict=True) if r in same]
+            )
+        self.code.once.update(zip(same, new.results, strict=True))
+
+    def _check_asking(self, op: ir.Operation) -> None:
+        """Raise ``CannotFissionError`` where ``op`` needs fibers, as no test in the code decides it."""
+        if not self.asks_at_run_time or (op.name == "scf.if" and self._may_meet_in_different_iterations(op)):
+            raise CannotFissionError(f"{_first_collective(op)} in a divergent {op.name}")
+
+    def _may_meet_in_different_iterations(self, op: ir.Operation) -> bool:
+        """Whether work-items may come to a barrier in different iterations, as their ids tell.
+
+        No rule allows it, but fibers run it: for the runtime they wait at the same barrier.
+        """
+        values, seen, ids, loops = [op.operands[0]], set(), False, False
+        while values:
+            value = values.pop()
+            owner = defining_op(value)
+            if value in seen or (owner is not None and not (owner.name in ITEM_IDS or is_pure(owner))):
+                continue
+            seen.add(value)
+            if owner is None:
+                loops |= value.owner.owner.operation in self.collective
+            else:
+                ids |= owner.name in ITEM_IDS
+                values += list(owner.operands)
+        return must_agree(op) and ids and loops
+
+    def _masked_if(
+        self, op: ir.Operation, branches: Sequence[ir.Block], bits: ir.Value, emit: Emitter
+    ) -> None:
+        outer = self.code.mask.array if self.code.mask is not None else None
+        if outer is not None:
+            masks.keep(emit, self.extents, bits, outer)
+        last = self._is_last(op) and sum(map(self._is_collective, branches)) == 1
+        for number, branch in enumerate(branches):
+            if number:
+                rest = self.arrays.make(op.operands[0].type)
+                masks.others(emit, self.extents, rest, bits, outer)
+                bits = rest
+            leaving = [
+                (v, self.arrays.of(r)) for v, r in zip(terminator(branch).operands, op.results, strict=True)
+            ]
+            if len(branch.operations) > 1 or leaving:
+                total = masks.count(emit, self.extents, bits)
+                guard = if_op(emit, masks.differs(emit, total, self.extents.zero), [], 1)
+                end = terminator(guard.regions[0].blocks[0])
+                self._masked_block(branch, Emitter(end), leaving, Mask(array=bits, last=last))
+
+    def _while(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
+        uniform = self.uniformity.uniform
+        before, after = (region.blocks[0] for region in op.regions)
+        condition, *passed = list(terminator(before).operands)
+        following = list(terminator(after).operands)
+        arguments, inner, results = list(before.arguments), list(after.arguments), list(op.results)
+        if not uniform(condition):
+            self._check_asking(op)
+        together = uniform(condition) or must_agree(op)
+        self.flush(pending, emit, op, self._varying(op.operands, arguments))
+        for result, argument in zip(results, inner, strict=True):
+            if not uniform(result):
+                self.arrays.share(argument, result)
+        mask = self.code.mask
+        if not together:
+            mask = Mask(array=self.arrays.make(condition.type), last=self._is_last(op))
+            outer = self.code.mask.array if self.code.mask is not None else None
+            masks.fill(emit, self.extents, mask.array, outer)
+        kept_in = [a for a in arguments if uniform(a)]
+        kept_out = [r for r in results if uniform(r)]
+        carried = [self.code.uniform(v) for v, a in zip(op.operands, arguments, strict=True) if uniform(a)]
+        loop = emit.op("scf.while", carried, [r.type for r in kept_out], regions=2)
+        first = loop.regions[0].blocks.append(
+            *[a.type for a in kept_in], arg_locs=[op.location] * len(kept_in)
+        )
+        self.code.once.update(zip(kept_in, first.arguments, strict=True))
+        leaving, inside = self._varying(passed, results), emit.inside(first)
+        if uniform(condition):
+            self._masked_block(before, inside, leaving, mask)
+            more = self.code.uniform(condition)
+        else:
+            bits = self.arrays.make(condition.type)
+            self._masked_block(before, inside, [*leaving, (condition, bits)], mask)
+            if together or mask is None:
+                more = self._agree(op, bits, inside)
+            else:
+                more = self._stay(bits, mask, inside)
+        out = [self.code.uniform(v) for v, r in zip(passed, results, strict=True) if uniform(r)]
+        inside.op("scf.condition", [more, *out], [])
+        second = loop.regions[1].blocks.append(
+            *[r.type for r in kept_out], arg_locs=[op.location] * len(kept_out)
+        )
+        self.code.once.update(zip([a for a in inner if uniform(a)], second.arguments, strict=True))
+        inside = emit.inside(second)
+        self._masked_block(after, inside, self._varying(following, arguments), mask)
+        back = [self.code.uniform(v) for v, a in zip(following, arguments, strict=True) if uniform(a)]
+        inside.op("scf.yield", back, [])
+        self.code.once.update(zip(kept_out, loop.results, strict=True))
+
+    def _varying(
+        self, values: Sequence[ir.Value], places: Sequence[ir.Value]
+    ) -> list[tuple[ir.Value, ir.Value]]:
+        """Values with the arrays of those of ``places`` that are not the same for all."""
+        pairs = zip(values, places, strict=True)
+        return [(v, self.arrays.of(place)) for v, place in pairs if not self.uniformity.uniform(place)]
+
+    def _agree(self, op: ir.Operation, bits: ir.Value, emit: Emitter, *, inverted: bool = False) -> ir.Value:
+        """The condition that all work-items have in ``bits``, behind a test that they agree.
+
+        With ``inverted`` the barrier is where a condition is false.
+        """
+        extents = self.extents
+        if inverted:
+            rest = self.arrays.make(ir.IntegerType.get_signless(1))
+            masks.others(
+                emit, extents, rest, bits, self.code.mask.array if self.code.mask is not None else None
+            )
+            bits = rest
+        elif self.code.mask is not None:
+            masks.keep(emit, extents, bits, self.code.mask.array)
+        total = masks.count(emit, extents, bits)
+        masks.require_all(emit, extents, bits, total, _first(op, WORKGROUP_BARRIERS))
+        if inverted:
+            true = emit.constant(1, ir.IntegerType.get_signless(1))
+            return emit.binary("arith.xori", masks.differs(emit, total, extents.zero), true)
+        return masks.differs(emit, total, extents.zero)
+
+    def _stay(self, bits: ir.Value, mask: Mask, emit: Emitter) -> ir.Value:
+        """Take the work-items that are not in ``bits`` out of ``mask``; return whether any are left."""
+        extents = self.extents
+        masks.keep(emit, extents, bits, mask.array)
+        masks.fill(emit, extents, mask.array, bits)
+        return masks.differs(emit, masks.count(emit, extents, bits), extents.zero)
+
+    def _masked_block(
+        self,
+        block: ir.Block,
+        emit: Emitter,
+        leaving: list[tuple[ir.Value, ir.Value]],
+        mask: Mask | None,
+    ) -> None:
+        """Build ``block`` for the work-items of ``mask``, at least one."""
+        outer = self.code.mask
+        self.code.mask = self._enter(block, mask, emit)
+        end = terminator(block)
+        rest = self.block([op for op in operations(block) if op != end], emit)
+        self.flush(rest, emit, end, leaving)
+        self.code.mask = outer
+
+    def _enter(self, block: ir.Block, mask: Mask | None, emit: Emitter) -> Mask | None:
+        """Test that no work-item in ``block`` waits for one that is not; return the mask from then on."""
+        if mask is None:
+            return None
+        extents = self.extents
+        if reaches_workgroup_barrier(block):
+            total = masks.count(emit, extents, mask.array)
+            masks.require_all(emit, extents, mask.array, total, _first_in(block, WORKGROUP_BARRIERS))
+            return None
+        if not mask.last and any(
+            op.name in BARRIERS and SOME_LANES not in op.attributes for op in operations(block)
+        ):
+            masks.require_subgroups(emit, extents, mask.array, _first_in(block, BARRIERS))
+        return mask
+
+    def _is_collective(self, block: ir.Block) -> bool:
+        return any(op in self.collective for op in operations(block))
+
+    def _is_last(self, op: ir.Operation) -> bool:
+        """Whether work-items that leave ``op`` return without another barrier."""
+        while op in self.collective:
+            order = list(operations(op.block))
+            if any(other in self.collective for other in order[order.index(op) + 1 :]):
+                return False
+            op = op.parent.operation
+            if op.name in ("scf.for", "scf.while"):
+                return False
+        return True
+
+    def _may_share(self, argument: ir.Value, value: ir.Value, body: ir.Block) -> bool:
+        """Whether ``value``, the next ``argument``, can overwrite it as soon as it is computed.
+
+        Next to a bounds check what is computed from ``argument`` may be computed once more, behind the check.
+        """
+        if any(map(self.guards.is_check, operations(body))):
+            return False
+        order = {op: number for number, op in enumerate(operations(body))}
+        owner = defining_op(value)
+        if owner not in order or owner in self.collective or len(list(value.uses)) != 1:
+            return False
+        if self.uniformity.uniform(value) or self.code.recompute.possible(owner) or value in self.arrays:
+            return False
+        users = [_ancestor_in(use.owner.operation, order) for use in argument.uses]
+        return all(user is not None and order[user] <= order[owner] for user in users)
 
     # ---- code that runs for each work-item ----
 
@@ -261,28 +443,34 @@ class _Fission:
         consumer: ir.Operation | None = None,
         copies: Sequence[tuple[ir.Value, ir.Value]] = (),
     ) -> None:
-        """Make the loop nest that runs ``ops`` and then copies values into slots.
+        """Make the loop nest that runs ``ops`` and then copies values into arrays.
 
         ``consumer`` is the op that takes these values, and nothing else from ``ops`` directly.
         """
         mine = {value for op in ops for value in op.results}
-        wanted = [(v, slot) for v, slot in copies if v in mine or not self.slots.holds(v, slot)]
+        wanted = [(v, array) for v, array in copies if v in mine or not self.arrays.holds(v, array)]
         if not ops and not wanted:
             return
         inside = {inner for op in ops for inner in nested(op)}
         if consumer is not None:
             inside.add(consumer)
-        exchanged = any(op in self.exchange.loops or op in self.exchange.guards for op in ops)
-        if exchanged and self.mask is None:
-            self.lane_slots.clear()  # they hold the last chunk's values of the stretch before
+        interchanged = any(op in self.interchange.loops or op in self.interchange.guards for op in ops)
+        if interchanged and self.code.mask is None:
+            self.chunk_arrays.clear()  # they hold the last chunk's values of the segment before
             for chunk in open_chunks(emit, self.extents):
-                Lanes(work=self, chunk=chunk, inside=inside).run(ops, wanted)
+                ChunkCode(
+                    code=self.code,
+                    interchange=self.interchange,
+                    chunk_arrays=self.chunk_arrays,
+                    chunk=chunk,
+                    inside=inside,
+                ).run(ops, wanted)
             return
         last = self._begin(ops, [value for value, _ in wanted], emit, inside)
         loops = self._loops(last, emit, inside)
-        values = [(self.value(value, loops, loops.emit), slot) for value, slot in wanted]
-        for value, slot in values:
-            store(value, slot, loops)
+        values = [(self.code.value(value, loops, loops.emit), array) for value, array in wanted]
+        for value, array in values:
+            store(value, array, loops)
 
     def _begin(
         self,
@@ -291,116 +479,72 @@ class _Fission:
         emit: Emitter,
         inside: set[ir.Operation],
     ) -> list[ir.Operation]:
-        """Build what can be built in loops of its own, and give back the rest, which gives ``wanted``."""
-        self.repeatable = {op for op in ops if is_pure(op)}
-        stretches = [] if self.mask else self.bounds.stretches(ops, wanted)
-        *before, last = stretches or [list(ops)]
-        if wanted and last and not self.mask and self.bounds.is_check(last[0]):
+        """Build what can have loops of its own; return the rest, which computes ``wanted``."""
+        self.code.repeatable = {op for op in ops if is_pure(op)}
+        segments = [] if self.code.mask else self.guards.segments(ops, wanted)
+        *before, last = segments or [list(ops)]
+        if wanted and last and not self.code.mask and self.guards.is_check(last[0]):
             before, last = [*before, last], []
         for part in before:
             self._loops(part, emit, inside)
         return last
 
     def _reduce(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> ir.Value:
-        """``pending``, and what the values that it computes for ``op`` become."""
+        """Build ``pending``; return the reduction ``op`` of the values that it computes."""
         reduction = Reduction(op)
-        exchanged = any(one in self.exchange.loops or one in self.exchange.guards for one in pending)
-        if self.mask is None and not exchanged and reduction.in_vectors and worth_repeating(pending):
+        interchanged = any(one in self.interchange.loops or one in self.interchange.guards for one in pending)
+        if self.code.mask is None and not interchanged and reduction.in_vectors and worth_repeating(pending):
             inside = {inner for one in pending for inner in nested(one)} | {op}
             last = self._begin(pending, [op.operands[0]], emit, inside)
 
             def run(loops: ItemLoops) -> ir.Value:
                 self._body(last, loops, inside)
-                return self.value(op.operands[0], loops, loops.emit)
+                return self.code.value(op.operands[0], loops, loops.emit)
 
-            sums = LaneSums(reduction=reduction, slots=self.slots, extents=self.extents, run=run)
+            sums = PartialSums(reduction=reduction, arrays=self.arrays, extents=self.extents, run=run)
             return sums.build(emit)
-        slot = self.slots.make(op.operands[0].type)
-        self.flush(pending, emit, op, [(op.operands[0], slot)])
-        return reduce_slot(reduction, slot, self.extents, emit)
+        array = self.arrays.make(op.operands[0].type)
+        self.flush(pending, emit, op, [(op.operands[0], array)])
+        return reduce_array(reduction, array, self.extents, emit)
 
     def _loops(self, ops: Sequence[ir.Operation], emit: Emitter, inside: set[ir.Operation]) -> ItemLoops:
-        """The loop nest that runs ``ops``, a part of those that are ``inside`` a stretch."""
-        if len(ops) == 1 and not self.mask and self.bounds.is_check(ops[0]):
-            loops = self.bounds.open(ops[0], emit, self.extents)
+        """The loop nest that runs ``ops``, a part of those that are ``inside`` a segment."""
+        if len(ops) == 1 and not self.code.mask and self.guards.is_check(ops[0]):
+            loops = self.guards.open(ops[0], emit, self.extents)
             ops = body_of(ops[0])
         else:
             loops = ItemLoops.open(emit, self.extents)
-        if self.mask is not None:
-            loops.only_if(load(ir.IntegerType.get_signless(1), self.mask.slot, loops, loops.emit))
+        if self.code.mask is not None:
+            loops.only_if(load(ir.IntegerType.get_signless(1), self.code.mask.array, loops, loops.emit))
         self._body(ops, loops, inside)
         return loops
 
     def _body(self, ops: Sequence[ir.Operation], loops: ItemLoops, inside: set[ir.Operation]) -> None:
-        """``ops`` for the work-item of ``loops``; what is used outside the stretch is kept."""
-        self.place_item(ops, loops)
+        """``ops`` for the work-item of ``loops``; what is used outside the segment is kept."""
+        self.code.set_item(ops, loops)
         for op in ops:
-            new = self.copy(op, loops, loops.emit)
+            new = self.code.copy(op, loops, loops.emit)
             for old, value in zip(op.results, new.results, strict=True):
                 loops.values[old] = value
                 if any(use.owner.operation not in inside for use in old.uses):
-                    store(value, self.slots.of(old), loops)
-
-    def place_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
-        """Have the record of the work-item say who runs, if one of ``ops`` looks at it."""
-        if any(map(needs_item, ops)):
-            _place(loops, loops.emit)
-
-    def value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
-        """What the kernel's ``value`` is for the loops' work-item."""
-        if value not in self.old:
-            return value
-        if value in self.once:
-            return self.once[value]
-        if value not in loops.values:
-            known = loops.lanes.fetch(value, loops, emit) if isinstance(loops, LaneLoops) else None
-            loops.values[value] = self._fetch(value, loops, emit) if known is None else known
-        return loops.values[value]
-
-    def _fetch(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
-        slot = self.slots.get(value)
-        if slot is not None:
-            return load(value.type, slot, loops, emit)
-        owner = owner_of(value)
-        if owner is None or not (owner in self.repeatable or self.recompute.possible(owner)):
-            raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
-        if owner.name in ITEM_IDS:
-            return loops.identity(owner, emit)
-        number = list(owner.results).index(value)
-        return self.copy(owner, loops, emit).results[number]
-
-    def copy(self, op: ir.Operation, loops: ItemLoops, emit: Emitter) -> ir.Operation:
-        """A copy of ``op`` and all inside it for the loops' work-item."""
-        new = emit.copy(op)
-        before = Emitter(new)
-        for inner in nested(new):
-            for index, operand in enumerate(list(inner.operands)):
-                if operand in self.old:
-                    inner.operands[index] = self.value(operand, loops, before)
-        for inner in nested(new):
-            if inner.name in ITEM_IDS and inner != new:
-                at = Emitter(inner)
-                at.replace(loops.identity(inner, at))
-            elif FROM_LANE in inner.attributes:
-                self._read_lane(inner, loops)
-            elif is_report(inner):
-                _place(loops, Emitter(inner))
-        return new
-
-    def _read_lane(self, read: ir.Operation, loops: ItemLoops) -> None:
-        """Who reads a work-item that takes no part gets its own value."""
-        del read.attributes[FROM_LANE]
-        if not self.rows.read(read, self.known, loops.linear) and self.mask is not None:
-            at, place = Emitter(read), read.operands[1]
-            bit = load(ir.IntegerType.get_signless(1), self.mask.slot, loops, at, at=place)
-            read.operands[1] = at.op("arith.select", [bit, place, loops.linear], [place.type]).results[0]
+                    store(value, self.arrays.of(old), loops)
 
 
-def _place(loops: ItemLoops, emit: Emitter) -> None:
-    reference = {"callee": ir.FlatSymbolRefAttr.get(image_layout.PLACE_ITEM)}
-    emit.op("func.call", [*loops.ids, loops.linear], [], reference)
+def _first_collective(op: ir.Operation) -> str:
+    """The name of the first operation in ``op`` at which work-items wait."""
+    first = _first(op, COLLECTIVE_OPS)
+    return str(first.attributes[WAITS_FOR].value if WAITS_FOR in first.attributes else first.name)
 
 
-def _defined(op: ir.Operation) -> list[ir.Value]:
-    arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
-    return [*op.results, *arguments]
+def _first(op: ir.Operation, names: frozenset[str]) -> ir.Operation:
+    return next(inner for inner in nested(op) if inner.name in names)
+
+
+def _first_in(block: ir.Block, names: frozenset[str]) -> ir.Operation:
+    return next(inner for op in operations(block) for inner in nested(op) if inner.name in names)
+
+
+def _ancestor_in(op: ir.Operation, order: Mapping[ir.Operation, int]) -> ir.Operation | None:
+    while op is not None and op not in order:
+        op = op.parent.operation if op.parent is not None else None
+    return op

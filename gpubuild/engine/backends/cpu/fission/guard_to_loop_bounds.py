@@ -22,7 +22,7 @@ from gpubuild.engine.backends.cpu.fission.item_loops import (
     for_loop,
     if_op,
 )
-from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, Exchange, is_id, may_jump
+from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, Interchange, is_id, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
     Uniformity,
@@ -85,8 +85,8 @@ class RowLoops:
 class BoundsChecks:
     """Which ``scf.if`` of a function are bounds checks, and the loops that run what is inside them."""
 
-    def __init__(self, exchange: Exchange, once: dict[ir.Value, ir.Value], old: set[ir.Value]) -> None:
-        self._uniform = exchange.uniform
+    def __init__(self, interchange: Interchange, once: dict[ir.Value, ir.Value], old: set[ir.Value]) -> None:
+        self._uniform = interchange.uniform
         self._once = once
         self._old = old
         self._free: dict[ir.Value, bool] = {}
@@ -96,7 +96,7 @@ class BoundsChecks:
         """Take no ``scf.if`` for a check from now on."""
         self._off = True
 
-    def stretches(self, ops: Sequence[ir.Operation], wanted: Sequence[ir.Value]) -> list[list[ir.Operation]]:
+    def segments(self, ops: Sequence[ir.Operation], wanted: Sequence[ir.Value]) -> list[list[ir.Operation]]:
         """Cut what lies between barriers in front of and behind each check, where no value crosses.
 
         Work-items may run in any order there. Values without side effects are computed on both sides;
@@ -241,7 +241,7 @@ def has_bounds_check(kernel: ir.Operation) -> bool:
     entry = kernel.regions[0].blocks[0]
     if len(kernel.regions[0].blocks) != 1 or not any(op.name == "scf.if" for op in operations(entry)):
         return False
-    checks = BoundsChecks(Exchange(entry, set(), Uniformity(entry, set())), {}, set())
+    checks = BoundsChecks(Interchange(entry, set(), Uniformity(entry, set())), {}, set())
     return any(map(checks.is_check, operations(entry)))
 
 

@@ -15,7 +15,7 @@ from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, 
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
 from gpubuild.engine.ir.builder import Emitter
 
-LANES = 64  # work-items of a chunk, at most
+CHUNK_ITEMS = 64  # work-items of a chunk, at most
 _WIDTH, _ROWS = 16, 4
 _LESS = 2  # arith's predicate slt
 
@@ -57,13 +57,13 @@ def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
     x, y, depth = extents.block_dim
     z, end = _loop(emit, zero, depth, one)
     plane = Emitter(end)
-    wide = _multiple(plane, x, LANES)
+    wide = _multiple(plane, x, CHUNK_ITEMS)
     narrow = _multiple(plane, x, _WIDTH)
     rows = _multiple(plane, y, _ROWS)
 
     at_y, end = _loop(plane, zero, y, one)
     row = Emitter(end)
-    width = row.constant(LANES)
+    width = row.constant(CHUNK_ITEMS)
     at_x, end = _loop(row, zero, wide, width)
     yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, rows=1, end=end)
 

@@ -55,6 +55,10 @@ class ItemLoops:
         """Puts ops at the end of what the work-item does."""
         return Emitter(self.end)
 
+    def fetch(self, value: ir.Value, emit: Emitter) -> ir.Value | None:
+        """Return the kernel's ``value`` for the work-item, if these loops keep or compute it."""
+        return None
+
     @classmethod
     def open(cls, emit: Emitter, extents: Extents) -> ItemLoops:
         """A nest with nothing in it yet, z outermost."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from mlir import ir
 from mlir.passmanager import PassManager
 
-from gpubuild.engine.backends.cpu.fission.context_arrays import CannotFissionError
 from gpubuild.engine.backends.cpu.fission.uniformity import nested
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 

@@ -1,4 +1,4 @@
-"""Exchange: which loops of a kernel run faster around the loop over work-items than inside it.
+"""Interchange: which loops of a kernel run faster around the loop over work-items than inside it.
 
 A loop that every work-item runs keeps LLVM from vectorising over work-items: it looks at innermost loops
 only. Where all work-items run the same iterations, or each starts at its own place and goes on in the
@@ -26,25 +26,25 @@ _IDS = frozenset({"gpu.thread_id", "gpu.global_id"})
 UPPER_BOUNDS = {2: 3, 3: 3, 6: 7, 7: 7}  # arith's slt, sle, ult, ule → the ``<=`` of that kind
 
 
-class Exchange:
+class Interchange:
     """The loops of one function; ``loops`` says of each whether work-items start at places of their own.
 
-    ``meets`` are the ops around barriers, which run once for all work-items as it is. ``guards`` are
+    ``collective`` are the ops around barriers, which run once for all work-items as it is. ``guards`` are
     the conditions around such loops that ask whether a work-item lies within bounds: for most chunks
     that is so for all of it.
     """
 
-    def __init__(self, entry: ir.Block, meets: set[ir.Operation], uniformity: Uniformity) -> None:
+    def __init__(self, entry: ir.Block, collective: set[ir.Operation], uniformity: Uniformity) -> None:
         self.loops: dict[ir.Operation, bool] = {}
         self.guards: set[ir.Operation] = set()
-        self._meets = meets
+        self._collective = collective
         self._uniformity = uniformity
         self._function = entry.owner.operation
         self._forget_values()
         self._block(entry)
 
     def switch_off(self) -> None:
-        """Exchange nothing."""
+        """Interchange nothing."""
         self.loops.clear()
         self.guards.clear()
         self._forget_values()
@@ -58,7 +58,7 @@ class Exchange:
 
     def _block(self, block: ir.Block) -> None:
         for op in operations(block):
-            if op in self._meets:
+            if op in self._collective:
                 for region in op.regions:
                     for inner in region.blocks:
                         self._block(inner)
@@ -145,7 +145,7 @@ class Exchange:
         owner = value.owner
         block = owner if isinstance(owner, ir.Block) else owner.operation.block
         around = block.owner.operation
-        if around == self._function or around in self._meets:
+        if around == self._function or around in self._collective:
             return self._uniformity.uniform(value)
         if isinstance(owner, ir.Block):
             return around in self.loops and not self.loops[around] and value == block.arguments[0]
@@ -200,12 +200,12 @@ class Exchange:
         return 0 if op.name == "arith.muli" and not any(slope != 0 for slope in slopes) else None
 
 
-def has_exchangeable(kernel: ir.Operation) -> bool:
+def has_interchangeable_loop(kernel: ir.Operation) -> bool:
     """Whether a kernel in which nobody waits has such loops."""
     entry = kernel.regions[0].blocks[0]
     if len(kernel.regions[0].blocks) != 1 or not any(o.name in _HOLD for o in operations(entry)):
         return False
-    return bool(Exchange(entry, set(), Uniformity(entry, set())).loops)
+    return bool(Interchange(entry, set(), Uniformity(entry, set())).loops)
 
 
 def is_id(op: ir.Operation, axis: str) -> bool:

@@ -1,6 +1,6 @@
 """Masks: which work-items take part where control flow differs between them.
 
-A mask is a slot of one bit for each work-item, a byte each: 0 or 1.
+A mask is a context array of one bit for each work-item, a byte each: 0 or 1.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ BIT = "i1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """``last`` says that nobody waits behind the code of this mask: who takes no part may be done."""
+    """``last`` says that no barrier follows the code of this mask: work-items outside it may be done."""
 
-    slot: ir.Value
+    array: ir.Value
     last: bool
 
 
@@ -89,22 +89,6 @@ def require_subgroups(emit: Emitter, extents: Extents, bits: ir.Value, waiting: 
     set_operands(end, [place.binary("arith.ori", at.owner.arguments[1], unlike)])
     found = at.owner.owner.operation.results[0]
     _report(emit, differs(emit, found, emit.constant(0, _byte())), bits, waiting, lanes=image_layout.SUBGROUP)
-
-
-def declare_report(body: ir.Block) -> None:
-    """Declare what engine.backends.cpu.lower.calls makes a service of the runtime, if it is called."""
-    index, i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
-    ir.Operation.create(
-        "func.func",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(image_layout.DIVERGED),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get([index, i32], [])),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint.at_block_begin(body),
-    )
 
 
 def _report(emit: Emitter, wrong: ir.Value, bits: ir.Value, waiting: ir.Operation, *, lanes: int) -> None:

@@ -1,17 +1,19 @@
-"""Private memory: arrays of a work-item, in code that is about to be cut at its barriers.
+"""Private memory: arrays of a work-item, in code that will be cut at its barriers.
 
 An array that is used between two barriers only stays one: all work-items of a loop use it in turn.
-Any other gets a place for each work-item, like a value that is needed behind a barrier.
+Any other becomes a context array, like a value that is needed behind a barrier.
 """
 
 from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.context_arrays import CannotFissionError, Slots
-from gpubuild.engine.backends.cpu.fission.uniformity import operations
+from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays
+from gpubuild.engine.backends.cpu.fission.uniformity import collective_ops, nested, operations
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError, most_items
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import VIEWS, element_bytes
+from gpubuild.engine.ir.query import VIEWS, element_bytes, symbol_name
+from gpubuild.engine.legalize.subgroup_reduce import workgroup_position
 
 _ALIGNMENT = 64  # bytes
 _MOST_BYTES = 8 << 20  # of a workgroup: more would be touched in turn by every work-item, out of any cache
@@ -32,39 +34,39 @@ def allocate_attributions(function: ir.Operation) -> None:
         entry.erase_argument(index)
 
 
-def place_private(
-    function: ir.Operation,
-    meets: set[ir.Operation],
-    name: str,
-    count: int,
-    item: ir.Value,
-    made: list[Slots],
-) -> None:
-    """Give a place to each array that must outlive a barrier; ``meets`` are the ops that hold one.
+def place_private_memory(function: ir.Operation) -> None:
+    """Give a context array to each private array that must outlive a barrier.
 
-    ``item`` is the number of the work-item, of which there are at most ``count``. ``made`` gets the slots.
     Raises ``CannotFissionError`` for arrays whose size is not known.
     """
     entry = function.regions[0].blocks[0]
+    if not any(op.name == "memref.alloca" for op in operations(entry)):
+        return
+    inside = [inner for op in operations(entry) for inner in nested(op)]
+    collective = collective_ops(inside, function)
+    name, count, made = symbol_name(function), most_items(function), 0
+    position: ir.Value | None = None
     for op in list(operations(entry)):
         if op.name != "memref.alloca":
             continue
         order = list(operations(entry))
-        position = {other: number for number, other in enumerate(order)}
-        users = sorted({position[_ancestor_in(use, entry)] for use in _uses(op.results[0])})
+        places = {other: number for number, other in enumerate(order)}
+        users = sorted({places[_ancestor_in(use, entry)] for use in _uses(op.results[0])})
         if not users:
             op.erase()
-        elif not any(other in meets for other in order[users[0] : users[-1] + 1]):
+        elif not any(other in collective for other in order[users[0] : users[-1] + 1]):
             op.move_before(order[users[0]])
         else:
             size = _size(op)
             if count * size > _MOST_BYTES:
                 raise CannotFissionError(f"{size} bytes of private memory for each work-item")
-            head = Emitter(op)
-            slots = Slots(function, f"{name}.private.{len(made)}", count * size, head)
-            made.append(slots)
-            memory = slots.make(ir.IntegerType.get_signless(8))
-            _replace(op, memory, head.binary("arith.muli", item, head.constant(size)), head)
+            if position is None:
+                position = workgroup_position(Emitter(order[0]))
+            emit = Emitter(op)
+            arrays = ContextArrays(function, f"{name}.private.{made}", count * size, emit)
+            made += 1
+            memory = arrays.make(ir.IntegerType.get_signless(8))
+            _replace(op, memory, emit.binary("arith.muli", position, emit.constant(size)), emit)
 
 
 def _replace(op: ir.Operation, memory: ir.Value, at: ir.Value, emit: Emitter) -> None:

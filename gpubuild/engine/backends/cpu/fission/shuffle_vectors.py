@@ -1,15 +1,15 @@
-"""Lane rows: exchanges within subgroups as shuffles of vectors, where it is known who reads whom.
+"""Shuffles of vectors: shuffles whose source lanes are known statically.
 
-Work-items that all come to an exchange have stored what they give in a slot, in the order of their numbers.
-Then each subgroup is a row of it: one vector, whose elements change places and go to a second slot, from
-which each work-item takes its own. The last row of a workgroup may lack lanes: who would read one that is not
-there keeps its own value.
+Work-items that all come to a shuffle have stored what they give in a context array, in the order of their
+numbers. Then the elements of each subgroup are one vector, which is shuffled into a second array, from
+which each work-item takes its own. The last subgroup of a workgroup may lack lanes: a lane that would read
+one that does not exist keeps its own value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -18,7 +18,8 @@ from gpubuild.engine.backends.cpu.fission.item_loops import Extents, compare, fo
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
 from gpubuild.engine.ir.builder import Emitter
 
-ROW = "gpubuild.lane_row"  # on a wait and on the read behind it: the number of their exchange
+SHUFFLE = "gpubuild.static_shuffle"  # on a barrier: the shuffle of vectors that may stand for it
+TAKEN = "gpubuild.taken"  # on the load behind it: the array that the shuffle fills
 _LANES = image_layout.SUBGROUP
 _NOT_EQUAL, _BELOW = 1, 6  # predicates of arith.cmpi
 _INDEX_BITS = 64
@@ -27,15 +28,29 @@ Numbers = tuple[int, ...]  # of each lane, without a sign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRow:
-    """An exchange: lane i of ``taken`` is lane ``sources[i]`` of ``given``."""
+class StaticShuffle:
+    """A shuffle: lane i of ``taken`` is lane ``sources[i]`` of ``given``; both are context arrays."""
 
     given: ir.Value
     taken: ir.Value
     sources: Numbers
 
+    @property
+    def name(self) -> ir.StringAttr:
+        """What tells it from others."""
+        return _array_name(self.taken)
+
+    def mark(self, barrier: ir.Operation) -> None:
+        """Describe the shuffle on the barrier that it belongs to."""
+        entries = {
+            "given": _array_name(self.given),
+            "taken": self.name,
+            "sources": ir.DenseI64ArrayAttr.get(list(self.sources)),
+        }
+        barrier.attributes[SHUFFLE] = ir.DictAttr.get(entries)
+
     def build(self, given: ir.Value, taken: ir.Value, extents: Extents, emit: Emitter) -> None:
-        """Exchange the values of all subgroups; ``given`` and ``taken`` are the slots in the new code."""
+        """Shuffle the values of all subgroups; ``given`` and ``taken`` are the arrays in the new code."""
         lanes = emit.constant(_LANES)
         rest = emit.binary("arith.andi", extents.items, emit.constant(_LANES - 1))
         whole = emit.binary("arith.subi", extents.items, rest)
@@ -52,14 +67,14 @@ class LaneRow:
         inside.op("vector.store", [moved, taken, whole], [])
 
     def _move(self, given: ir.Value, at: ir.Value, emit: Emitter) -> tuple[ir.Value, ir.Value]:
-        """The row from ``at`` on, as it is and with its elements in their new places."""
+        """The vector from element ``at`` on, unchanged and shuffled."""
         kind = ir.VectorType.get([_LANES], ir.MemRefType(given.type).element_type)
         own = emit.op("vector.load", [given, at], [kind]).results[0]
         mask = {"mask": ir.DenseI64ArrayAttr.get(list(self.sources))}
         return own, emit.op("vector.shuffle", [own, own], [kind], mask).results[0]
 
     def _there(self, lanes: ir.Value, emit: Emitter) -> ir.Value:
-        """Of each lane, whether the one that it reads is among the first ``lanes``."""
+        """Of each lane, whether the lane that it reads is among the first ``lanes``."""
         i32 = ir.IntegerType.get_signless(32)
         kind = ir.VectorType.get([_LANES], i32)
         dense = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, s) for s in self.sources], kind)
@@ -71,48 +86,51 @@ class LaneRow:
         return emit.op("arith.cmpi", [sources, every], [bits], predicate).results[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRows:
-    """The exchanges of a function that is being cut; ``known`` gives its uniform values in the new code."""
+def _array_name(array: ir.Value) -> ir.StringAttr:
+    return ir.StringAttr.get(ir.FlatSymbolRefAttr(array.owner.operation.attributes["name"]).value)
 
-    rows: Sequence[LaneRow]
-    moved: set[int] = field(default_factory=set)  # by vectors, for the code that is being built
 
-    def exchange(
-        self,
-        wait: ir.Operation,
-        known: Callable[[ir.Value], ir.Value],
-        extents: Extents,
-        emit: Emitter,
-        *,
-        everyone: bool,
-    ) -> None:
-        """At a wait behind which work-items take what they read, if all of the workgroup have come to it."""
-        number = _row_number(wait)
-        self.moved.discard(number)
-        if everyone:
-            row = self.rows[number]
-            row.build(known(row.given), known(row.taken), extents, emit)
-            self.moved.add(number)
+class StaticShuffles:
+    """The static shuffles of a function that is being cut.
 
-    def read(self, load: ir.Operation, known: Callable[[ir.Value], ir.Value], place: ir.Value) -> bool:
-        """Have a load take the work-item's own element, at ``place``, if its exchange was made by vectors."""
-        if ROW not in load.attributes:
+    ``ops`` are its operations; ``uniform`` gives what its uniform values are in the new code.
+    """
+
+    def __init__(self, ops: Iterable[ir.Operation], uniform: Callable[[ir.Value], ir.Value]) -> None:
+        self._uniform = uniform
+        self._arrays: dict[ir.Attribute, ir.Value] = {}
+        for op in ops:
+            if op.name == "memref.get_global":
+                self._arrays.setdefault(_array_name(op.results[0]), op.results[0])
+        self._moved: set[ir.Attribute] = set()  # those made of vectors, in the code that is being built
+
+    def build(self, barrier: ir.Operation, extents: Extents, emit: Emitter, *, all_take_part: bool) -> None:
+        """Shuffle vectors at ``barrier``, if all work-items have come to it."""
+        if SHUFFLE not in barrier.attributes:
+            return
+        entries = ir.DictAttr(barrier.attributes[SHUFFLE])
+        given, taken = self._arrays[entries["given"]], self._arrays[entries["taken"]]
+        sources = tuple(ir.DenseI64ArrayAttr(entries["sources"]))
+        shuffle = StaticShuffle(given=given, taken=taken, sources=sources)
+        self._moved.discard(shuffle.name)
+        if all_take_part:
+            shuffle.build(self._uniform(given), self._uniform(taken), extents, emit)
+            self._moved.add(shuffle.name)
+
+    def read(self, load: ir.Operation, place: ir.Value) -> bool:
+        """Let a load take the work-item's own element, at ``place``, if vectors were shuffled for it."""
+        if TAKEN not in load.attributes:
             return False
-        number = _row_number(load)
-        del load.attributes[ROW]
-        if number not in self.moved:
+        name = load.attributes[TAKEN]
+        del load.attributes[TAKEN]
+        if name not in self._moved:
             return False
-        load.operands[0], load.operands[1] = known(self.rows[number].taken), place
+        load.operands[0], load.operands[1] = self._uniform(self._arrays[name]), place
         return True
 
 
-def _row_number(op: ir.Operation) -> int:
-    return int(ir.IntegerAttr(op.attributes[ROW]).value)
-
-
 def sources_of(source: ir.Value, valid: ir.Value, lane: ir.Value) -> Numbers | None:
-    """Whom each lane reads, itself where ``valid`` is false; ``None`` if only the launch tells."""
+    """Return the lane that each lane reads, itself where ``valid`` is false; ``None`` if not known."""
     known: dict[ir.Value, Numbers | None] = {lane: tuple(range(_LANES))}
     numbers, bits = _numbers(source, known), _numbers(valid, known)
     if numbers is None or bits is None:
@@ -122,7 +140,7 @@ def sources_of(source: ir.Value, valid: ir.Value, lane: ir.Value) -> Numbers | N
 
 
 def can_move(kind: ir.Type) -> bool:
-    """Whether a vector can have elements of ``kind``, and memory as they are."""
+    """Return whether vectors and memory can have elements of ``kind``."""
     if isinstance(kind, ir.IntegerType):
         return bool(ir.IntegerType(kind).width in (8, 16, 32, 64))
     return isinstance(kind, ir.FloatType)

@@ -1,6 +1,6 @@
-"""Structured: control flow of many kinds becomes ``scf.if``, ``scf.for`` and ``scf.while``.
+"""Structured control flow around barriers becomes ``scf.if``, ``scf.for`` and ``scf.while``.
 
-Only where work-items meet inside: fission knows these three, and copies what else there is as it stands.
+Fission knows these three. Other structured operations are left where no barrier is inside.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from itertools import pairwise
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.context_arrays import CannotFissionError
 from gpubuild.engine.backends.cpu.fission.uniformity import (
-    GROUP_OPS,
+    COLLECTIVE_OPS,
     Uniformity,
-    ancestors_of_group_ops,
+    collective_ops,
     nested,
     operations,
     terminator,
@@ -21,13 +20,13 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 from gpubuild.engine.ir.builder import Emitter
 
 _EQUAL, _LESS, _BELOW = 0, 2, 6  # arith's predicates eq, slt, ult
-_MEETINGS = GROUP_OPS | {"gpu.shuffle"}
+_COLLECTIVE = COLLECTIVE_OPS | {"gpu.shuffle"}
 
 
 def simplify_structures(function: ir.Operation) -> None:
     """Make nested ``scf.if`` of ``scf.index_switch`` and nested ``scf.for`` of ``scf.parallel``."""
     while True:
-        found = next((op for op in nested(function) if op.name in _REWRITES and _meets(op)), None)
+        found = next((op for op in nested(function) if op.name in _REWRITES and _is_collective(op)), None)
         if found is None:
             return
         _REWRITES[found.name](found)
@@ -37,34 +36,26 @@ def open_divergent_loops(function: ir.Operation) -> None:
     """Make ``scf.while`` of each ``scf.for`` with bounds that are not known to be the same for all."""
     entry = function.regions[0].blocks[0]
     while True:
-        inside, meets = _inside(function)
-        uniformity = Uniformity(entry, meets)
-        found = next((op for op in inside if op in meets and _is_divergent(op, uniformity)), None)
+        inside, collective = _inside(function)
+        uniformity = Uniformity(entry, collective)
+        found = next((op for op in inside if op in collective and _is_divergent(op, uniformity)), None)
         if found is None:
             return
         _while_of_for(found)
 
 
-def refuse_allocations(function: ir.Operation) -> None:
-    """Raise ``CannotFissionError`` for memory that each iteration would take from the stack."""
-    inside, meets = _inside(function)
-    for op in inside:
-        if op.name == "memref.alloca" and op.parent.operation in meets:
-            raise CannotFissionError(f"private memory (memref.alloca) in {op.parent.operation.name}")
-
-
 def _inside(function: ir.Operation) -> tuple[list[ir.Operation], set[ir.Operation]]:
-    """All ops in the function, and those in which work-items meet."""
+    """All operations in the function, and those that are or hold a collective one."""
     inside = [inner for op in operations(function.regions[0].blocks[0]) for inner in nested(op)]
-    return inside, ancestors_of_group_ops(inside, function)
+    return inside, collective_ops(inside, function)
 
 
 def _is_divergent(op: ir.Operation, uniformity: Uniformity) -> bool:
     return op.name == "scf.for" and not all(map(uniformity.uniform, list(op.operands)[:3]))
 
 
-def _meets(op: ir.Operation) -> bool:
-    return any(inner.name in _MEETINGS for inner in nested(op))
+def _is_collective(op: ir.Operation) -> bool:
+    return any(inner.name in _COLLECTIVE for inner in nested(op))
 
 
 def _compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:

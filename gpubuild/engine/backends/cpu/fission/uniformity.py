@@ -17,8 +17,8 @@ ITEM_IDS = frozenset({"gpu.thread_id", "gpu.global_id", "gpu.lane_id"})
 # A subgroup that waits in uniform control flow may as well wait for all of its workgroup.
 BARRIERS = frozenset({"gpu.barrier", "nvvm.bar.warp.sync"})
 WAITS_FOR = "gpubuild.for"  # on a barrier: the op of the source that it stands for
-GROUP_OPS = BARRIERS | {"gpu.all_reduce"}  # all work-items of a workgroup meet there
-WORKGROUP_OPS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # where it is wrong that only some come
+COLLECTIVE_OPS = BARRIERS | {"gpu.all_reduce"}  # all work-items of a workgroup meet there
+WORKGROUP_BARRIERS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # where it is wrong that only some come
 VERSIONED = "gpubuild.versioned"  # on an scf.if: all work-items take the same branch, each a whole kernel
 GROUP_IDS = frozenset(
     {
@@ -64,38 +64,38 @@ def is_pure(op: ir.Operation) -> bool:
     return op.name in _PURE or op.name.partition(".")[0] in _PURE_DIALECTS
 
 
-def ancestors_of_group_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
+def collective_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
     """The ops where all work-items meet or decide as one, and everything around them in the function."""
     found: set[ir.Operation] = set()
     for op in inside:
         around = op
-        together = op.name in GROUP_OPS or VERSIONED in op.attributes
+        together = op.name in COLLECTIVE_OPS or VERSIONED in op.attributes
         while together and around != function:
             found.add(around)
             around = around.parent.operation
     return found
 
 
-def must_meet(block: ir.Block) -> bool:
+def reaches_workgroup_barrier(block: ir.Block) -> bool:
     """Whether whoever runs ``block`` comes to an op that needs the whole workgroup."""
-    return any(_always_meets(op) for op in operations(block))
+    return any(_always_reaches(op) for op in operations(block))
 
 
-def _always_meets(op: ir.Operation) -> bool:
-    if op.name in WORKGROUP_OPS:
+def _always_reaches(op: ir.Operation) -> bool:
+    if op.name in WORKGROUP_BARRIERS:
         return True
     blocks = _blocks(op)
     if op.name == "scf.if":
-        return len(blocks) == 2 and all(map(must_meet, blocks))
-    return op.name == "scf.while" and must_meet(blocks[0])
+        return len(blocks) == 2 and all(map(reaches_workgroup_barrier, blocks))
+    return op.name == "scf.while" and reaches_workgroup_barrier(blocks[0])
 
 
-def agreed(op: ir.Operation) -> bool:
+def must_agree(op: ir.Operation) -> bool:
     """Whether the condition of an ``scf.if`` or ``scf.while`` has to be the same for all of a workgroup.
 
     That is so when some of them would wait for the others in it. Fissioned code sees to it at run time.
     """
-    return op.name in _CONDITIONAL and any(map(must_meet, _blocks(op)))
+    return op.name in _CONDITIONAL and any(map(reaches_workgroup_barrier, _blocks(op)))
 
 
 def has_versions(function: ir.Operation) -> bool:
@@ -103,7 +103,7 @@ def has_versions(function: ir.Operation) -> bool:
     return any(VERSIONED in op.attributes for op in operations(function.regions[0].blocks[0]))
 
 
-def is_meeting_mark(op: ir.Operation) -> bool:
+def is_barrier_report(op: ir.Operation) -> bool:
     """Whether ``op`` tells that the workgroup has passed a barrier, which is told once for all."""
     if op.name != "func.call":
         return False
@@ -111,14 +111,14 @@ def is_meeting_mark(op: ir.Operation) -> bool:
 
 
 class Uniformity:
-    """The answer for one function; ``meets`` are the ops that are or hold a GROUP_OP.
+    """The answer for one function; ``collective`` are the ops that are or hold a GROUP_OP.
 
     Values start as uniform, and those that cannot be are taken out until nothing changes: so a
     value carried around a loop stays uniform when it is initialised and continued uniformly.
     """
 
-    def __init__(self, entry: ir.Block, meets: set[ir.Operation]) -> None:
-        self._meets = meets
+    def __init__(self, entry: ir.Block, collective: set[ir.Operation]) -> None:
+        self._collective = collective
         self._varying: set[ir.Value] = set()
         before = -1
         while before != len(self._varying):
@@ -131,9 +131,9 @@ class Uniformity:
 
     def _block(self, block: ir.Block) -> None:
         for op in operations(block):
-            if op.name in GROUP_OPS:
+            if op.name in COLLECTIVE_OPS:
                 continue  # what all_reduce gives back is the same for all
-            if op in self._meets:
+            if op in self._collective:
                 self._structured(op)
             elif op.name in ITEM_IDS or not is_pure(op) or not all(map(self.uniform, op.operands)):
                 self._varying.update(op.results)
@@ -155,7 +155,7 @@ class Uniformity:
                     self._varying.update((argument, result))
         elif op.name == "scf.if":
             branches = [_yielded(block) for block in blocks]
-            together = agreed(op) or self.uniform(op.operands[0])
+            together = must_agree(op) or self.uniform(op.operands[0])
             for number, result in enumerate(op.results):
                 if not (together and all(self.uniform(b[number]) for b in branches)):
                     self._varying.add(result)
@@ -166,7 +166,7 @@ class Uniformity:
 
     def _while(self, op: ir.Operation, before: ir.Block, after: ir.Block) -> None:
         condition, *passed = _yielded(before)
-        if not (agreed(op) or self.uniform(condition)):
+        if not (must_agree(op) or self.uniform(condition)):
             self._varying.update((*before.arguments, *after.arguments, *op.results))
         for first, argument, following in zip(op.operands, before.arguments, _yielded(after), strict=True):
             if not (self.uniform(first) and self.uniform(following)):

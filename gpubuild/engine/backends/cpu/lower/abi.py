@@ -1,53 +1,45 @@
-"""Contextualize: kernel code in the LLVM and NVVM dialects becomes code that asks its work-item.
+"""Calling convention: each function gets its work-item, and its facts become what the image records.
 
-Every function with a body gets a last argument, the work-item (``gb_cpu_item *``). Special registers
-become loads from it, workgroup variables become addresses behind its pointers, barriers and the
-like become calls of the runtime's services.
+Every function with a body gets a last argument, the work-item (``gb_cpu_item *``), through which later
+passes read ids, sizes and memory.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.alias_versioning import Parameters
-from gpubuild.engine.backends.cpu.builder import Builder, replace
-from gpubuild.engine.backends.cpu.fission.workgroup_atomics import relax_workgroup_atomics
-from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
-from gpubuild.engine.backends.cpu.lower.barriers import rewrite_waiting
-from gpubuild.engine.backends.cpu.lower.calls import rewrite_call
-from gpubuild.engine.backends.cpu.lower.special_registers import rewrite_register
-from gpubuild.engine.backends.cpu.lower.state import FunctionState, ModuleState, SharedVariable
-from gpubuild.engine.backends.cpu.sanitizer import reports
+from gpubuild.engine.backends.cpu.kernel_facts import (
+    FunctionFacts,
+    KernelFacts,
+    Parameters,
+    choose_tiers,
+    reachable,
+)
+from gpubuild.engine.backends.cpu.lower.functions import functions
+from gpubuild.engine.backends.cpu.lower.workgroup_memory import size_in_bytes
+from gpubuild.engine.backends.cpu.state import (
+    ALIAS_VERSIONS,
+    BLOCK_SIZE,
+    CLUSTER_BARRIER,
+    COALESCED,
+    NO_FISSION,
+    STREAMING,
+    WAITS,
+    WORKGROUP_OF,
+    CpuLowering,
+    kernel_module,
+)
 from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
-from gpubuild.engine.backends.cpu.tiers import FunctionFacts, TierChoice, choose_tiers, reachable
-from gpubuild.engine.backends.cpu.workgroup_coalescing import BLOCK_SIZE
-from gpubuild.engine.ir.resources import External
+from gpubuild.engine.ir.query import callee, matching, operations, symbol_name
 from gpubuild.errors import StepError
 
-_SHARED_SPACE = 3
-_ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
+_FOREIGN = ("nvvm.", "gpu.", "nvgpu.", "rocdl.", "amdgpu.")
+_ASSEMBLY = "llvm.inline_asm"
+_DROPPED = ("nvvm.", "gpu.", "gpubuild.")  # attributes that mean nothing to LLVM
 _PROBE_STACK = ("probe-stack", "inline-asm")
-_DROPPED = ("nvvm.", "gpu.", BLOCK_SIZE)  # attributes that mean something to GPUs only
-_DEVICE_FUNCTIONS = frozenset(
-    {"vprintf", "__assertfail", image_layout.PLACE_ITEM, image_layout.DIVERGED, *reports.REWRITES}
-)
-_SCALAR_BYTES = {
-    "i1": 1,
-    "i8": 1,
-    "i16": 2,
-    "i32": 4,
-    "i64": 8,
-    "f16": 2,
-    "bf16": 2,
-    "f32": 4,
-    "f64": 8,
-    "ptr": 8,
-}
 # What any thread has besides what its own frames take.
 _ORDINARY_STACK_BYTES = 16 << 10
 # Of a kernel whose private arrays have no size before it runs: that of the pool's threads.
@@ -56,169 +48,97 @@ _UNKNOWN_STACK_BYTES = 8 << 20
 _OTHER_STACK_BYTES = 256 << 10
 _MOST_STACK_UNITS = (1 << 31 - image_layout.KERNEL_STACK_SHIFT) - 1
 _FAST = "#llvm.fastmath<nsz, arcp, contract, afn, reassoc>"  # NaN and infinity keep their meaning
+_FLOAT_OPS = frozenset(
+    {"llvm.fadd", "llvm.fsub", "llvm.fmul", "llvm.fdiv", "llvm.frem", "llvm.fneg", "llvm.intr.fma"}
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelFacts:
-    """A kernel after rewriting. ``required_block`` is (0, 0, 0) when any workgroup size will do."""
-
-    name: str
-    tier: TierChoice
-    shared_bytes: int
-    slot_bytes: int
-    required_block: tuple[int, int, int]
-    max_items: int
-    workgroup: str | None  # the function that runs a whole workgroup, in the fission tier
-    streams: bool = False  # whether memory is all that its time depends on
-    stack_units: int = 0  # of layout.STACK_UNIT; 0 where any thread's stack will do
+def pass_work_items(module: ir.Module, _: CpuLowering) -> None:
+    """Give each function with a body its work-item as last argument, and declare the image."""
+    kernels = kernel_module(module)
+    for function in functions(kernels):
+        _add_parameter(function)
+        function.regions[0].blocks[0].add_argument(ir.Type.parse("!llvm.ptr"), function.location)
+    _declare_image(kernels.regions[0].blocks[0])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contextualized:
-    """What is known about a module after rewriting."""
-
-    kernels: tuple[KernelFacts, ...]
-    sites: tuple[str, ...]
-    separable: Mapping[str, Parameters] = field(default_factory=dict)  # by kernel, where it is worth asking
-    joined: frozenset[str] = frozenset()  # kernels; see engine.backends.cpu.workgroup_coalescing
-    externals: tuple[External, ...] = ()  # variables whose data LLVM does not see
+def refuse_unsupported(module: ir.Module, lowering: CpuLowering) -> None:
+    """Raise ``StepError`` for an operation of a GPU that no pass has replaced, and for inline assembly."""
+    for function in functions(kernel_module(module)):
+        for op in matching(function, _is_foreign):
+            why = "inline assembly is written for one kind of processor" if op.name == _ASSEMBLY else ""
+            raise lowering.unsupported(op, why)
 
 
-def contextualize(
-    module: ir.Operation, state: ModuleState, *, fast_math: bool = False, probe_stack: bool = False
-) -> Contextualized:
-    """Rewrite the gpu.module ``module`` in place. Raises ``StepError`` naming what CPUs cannot do.
+def _is_foreign(op: ir.Operation) -> bool:
+    return bool(op.name.startswith(_FOREIGN) or op.name == _ASSEMBLY)
 
-    With ``probe_stack`` a large frame touches each of its pages, so that it cannot step over the
-    guard below a work-item's stack into a neighbour's.
-    """
-    body = module.regions[0].blocks[0]
-    _place_shared(module, state)
-    functions = [op.operation for op in body if op.operation.name == "llvm.func" and _has_body(op.operation)]
-    state.defined = {f.attributes["sym_name"].value for f in functions}
-    workgroup_functions = {f.function for f in state.fissions.done.values()}
-    streaming = set(state.fissions.streaming)
-    streaming |= {f.function for name, f in state.fissions.done.items() if name in streaming}
+
+def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
+    """Leave the facts about each kernel in ``lowering``, and on functions what LLVM is to know of them."""
+    found = functions(kernel_module(module))
+    facts = {symbol_name(function): _facts(function) for function in found}
+    names = facts.keys()
+    for function, own in zip(found, facts.values(), strict=True):
+        calls = (callee(op) for op in operations(function, {"llvm.call"}))
+        own.calls = list(dict.fromkeys(name for name in calls if name in names))
+    workgroups = {
+        f.attributes[WORKGROUP_OF].value: symbol_name(f) for f in found if WORKGROUP_OF in f.attributes
+    }
+    refused = {symbol_name(f): f.attributes[NO_FISSION].value for f in found if NO_FISSION in f.attributes}
+    tiers = choose_tiers(facts.values(), workgroups, refused)
     kernels = []
-    for function in functions:
-        name = function.attributes["sym_name"].value
-        is_kernel = "nvvm.kernel" in function.attributes or "gpu.kernel" in function.attributes
-        if is_kernel and name not in workgroup_functions:
-            kernels.append((name, _block_sizes(function)))
-        _rewrite_function(function, name, state)
-        flags = list(FUNCTION_ATTRIBUTES if name in streaming else ())
-        if probe_stack:
-            flags.append(_PROBE_STACK)
-        function.attributes["passthrough"] = ir.ArrayAttr.get([_flag(*flag) for flag in flags])
-    fissions = state.fissions
-    tiers = choose_tiers(state.facts.values(), fissions.done, fissions.refused)
-    _clean_up(module, state)
-    _declare_image(body)
-    relax_workgroup_atomics(module)
-    drop_address_spaces(module)
-    if fast_math:
-        _make_fast(module)
-    return Contextualized(
-        kernels=tuple(
-            KernelFacts(
-                name=name,
-                tier=tiers[name],
-                shared_bytes=state.shared_bytes,
-                slot_bytes=state.slot_bytes.get(name, 0),
-                required_block=required,
-                max_items=most,
-                workgroup=fissions.done[name].function if name in fissions.done else None,
-                streams=name in streaming,
-                stack_units=_stack_units(
-                    fissions.done[name].function if name in fissions.done else name, state.facts
-                ),
+    for function in found:
+        name, attributes = symbol_name(function), function.attributes
+        is_kernel = "nvvm.kernel" in attributes or "gpu.kernel" in attributes
+        if is_kernel and WORKGROUP_OF not in attributes:
+            required, most = _block_sizes(function)
+            versions = attributes.get(ALIAS_VERSIONS)
+            kernels.append(
+                KernelFacts(
+                    name=name,
+                    tier=tiers[name],
+                    shared_bytes=lowering.workgroup_bytes,
+                    context_bytes=lowering.context_bytes.get(name, 0),
+                    required_block=required,
+                    max_items=most,
+                    workgroup=workgroups.get(name),
+                    streams=STREAMING in attributes,
+                    stack_units=_stack_units(workgroups.get(name, name), facts),
+                    alias_versions=Parameters.of_attribute(versions) if versions is not None else None,
+                    coalesced=COALESCED in attributes,
+                )
             )
-            for name, (required, most) in kernels
-        ),
-        sites=tuple(state.sites),
+    lowering.kernels = tuple(kernels)
+    for function in found:
+        _set_attributes(function, lowering)
+
+
+def _facts(function: ir.Operation) -> FunctionFacts:
+    attributes = function.attributes
+    return FunctionFacts(
+        name=symbol_name(function),
+        waits=attributes[WAITS].value if WAITS in attributes else "",
+        cluster_barrier=CLUSTER_BARRIER in attributes,
+        stack_bytes=_private_bytes(function),
     )
+
+
+def _set_attributes(function: ir.Operation, lowering: CpuLowering) -> None:
+    flags = list(FUNCTION_ATTRIBUTES if STREAMING in function.attributes else ())
+    if lowering.probe_stack:
+        flags.append(_PROBE_STACK)
+    for attribute in [a for a in function.attributes if a.startswith(_DROPPED)]:
+        del function.attributes[attribute]
+    function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
+    function.attributes["visibility_"] = ir.Attribute.parse("0 : i64")
+    function.attributes["passthrough"] = ir.ArrayAttr.get([_flag(*flag) for flag in flags])
 
 
 def _flag(name: str, value: str = "") -> ir.Attribute:
     """A function's attribute, as LLVM's ``passthrough`` has them."""
     words = [ir.StringAttr.get(word) for word in (name, value)]
     return ir.ArrayAttr.get(words) if value else words[0]
-
-
-def _place_shared(module: ir.Operation, state: ModuleState) -> None:
-    """Give every workgroup variable a place. All kernels of a module share one plan."""
-    sizes: dict[str, int] = {}
-    for op in module.regions[0].blocks[0]:
-        variable = op.operation
-        if variable.name == "llvm.mlir.global" and variable.attributes["addr_space"].value == _SHARED_SPACE:
-            name = variable.attributes["sym_name"].value
-            sizes[name] = size_in_bytes(str(variable.attributes["global_type"].value))
-    for kernel, fission in state.fissions.done.items():
-        _place_slots(kernel, [(name, sizes.pop(name)) for name in fission.slots if name in sizes], state)
-    twins = _twins(state)
-    offset = 0
-    for name, size in sizes.items():
-        if size == 0:
-            state.shared[name] = SharedVariable(offset_bytes=0, base=image_layout.ITEM_DYNAMIC)
-        elif _twin(name, twins) not in sizes:
-            offset = _aligned(offset)
-            state.shared[name] = SharedVariable(offset_bytes=offset)
-            offset += size
-    for name in sizes.keys() - state.shared.keys():
-        state.shared[name] = state.shared[_twin(name, twins)]
-    state.shared_bytes = offset
-
-
-def _aligned(offset: int) -> int:
-    return (
-        (offset + image_layout.SHARED_ALIGNMENT - 1)
-        // image_layout.SHARED_ALIGNMENT
-        * image_layout.SHARED_ALIGNMENT
-    )
-
-
-def _place_slots(kernel: str, variables: list[tuple[str, int]], state: ModuleState) -> None:
-    """Slots of different kernels may overlap: a thread runs one at a time."""
-    offset = 0
-    for name, size in variables:
-        state.shared[name] = SharedVariable(offset_bytes=offset, base=image_layout.ITEM_SLOTS)
-        # Slots that are a multiple of a page apart would fight for the same cache sets.
-        offset = _aligned(offset + size + image_layout.SHARED_ALIGNMENT)
-    state.slot_bytes[kernel] = offset
-
-
-def _twins(state: ModuleState) -> dict[str, str]:
-    """Prefix of the workgroup variables of a workgroup function → that of its kernel's, which it shares."""
-    return {_ATTRIBUTION.format(f.function): _ATTRIBUTION.format(k) for k, f in state.fissions.done.items()}
-
-
-def _twin(name: str, twins: dict[str, str]) -> str:
-    prefix, _, number = name.rpartition("_")
-    return f"{twins[prefix]}_{number}" if prefix in twins else ""
-
-
-def size_in_bytes(text: str) -> int:
-    """Size of an LLVM-dialect type of arrays, vectors and scalars. Raises ``StepError`` for others."""
-    text = text.removeprefix("!llvm.")
-    if match := re.fullmatch(r"array<(\d+) ?x (.*)>", text):
-        return int(match[1]) * size_in_bytes(match[2])
-    if match := re.fullmatch(r"vec<(\d+) ?x (.*)>", text) or re.fullmatch(r"vector<(\d+)x(.*)>", text):
-        # Vectors are aligned to the next power of two, and an array of them keeps each aligned.
-        return 1 << (int(match[1]) * size_in_bytes(match[2]) - 1).bit_length()
-    if match := re.fullmatch(r"struct<\((.*)\)>", text):
-        members = [size_in_bytes(m) for m in match[1].split(", ")]
-        largest = max(members, default=1)
-        return largest * len(members)  # an upper bound that keeps any member aligned
-    size = _SCALAR_BYTES.get(re.sub(r"^ptr<\d+>$", "ptr", text))
-    if size is None and (match := re.fullmatch(r"i(\d+)", text)):
-        size = 1 << ((int(match[1]) + 7) // 8 - 1).bit_length()
-    if size is None:
-        raise StepError(f"workgroup memory of type {text} is not supported on CPUs")
-    return size
-
-
-def _has_body(function: ir.Operation) -> bool:
-    return len(function.regions[0].blocks) > 0
 
 
 def _block_sizes(function: ir.Operation) -> tuple[tuple[int, int, int], int]:
@@ -236,32 +156,11 @@ def _block_sizes(function: ir.Operation) -> tuple[tuple[int, int, int], int]:
     return (0, 0, 0), most
 
 
-def _rewrite_function(function: ir.Operation, name: str, state: ModuleState) -> None:
-    entry = function.regions[0].blocks[0]
-    _add_item_parameter(function)
-    item = entry.add_argument(ir.Type.parse("!llvm.ptr"), function.location)
-    facts = FunctionFacts(name=name)
-    state.facts[name] = facts
-    current = FunctionState(module=state, facts=facts, item=item)
-    allocations = []
-    for op in _operations(function):
-        if op.name == "llvm.alloca":
-            allocations.append(op)
-        elif op.name == "llvm.mlir.addressof":
-            _rewrite_address(op, current)
-        elif not (rewrite_register(op, current) or rewrite_waiting(op, current) or rewrite_call(op, current)):
-            _refuse_foreign(op, current)
-    facts.stack_bytes = _private_bytes(allocations, entry)
-    for attribute in [a for a in function.attributes if a.startswith(_DROPPED)]:
-        del function.attributes[attribute]
-    function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
-    function.attributes["visibility_"] = ir.Attribute.parse("0 : i64")
-
-
-def _private_bytes(allocations: Sequence[ir.Operation], entry: ir.Block) -> int | None:
+def _private_bytes(function: ir.Operation) -> int | None:
     """Bytes of a function's private arrays; ``None`` where that is known at run time only."""
+    entry = function.regions[0].blocks[0]
     total = 0
-    for op in allocations:
+    for op in operations(function, {"llvm.alloca"}):
         count = op.operands[0].owner
         if op.block != entry or isinstance(count, ir.Block) or count.operation.name != "llvm.mlir.constant":
             return None  # behind the entry it may be in a loop
@@ -287,7 +186,7 @@ def _stack_units(name: str, facts: Mapping[str, FunctionFacts]) -> int:
     return min(-(-(known + _OTHER_STACK_BYTES) // image_layout.STACK_UNIT), _MOST_STACK_UNITS)
 
 
-def _add_item_parameter(function: ir.Operation) -> None:
+def _add_parameter(function: ir.Operation) -> None:
     text = str(function.attributes["function_type"].value)
     if "..." in text:
         raise StepError("a function with a variable number of arguments cannot be compiled for CPUs")
@@ -318,50 +217,6 @@ def _matching_parenthesis(text: str) -> int:
     return -1
 
 
-def _operations(function: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op != function:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    return found
-
-
-def _rewrite_address(op: ir.Operation, function: FunctionState) -> None:
-    name = ir.FlatSymbolRefAttr(op.attributes["global_name"]).value
-    if name in function.module.defined:
-        raise function.module.unsupported(op, f"taking the address of function @{name}")
-    variable = function.module.shared.get(name)
-    if variable is None:
-        return
-    build = Builder(op)
-    base = build.offset(build.load(function.item, variable.base, "!llvm.ptr"), variable.offset_bytes)
-    replace(op, build.value("llvm.addrspacecast", op.results[0].type, base))
-
-
-def _refuse_foreign(op: ir.Operation, function: FunctionState) -> None:
-    if op.name.startswith(("nvvm.", "gpu.", "nvgpu.", "rocdl.", "amdgpu.")):
-        raise function.module.unsupported(op)
-    if op.name == "llvm.inline_asm":
-        raise function.module.unsupported(op, "inline assembly is written for one kind of processor")
-
-
-def _clean_up(module: ir.Operation, state: ModuleState) -> None:
-    """Drop what nothing refers to any more, and what only GPUs understand."""
-    for op in list(module.regions[0].blocks[0]):
-        inner = op.operation
-        name = inner.attributes["sym_name"].value if "sym_name" in inner.attributes else ""
-        is_shared = inner.name == "llvm.mlir.global" and name in state.shared
-        is_device = inner.name == "llvm.func" and name in _DEVICE_FUNCTIONS and not _has_body(inner)
-        if is_shared or is_device:
-            inner.erase()
-    if "targets" in module.attributes:
-        del module.attributes["targets"]
-
-
 def _declare_image(body: ir.Block) -> None:
     """The image is defined later (engine.backends.cpu.image); here only its address is needed."""
     ir.Operation.create(
@@ -379,17 +234,10 @@ def _declare_image(body: ir.Block) -> None:
     )
 
 
-def _make_fast(module: ir.Operation) -> None:
+def make_fast(module: ir.Module, _: CpuLowering) -> None:
+    """Allow LLVM all that does not give NaN and infinity another meaning."""
     flags = ir.Attribute.parse(_FAST)
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if "fastmathFlags" in op.attributes or op.name in _FLOAT_OPS:
-            op.attributes["fastmathFlags"] = flags
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit)
-
-
-_FLOAT_OPS = frozenset(
-    {"llvm.fadd", "llvm.fsub", "llvm.fmul", "llvm.fdiv", "llvm.frem", "llvm.fneg", "llvm.intr.fma"}
-)
+    for op in matching(
+        kernel_module(module), lambda op: "fastmathFlags" in op.attributes or op.name in _FLOAT_OPS
+    ):
+        op.attributes["fastmathFlags"] = flags

@@ -1,15 +1,20 @@
-"""Waiting: barriers and subgroup operations become calls of the runtime's services."""
+"""Barriers and subgroup operations, which work-items wait at, become calls of the runtime's services.
+
+The function that holds one gets an attribute that names the first: it decides the tier.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.builder import Builder, replace
-from gpubuild.engine.backends.cpu.lower.state import FunctionState
+from gpubuild.engine.backends.cpu.lower.functions import Rewrite, erase_declarations, functions, work_item
+from gpubuild.engine.backends.cpu.lower.services import call_service
+from gpubuild.engine.backends.cpu.state import CLUSTER_BARRIER, WAITS, CpuLowering, kernel_module
+from gpubuild.engine.ir.builder import LlvmBuilder, replace
+from gpubuild.engine.ir.query import callee, operations
 
 _SHUFFLES = {
     "up": image_layout.SHUFFLE_UP,
@@ -36,39 +41,32 @@ _REDUCTIONS = {
 _KIND = re.compile(r"<?(?:\w+ )?(\w+)>?$")
 
 
-def rewrite_waiting(op: ir.Operation, function: FunctionState) -> bool:
-    """Replace ``op`` when it makes work-items wait for each other."""
-    rewrite = _REWRITES.get(op.name)
-    if rewrite is None:
-        return False
-    rewrite(op, function)
-    return True
-
-
-def _barrier(op: ir.Operation, function: FunctionState) -> None:
+def _barrier(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     if len(op.operands) or len(op.results):
-        raise function.module.unsupported(op, "only a barrier of the whole workgroup can run on CPUs")
-    build = Builder(op)
-    site = build.constant(function.site(op))
-    build.service(image_layout.SERVICE_BARRIER, "", [function.item, site])
+        raise lowering.unsupported(op, "only a barrier of the whole workgroup can run on CPUs")
+    build = LlvmBuilder(op)
+    site = build.constant(lowering.barrier_site(op, function))
+    call_service(build, image_layout.SERVICE_BARRIER, "", [work_item(function), site])
     replace(op)
 
 
-def _cluster_wait(op: ir.Operation, function: FunctionState) -> None:
-    build = Builder(op)
-    site = build.constant(function.site(op, cluster=True))
-    build.service(image_layout.SERVICE_CLUSTER_BARRIER, "", [function.item, site])
+def _cluster_wait(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+    build = LlvmBuilder(op)
+    site = build.constant(lowering.barrier_site(op, function))
+    function.attributes[CLUSTER_BARRIER] = ir.UnitAttr.get()
+    call_service(build, image_layout.SERVICE_CLUSTER_BARRIER, "", [work_item(function), site])
     replace(op)
 
 
-def _cluster_arrive(op: ir.Operation, _: FunctionState) -> None:
+def _cluster_arrive(op: ir.Operation, _function: ir.Operation, _lowering: CpuLowering) -> None:
     # The wait that must follow is a full barrier, which is stronger than arriving early.
     replace(op)
 
 
 def _lanes(
     op: ir.Operation,
-    function: FunctionState,
+    function: ir.Operation,
+    lowering: CpuLowering,
     operation: int,
     mask: ir.Value,
     value: ir.Value | None = None,
@@ -76,34 +74,34 @@ def _lanes(
     clamp: ir.Value | None = None,
 ) -> tuple[ir.Value, ir.Value]:
     """Both halves of what the service gives back: an i32, and the i1 in bit 32."""
-    build = Builder(op)
+    build = LlvmBuilder(op)
     zero = build.constant(0)
-    site, number = build.constant(function.site(op)), build.constant(operation)
-    arguments = [function.item, site, number, mask, value or zero, lane or zero, clamp or zero]
-    both = build.service(image_layout.SERVICE_LANES, "i64", arguments).results[0]
+    site, number = build.constant(lowering.barrier_site(op, function)), build.constant(operation)
+    arguments = [work_item(function), site, number, mask, value or zero, lane or zero, clamp or zero]
+    both = call_service(build, image_layout.SERVICE_LANES, "i64", arguments).results[0]
     low = build.value("llvm.trunc", "i32", both)
     high = build.value("llvm.trunc", "i1", build.binary("lshr", both, build.constant(32, "i64")))
     return low, high
 
 
-def _pair(build: Builder, kind: ir.Type, first: ir.Value, second: ir.Value) -> ir.Value:
+def _pair(build: LlvmBuilder, kind: ir.Type, first: ir.Value, second: ir.Value) -> ir.Value:
     whole = build.value("llvm.mlir.poison", kind)
     whole = build.value("llvm.insertvalue", kind, whole, first, position="array<i64: 0>")
     return build.value("llvm.insertvalue", kind, whole, second, position="array<i64: 1>")
 
 
-def _shuffle(op: ir.Operation, function: FunctionState) -> None:
+def _shuffle(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     mask, value, lane, clamp = list(op.operands)
-    build = Builder(op)
+    build = LlvmBuilder(op)
     kind = str(value.type)
     if kind not in {"i32", "f32"}:
-        raise function.module.unsupported(op, f"a shuffle of {kind} values")
-    if _kind(op) == "up" and function.module.written_op(op) == "gpu.shuffle":
+        raise lowering.unsupported(op, f"a shuffle of {kind} values")
+    if _kind(op) == "up" and lowering.written_op(op) == "gpu.shuffle":
         # Upstream bounds the source lane by 32 - width, which is right for a width of 32 only;
         # the dialect bounds it by lane 0.
         clamp = build.constant(0)
     carrier = value if kind == "i32" else build.value("llvm.bitcast", "i32", value)
-    moved, valid = _lanes(op, function, _SHUFFLES[_kind(op)], mask, carrier, lane, clamp)
+    moved, valid = _lanes(op, function, lowering, _SHUFFLES[_kind(op)], mask, carrier, lane, clamp)
     if kind != "i32":
         moved = build.value("llvm.bitcast", kind, moved)
     if "return_value_and_is_valid" in op.attributes:
@@ -111,44 +109,49 @@ def _shuffle(op: ir.Operation, function: FunctionState) -> None:
     replace(op, moved)
 
 
-def _vote(op: ir.Operation, function: FunctionState) -> None:
+def _vote(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     mask, predicate = list(op.operands)
-    build = Builder(op)
+    build = LlvmBuilder(op)
     value = build.value("llvm.zext", "i32", predicate)
-    result, _ = _lanes(op, function, _VOTES[_kind(op)], mask, value)
+    result, _ = _lanes(op, function, lowering, _VOTES[_kind(op)], mask, value)
     if str(op.results[0].type) == "i1":
         result = build.is_not_zero(result)
     replace(op, result)
 
 
-def _match(op: ir.Operation, function: FunctionState) -> None:
+def _match(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     mask, value = list(op.operands)
     if str(value.type) != "i32":
-        raise function.module.unsupported(op, f"a match of {value.type} values")
+        raise lowering.unsupported(op, f"a match of {value.type} values")
     kind = _kind(op)
     result, same = _lanes(
-        op, function, image_layout.MATCH_ALL if kind == "all" else image_layout.MATCH_ANY, mask, value
+        op,
+        function,
+        lowering,
+        image_layout.MATCH_ALL if kind == "all" else image_layout.MATCH_ANY,
+        mask,
+        value,
     )
-    build = Builder(op)
+    build = LlvmBuilder(op)
     replace(op, _pair(build, op.results[0].type, result, same) if kind == "all" else result)
 
 
-def _redux(op: ir.Operation, function: FunctionState) -> None:
+def _redux(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     value, mask = list(op.operands)
     kind = _kind(op)
     if str(value.type) != "i32" or kind not in _REDUCTIONS:
-        raise function.module.unsupported(op, f"a subgroup reduction '{kind}' of {value.type}")
-    replace(op, _lanes(op, function, _REDUCTIONS[kind], mask, value)[0])
+        raise lowering.unsupported(op, f"a subgroup reduction '{kind}' of {value.type}")
+    replace(op, _lanes(op, function, lowering, _REDUCTIONS[kind], mask, value)[0])
 
 
-def _elect(op: ir.Operation, function: FunctionState) -> None:
-    build = Builder(op)
+def _elect(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+    build = LlvmBuilder(op)
     mask = op.operands[0] if len(op.operands) else build.constant(-1)
-    replace(op, _lanes(op, function, image_layout.ELECT, mask)[1])
+    replace(op, _lanes(op, function, lowering, image_layout.ELECT, mask)[1])
 
 
-def _sync(op: ir.Operation, function: FunctionState) -> None:
-    _lanes(op, function, image_layout.LANE_SYNC, op.operands[0])
+def _sync(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+    _lanes(op, function, lowering, image_layout.LANE_SYNC, op.operands[0])
     replace(op)
 
 
@@ -158,7 +161,33 @@ def _kind(op: ir.Operation) -> str:
     return match[1] if match else ""
 
 
-_REWRITES: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
+def _call(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+    """A barrier, or the test of one, that earlier passes have made a call of."""
+    name = callee(op)
+    if name == image_layout.DIVERGED:
+        build = LlvmBuilder(op)
+        bits, lanes = list(op.operands)
+        site = build.constant(lowering.barrier_site(op, function))
+        call_service(build, image_layout.SERVICE_DIVERGED, "", [work_item(function), site, bits, lanes])
+        replace(op)
+    elif name == image_layout.CHECK_BARRIER:
+        if WAITS not in function.attributes:
+            function.attributes[WAITS] = ir.StringAttr.get("gpu.barrier")
+        arguments = [work_item(function), *op.operands]
+        call_service(LlvmBuilder(op), image_layout.SERVICE_BARRIER, "", arguments)
+        replace(op)
+
+
+def lower_barriers(module: ir.Module, lowering: CpuLowering) -> None:
+    """Replace all that work-items wait at, in the order of the text: it numbers the places for messages."""
+    kernels = kernel_module(module)
+    for function in functions(kernels):
+        for op in operations(function, _REWRITES):
+            _REWRITES[op.name](op, function, lowering)
+    erase_declarations(kernels, {image_layout.DIVERGED, image_layout.CHECK_BARRIER})
+
+
+_REWRITES: dict[str, Rewrite] = {
     "nvvm.barrier0": _barrier,
     "nvvm.barrier": _barrier,
     "nvvm.cluster.arrive": _cluster_arrive,
@@ -170,4 +199,5 @@ _REWRITES: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
     "nvvm.redux.sync": _redux,
     "nvvm.elect.sync": _elect,
     "nvvm.bar.warp.sync": _sync,
+    "llvm.call": _call,
 }

@@ -1,89 +1,92 @@
-"""Calls: between the module's functions, of CUDA's device functions, and what has no work to do."""
+"""Calls of the module's and CUDA's device functions, fences, and operations without effect on CPUs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.builder import Builder, replace
-from gpubuild.engine.backends.cpu.lower.state import FunctionState
-from gpubuild.engine.backends.cpu.sanitizer import reports
+from gpubuild.engine.backends.cpu.lower.functions import Rewrite, erase_declarations, functions, work_item
+from gpubuild.engine.backends.cpu.lower.services import call_service
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
+from gpubuild.engine.ir.builder import LlvmBuilder, replace
 from gpubuild.engine.ir.diagnostics import file_position
+from gpubuild.engine.ir.query import callee, operations, symbol_name
 
-_FENCES = frozenset({"nvvm.membar", "nvvm.fence.sc.cluster", "nvvm.fence.proxy", "nvvm.fence.mbarrier.init"})
-_NOTHING_TO_DO = frozenset({"nvvm.nanosleep", "nvvm.prefetch", "nvvm.setmaxregister", "nvvm.griddepcontrol"})
+_FENCES = ("nvvm.memory.barrier", "nvvm.fence.sc.cluster", "nvvm.fence.proxy", "nvvm.fence.mbarrier.init")
+_NO_EFFECT = ("nvvm.nanosleep", "nvvm.prefetch", "nvvm.setmaxregister", "nvvm.griddepcontrol")
 _SEQUENTIALLY_CONSISTENT = "7 : i64"  # enum AtomicOrdering of the LLVM dialect
 
 
-def rewrite_call(op: ir.Operation, function: FunctionState) -> bool:
-    """Replace a call that needs the work-item; say whether ``op`` is dealt with."""
-    if op.name == "llvm.call":
-        return _call(op, function)
-    if op.name in _FENCES:
-        Builder(op).op("llvm.fence", [], ordering=_SEQUENTIALLY_CONSISTENT)
-        replace(op)
-        return True
-    if op.name in _NOTHING_TO_DO:
-        replace(op)
-        return True
-    if op.name == "nvvm.rcp.approx.ftz.f":
-        build = Builder(op)
-        one = build.value("llvm.mlir.constant", "f32", value="1.0 : f32")
-        replace(op, build.binary("fdiv", one, op.operands[0]))
-        return True
-    return False
+def lower_calls(module: ir.Module, lowering: CpuLowering) -> None:
+    """Pass work-items on to functions of the module, and replace calls of device functions.
+
+    Their declarations go, as nothing defines them for CPUs.
+    """
+    kernels = kernel_module(module)
+    found = functions(kernels)
+    defined = {symbol_name(function) for function in found}
+    for function in found:
+        for op in operations(function, _REWRITES.keys() | {"llvm.call"}):
+            if op.name != "llvm.call":
+                _REWRITES[op.name](op, function, lowering)
+            elif "callee" not in op.attributes:
+                if len(op.operands):
+                    raise lowering.unsupported(op, "a call through a function pointer")
+            elif callee(op) in defined:
+                _pass_item(op, function)
+            elif (rewrite := _DEVICE_FUNCTIONS.get(callee(op))) is not None:
+                rewrite(op, function, lowering)
+    erase_declarations(kernels, _DEVICE_FUNCTIONS)
 
 
-def _call(op: ir.Operation, function: FunctionState) -> bool:
-    if "callee" not in op.attributes:
-        if len(op.operands):
-            raise function.module.unsupported(op, "a call through a function pointer")
-        return False
-    callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-    if callee in function.module.defined:
-        _pass_item(op, callee, function)
-        return True
-    rewrite = _DEVICE_FUNCTIONS.get(callee)
-    if rewrite is None:
-        return False
-    rewrite(op, function)
-    return True
+def _fence(op: ir.Operation, _function: ir.Operation, _lowering: CpuLowering) -> None:
+    LlvmBuilder(op).op("llvm.fence", [], ordering=_SEQUENTIALLY_CONSISTENT)
+    replace(op)
 
 
-def _pass_item(op: ir.Operation, callee: str, function: FunctionState) -> None:
-    operands = [*op.operands, function.item]
+def _drop(op: ir.Operation, _function: ir.Operation, _lowering: CpuLowering) -> None:
+    replace(op)
+
+
+def _reciprocal(op: ir.Operation, _function: ir.Operation, _lowering: CpuLowering) -> None:
+    build = LlvmBuilder(op)
+    one = build.value("llvm.mlir.constant", "f32", value="1.0 : f32")
+    replace(op, build.binary("fdiv", one, op.operands[0]))
+
+
+def _pass_item(op: ir.Operation, function: ir.Operation) -> None:
+    operands = [*op.operands, work_item(function)]
     attributes = {name: op.attributes[name] for name in op.attributes}
     attributes["operandSegmentSizes"] = ir.Attribute.parse(f"array<i32: {len(operands)}, 0>")
     if "arg_attrs" in attributes:
         attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes["arg_attrs"], ir.DictAttr.get({})])
     attributes.pop("var_callee_type", None)
-    call = Builder(op).op("llvm.call", [r.type for r in op.results], operands, **attributes)
-    if callee not in function.facts.calls:
-        function.facts.calls.append(callee)
+    call = LlvmBuilder(op).op("llvm.call", [r.type for r in op.results], operands, **attributes)
     replace(op, call.results[0] if len(op.results) else None)
 
 
-def _place_item(op: ir.Operation, function: FunctionState) -> None:
+def _place_item(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     """The work-item's record says who runs: fissioned code keeps that in registers otherwise."""
-    build = Builder(op)
+    build = LlvmBuilder(op)
     for axis, value in enumerate(list(op.operands)[:3]):
         build.store(
-            build.value("llvm.trunc", "i32", value), function.item, image_layout.ITEM_THREAD_ID + 4 * axis
+            build.value("llvm.trunc", "i32", value),
+            work_item(function),
+            image_layout.ITEM_THREAD_ID + 4 * axis,
         )
     linear = build.value("llvm.trunc", "i32", op.operands[3])
-    build.store(linear, function.item, image_layout.ITEM_LINEAR_ID)
+    build.store(linear, work_item(function), image_layout.ITEM_LINEAR_ID)
     replace(op)
 
 
-def _print(op: ir.Operation, function: FunctionState) -> None:
+def _print(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     """``vprintf(format, packed)`` becomes a variadic call: the layout of ``packed`` is known here."""
     form, packed = list(op.operands)
-    build = Builder(op)
+    build = LlvmBuilder(op)
     owner = packed.owner
-    arguments = [function.item, form]
+    arguments = [work_item(function), form]
     if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "llvm.alloca":
         _move_to_entry(owner.operation, function)
         kinds = _members(str(owner.operation.attributes["elem_type"].value))
@@ -99,23 +102,23 @@ def _print(op: ir.Operation, function: FunctionState) -> None:
             )
             arguments.append(_promote(build, build.load(place, 0, kind), kind))
     else:
-        raise function.module.unsupported(op, "vprintf with arguments that were not packed on the spot")
-    done = build.service(
-        image_layout.SERVICE_PRINT, "i32", arguments, variadic="!llvm.func<i32 (ptr, ptr, ...)>"
+        raise lowering.unsupported(op, "vprintf with arguments that were not packed on the spot")
+    done = call_service(
+        build, image_layout.SERVICE_PRINT, "i32", arguments, variadic="!llvm.func<i32 (ptr, ptr, ...)>"
     )
     replace(op, done.results[0])
 
 
-def _move_to_entry(allocation: ir.Operation, function: FunctionState) -> None:
-    """In a loop each turn would take more of the stack."""
-    first = function.item.owner.operations[0].operation
-    size = Builder(first).constant(1, "i64")
+def _move_to_entry(allocation: ir.Operation, function: ir.Operation) -> None:
+    """In a loop each iteration would take more of the stack."""
+    first = function.regions[0].blocks[0].operations[0].operation
+    size = LlvmBuilder(first).constant(1, "i64")
     allocation.operands[0] = size
     if first != allocation:
         allocation.move_before(first)
 
 
-def _promote(build: Builder, value: ir.Value, kind: str) -> ir.Value:
+def _promote(build: LlvmBuilder, value: ir.Value, kind: str) -> ir.Value:
     """C's promotion of variadic arguments."""
     if kind == "i1":
         return build.value("llvm.zext", "i32", value)
@@ -133,27 +136,46 @@ def _members(structure: str) -> list[str]:
     return ["!llvm.ptr" if kind == "ptr" else kind for kind in inside.split(", ") if kind]
 
 
-def _assert(op: ir.Operation, function: FunctionState) -> None:
+def _assert(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
     message, file, line, _, _ = list(op.operands)
-    build = Builder(op)
+    build = LlvmBuilder(op)
     found = file_position(op.location)
     column = build.constant(found[2] if found else 0)
-    build.service(image_layout.SERVICE_ASSERT_FAIL, "", [function.item, message, file, line, column])
+    call_service(
+        build, image_layout.SERVICE_ASSERT_FAIL, "", [work_item(function), message, file, line, column]
+    )
     replace(op)
 
 
-def _diverged(op: ir.Operation, function: FunctionState) -> None:
-    build = Builder(op)
-    bits, lanes = list(op.operands)
-    site = build.constant(function.site(op))
-    build.service(image_layout.SERVICE_DIVERGED, "", [function.item, site, bits, lanes])
-    replace(op)
+def _check(service: int) -> Rewrite:
+    """The rewrite of a call by which checked code reports to a service of the runtime."""
+
+    def rewrite(op: ir.Operation, function: ir.Operation, _: CpuLowering) -> None:
+        call_service(LlvmBuilder(op), service, "", [work_item(function), *op.operands], writes_nothing=True)
+        replace(op)
+
+    return rewrite
 
 
-_DEVICE_FUNCTIONS: dict[str, Callable[[ir.Operation, FunctionState], None]] = {
+def _dynamic_bytes(op: ir.Operation, function: ir.Operation, _: CpuLowering) -> None:
+    build = LlvmBuilder(op)
+    size = build.load(work_item(function), image_layout.ITEM_DYNAMIC_BYTES, "i32")
+    replace(op, build.value("llvm.zext", "i64", size))
+
+
+_DEVICE_FUNCTIONS: dict[str, Rewrite] = {
     "vprintf": _print,
     "__assertfail": _assert,
     image_layout.PLACE_ITEM: _place_item,
-    image_layout.DIVERGED: _diverged,
-    **reports.REWRITES,
+    image_layout.CHECK_BOUNDS: _check(image_layout.SERVICE_CHECK_BOUNDS),
+    image_layout.CHECK_VIEW: _check(image_layout.SERVICE_CHECK_VIEW),
+    image_layout.CHECK_ACCESS: _check(image_layout.SERVICE_CHECK_ACCESS),
+    image_layout.CHECK_MEET: _check(image_layout.SERVICE_CHECK_MEET),
+    image_layout.CHECK_WAIT: _check(image_layout.SERVICE_CHECK_WAIT),
+    image_layout.CHECK_DYNAMIC_BYTES: _dynamic_bytes,
+}
+_REWRITES: dict[str, Rewrite] = {
+    **dict.fromkeys(_FENCES, _fence),
+    **dict.fromkeys(_NO_EFFECT, _drop),
+    "nvvm.rcp.approx.ftz.f": _reciprocal,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.ir.passes import Lowering
+
 # Loops whose body is an allocation scope: memory made in an iteration ends with it, so that all
 # iterations may use the same place.
 _SCOPED_LOOPS = frozenset({"scf.for", "scf.forall", "scf.parallel", "affine.for", "affine.parallel"})
@@ -11,7 +13,7 @@ _ONCE = frozenset({"scf.if", "scf.index_switch", "scf.execute_region", "affine.i
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
 
-def hoist_allocations(module: ir.Operation) -> None:
+def hoist_allocations(module: ir.Module, _: Lowering) -> None:
     """Move each ``memref.alloca`` of constant size out of the loops it is in, to its function's entry."""
     found: list[tuple[ir.Operation, ir.Operation]] = []
 
@@ -22,7 +24,7 @@ def hoist_allocations(module: ir.Operation) -> None:
                 found.append((op, function))
         return ir.WalkResult.ADVANCE
 
-    module.walk(visit)
+    module.operation.walk(visit)
     for op, function in found:
         first = function.regions[0].blocks[0].operations[0].operation
         if first != op:

@@ -1,4 +1,4 @@
-"""Registers: NVIDIA's special registers, read from the work-item instead."""
+"""Special registers of NVIDIA GPUs, which hold ids and sizes, become loads from the work-item."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Callable
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.builder import Builder, replace
-from gpubuild.engine.backends.cpu.lower.state import FunctionState
+from gpubuild.engine.backends.cpu.lower.functions import functions, work_item
+from gpubuild.engine.backends.cpu.lower.services import call_service
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
+from gpubuild.engine.ir.builder import LlvmBuilder, replace
+from gpubuild.engine.ir.query import matching
 
 _PREFIX = "nvvm.read.ptx.sreg."
 _VECTOR = re.compile(r"(.+)\.([xyz])")
@@ -29,22 +32,21 @@ _QUOTIENTS = {
 }
 
 
-def rewrite_register(op: ir.Operation, function: FunctionState) -> bool:
-    """Replace ``op`` when it reads a register that a CPU has something for."""
-    if not op.name.startswith(_PREFIX):
-        return False
-    value = _read(Builder(op), op.name.removeprefix(_PREFIX), function.item)
-    if value is None:
-        return False
-    kind = str(op.results[0].type)
-    if kind != str(value.type):
-        name = "llvm.zext" if kind == "i64" else "llvm.trunc"
-        value = Builder(op).value(name, kind, value)
-    replace(op, value)
-    return True
+def read_special_registers(module: ir.Module, _: CpuLowering) -> None:
+    """Replace each operation that reads a register which a CPU has something for."""
+    for function in functions(kernel_module(module)):
+        for op in matching(function, lambda op: op.name.startswith(_PREFIX)):
+            value = _read(LlvmBuilder(op), op.name.removeprefix(_PREFIX), work_item(function))
+            if value is None:
+                continue
+            kind = str(op.results[0].type)
+            if kind != str(value.type):
+                name = "llvm.zext" if kind == "i64" else "llvm.trunc"
+                value = LlvmBuilder(op).value(name, kind, value)
+            replace(op, value)
 
 
-def _read(build: Builder, name: str, item: ir.Value) -> ir.Value | None:
+def _read(build: LlvmBuilder, name: str, item: ir.Value) -> ir.Value | None:
     if match := _VECTOR.fullmatch(name):
         axis = 4 * "xyz".index(match[2])
         if match[1] in _FIELDS:
@@ -58,31 +60,31 @@ def _read(build: Builder, name: str, item: ir.Value) -> ir.Value | None:
     return reader(build, item) if reader else None
 
 
-def _linear(build: Builder, item: ir.Value) -> ir.Value:
+def _linear(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     return build.load(item, image_layout.ITEM_LINEAR_ID, "i32")
 
 
-def _lane(build: Builder, item: ir.Value) -> ir.Value:
+def _lane(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     return build.binary("and", _linear(build, item), build.constant(_LANES - 1))
 
 
-def _subgroup(build: Builder, item: ir.Value) -> ir.Value:
+def _subgroup(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     return build.binary("udiv", _linear(build, item), build.constant(_LANES))
 
 
-def _product(build: Builder, item: ir.Value, field: int) -> ir.Value:
+def _product(build: LlvmBuilder, item: ir.Value, field: int) -> ir.Value:
     x, y, z = (build.load(item, field + 4 * i, "i32") for i in range(3))
     return build.binary("mul", build.binary("mul", x, y), z)
 
 
-def _subgroups(build: Builder, item: ir.Value) -> ir.Value:
+def _subgroups(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     items = _product(build, item, image_layout.ITEM_BLOCK_DIM)
     return build.binary(
         "udiv", build.binary("add", items, build.constant(_LANES - 1)), build.constant(_LANES)
     )
 
 
-def _cluster_rank(build: Builder, item: ir.Value) -> ir.Value:
+def _cluster_rank(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     """The workgroup's number in its cluster, x fastest."""
     dims = [build.load(item, image_layout.ITEM_CLUSTER_DIM + 4 * i, "i32") for i in range(3)]
     ids = [
@@ -93,27 +95,27 @@ def _cluster_rank(build: Builder, item: ir.Value) -> ir.Value:
     return build.binary("add", build.binary("mul", rows, dims[0]), ids[0])
 
 
-def _lane_bit(build: Builder, item: ir.Value) -> ir.Value:
+def _lane_bit(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     return build.binary("shl", build.constant(1), _lane(build, item))
 
 
-def _lanes_below(build: Builder, item: ir.Value) -> ir.Value:
+def _lanes_below(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     return build.binary("sub", _lane_bit(build, item), build.constant(1))
 
 
-def _inverted(build: Builder, value: ir.Value) -> ir.Value:
+def _inverted(build: LlvmBuilder, value: ir.Value) -> ir.Value:
     return build.binary("xor", value, build.constant(-1))
 
 
-def _lanes_up_to(build: Builder, item: ir.Value) -> ir.Value:
+def _lanes_up_to(build: LlvmBuilder, item: ir.Value) -> ir.Value:
     return build.binary("or", _lanes_below(build, item), _lane_bit(build, item))
 
 
-def _clock(build: Builder, _: ir.Value) -> ir.Value:
-    return build.service(image_layout.SERVICE_TIME_NS, "i64", []).results[0]
+def _clock(build: LlvmBuilder, _: ir.Value) -> ir.Value:
+    return call_service(build, image_layout.SERVICE_TIME_NS, "i64", []).results[0]
 
 
-_SINGLE: dict[str, Callable[[Builder, ir.Value], ir.Value]] = {
+_SINGLE: dict[str, Callable[[LlvmBuilder, ir.Value], ir.Value]] = {
     "laneid": _lane,
     "warpsize": lambda build, _: build.constant(_LANES),
     "warpid": _subgroup,

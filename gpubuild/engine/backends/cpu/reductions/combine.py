@@ -6,8 +6,8 @@ import math
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.context_arrays import CannotFissionError
 from gpubuild.engine.backends.cpu.fission.uniformity import operations, terminator
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.backends.cpu.reductions.vector_sums import VECTOR_ELEMENTS, bits_of
 from gpubuild.engine.ir.builder import Emitter
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
-from gpubuild.engine.backends.cpu.fission.context_arrays import Slots
-from gpubuild.engine.backends.cpu.fission.item_chunks import LANES
+from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays
+from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS
 from gpubuild.engine.backends.cpu.fission.item_loops import (
     EQUAL,
     Extents,
@@ -43,14 +43,14 @@ def worth_repeating(ops: Sequence[ir.Operation]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneSums:
+class PartialSums:
     """The loops of one reduction under construction.
 
     ``run`` builds what a work-item does in loops that are there, and gives back its value.
     """
 
     reduction: Reduction
-    slots: Slots
+    arrays: ContextArrays
     extents: Extents
     run: Callable[[ItemLoops], ir.Value]
 
@@ -61,7 +61,7 @@ class LaneSums:
         for its lane, 2 for what is no chunk of 64, and 6 for the sum of all lanes.
         """
         x = self.extents.block_dim[0]
-        chunks = emit.binary("arith.andi", x, emit.constant(-LANES))
+        chunks = emit.binary("arith.andi", x, emit.constant(-CHUNK_ITEMS))
         lanes = self._chunks(chunks, emit)
         both = if_op(emit, compare(emit, EQUAL, chunks, x), [piece.type for piece in lanes], 2)
         whole, less = (terminator(region.blocks[0]) for region in both.regions)
@@ -72,14 +72,14 @@ class LaneSums:
     def _chunks(self, chunks: ir.Value, emit: Emitter) -> list[ir.Value]:
         """The lanes after the first ``chunks`` work-items of each row, a multiple of 64."""
         zero = self.extents.zero
-        slot = self._slot(emit, LANES)
+        array = self._array(emit, CHUNK_ITEMS)
         y, z, end = self._rows(emit)
         row = Emitter(end)
-        at, end = _loop(row, zero, chunks, row.constant(LANES))
+        at, end = _loop(row, zero, chunks, row.constant(CHUNK_ITEMS))
         chunk = Emitter(end)
-        lane, end = _loop(chunk, zero, chunk.constant(LANES), self.extents.one)
-        self._add((Emitter(end).binary("arith.addi", at, lane), y, z), end, slot, lane)
-        return load_pieces(slot, 0, LANES, emit)
+        lane, end = _loop(chunk, zero, chunk.constant(CHUNK_ITEMS), self.extents.one)
+        self._add((Emitter(end).binary("arith.addi", at, lane), y, z), end, array, lane)
+        return load_pieces(array, 0, CHUNK_ITEMS, emit)
 
     def _rest(self, lanes: list[ir.Value], chunks: ir.Value, emit: Emitter) -> list[ir.Value]:
         """``lanes`` after the last work-items of each row, too, which are less than 64.
@@ -87,18 +87,18 @@ class LaneSums:
         A row goes on at the lane where the one before ended, so that all lanes get as much; where it
         reaches the last one it takes 64 others, so that its lanes are neighbours.
         """
-        slot = self._slot(emit, 2 * LANES)
+        array = self._array(emit, 2 * CHUNK_ITEMS)
         y, z, end = self._rows(emit)
         row = Emitter(end)
         start = ItemLoops.at(row, self.extents, (chunks, y, z), end).linear
-        first = row.binary("arith.andi", start, row.constant(LANES - 1))
+        first = row.binary("arith.andi", start, row.constant(CHUNK_ITEMS - 1))
         rest = row.binary("arith.subi", self.extents.block_dim[0], chunks)
         column, end = _loop(row, self.extents.zero, rest, self.extents.one)
         inside = Emitter(end)
         ids = (inside.binary("arith.addi", chunks, column), y, z)
-        self._add(ids, end, slot, inside.binary("arith.addi", first, column))
-        for begin in (0, LANES):
-            more = load_pieces(slot, begin, LANES, emit)
+        self._add(ids, end, array, inside.binary("arith.addi", first, column))
+        for begin in (0, CHUNK_ITEMS):
+            more = load_pieces(array, begin, CHUNK_ITEMS, emit)
             lanes = [self.reduction.combine(*pair, emit) for pair in zip(lanes, more, strict=True)]
         return lanes
 
@@ -109,23 +109,23 @@ class LaneSums:
         return y, z, end
 
     def _add(
-        self, ids: tuple[ir.Value, ir.Value, ir.Value], end: ir.Operation, slot: ir.Value, lane: ir.Value
+        self, ids: tuple[ir.Value, ir.Value, ir.Value], end: ir.Operation, array: ir.Value, lane: ir.Value
     ) -> None:
         """The work of the work-item with these ids."""
         loops = ItemLoops.at(Emitter(end), self.extents, ids, end)
         value = self.run(loops)
         emit = loops.emit
-        old = emit.op("memref.load", [slot, lane], [value.type]).results[0]
-        emit.op("memref.store", [self.reduction.combine(old, value, emit), slot, lane], [])
+        old = emit.op("memref.load", [array, lane], [value.type]).results[0]
+        emit.op("memref.store", [self.reduction.combine(old, value, emit), array, lane], [])
 
-    def _slot(self, emit: Emitter, count: int) -> ir.Value:
+    def _array(self, emit: Emitter, count: int) -> ir.Value:
         """``count`` partial results of nothing."""
-        slot = self.slots.make(self.reduction.kind, count)
+        array = self.arrays.make(self.reduction.kind, count)
         kind = ir.VectorType.get([count], self.reduction.kind)
         splat = ir.DenseElementsAttr.get_splat(kind, self.reduction.identity())
         value = emit.op("arith.constant", [], [kind], {"value": splat}).results[0]
-        emit.op("vector.store", [value, slot, self.extents.zero], [])
-        return slot
+        emit.op("vector.store", [value, array, self.extents.zero], [])
+        return array
 
 
 def _loop(emit: Emitter, lower: ir.Value, upper: ir.Value, step: ir.Value) -> tuple[ir.Value, ir.Operation]:

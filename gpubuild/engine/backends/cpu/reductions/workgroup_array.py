@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.item_chunks import LANES
+from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS
 from gpubuild.engine.backends.cpu.fission.item_loops import (
     EQUAL,
     Extents,
@@ -21,32 +21,32 @@ from gpubuild.engine.ir.builder import Emitter
 _INDEX_BITS = 64
 
 
-def reduce_slot(reduction: Reduction, slot: ir.Value, extents: Extents, emit: Emitter) -> ir.Value:
-    """Combine the elements of ``slot``; uses the slot up.
+def reduce_array(reduction: Reduction, array: ir.Value, extents: Extents, emit: Emitter) -> ir.Value:
+    """Combine the elements of ``array``; uses the array up.
 
     A workgroup of a multiple of 64 work-items first becomes 64 sums, in registers if they are of a usual
     type; then, and in others at once, each round adds the upper half to the lower half. So rounding errors
     of sums grow slowly with the size.
     """
-    rest = emit.binary("arith.andi", extents.items, emit.constant(LANES - 1))
+    rest = emit.binary("arith.andi", extents.items, emit.constant(CHUNK_ITEMS - 1))
     even = compare(emit, EQUAL, rest, extents.zero)
     both = if_op(emit, even, [reduction.kind], 2)
     ends = [terminator(region.blocks[0]) for region in both.regions]
     lanes, halves = map(Emitter, ends)
     if reduction.in_vectors:
-        set_operands(ends[0], [_in_registers(reduction, slot, lanes, extents)])
+        set_operands(ends[0], [_in_registers(reduction, array, lanes, extents)])
     else:
-        _in_memory(reduction, slot, lanes, extents)
-        set_operands(ends[0], [_first(reduction, slot, lanes, extents)])
+        _in_memory(reduction, array, lanes, extents)
+        set_operands(ends[0], [_first(reduction, array, lanes, extents)])
     rounds = for_loop(halves, extents.zero, _rounds(halves, extents), extents.one, [extents.items])
     body = rounds.regions[0].blocks[0]
     end = terminator(body)
     inside = Emitter(end)
     left = body.arguments[1]
     middle = inside.binary("arith.shrui", inside.binary("arith.addi", left, extents.one), extents.one)
-    _add_upper(reduction, slot, inside, extents, middle, inside.binary("arith.subi", left, middle))
+    _add_upper(reduction, array, inside, extents, middle, inside.binary("arith.subi", left, middle))
     set_operands(end, [middle])
-    set_operands(ends[1], [_first(reduction, slot, halves, extents)])
+    set_operands(ends[1], [_first(reduction, array, halves, extents)])
     result: ir.Value = both.results[0]
     return result
 
@@ -65,40 +65,40 @@ def _rounds(emit: Emitter, extents: Extents) -> ir.Value:
     return emit.binary("arith.subi", emit.constant(_INDEX_BITS), bits)
 
 
-def _first(reduction: Reduction, slot: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
-    result: ir.Value = emit.op("memref.load", [slot, extents.zero], [reduction.kind]).results[0]
+def _first(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
+    result: ir.Value = emit.op("memref.load", [array, extents.zero], [reduction.kind]).results[0]
     return result
 
 
-def _in_registers(reduction: Reduction, slot: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
+def _in_registers(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
     """The result for a multiple of 64 work-items, as operations on vectors."""
-    wide = ir.VectorType.get([LANES], reduction.kind)
-    lanes = emit.constant(LANES)
-    start = emit.op("vector.load", [slot, extents.zero], [wide]).results[0]
+    wide = ir.VectorType.get([CHUNK_ITEMS], reduction.kind)
+    lanes = emit.constant(CHUNK_ITEMS)
+    start = emit.op("vector.load", [array, extents.zero], [wide]).results[0]
     rows = for_loop(emit, lanes, extents.items, lanes, [start])
     body = rows.regions[0].blocks[0]
     end = terminator(body)
     inside = Emitter(end)
-    more = inside.op("vector.load", [slot, body.arguments[0]], [wide]).results[0]
+    more = inside.op("vector.load", [array, body.arguments[0]], [wide]).results[0]
     set_operands(end, [reduction.combine(body.arguments[1], more, inside)])
     return total([rows.results[0]], reduction.combine, emit)
 
 
-def _in_memory(reduction: Reduction, slot: ir.Value, emit: Emitter, extents: Extents) -> None:
+def _in_memory(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extents) -> None:
     """The same for types and operations that vectors do not have; the first element becomes the result."""
-    lanes = emit.constant(LANES)
+    lanes = emit.constant(CHUNK_ITEMS)
     rows = for_loop(emit, lanes, extents.items, lanes).regions[0].blocks[0]
-    _add_upper(reduction, slot, Emitter(terminator(rows)), extents, rows.arguments[0], lanes)
-    half = LANES // 2
+    _add_upper(reduction, array, Emitter(terminator(rows)), extents, rows.arguments[0], lanes)
+    half = CHUNK_ITEMS // 2
     while half:
         size = emit.constant(half)
-        _add_upper(reduction, slot, emit, extents, size, size)
+        _add_upper(reduction, array, emit, extents, size, size)
         half //= 2
 
 
 def _add_upper(
     reduction: Reduction,
-    slot: ir.Value,
+    array: ir.Value,
     emit: Emitter,
     extents: Extents,
     start: ir.Value,
@@ -109,6 +109,6 @@ def _add_upper(
     place = Emitter(terminator(loop.regions[0].blocks[0]))
     at = loop.regions[0].blocks[0].arguments[0]
     kind = reduction.kind
-    low = place.op("memref.load", [slot, at], [kind]).results[0]
-    high = place.op("memref.load", [slot, place.binary("arith.addi", at, start)], [kind]).results[0]
-    place.op("memref.store", [reduction.combine(low, high, place), slot, at], [])
+    low = place.op("memref.load", [array, at], [kind]).results[0]
+    high = place.op("memref.load", [array, place.binary("arith.addi", at, start)], [kind]).results[0]
+    place.op("memref.store", [reduction.combine(low, high, place), array, at], [])

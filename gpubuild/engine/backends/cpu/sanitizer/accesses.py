@@ -14,7 +14,7 @@ from itertools import pairwise
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_IDS, GROUP_OPS, ITEM_IDS, nested
+from gpubuild.engine.backends.cpu.fission.uniformity import COLLECTIVE_OPS, GROUP_IDS, ITEM_IDS, nested
 from gpubuild.engine.backends.cpu.sanitizer.ranges import constant_of
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS
@@ -302,7 +302,7 @@ _NO_MEMORY = frozenset({"arith", "math", "index", "complex", "scf", "ub", "vecto
 _HARMLESS = (
     ITEM_IDS
     | GROUP_IDS
-    | GROUP_OPS
+    | COLLECTIVE_OPS
     | {
         "gpu.return",
         "gpu.yield",

@@ -33,84 +33,86 @@ from gpubuild.engine.backends.cpu.sanitizer.bounds import (
 )
 from gpubuild.engine.backends.cpu.sanitizer.masked_lanes import expand_lanes
 from gpubuild.engine.backends.cpu.sanitizer.proven_copies import prove_kernels, proven_for, without_records
-from gpubuild.engine.backends.cpu.sanitizer.races import MEETINGS, orders_subgroup
-from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
+from gpubuild.engine.backends.cpu.sanitizer.races import COLLECTIVES, orders_subgroup
+from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import locate
+from gpubuild.engine.ir.query import matching, operations
 from gpubuild.engine.legalize.composite_memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 
-# Vector code is taken apart first, so that accesses of one dimension are left, masked ones to masked_lanes.
-PASSES = "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))"
-TIDY_PASSES = "builtin.module(gpu.module(canonicalize,cse))"
 # Which elements these write is not looked at, where masked_lanes has left any.
 _UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
 _FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
 
 
-def instrument(module: ir.Operation, checks: Checks) -> None:
-    """Add checks to all functions of the gpu.module ``module``.
-
-    Raises ``StepError`` for kernels in the LLVM dialect, in which there are no memrefs to look at.
-    """
-    _refuse_lowered(module, checks)
-    if checks.bounds or checks.accesses:
-        expand_lanes(module)
-    prove_kernels(module, checks.wanted)
-    body = module.regions[0].blocks[0]
-    silent = without_records(module) if Sanitize.RACE in checks.wanted else set()
-    for op in _operations(body):
-        if op.name in MEETINGS or orders_subgroup(op):
-            if Sanitize.RACE in checks.wanted and op not in silent:
-                order = reports.MEET if op.name in MEETINGS else reports.WAIT
-                _after(op).op("func.call", [], [], reports.callee(order))
-        elif (view := view_of(op)) is not None and checks.bounds:
-            _check_view(view, checks)
-        elif (access := access_of(op)) is not None:
-            _check_access(op, access, checks)
-        elif op.name in _UNKNOWN_STORES:
-            _record_unknown(op, op.operands[0], checks)
-    reports.declare(body)
-
-
-def prepare(module: ir.Operation, checks: Checks) -> None:
-    """Check what later passes would remove.
+def check_early(module: ir.Module, lowering: CpuLowering) -> None:
+    """Check what would not be known any more later, and refuse what cannot be checked.
 
     Each ``memref.copy`` becomes loads and stores, before narrow elements are rewritten. Matrices are checked
-    before lanes have their parts of them.
+    before lanes have their parts of them. Raises ``StepError`` for kernels in the LLVM dialect, in which
+    there are no memrefs to look at.
     """
-    body = module.regions[0].blocks[0]
-    for copy in _operations(body, "memref.copy"):
+    kernels = kernel_module(module)
+    _refuse_lowered(kernels, lowering)
+    for copy in operations(kernels, {"memref.copy"}):
         expand_copy(copy, plain_too=True)
-    matrices = [op for op in _operations(body) if op.name in MATRIX_ACCESSES and checks.bounds]
+    matrices = operations(kernels, MATRIX_ACCESSES) if Sanitize.BOUNDS in lowering.sanitize else []
     for op in matrices:
         emit = Emitter(op)
-        _check_extents(emit, matrix_extents(op, emit), checks.site(op))
+        _check_extents(emit, matrix_extents(op, emit), lowering.access_site(op))
     if matrices:
-        reports.declare(body)
+        reports.declare(kernels.regions[0].blocks[0])
 
 
-def keep_barriers_apart(module: ir.Operation, checks: Checks) -> None:
-    """Number each barrier that is left after fission, where barriers are checked.
+def expand_masked_lanes(module: ir.Module, lowering: CpuLowering) -> None:
+    """Make an access of each lane of masked accesses, so that each can be checked."""
+    if Sanitize.BOUNDS in lowering.sanitize or lowering.checks_accesses:
+        expand_lanes(kernel_module(module))
+
+
+def prove_accesses(module: ir.Module, lowering: CpuLowering) -> None:
+    """Mark accesses that need no check; proofs that depend on the launch make a second copy of a kernel."""
+    prove_kernels(kernel_module(module), lowering.sanitize)
+
+
+def insert_checks(module: ir.Module, lowering: CpuLowering) -> None:
+    """Add checks to all functions of the gpu.module."""
+    kernels = kernel_module(module)
+    silent = without_records(kernels) if Sanitize.RACE in lowering.sanitize else set()
+    for op in matching(kernels, lambda op: op != kernels):
+        if op.name in COLLECTIVES or orders_subgroup(op):
+            if Sanitize.RACE in lowering.sanitize and op not in silent:
+                order = reports.MEET if op.name in COLLECTIVES else reports.WAIT
+                _after(op).op("func.call", [], [], reports.callee(order))
+        elif (view := view_of(op)) is not None and Sanitize.BOUNDS in lowering.sanitize:
+            _check_view(view, lowering)
+        elif (access := access_of(op)) is not None:
+            _check_access(op, access, lowering)
+        elif op.name in _UNKNOWN_STORES:
+            _record_unknown(op, op.operands[0], lowering)
+    reports.declare(kernels.regions[0].blocks[0])
+
+
+def keep_barriers_apart(module: ir.Module, lowering: CpuLowering) -> None:
+    """Number the place of each barrier that is left after fission, where it is checked.
 
     Upstream's passes may merge the barriers of two branches, which would hide an error.
     """
-    if Sanitize.BARRIER not in checks.wanted:
-        return
-    for op in _operations(module.regions[0].blocks[0], "gpu.barrier"):
+    for op in operations(kernel_module(module), {"gpu.barrier"}):
         if not len(op.operands):
             emit = Emitter(op)
-            site = emit.constant(checks.site(op), ir.IntegerType.get_signless(32))
+            site = emit.constant(lowering.access_site(op), ir.IntegerType.get_signless(32))
             emit.op("func.call", [site], [], reports.callee(reports.BARRIER))
             op.erase()
 
 
-def _refuse_lowered(module: ir.Operation, checks: Checks) -> None:
+def _refuse_lowered(module: ir.Operation, lowering: CpuLowering) -> None:
     for op in module.regions[0].blocks[0]:
         inner = op.operation
         if inner.name in _FOREIGN_FUNCTIONS and inner.regions[0].blocks:
-            location, line = locate(inner.location, checks.source)
+            location, line = locate(inner.location, lowering.source)
             name = inner.attributes["sym_name"].value
             raise StepError(
                 f"`sanitize:` cannot check @{name}, which is in the LLVM dialect",
@@ -122,19 +124,6 @@ def _refuse_lowered(module: ir.Operation, checks: Checks) -> None:
             )
 
 
-def _operations(body: ir.Block, name: str = "") -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if not name or op.name == name:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    for top in body:
-        top.operation.walk(visit)
-    return found
-
-
 def _after(op: ir.Operation) -> Emitter:
     """An emitter behind ``op``, which is no terminator, with its location."""
     block = op.operation.block
@@ -143,9 +132,9 @@ def _after(op: ir.Operation) -> Emitter:
     return Emitter(following, location=op.location)
 
 
-def _check_view(view: View, checks: Checks) -> None:
+def _check_view(view: View, lowering: CpuLowering) -> None:
     emit = _after(view.op)
-    _check_extents(emit, view_extents(view, emit), checks.site(view.op))
+    _check_extents(emit, view_extents(view, emit), lowering.access_site(view.op))
 
 
 def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:
@@ -163,7 +152,7 @@ def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:
 
 
 def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) -> None:
-    """Report every dimension; the runtime finds out which are wrong."""
+    """Report every dimension to the runtime, which finds out those that are wrong."""
     i32 = ir.IntegerType.get_signless(32)
     for extent in extents:
         numbers = [emit.constant(site, i32), emit.constant(extent.dimension, i32)]
@@ -173,14 +162,18 @@ def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) 
         emit.op("func.call", operands, [], reports.callee(function))
 
 
-def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
-    site = checks.site(op)
+def _check_access(op: ir.Operation, access: Access, lowering: CpuLowering) -> None:
+    site = lowering.access_site(op)
     proven = proven_for(op)
     emit = Emitter(op)
-    extents = access_extents(access, emit) if checks.bounds and Sanitize.BOUNDS not in proven else []
+    extents = (
+        access_extents(access, emit)
+        if Sanitize.BOUNDS in lowering.sanitize and Sanitize.BOUNDS not in proven
+        else []
+    )
     inside = both(emit, [within(emit, extent) for extent in extents])
     if inside is None:
-        _record(op, access, checks, site, proven)
+        _record(op, access, lowering, site, proven)
         return
     kinds = [result.type for result in op.results]
     branch = emit.op("scf.if", [inside], kinds, regions=2)
@@ -192,7 +185,7 @@ def _check_access(op: ir.Operation, access: Access, checks: Checks) -> None:
     other = emit.inside(bad)
     _report(other, extents, site, reports.BOUNDS)
     other.op("scf.yield", [_nothing(other, kind) for kind in kinds], [])
-    _record(op, access, checks, site, proven)
+    _record(op, access, lowering, site, proven)
 
 
 def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
@@ -213,16 +206,18 @@ def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
     return emit.op("arith.constant", [], [kind], {"value": zero}).results[0]
 
 
-def _record(op: ir.Operation, access: Access, checks: Checks, site: int, proven: set[Sanitize]) -> None:
-    """Report the access to the runtime in front of it, unless the memory is private."""
-    wanted = checks.wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED} - proven
+def _record(
+    op: ir.Operation, access: Access, lowering: CpuLowering, site: int, proven: set[Sanitize]
+) -> None:
+    """Report the access to the runtime in front of it, unless other work-items cannot see the memory."""
+    wanted = lowering.sanitize & {Sanitize.RACE, Sanitize.UNINITIALIZED} - proven
     if not wanted or access.private:
         return
     if Sanitize.RACE not in wanted and not access.in_workgroup_memory:
-        return  # other memory may have been written by the host or another kernel
+        return  # other memory may have been written before
     if access.masked:
         if access.mode != image_layout.CHECK_READ:
-            _record_unknown(op, access.memory, checks)
+            _record_unknown(op, access.memory, lowering)
         return
     bytes_each = element_bytes(ir.MemRefType(access.memory.type).element_type)
     if bytes_each is None:
@@ -246,9 +241,9 @@ def _only_for(wanted: frozenset[Sanitize]) -> int:
     return flags if Sanitize.UNINITIALIZED in wanted else flags | image_layout.CHECK_INITIALIZED
 
 
-def _record_unknown(op: ir.Operation, memory: ir.Value, checks: Checks) -> None:
-    """Report that any part of ``memory`` may be written: none of it counts as uninitialised from then on."""
-    if Sanitize.UNINITIALIZED not in checks.wanted or not isinstance(memory.type, ir.MemRefType):
+def _record_unknown(op: ir.Operation, memory: ir.Value, lowering: CpuLowering) -> None:
+    """Report that any part of ``memory`` may be written: then nothing of it counts as uninitialised."""
+    if Sanitize.UNINITIALIZED not in lowering.sanitize or not isinstance(memory.type, ir.MemRefType):
         return
     bytes_each = element_bytes(ir.MemRefType(memory.type).element_type)
     if bytes_each is None:
@@ -256,5 +251,5 @@ def _record_unknown(op: ir.Operation, memory: ir.Value, checks: Checks) -> None:
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(32)
     address, bytes_ = whole_memory(emit, memory, bytes_each)
-    numbers = [emit.constant(checks.site(op), i32), emit.constant(image_layout.CHECK_UNKNOWN, i32)]
+    numbers = [emit.constant(lowering.access_site(op), i32), emit.constant(image_layout.CHECK_UNKNOWN, i32)]
     emit.op("func.call", [*numbers, address, bytes_], [], reports.callee(reports.ACCESS))

@@ -31,7 +31,7 @@ from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Owners, Proo
 from gpubuild.engine.backends.cpu.sanitizer.ranges import Truth, constant_of
 from gpubuild.engine.ir.builder import Emitter
 
-MEETINGS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # they order all that the workgroup did before
+COLLECTIVES = frozenset({"gpu.barrier", "gpu.all_reduce"})  # they order all that the workgroup did before
 _SUBGROUP_WAIT = "nvvm.bar.warp.sync"  # also what engine.legalize.matrices makes lanes wait with
 _ALL_LANES = {-1, (1 << image_layout.SUBGROUP) - 1}
 _LESS_UNSIGNED = 6  # arith.cmpi predicate
@@ -72,7 +72,7 @@ class Segments:
         """Number what is in ``block``, which begins in segment ``number``; gives back the one it ends in."""
         for op in operations(block):
             self._numbers[op] = number
-            if op.name in MEETINGS:
+            if op.name in COLLECTIVES:
                 self._parents.append(len(self._parents))
                 number = len(self._parents) - 1
             elif op in self._around:
@@ -93,7 +93,7 @@ def _around_meetings(entry: ir.Block) -> set[ir.Operation]:
     for top in operations(entry):
         for op in nested(top):
             around = op.parent.operation
-            while op.name in MEETINGS and around != entry.owner.operation:
+            while op.name in COLLECTIVES and around != entry.owner.operation:
                 found.add(around)
                 around = around.parent.operation
     return found
@@ -234,7 +234,7 @@ def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
         return False
     loop, body = limit.owner.owner.operation, limit.owner
     number = list(body.arguments).index(limit)
-    meetings = [op for op in nested(loop) if op.name in MEETINGS]
+    meetings = [op for op in nested(loop) if op.name in COLLECTIVES]
     starts = [*list(loop.operands)[:3], loop.operands[2 + number]]
     if number == 0 or not meetings or any(constant_of(value) is None for value in starts):
         return False
@@ -258,7 +258,7 @@ def _is_before_barriers(op: ir.Operation, loop: ir.Operation) -> bool:
     if op.parent is None:
         return False
     inside = list(operations(loop.regions[0].blocks[0]))
-    return inside.index(op) < next(n for n, other in enumerate(inside) if other.name in MEETINGS)
+    return inside.index(op) < next(n for n, other in enumerate(inside) if other.name in COLLECTIVES)
 
 
 def _is_first(use: Use, uses: Sequence[Use], owners: Owners) -> list[Truth] | None:

@@ -11,7 +11,7 @@ from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import operations
 from gpubuild.engine.backends.cpu.sanitizer.accesses import Memory, Use
 from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Atom, Owners, Proof, number_of, reach_with
-from gpubuild.engine.backends.cpu.sanitizer.races import MEETINGS
+from gpubuild.engine.backends.cpu.sanitizer.races import COLLECTIVES
 from gpubuild.engine.backends.cpu.sanitizer.ranges import Range, Truth, constant, constant_of, same
 
 
@@ -127,7 +127,7 @@ def _loops_before(store: ir.Operation, reader: ir.Operation) -> list[ir.Operatio
     outer: ir.Operation = store
     while True:
         following = _following(outer)
-        meets = next((n for n, op in enumerate(following) if op.name in MEETINGS), None)
+        meets = next((n for n, op in enumerate(following) if op.name in COLLECTIVES), None)
         if meets is not None and any(_holds(op, reader) for op in following[meets + 1 :]):
             return loops
         outer = outer.parent.operation

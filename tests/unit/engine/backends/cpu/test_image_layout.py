@@ -1,4 +1,4 @@
-"""The numbers in layout.py are those of runtime/cpu_image.h, as a C compiler sees them."""
+"""The numbers in layout.py are those of runtime/cpu/cpu_image.h, as a C compiler sees them."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import gpubuild
 from gpubuild.engine.backends.cpu import image_layout
 
-HEADER = (Path(gpubuild.__file__).parent / "runtime" / "cpu_image.h").read_text()
+HEADER = (Path(gpubuild.__file__).parent / "runtime" / "cpu" / "cpu_image.h").read_text()
 SIZES = {"uint32_t": 4, "uint64_t": 8, "int64_t": 8}
 
 

@@ -1,7 +1,7 @@
 """Which values are the same for a workgroup, and which are worth computing again."""
 
 from gpubuild.engine.backends.cpu.fission.recompute import Recompute
-from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_OPS, Uniformity, is_pure, nested
+from gpubuild.engine.backends.cpu.fission.uniformity import COLLECTIVE_OPS, Uniformity, is_pure, nested
 from gpubuild.engine.ir import contexts
 
 KERNEL = """gpu.module @k { gpu.func @f(%a: memref<?xi32>, %n: index) kernel {
@@ -31,8 +31,8 @@ def _analysis():
     module = contexts.parse(KERNEL)
     function = contexts.gpu_modules(module)[0].regions[0].blocks[0].operations[0].operation
     ops = nested(function)
-    meets = {op for op in ops if op.name in GROUP_OPS or op.name == "scf.for"}
-    uniformity = Uniformity(function.regions[0].blocks[0], meets)
+    collective = {op for op in ops if op.name in COLLECTIVE_OPS or op.name == "scf.for"}
+    uniformity = Uniformity(function.regions[0].blocks[0], collective)
     recompute = Recompute(uniformity)
     return {
         op.attributes["id"].value: ([uniformity.uniform(r) for r in op.results], recompute.possible(op))

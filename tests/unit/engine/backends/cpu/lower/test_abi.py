@@ -5,8 +5,9 @@ from unit.projects import TARGETS
 
 from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.engine.backends.cpu.image import escaped
-from gpubuild.engine.backends.cpu.lower.abi import size_in_bytes
+from gpubuild.engine.backends.cpu.lower import barriers, calls
 from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
+from gpubuild.engine.backends.cpu.lower.workgroup_memory import size_in_bytes
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -228,3 +229,9 @@ def test_printing_in_a_loop_takes_no_more_stack():
     )
     entry = text[text.index("@f(") : text.index("br label")]
     assert text.count("= alloca") == entry.count("= alloca") == 1
+
+
+@pytest.mark.parametrize("name", [*calls._REWRITES, *barriers._REWRITES])
+def test_operations_that_are_replaced_exist(name):
+    with contexts.context() as context:
+        assert context.is_registered_operation(name)

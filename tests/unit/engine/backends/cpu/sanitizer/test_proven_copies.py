@@ -1,6 +1,6 @@
 """Which checks are left in the copy of a kernel that runs where proofs hold, and in the other one.
 
-What the proofs must not hide is shown by programs that run: tests/e2e/checked_*.py.
+What the proofs must not hide is shown by programs that run: tests/e2e/test_checked.py.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import VERSIONED, nested
-from gpubuild.engine.backends.cpu.sanitizer.instrument import instrument
-from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
+from gpubuild.engine.backends.cpu.passes import PASSES, start
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import run_passes, selected
+from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Sanitize
 
 WG = "memref<16x16xf32, #gpu.address_space<workgroup>>"
@@ -155,9 +157,9 @@ def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]
     with contexts.context():
         module = contexts.parse(text)
         source = SourceText(text, "k.mlir")
-        checks = Checks(wanted=frozenset(kinds), source=source, names={})
+        lowering = start(replace(target_params("cpu"), sanitize=kinds), source)
         gpu_module = contexts.gpu_modules(module)[0]
-        instrument(gpu_module, checks)
+        run_passes(module, selected(PASSES, "expand-masked-lanes", "insert-checks"), lowering)
         contexts.verify(module.operation, source=source)
         if launched:
             _launch(gpu_module)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.fission.fission import fission_kernels
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
-from gpubuild.engine.backends.cpu.sanitizer.instrument import instrument
-from gpubuild.engine.backends.cpu.sanitizer.reports import Checks
+from gpubuild.engine.backends.cpu.passes import PASSES, start
+from gpubuild.engine.backends.cpu.state import WORKGROUP_OF
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import run_passes, selected
+from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Sanitize
 
 COUNT = """
@@ -36,16 +38,12 @@ def test_only_who_is_reported_is_put_on_record() -> None:
         module = contexts.parse(COUNT)
         source = SourceText(COUNT, "k.mlir")
         gpu_module = contexts.gpu_modules(module)[0]
-        checks = Checks(wanted=frozenset({Sanitize.BOUNDS}), source=source, names={})
-        instrument(gpu_module, checks)
-        done = fission_kernels(gpu_module)
+        lowering = start(replace(target_params("cpu"), sanitize=(Sanitize.BOUNDS,)), source)
+        run_passes(module, selected(PASSES, "expand-masked-lanes", "insert-checks"), lowering)
+        run_passes(module, selected(PASSES, "add-workgroup-functions", "fission"), lowering)
         contexts.verify(module.operation, source=source)
         body = gpu_module.regions[0].blocks[0]
-        function = next(
-            op
-            for op in operations(body)
-            if "sym_name" in op.attributes and op.attributes["sym_name"].value == done.done["k"].function
-        )
+        function = next(op for op in operations(body) if WORKGROUP_OF in op.attributes)
         places = [op for op in nested(function) if _calls(op, image_layout.PLACE_ITEM)]
         assert places
         for place in places:

@@ -1,0 +1,101 @@
+/* device.h: what a back end (CUDA driver, HIP, CPU) does for the mgpu* ABI.
+ *
+ * Every function either succeeds or ends the program through gb_fatal, so none returns a status.
+ * Streams and events are the driver's own handles: a program may hand them to other libraries
+ * and hand those libraries' streams to us. A NULL stream is the device's default stream.
+ */
+#ifndef GPUBUILD_RT_DEVICE_H
+#define GPUBUILD_RT_DEVICE_H
+
+#include "core/image.h"
+
+#include <string.h>
+
+struct gb_launch {
+    struct gb_dim3 cluster; /* 1 × 1 × 1 for a launch without clusters */
+    struct gb_dim3 grid;    /* workgroups, not clusters */
+    struct gb_dim3 block;   /* work-items of a workgroup */
+    uint32_t shared_bytes;  /* dynamic workgroup memory */
+    void **params;          /* one pointer per kernel parameter, to its value */
+    size_t param_count;     /* 0: unknown (cluster launches do not pass it) */
+    void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
+};
+
+/* A tensor map as cuTensorMapEncodeTiled takes it: innermost dimension first. */
+struct gb_tensor_map {
+    uint32_t data_type; /* CUtensorMapDataType */
+    uint32_t rank;      /* 1 to 5 */
+    void *address;      /* in device memory */
+    const uint64_t *dims;            /* rank of them, elements */
+    const uint64_t *strides;         /* rank - 1 of them, bytes */
+    const uint32_t *box;             /* rank of them, elements */
+    const uint32_t *element_strides; /* rank of them */
+    uint32_t interleave, swizzle, l2_promotion, out_of_bounds;
+};
+
+enum { GB_TENSOR_MAP_BYTES = 128, GB_TENSOR_MAP_ALIGNMENT = 64 };
+
+struct gb_device {
+    enum gb_vendor vendor;
+    int ordinal;
+    char *name; /* for messages: "cuda:0 (NVIDIA H100 80GB HBM3, sm_90)", "cpu (x86-64-v3)" */
+    const struct gb_device_calls *calls;
+};
+
+/* `where` carries module, kernel, device and the mgpu call; a back end replaces `call` by the
+ * driver's function when that is what failed. `size` of an image is exact. */
+struct gb_device_calls {
+    /* How well an image suits the device; see enum gb_fit in core/image.h. */
+    struct gb_fit (*fit)(struct gb_device *, const struct gb_image *);
+
+    /* `opt_level` 0 to 4 governs the JIT; -1: the driver's default. */
+    void *(*module_load)(struct gb_device *, const struct gb_image *, int opt_level, const struct gb_where *);
+    void (*module_unload)(struct gb_device *, void *module, const struct gb_where *);
+    void *(*kernel)(struct gb_device *, void *module, const char *name, const struct gb_where *);
+    void (*launch)(struct gb_device *, void *kernel, void *stream, const struct gb_launch *, const struct gb_where *);
+
+    void *(*stream_create)(struct gb_device *, const struct gb_where *);
+    void (*stream_destroy)(struct gb_device *, void *stream, const struct gb_where *);
+    void (*stream_synchronize)(struct gb_device *, void *stream, const struct gb_where *);
+    void (*stream_wait_event)(struct gb_device *, void *stream, void *event, const struct gb_where *);
+    void *(*event_create)(struct gb_device *, const struct gb_where *);
+    void (*event_destroy)(struct gb_device *, void *event, const struct gb_where *);
+    void (*event_synchronize)(struct gb_device *, void *event, const struct gb_where *);
+    void (*event_record)(struct gb_device *, void *event, void *stream, const struct gb_where *);
+
+    /* `shared`: host and device may both access it. `bytes` is at least 1. */
+    void *(*memory_allocate)(struct gb_device *, size_t bytes, void *stream, bool shared, const struct gb_where *);
+    void (*memory_free)(struct gb_device *, void *address, void *stream, const struct gb_where *);
+    void (*memory_copy)(struct gb_device *, void *to, void *from, size_t bytes, void *stream, const struct gb_where *);
+    void (*memory_set_32)(struct gb_device *, void *to, uint32_t value, size_t count, void *stream,
+                          const struct gb_where *);
+    void (*memory_set_16)(struct gb_device *, void *to, uint16_t value, size_t count, void *stream,
+                          const struct gb_where *);
+    /* `count` copies of an element of any size, which is read before the call returns. */
+    void (*memory_fill)(struct gb_device *, void *to, const void *element, size_t element_bytes, size_t count,
+                        void *stream, const struct gb_where *);
+    void (*host_register)(struct gb_device *, void *address, size_t bytes, const struct gb_where *);
+    void (*host_unregister)(struct gb_device *, void *address, const struct gb_where *);
+    /* Where the device finds registered host memory; NULL here: where the host does. */
+    void *(*host_pointer)(struct gb_device *, void *address, const struct gb_where *);
+
+    /* An event that takes the time when it is recorded, and the time between two; waits for the second.
+     * NULL here: launches are timed in another way. */
+    void *(*timer_create)(struct gb_device *, const struct gb_where *);
+    uint64_t (*timer_elapsed_ns)(struct gb_device *, void *first, void *last, const struct gb_where *);
+
+    /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no tensor maps. */
+    void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
+};
+
+/* The smallest of 1, 2 and 4 bytes that the element repeats; 0: none of them. */
+static inline size_t gb_fill_unit(const void *element, size_t element_bytes) {
+    for (size_t unit = 1; unit <= 4; unit *= 2) {
+        if (element_bytes % unit == 0 && memcmp(element, (const char *)element + unit, element_bytes - unit) == 0) {
+            return unit;
+        }
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,209 @@
+/* message.c: fatal errors and traces, the facts they name, and the allocations behind text. */
+#define _GNU_SOURCE /* program_invocation_short_name */
+#include "core/runtime.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A message leaves in one write where that is possible, so lines of several threads do not mix. */
+static void write_all(const char *text, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(STDERR_FILENO, text, length);
+        if (written < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return; /* there is no other way to report this */
+        }
+        text += written;
+        length -= (size_t)written;
+    }
+}
+
+/* How many bytes of text are a control character that would steer a terminal: C0 but newline and tab, DEL, C1. */
+static size_t control_bytes(const unsigned char *text) {
+    if (text[0] == 0xc2) {
+        return text[1] >= 0x80 && text[1] <= 0x9f ? 2 : 0;
+    }
+    return text[0] == 0x7f || (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') ? 1 : 0;
+}
+
+/* A copy with control characters spelt out: names come from files. NULL without memory. */
+static char *visible(const char *text) {
+    char *copy = malloc(4 * strlen(text) + 1); /* one byte is four characters, two are six */
+    char *end = copy;
+    for (const unsigned char *at = (const unsigned char *)text; copy != NULL && *at != '\0';) {
+        size_t bytes = control_bytes(at);
+        if (bytes == 0) {
+            *end++ = (char)*at++;
+            continue;
+        }
+        end += sprintf(end, bytes == 1 ? "\\x%02x" : "\\u%04x", at[bytes - 1]);
+        at += bytes;
+    }
+    if (copy != NULL) {
+        *end = '\0';
+    }
+    return copy;
+}
+
+void gb_write(const char *text) {
+    char *line = visible(text);
+    write_all(line != NULL ? line : text, strlen(line != NULL ? line : text));
+    free(line);
+}
+
+/* Text as long as it needs to be: a JIT log may have thousands of lines. NULL without memory. */
+static char *format_text(const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (text != NULL) {
+        (void)vsnprintf(text, (size_t)length + 1, format, again);
+    }
+    va_end(again);
+    return text;
+}
+
+static void write_stderr(const char *prefix, const char *text, const char *suffix) {
+    size_t lengths[] = {strlen(prefix), strlen(text), strlen(suffix)};
+    char *line = malloc(lengths[0] + lengths[1] + lengths[2] + 1);
+    if (line == NULL) {
+        write_all(prefix, lengths[0]);
+        write_all(text, lengths[1]);
+        write_all(suffix, lengths[2]);
+        return;
+    }
+    memcpy(line, prefix, lengths[0]);
+    memcpy(line + lengths[0], text, lengths[1]);
+    memcpy(line + lengths[0] + lengths[1], suffix, lengths[2] + 1);
+    gb_write(line);
+    free(line);
+}
+
+static _Atomic(void (*)(void)) at_fatal;
+
+void gb_at_fatal(void (*function)(void)) {
+    at_fatal = function;
+}
+
+/* ---- where a thread is ---- */
+
+static const struct gb_where nowhere;
+static _Thread_local const struct gb_where *inside;
+
+const struct gb_where *gb_enter(const struct gb_where *where) {
+    const struct gb_where *before = inside;
+    inside = where;
+    return before;
+}
+
+const struct gb_where *gb_inside(void) {
+    return inside != NULL ? inside : &nowhere;
+}
+
+static const char *either(const char *one, const char *other) {
+    return one != NULL ? one : other;
+}
+
+/* The location of the operation, else of the kernel's function; NULL where nothing is known. */
+static char *location_of(const struct gb_where *where) {
+    if (where->location != NULL) {
+        return gb_location_text(where->location);
+    }
+    return where->module != NULL && where->kernel != NULL ? gb_kernel_location_text(where->module, where->kernel) : NULL;
+}
+
+_Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
+    const struct gb_where *given = where != NULL ? where : &nowhere;
+    const struct gb_where *around = gb_inside();
+    /* During a launch host code may execute another operation, such as the wait; settings belong to no operation. */
+    const char *host = where != NULL && inside == NULL ? gb_host_location() : NULL;
+    const struct gb_where w = {.module = either(given->module, around->module),
+                               .kernel = either(given->kernel, around->kernel),
+                               .target = either(given->target, around->target),
+                               .location = either(given->location, around->location != NULL ? around->location : host),
+                               .device = either(given->device, around->device),
+                               .call = either(given->call, around->call)};
+    char *location = location_of(&w);
+    const char *const names[] = {"program", "module", "kernel", "target", "location", "device", "call"};
+    const char *const values[] = {program_invocation_short_name, w.module, w.kernel, w.target, location, w.device, w.call};
+
+    (void)fflush(stdout);
+    void (*before)(void) = at_fatal;
+    if (before != NULL) {
+        before();
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = format_text(format, arguments);
+    va_end(arguments);
+
+    char details[8192];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (values[i] == NULL || values[i][0] == '\0') {
+            continue;
+        }
+        int n = snprintf(details + used, sizeof details - used, "  %s: %s\n", names[i], values[i]);
+        if (n < 0 || (size_t)n >= sizeof details - used) {
+            break; /* a name longer than any symbol: leave it and the rest out */
+        }
+        used += (size_t)n;
+    }
+    details[used] = '\0';
+    char *tail = gb_text("\n%s", details);
+    write_stderr("gpubuild: ", message != NULL ? message : format, tail);
+    _exit(1);
+}
+
+_Noreturn void gb_fatal_driver(const struct gb_where *where, const char *function, int result, const char *name,
+                               const char *text, const char *details) {
+    struct gb_where at = *where;
+    at.call = where->call != NULL ? gb_text("%s (in %s)", function, where->call) : function;
+    gb_fatal(&at, "%s failed with %s (%d): %s%s%s", function, name, result, text, details != NULL ? "; " : "",
+             details != NULL ? details : "");
+}
+
+void gb_trace(const char *format, ...) {
+    if (!gb_settings()->trace) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = format_text(format, arguments);
+    va_end(arguments);
+    write_stderr("gpubuild: trace: ", message != NULL ? message : format, "\n");
+    free(message);
+}
+
+static _Noreturn void out_of_memory(void) {
+    static const char message[] = "gpubuild: out of host memory\n";
+    (void)fflush(stdout);
+    write_all(message, sizeof message - 1);
+    _exit(1);
+}
+
+void *gb_allocate(size_t bytes) {
+    void *memory = calloc(1, bytes > 0 ? bytes : 1);
+    if (memory == NULL) {
+        out_of_memory();
+    }
+    return memory;
+}
+
+char *gb_text(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = format_text(format, arguments);
+    va_end(arguments);
+    if (text == NULL) {
+        out_of_memory();
+    }
+    return text;
+}

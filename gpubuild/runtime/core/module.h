@@ -1,0 +1,66 @@
+/* module.h: the modules of a program, and the one kind of device that they and all memory live on. */
+#ifndef GPUBUILD_RT_MODULE_H
+#define GPUBUILD_RT_MODULE_H
+
+#include "core/device.h"
+
+struct gb_module;
+struct gb_kernel;
+
+/* Register a module. Nothing is loaded and no device is opened: that happens at the first real
+ * operation, when all modules of the program are known (they register before main).
+ * `opt_level` as in gb_device_calls.module_load. */
+struct gb_module *gb_module_register(const void *data, size_t size, int opt_level, const char *call);
+void gb_module_unregister(struct gb_module *module);
+
+/* The kernel of that name; the module is loaded on the calling thread's device if need be. */
+struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name);
+void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call);
+/* For messages about a launch that is refused before it starts. */
+struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call);
+
+/* The calling thread's device; the first call in a process decides which kind of device it uses. */
+struct gb_device *gb_device_current(void);
+/* Make the device of this number the calling thread's. */
+void gb_device_select(int ordinal);
+
+/* ---- device_choice.c ---- */
+
+struct gb_module_images {
+    const char *name; /* for messages */
+    const struct gb_image *images;
+    size_t count;
+};
+/* The image of highest rank for the device, or NULL. */
+const struct gb_image *gb_best_image(struct gb_device *device, const struct gb_module_images *module);
+/* "sm_90 (cubin, 4096 bytes): machine code of another major version; …", for messages; free() it.
+ * `device` may be NULL: without the reasons. */
+char *gb_list_images(struct gb_device *device, const struct gb_module_images *module);
+/* Choose by GPUBUILD_DEVICE, the installed drivers and the images of all modules. Fatal if no device fits;
+ * `where` (may be NULL) is the call that needs a device. */
+struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
+                            const struct gb_where *where);
+
+/* ---- profile.c: GPUBUILD_PROFILE=FILE: what each kernel cost; docs/runtime.md has the format ---- */
+
+struct gb_profile; /* one kernel on one device */
+
+bool gb_profile_on(void);
+
+/* The record that `where` names, made when first asked for. Only while gb_profile_on(). */
+struct gb_profile *gb_profile_of(const struct gb_where *where);
+/* A launch on the CPU has run for `ns`; its arguments point into memory of `bytes`. */
+void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes);
+/* Launch on a device that has timers, and time it. */
+void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, const struct gb_launch *launch,
+                       const struct gb_where *where);
+
+/* Memory that arguments may point into: of the device, or the host's that was registered. */
+void gb_profile_memory(const void *address, size_t bytes);
+void gb_profile_memory_gone(const void *address);
+/* Bytes of all such memory that the parameters point into, each counted once. */
+uint64_t gb_profile_reached(void *const *params, const uint64_t *param_bytes, size_t count);
+
+uint64_t gb_profile_now_ns(void);
+
+#endif

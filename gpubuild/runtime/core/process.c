@@ -1,0 +1,86 @@
+/* process.c: libraries that the process loads, and its forks. A library, once open, stays open until the process ends. */
+#define _GNU_SOURCE /* dladdr1 */
+#include "core/process.h"
+
+#include "core/runtime.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *gb_library_open(const char *const *names, char **why) {
+    char *reason = NULL;
+    for (; *names != NULL; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        if (library != NULL) {
+            gb_trace("opened %s", *names);
+            free(reason);
+            return library;
+        }
+        if (reason == NULL) { /* the first name is the best known */
+            const char *error = dlerror();
+            reason = gb_text("%s", error != NULL ? error : *names);
+        }
+    }
+    *why = reason;
+    return NULL;
+}
+
+void gb_library_symbol(void *library, const char *symbol, void *function) {
+    void *address = dlsym(library, symbol);
+    memcpy(function, &address, sizeof address); /* ISO C has no cast from an object to a function pointer */
+}
+
+/* The alternative, a destructor that joins the threads, would wait under the loader's lock for threads that
+ * may need that lock. It could not join the thread of a task that calls exit. And threads of the host, which
+ * cannot be joined here, run a destructor of the runtime (cpu/cpu_launch.c) when they end. */
+static void stay_loaded(void) {
+#if defined(__GLIBC__) /* other C libraries unload nothing */
+    static char here;
+    Dl_info info;
+    struct link_map *self = NULL;
+    int found = dladdr1(&here, &info, (void **)&self, RTLD_DL_LINKMAP);
+    if (found == 0 || self == NULL || self->l_name[0] == '\0') {
+        return; /* part of the program itself */
+    }
+    if (dlopen(self->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL) {
+        gb_trace("%s may be unloaded: %s", self->l_name, dlerror());
+    }
+#endif
+}
+
+void gb_library_stay(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, stay_loaded);
+}
+
+/* ---- fork ---- */
+
+static pthread_mutex_t *guarded[GB_FORK_RANKS];
+
+static void before_fork(void) {
+    for (int i = 0; i < GB_FORK_RANKS; i++) {
+        if (guarded[i] != NULL) {
+            pthread_mutex_lock(guarded[i]);
+        }
+    }
+}
+
+static void after_fork(void) {
+    for (int i = GB_FORK_RANKS - 1; i >= 0; i--) {
+        if (guarded[i] != NULL) {
+            pthread_mutex_unlock(guarded[i]);
+        }
+    }
+}
+
+void gb_guard_fork(enum gb_fork_rank rank, pthread_mutex_t *lock) {
+    static bool registered;
+    guarded[rank] = lock;
+    if (!registered) {
+        registered = true;
+        pthread_atfork(before_fork, after_fork, after_fork);
+    }
+}

@@ -1,0 +1,433 @@
+/* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream (cpu/cpu_stream.h). */
+#define _GNU_SOURCE /* tsearch and its kin */
+#include "core/device.h"
+#include "core/process.h"
+#include "core/module.h"
+#include "cpu/cpu_device.h"
+#include "cpu/cpu_stream.h"
+
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ALIGNMENT = 256,      /* what cuMemAlloc promises */
+    AT_ONCE_BYTES = 16384 /* handing over a copy as small takes longer than the copy */
+};
+
+static const struct gb_device_calls calls;
+
+static struct gb_fit cpu_fit(struct gb_device *device, const struct gb_image *image) {
+    (void)device;
+    return gb_cpu_fit(image);
+}
+
+static void *cpu_module_load(struct gb_device *device, const struct gb_image *image, int opt_level,
+                             const struct gb_where *where) {
+    (void)device;
+    (void)opt_level;
+    return gb_cpu_module_load(image->data, image->size, where->module);
+}
+
+static void cpu_module_unload(struct gb_device *device, void *module, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    gb_cpu_streams_drain(); /* the program may end with kernels under way */
+    gb_cpu_module_unload(module);
+}
+
+static void *cpu_kernel(struct gb_device *device, void *module, const char *name, const struct gb_where *where) {
+    (void)device;
+    const gb_cpu_kernel *kernel = gb_cpu_module_kernel(module, name);
+    if (kernel == NULL) {
+        gb_fatal(where, "the module has no kernel of this name");
+    }
+    return (void *)kernel; /* handles are opaque to the rest; nothing writes through it */
+}
+
+/* ---- launches ---- */
+
+struct launch_work {
+    struct gb_cpu_work work;
+    const gb_cpu_kernel *kernel;
+    struct gb_profile *profile; /* NULL: no profile is wanted */
+    uint64_t bytes;             /* of memory that the arguments point into; only with a profile */
+    struct gb_launch launch;    /* `params` point behind this */
+    struct gb_where where;      /* for messages: what it names lives as long as the module */
+};
+
+static void run_launch(struct gb_cpu_work *work) {
+    const struct launch_work *self = (const struct launch_work *)work;
+    const struct gb_launch *launch = &self->launch;
+    uint64_t start = self->profile != NULL ? gb_profile_now_ns() : 0;
+    const struct gb_where *before = gb_enter(&self->where); /* any thread that waits for a stream does its work */
+    gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
+                  launch->param_count);
+    gb_enter(before);
+    if (self->profile != NULL) {
+        gb_profile_add(self->profile, gb_profile_now_ns() - start, self->bytes);
+    }
+}
+
+/* The offset of a parameter of `bytes`, at least `offset`: a multiple of its size's next power of two, as
+ * C and LLVM have it, or of the largest vectors'. */
+static size_t param_offset(size_t offset, size_t bytes) {
+    size_t alignment = 8;
+    while (alignment < bytes && alignment < GB_CPU_WORK_ALIGNMENT) {
+        alignment *= 2;
+    }
+    return (offset + alignment - 1) / alignment * alignment;
+}
+
+/* A launch with its own copy of the parameters: the caller's are on its stack. */
+static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct gb_launch *launch,
+                                       const struct gb_where *where) {
+    size_t count = (size_t)kernel->param_count;
+    size_t head = sizeof(struct launch_work) + count * sizeof(void *);
+    size_t bytes = head;
+    for (size_t i = 0; i < count; i++) {
+        bytes = param_offset(bytes, (size_t)kernel->param_bytes[i]) + (size_t)kernel->param_bytes[i];
+    }
+    struct launch_work *self = gb_cpu_work_make(bytes, run_launch);
+    self->kernel = kernel;
+    self->launch = *launch;
+    self->where = *where;
+    if (gb_profile_on()) {
+        self->profile = gb_profile_of(where);
+        self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
+    }
+    self->launch.params = (void **)(self + 1);
+    for (size_t i = 0, place = head; i < count; i++) {
+        size_t param_bytes = (size_t)kernel->param_bytes[i];
+        place = param_offset(place, param_bytes);
+        self->launch.params[i] = memcpy((char *)self + place, launch->params[i], param_bytes);
+        place += param_bytes;
+    }
+    return self;
+}
+
+static void cpu_launch(struct gb_device *device, void *kernel, void *stream, const struct gb_launch *launch,
+                       const struct gb_where *where) {
+    (void)device;
+    if (launch->extra != NULL) {
+        gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers take; pass them in `params`");
+    }
+    gb_cpu_launch_check(kernel, launch->cluster, launch->grid, launch->block, launch->param_count);
+    gb_cpu_stream_submit(stream, &make_launch(kernel, launch, where)->work);
+}
+
+/* ---- streams and events ---- */
+
+static void *cpu_stream_create(struct gb_device *device, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    return gb_cpu_stream_create();
+}
+
+static void cpu_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    gb_cpu_stream_destroy(stream);
+}
+
+static void cpu_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    gb_cpu_stream_synchronize(stream);
+}
+
+/* A NULL event is an error, which drivers report too. */
+static struct gb_cpu_event *some_event(void *event, const struct gb_where *where) {
+    if (event == NULL) {
+        gb_fatal(where, "the event is NULL");
+    }
+    return event;
+}
+
+static void cpu_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_stream_wait(stream, some_event(event, where));
+}
+
+static void *cpu_event_create(struct gb_device *device, const struct gb_where *where) {
+    (void)device;
+    (void)where;
+    return gb_cpu_event_create();
+}
+
+static void cpu_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_event_destroy(some_event(event, where));
+}
+
+static void cpu_event_synchronize(struct gb_device *device, void *event, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_event_synchronize(some_event(event, where));
+}
+
+static void cpu_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
+    (void)device;
+    gb_cpu_event_record(some_event(event, where), stream);
+}
+
+/* ---- memory ---- */
+
+/* A copy or fill, or what an address is freed by. */
+struct memory_work {
+    struct gb_cpu_work work;
+    void (*what)(struct gb_cpu_work *work);
+    void *to;
+    void *from;
+    size_t count; /* bytes of a copy, elements of a fill */
+    uint32_t value;
+};
+
+static void run_copy(struct gb_cpu_work *work) {
+    const struct memory_work *self = (const struct memory_work *)work;
+    memmove(self->to, self->from, self->count); /* like the drivers', defined for overlapping ranges of one buffer */
+}
+
+/* Elements may lie at any address: a subview of packed data need not be aligned. */
+static void run_set_32(struct gb_cpu_work *work) {
+    const struct memory_work *self = (const struct memory_work *)work;
+    for (size_t i = 0; i < self->count; i++) {
+        memcpy((char *)self->to + i * sizeof self->value, &self->value, sizeof self->value);
+    }
+}
+
+static void run_set_16(struct gb_cpu_work *work) {
+    const struct memory_work *self = (const struct memory_work *)work;
+    uint16_t value = (uint16_t)self->value;
+    for (size_t i = 0; i < self->count; i++) {
+        memcpy((char *)self->to + i * sizeof value, &value, sizeof value);
+    }
+}
+
+static void run_free(struct gb_cpu_work *work) {
+    free(((struct memory_work *)work)->to);
+}
+
+/* A long one keeps a CPU busy as a kernel does. */
+static void run_seated(struct gb_cpu_work *work) {
+    gb_cpu_seat_take();
+    ((const struct memory_work *)work)->what(work);
+    gb_cpu_seat_give();
+}
+
+static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
+    if (bytes <= AT_ONCE_BYTES && gb_cpu_stream_is_idle(stream)) {
+        work.what(&work.work);
+        return;
+    }
+    struct memory_work *self = gb_cpu_work_make(sizeof *self, bytes <= AT_ONCE_BYTES ? work.what : run_seated);
+    work.work = self->work;
+    *self = work;
+    gb_cpu_stream_submit(stream, &self->work);
+}
+
+/* ---- allocations that are not freed yet: a balanced tree of the C library's, ordered by address ---- */
+
+struct span {
+    uintptr_t first;
+    size_t bytes;
+};
+
+static pthread_mutex_t spans_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *spans; /* no two have a byte in common */
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_MEMORY, &spans_lock);
+}
+
+/* Spans that overlap are equal, so that one byte finds the span it is in. */
+static int compare_spans(const void *left, const void *right) {
+    const struct span *a = left;
+    const struct span *b = right;
+    return a->first + a->bytes <= b->first ? -1 : b->first + b->bytes <= a->first ? 1 : 0;
+}
+
+/* The lock is held. */
+static struct span *containing(const void *address) {
+    const struct span byte = {.first = (uintptr_t)address, .bytes = 1};
+    struct span **found = tfind(&byte, &spans, compare_spans);
+    return found != NULL ? *found : NULL;
+}
+
+static void add_span(void *address, size_t bytes) {
+    struct span *made = gb_allocate(sizeof *made);
+    *made = (struct span){.first = (uintptr_t)address, .bytes = bytes};
+    pthread_mutex_lock(&spans_lock);
+    /* Allocations that were here before went back to the C library without this device, by memref.dealloc say. */
+    for (struct span **gone; (gone = tfind(made, &spans, compare_spans)) != NULL;) {
+        struct span *old = *gone;
+        tdelete(old, &spans, compare_spans);
+        free(old);
+    }
+    struct span **kept = tsearch(made, &spans, compare_spans);
+    pthread_mutex_unlock(&spans_lock);
+    if (kept == NULL) {
+        gb_fatal(NULL, "out of host memory");
+    }
+}
+
+/* Fatal if no allocation that is not freed yet begins at the address. */
+static void remove_span(void *address, const struct gb_where *where) {
+    pthread_mutex_lock(&spans_lock);
+    struct span *found = containing(address);
+    const struct span at = found != NULL ? *found : (struct span){0};
+    if (at.first == (uintptr_t)address && found != NULL) {
+        tdelete(found, &spans, compare_spans);
+        free(found);
+    }
+    pthread_mutex_unlock(&spans_lock);
+    if (found == NULL) {
+        gb_fatal(where, "%p is freed, and no memory that the program has allocated and not freed begins there: it is freed "
+                        "twice, or was not allocated by gpu.alloc", address);
+    }
+    if (at.first != (uintptr_t)address) {
+        gb_fatal(where, "%p is freed, which lies %zu bytes inside an allocation of %zu: free what was allocated", address,
+                 (size_t)((uintptr_t)address - at.first), at.bytes);
+    }
+}
+
+/* Fatal if `bytes` at `address` begin in an allocation and do not end in it. Other memory may be the host's, of which
+ * nothing is known. `doing` is what is done, such as "the program copies". */
+static void check_span(const void *address, size_t bytes, const char *doing, const struct gb_where *where) {
+    pthread_mutex_lock(&spans_lock);
+    const struct span *found = containing(address);
+    const struct span at = found != NULL ? *found : (struct span){0};
+    pthread_mutex_unlock(&spans_lock);
+    size_t before = (uintptr_t)address - at.first;
+    if (found != NULL && bytes > at.bytes - before) {
+        gb_fatal(where, "%s %zu bytes at %p, where the allocation of %zu bytes has %zu left", doing, bytes, address, at.bytes,
+                 at.bytes - before);
+    }
+}
+
+static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
+                                 const struct gb_where *where) {
+    (void)device;
+    (void)stream;
+    (void)shared; /* all memory is */
+    void *address = NULL;
+    if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
+        gb_fatal(where, "out of memory: %zu bytes asked for", bytes);
+    }
+    add_span(address, bytes);
+    return address;
+}
+
+/* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: freeing it is work that follows
+ * all of it. */
+static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
+    (void)device;
+    (void)stream;
+    remove_span(address, where);
+    struct memory_work *self = gb_cpu_work_make(sizeof *self, run_free);
+    self->to = address;
+    gb_cpu_submit_last(&self->work);
+}
+
+static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
+                            const struct gb_where *where) {
+    (void)device;
+    check_span(to, bytes, "the program copies", where);
+    check_span(from, bytes, "the program reads for a copy", where);
+    submit_memory(stream, (struct memory_work){.what = run_copy, .to = to, .from = from, .count = bytes},
+                  bytes);
+}
+
+static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
+                              const struct gb_where *where) {
+    (void)device;
+    check_span(to, count * sizeof value, "the program sets", where);
+    submit_memory(stream, (struct memory_work){.what = run_set_32, .to = to, .count = count, .value = value},
+                  count * sizeof value);
+}
+
+static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
+                              const struct gb_where *where) {
+    (void)device;
+    check_span(to, count * sizeof value, "the program sets", where);
+    submit_memory(stream, (struct memory_work){.what = run_set_16, .to = to, .count = count, .value = value},
+                  count * sizeof value);
+}
+
+struct fill_work {
+    struct gb_cpu_work work;
+    char *to;
+    size_t count;
+    size_t element_bytes;
+    char element[];
+};
+
+static void run_fill(struct gb_cpu_work *work) {
+    const struct fill_work *self = (const struct fill_work *)work;
+    for (size_t i = 0; i < self->count; i++) {
+        memcpy(self->to + i * self->element_bytes, self->element, self->element_bytes);
+    }
+}
+
+static void cpu_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
+                            size_t count, void *stream, const struct gb_where *where) {
+    (void)device;
+    check_span(to, count * element_bytes, "the program sets", where);
+    struct fill_work *self = gb_cpu_work_make(sizeof *self + element_bytes, run_fill);
+    self->to = to;
+    self->count = count;
+    self->element_bytes = element_bytes;
+    memcpy(self->element, element, element_bytes);
+    gb_cpu_stream_submit(stream, &self->work);
+}
+
+static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
+    (void)device;
+    (void)address;
+    (void)bytes;
+    (void)where;
+}
+
+static void cpu_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
+    (void)device;
+    (void)address;
+    (void)where;
+}
+
+static const struct gb_device_calls calls = {
+    .fit = cpu_fit,
+    .module_load = cpu_module_load,
+    .module_unload = cpu_module_unload,
+    .kernel = cpu_kernel,
+    .launch = cpu_launch,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = cpu_stream_destroy,
+    .stream_synchronize = cpu_stream_synchronize,
+    .stream_wait_event = cpu_stream_wait_event,
+    .event_create = cpu_event_create,
+    .event_destroy = cpu_event_destroy,
+    .event_synchronize = cpu_event_synchronize,
+    .event_record = cpu_event_record,
+    .memory_allocate = cpu_memory_allocate,
+    .memory_free = cpu_memory_free,
+    .memory_copy = cpu_memory_copy,
+    .memory_set_32 = cpu_memory_set_32,
+    .memory_set_16 = cpu_memory_set_16,
+    .memory_fill = cpu_memory_fill,
+    .host_register = cpu_host_register,
+    .host_unregister = cpu_host_unregister,
+    .tensor_map_encode = NULL,
+};
+
+static struct gb_device *cpu_open(int ordinal, char **why) {
+    static char name[] = "cpu";
+    static struct gb_device device = {.vendor = GB_VENDOR_CPU, .ordinal = 0, .name = name, .calls = &calls};
+    if (ordinal != 0) {
+        *why = gb_text("there is no cpu:%d; the processor is one device", ordinal);
+        return NULL;
+    }
+    gb_library_stay(); /* here, where no lock of streams or of the pool is held */
+    return &device;
+}
+
+const struct gb_vendor_calls gb_cpu_vendor = {.open = cpu_open, .recognize = gb_cpu_recognize};

@@ -1,0 +1,281 @@
+/* cpu_launch.c: kernel launches: checks, and the memory of workgroups.
+ *
+ * A launch is a job of the pool (cpu/cpu_pool.h). Each thread has its own memory for workgroups, which it keeps: no two ever
+ * share it, and it does not grow with the grid. */
+#define _POSIX_C_SOURCE 200809L
+#include "cpu/cpu_device.h"
+#include "sanitizer/sanitizer.h"
+#include "cpu/cpu_fiber.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ALIGNMENT = 64,
+    MAX_CLUSTER_BLOCKS = 16 /* as on GPUs */
+};
+
+struct launch {
+    struct gb_cpu_job job; /* a task is a workgroup, or a cluster that must run together */
+    gb_cpu_launch_info info;
+    const struct gb_where *where; /* of the thread that launches */
+    uint32_t task_blocks;
+    bool fibers;
+    bool checked; /* for anything at all */
+    size_t stride; /* bytes from one workgroup's memory to the next */
+    size_t shared_bytes;
+    size_t slot_bytes; /* behind the memory of the one workgroup that runs at a time */
+    size_t stack_bytes; /* 0: the thread's own stack will do */
+};
+
+/* What a thread keeps from launch to launch. */
+struct worker {
+    char *memory;
+    size_t bytes;
+    struct gb_cpu_team *team;
+
+    /* For kernels with more private memory than threads have stack. */
+    struct gb_fiber_stacks stacks;
+    struct gb_fiber thread, kernel;
+    const struct launch *launch; /* of which `kernel` runs the workgroups [first, last) */
+    uint64_t first, last;
+};
+
+static pthread_key_t worker_key;
+
+/* ---- one thread's work ---- */
+
+static void free_worker(void *value) {
+    struct worker *worker = value;
+    if (worker->team != NULL) {
+        gb_cpu_team_destroy(worker->team);
+    }
+    gb_fiber_stacks_free(&worker->stacks);
+    free(worker->memory);
+    free(worker);
+}
+
+static struct worker *this_worker(void) {
+    struct worker *worker = pthread_getspecific(worker_key);
+    if (worker == NULL) {
+        worker = gb_allocate(sizeof *worker);
+        memset(worker, 0, sizeof *worker);
+        pthread_setspecific(worker_key, worker);
+    }
+    return worker;
+}
+
+static size_t rounded(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static char *workgroup_memory(struct worker *worker, size_t bytes) {
+    if (bytes > worker->bytes) {
+        free(worker->memory);
+        worker->memory = aligned_alloc(ALIGNMENT, rounded(bytes));
+        worker->bytes = bytes;
+        if (worker->memory == NULL) {
+            gb_fatal(NULL, "no memory for workgroups: %zu bytes asked for", bytes);
+        }
+    }
+    return worker->memory;
+}
+
+/* Linear ids of the workgroups of cluster `task`, x fastest. */
+static void cluster_blocks(const gb_cpu_launch_info *info, uint64_t task, uint64_t *ids) {
+    uint64_t clusters_x = info->grid_dim[0] / info->cluster_dim[0];
+    uint64_t clusters_y = info->grid_dim[1] / info->cluster_dim[1];
+    uint64_t first_x = task % clusters_x * info->cluster_dim[0];
+    uint64_t first_y = task / clusters_x % clusters_y * info->cluster_dim[1];
+    uint64_t first_z = task / clusters_x / clusters_y * info->cluster_dim[2];
+    for (uint32_t z = 0; z < info->cluster_dim[2]; z++) {
+        for (uint32_t y = 0; y < info->cluster_dim[1]; y++) {
+            for (uint32_t x = 0; x < info->cluster_dim[0]; x++) {
+                *ids++ = ((first_z + z) * info->grid_dim[1] + first_y + y) * info->grid_dim[0] + first_x + x;
+            }
+        }
+    }
+}
+
+/* Loop and fission tiers, on whatever stack this is called. */
+static void run_loop(const struct launch *launch, uint64_t first, uint64_t last, char *shared) {
+    if (launch->checked) {
+        gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
+    }
+    char *dynamic = shared + launch->shared_bytes, *slots = shared + launch->stride;
+    launch->info.kernel->run(&launch->info, first, last, shared, dynamic, slots);
+}
+
+static void kernel_main(void) {
+    struct worker *worker = this_worker();
+    run_loop(worker->launch, worker->first, worker->last, worker->memory);
+    gb_fiber_switch(&worker->kernel, &worker->thread);
+    abort(); /* nothing switches to a kernel that has ended */
+}
+
+/* The program's threads may have any stack, and those of the pool have no more than is usual. */
+static void run_loop_on_own_stack(struct worker *worker, const struct launch *launch, uint64_t first,
+                                  uint64_t last) {
+    gb_fiber_stacks_reserve(&worker->stacks, 1, launch->stack_bytes);
+    worker->launch = launch;
+    worker->first = first;
+    worker->last = last;
+    gb_fiber_start(&worker->kernel, &worker->stacks, 0, kernel_main);
+    gb_fiber_switch(&worker->thread, &worker->kernel);
+}
+
+static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last) {
+    struct worker *worker = this_worker();
+    char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->slot_bytes);
+    char *dynamic = shared + launch->shared_bytes;
+    if (!launch->fibers && launch->stack_bytes == 0) {
+        run_loop(launch, first, last, shared);
+        return;
+    }
+    if (!launch->fibers) {
+        run_loop_on_own_stack(worker, launch, first, last);
+        return;
+    }
+    if (launch->checked) {
+        gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
+    }
+    if (worker->team == NULL) {
+        worker->team = gb_cpu_team_create();
+    }
+    gb_cpu_team_begin(worker->team, &launch->info, launch->task_blocks, shared, dynamic, launch->stride);
+    for (uint64_t task = first; task < last; task++) {
+        uint64_t ids[MAX_CLUSTER_BLOCKS] = {task};
+        if (launch->task_blocks > 1) {
+            cluster_blocks(&launch->info, task, ids);
+        }
+        gb_cpu_team_run(worker->team, ids);
+    }
+}
+
+static void run_tasks(struct gb_cpu_job *job, uint64_t first, uint64_t last) {
+    struct launch *launch = (struct launch *)job;
+    const struct gb_where *before = gb_enter(launch->where);
+    run_workgroups(launch, first, last);
+    gb_enter(before);
+}
+
+static void initialize(void) {
+    if (pthread_key_create(&worker_key, free_worker) != 0) {
+        gb_fatal(NULL, "no thread-specific data left for the CPU device");
+    }
+}
+
+static unsigned max_threads(bool serial, bool fibers, uint32_t task_blocks) {
+    return serial ? 1 : fibers ? gb_fiber_max_threads(task_blocks * GB_CPU_MAX_BLOCK) : UINT_MAX;
+}
+
+/* ---- checks ---- */
+
+/* Only for messages: finding it takes a lock. */
+static struct gb_where where_is(const gb_cpu_kernel *kernel) {
+    return (struct gb_where){.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+}
+
+static uint64_t product(const char *what, struct gb_dim3 dim, const gb_cpu_kernel *kernel) {
+    uint64_t result = (uint64_t)dim.x * dim.y; /* two 32-bit factors always fit */
+    if (__builtin_mul_overflow(result, (uint64_t)dim.z, &result)) {
+        const struct gb_where where = where_is(kernel);
+        gb_fatal(&where, "a %s of %u x %u x %u is too large", what, dim.x, dim.y, dim.z);
+    }
+    return result;
+}
+
+static void check_block(const gb_cpu_kernel *kernel, struct gb_dim3 block, uint64_t items) {
+    const uint32_t *required = kernel->required_block;
+    bool other = required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2]);
+    if (items <= GB_CPU_MAX_BLOCK && !other && (kernel->max_items == 0 || items <= kernel->max_items)) {
+        return;
+    }
+    const struct gb_where where = where_is(kernel);
+    if (items > GB_CPU_MAX_BLOCK) {
+        gb_fatal(&where, "a workgroup of %u x %u x %u has more than %u work-items", block.x, block.y, block.z,
+                 GB_CPU_MAX_BLOCK);
+    }
+    if (other) {
+        gb_fatal(&where, "the kernel was compiled for workgroups of %u x %u x %u work-items, not %u x %u x %u",
+                 required[0], required[1], required[2], block.x, block.y, block.z);
+    }
+    gb_fatal(&where, "the kernel was compiled for at most %u work-items in a workgroup, not %u x %u x %u",
+             kernel->max_items, block.x, block.y, block.z);
+}
+
+static void check_cluster(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid) {
+    uint64_t blocks = product("cluster", cluster, kernel);
+    bool possible = blocks != 0 && blocks <= MAX_CLUSTER_BLOCKS;
+    if (possible && grid.x % cluster.x == 0 && grid.y % cluster.y == 0 && grid.z % cluster.z == 0) {
+        return;
+    }
+    const struct gb_where where = where_is(kernel);
+    if (!possible) {
+        gb_fatal(&where, "a cluster of %u x %u x %u workgroups: from 1 to %d are possible", cluster.x, cluster.y,
+                 cluster.z, MAX_CLUSTER_BLOCKS);
+    }
+    gb_fatal(&where, "a grid of %u x %u x %u workgroups cannot be divided into clusters of %u x %u x %u", grid.x,
+             grid.y, grid.z, cluster.x, cluster.y, cluster.z);
+}
+
+void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
+                         struct gb_dim3 block, size_t param_count) {
+    if (param_count != 0 && param_count != kernel->param_count) {
+        const struct gb_where where = where_is(kernel);
+        gb_fatal(&where, "the launch passes %zu parameters, and the kernel has %llu", param_count,
+                 (unsigned long long)kernel->param_count);
+    }
+    uint64_t workgroups = product("grid", grid, kernel);
+    uint64_t items = product("workgroup", block, kernel);
+    if (workgroups != 0 && items != 0) {
+        check_block(kernel, block, items);
+        check_cluster(kernel, cluster, grid);
+    }
+}
+
+void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
+                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialize);
+    gb_cpu_launch_check(kernel, cluster, grid, block, param_count);
+    uint64_t workgroups = (uint64_t)grid.x * grid.y * grid.z;
+    if (workgroups == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
+        return;
+    }
+    uint32_t cluster_size = cluster.x * cluster.y * cluster.z;
+    bool together = (kernel->flags & GB_CPU_KERNEL_CLUSTER_BARRIER) != 0;
+    size_t shared_bytes = rounded(kernel->shared_bytes);
+    bool fibers = kernel->run == NULL;
+    bool serial = (kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0;
+    uint32_t task_blocks = together ? cluster_size : 1;
+    struct launch launch = {
+        .job = {.run = run_tasks,
+                .tasks = together ? workgroups / cluster_size : workgroups,
+                .max_threads = max_threads(serial, fibers, task_blocks)},
+        .info = {.block_dim = {block.x, block.y, block.z},
+                 .grid_dim = {grid.x, grid.y, grid.z},
+                 .cluster_dim = {cluster.x, cluster.y, cluster.z},
+                 .dynamic_bytes = dynamic_bytes,
+                 .params = params,
+                 .kernel = kernel,
+                 .cache_bytes = gb_cpu_cache_bytes()},
+        .where = gb_inside(),
+        .task_blocks = task_blocks,
+        .fibers = fibers,
+        .checked = (kernel->flags & GB_CPU_KERNEL_CHECKS) != 0,
+        .shared_bytes = shared_bytes,
+        .slot_bytes = fibers ? 0 : kernel->slot_bytes,
+        .stack_bytes = GB_CPU_STACK_BYTES(kernel->flags),
+        .stride = shared_bytes + rounded(dynamic_bytes) + ALIGNMENT,
+    };
+    if (!launch.checked) {
+        gb_cpu_pool_run(&launch.job);
+        return;
+    }
+    gb_check_launch_begin(kernel);
+    gb_cpu_pool_run(&launch.job);
+    gb_check_launch_end(kernel);
+}

@@ -1,0 +1,202 @@
+/* cpu_resources.c: the CPUs that the process may use, how many threads it may keep busy, and the largest cache. */
+#define _GNU_SOURCE
+#include "cpu/cpu_device.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 1024, PATH_BYTES = 4096 };
+
+static struct {
+    unsigned threads;
+    bool bounded; /* whether `cpus` is known */
+    cpu_set_t cpus;
+} found;
+
+/* ---- CPUs ---- */
+
+/* The CPUs of all threads of the process. One thread's are not enough: OpenMP programs bind each thread to one CPU
+ * (OMP_PROC_BIND), and the first launch may come from a bound thread. */
+static void find_cpus(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        return; /* more CPUs than a cpu_set_t holds */
+    }
+    found.cpus = set;
+    found.bounded = true;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
+        long id = strtol(task->d_name, NULL, 10);
+        if (id > 0 && sched_getaffinity((pid_t)id, sizeof set, &set) == 0) {
+            CPU_OR(&found.cpus, &found.cpus, &set);
+        }
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+}
+
+void gb_cpu_unbind_thread(void) {
+    (void)gb_cpu_thread_count();
+    if (found.bounded) {
+        (void)sched_setaffinity(0, sizeof found.cpus, &found.cpus); /* if it fails, it stays with its maker's */
+    }
+}
+
+/* ---- control groups ---- */
+
+static bool read_line(const char *path, char *line, int size) {
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    bool some = fgets(line, size, file) != NULL;
+    fclose(file);
+    return some;
+}
+
+/* CPUs' worth, in 1/1000 and rounded up, that the group at `folder` may use; 0: as much as it likes. */
+static unsigned long long group_quota(const char *folder, bool version1) {
+    char path[PATH_BYTES + 64], line[64];
+    long long quota = -1, period = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, version1 ? "cpu.cfs_quota_us" : "cpu.max");
+    if (!read_line(path, line, sizeof line)) {
+        return 0;
+    }
+    if (!version1) {
+        if (sscanf(line, "%lld %lld", &quota, &period) != 2) {
+            return 0; /* "max 100000" */
+        }
+    } else {
+        quota = strtoll(line, NULL, 10);
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+        period = read_line(path, line, sizeof line) ? strtoll(line, NULL, 10) : 0;
+    }
+    return quota > 0 && period > 0 ? ((unsigned long long)quota * 1000 + (unsigned long long)period - 1) /
+                                         (unsigned long long)period
+                                   : 0;
+}
+
+/* The least of a group's and all groups' around it. Inside of a container the name may be the host's, and lead
+ * nowhere: then the mount itself is the group. */
+static unsigned long long path_quota(const char *mount, const char *controller, const char *name, bool version1) {
+    char folder[PATH_BYTES];
+    int used = snprintf(folder, sizeof folder, "%s%s%s", mount, controller, strcmp(name, "/") == 0 ? "" : name);
+    if (used < 0 || used >= (int)sizeof folder) {
+        return 0;
+    }
+    size_t top = strlen(mount) + strlen(controller);
+    unsigned long long least = 0;
+    for (;;) {
+        unsigned long long quota = group_quota(folder, version1);
+        least = quota != 0 && (least == 0 || quota < least) ? quota : least;
+        char *slash = strrchr(folder, '/');
+        if (strlen(folder) <= top || slash == NULL) {
+            return least;
+        }
+        *(slash < folder + top ? folder + top : slash) = '\0';
+    }
+}
+
+unsigned gb_cpu_quota(const char *membership, const char *mount) {
+    unsigned long long least = 0;
+    char *text = gb_text("%s", membership);
+    char *rest = text;
+    for (char *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
+        char *controllers = strchr(line, ':');
+        char *name = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (name == NULL) {
+            continue;
+        }
+        *controllers++ = *name++ = '\0';
+        unsigned long long quota = 0;
+        if (controllers[0] == '\0') {
+            quota = path_quota(mount, "", name, false);
+        } else if (strcmp(controllers, "cpu") == 0 || strcmp(controllers, "cpu,cpuacct") == 0 ||
+                   strcmp(controllers, "cpuacct,cpu") == 0) {
+            quota = path_quota(mount, "/cpu", name, true);
+        }
+        least = quota != 0 && (least == 0 || quota < least) ? quota : least;
+    }
+    free(text);
+    unsigned long long cpus = (least + 999) / 1000;
+    return cpus < MAX_THREADS ? (unsigned)cpus : MAX_THREADS;
+}
+
+static unsigned quota_of_process(void) {
+    char text[PATH_BYTES];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (file == NULL) {
+        return 0;
+    }
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return gb_cpu_quota(text, "/sys/fs/cgroup");
+}
+
+/* ---- the number ---- */
+
+static void count(void) {
+    find_cpus();
+    int asked = gb_settings()->cpu_threads;
+    long online = asked > 0 ? asked : found.bounded ? CPU_COUNT(&found.cpus) : sysconf(_SC_NPROCESSORS_ONLN);
+    found.threads = online < 1 ? 1u : online < MAX_THREADS ? (unsigned)online : MAX_THREADS;
+    unsigned quota = asked > 0 ? 0 : quota_of_process();
+    if (quota != 0 && quota < found.threads) {
+        found.threads = quota;
+    }
+}
+
+unsigned gb_cpu_thread_count(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, count);
+    return found.threads;
+}
+
+/* ---- caches, as Linux describes them in sysfs ---- */
+
+enum { USUAL_BYTES = 32 << 20, MOST_CACHES = 8 };
+
+static int64_t largest_cache;
+
+int64_t gb_cpu_cache_size(const char *folder) {
+    char path[256];
+    if (snprintf(path, sizeof path, "%s/size", folder) >= (int)sizeof path) {
+        return 0;
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return 0;
+    }
+    uint32_t size = 0; /* "32768K", of kernels to come perhaps "32M" */
+    char unit = 0;
+    int found = fscanf(file, "%9" SCNu32 "%c", &size, &unit);
+    (void)fclose(file);
+    return found < 1 ? 0 : (int64_t)size << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
+}
+
+static void find_largest_cache(void) {
+    for (int i = 0; i < MOST_CACHES; i++) {
+        char folder[64];
+        (void)snprintf(folder, sizeof folder, "/sys/devices/system/cpu/cpu0/cache/index%d", i);
+        int64_t size = gb_cpu_cache_size(folder);
+        largest_cache = size > largest_cache ? size : largest_cache;
+    }
+    largest_cache = largest_cache == 0 ? USUAL_BYTES : largest_cache; /* containers and virtual machines may hide it */
+}
+
+int64_t gb_cpu_cache_bytes(void) {
+    int asked = gb_settings()->cpu_cache_bytes;
+    if (asked >= 0) {
+        return asked;
+    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_largest_cache);
+    return largest_cache;
+}

@@ -1,0 +1,481 @@
+/* cuda_device.c: NVIDIA devices through the CUDA driver, which is opened only when it is wanted.
+ *
+ * Every operation runs in the device's primary context, the one that the CUDA runtime API and other
+ * libraries of the process use, and leaves the thread's context stack as it found it.
+ */
+#include "core/device.h"
+#include "core/process.h"
+#include "cuda/cuda_api.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JIT_LOG_BYTES = 16384 };
+
+struct cuda_device {
+    struct gb_device base;
+    gb_cu_device handle;
+    int major, minor;     /* compute capability */
+    pthread_mutex_t lock; /* guards the context and the limits that were raised for kernels */
+    void *context;        /* retained at the first operation, kept until the process ends */
+};
+
+struct cuda_kernel {
+    void *function;
+    uint32_t shared_limit; /* dynamic workgroup memory that the driver allows */
+    bool wide_clusters;    /* more than 8 workgroups per cluster were allowed */
+    struct cuda_kernel *next;
+};
+
+struct cuda_module {
+    void *module;
+    struct cuda_kernel *kernels;
+};
+
+static struct gb_cuda_api cuda; /* complete once cuda_open has succeeded */
+
+static const char *error_name(gb_cu_result result) {
+    const char *name = NULL;
+    return cuda.error_name(result, &name) == CU_SUCCESS && name != NULL ? name : "unknown error";
+}
+
+static const char *error_text(gb_cu_result result) {
+    const char *text = NULL;
+    return cuda.error_text(result, &text) == CU_SUCCESS && text != NULL ? text : "no description";
+}
+
+/* End the program; `details` (may be NULL) is what was asked for. */
+static _Noreturn void fail(gb_cu_result result, const char *call, const struct gb_where *where, const char *details) {
+    gb_fatal_driver(where, call, result, error_name(result), error_text(result), details);
+}
+
+static void check(gb_cu_result result, const char *call, const struct gb_where *where) {
+    if (result != CU_SUCCESS) {
+        fail(result, call, where, NULL);
+    }
+}
+
+static void enter(struct gb_device *base, const struct gb_where *where) {
+    struct cuda_device *device = (struct cuda_device *)base;
+    pthread_mutex_lock(&device->lock);
+    if (device->context == NULL) {
+        check(cuda.context_retain(&device->context, device->handle), "cuDevicePrimaryCtxRetain", where);
+    }
+    void *context = device->context;
+    pthread_mutex_unlock(&device->lock);
+    check(cuda.context_push(context), "cuCtxPushCurrent", where);
+}
+
+static void leave(const struct gb_where *where) {
+    void *context = NULL;
+    check(cuda.context_pop(&context), "cuCtxPopCurrent", where);
+}
+
+/* A driver call between push and pop. */
+#define IN_CONTEXT(device, where, name, result)                                                               \
+    do {                                                                                                      \
+        enter(device, where);                                                                                 \
+        check(result, name, where);                                                                           \
+        leave(where);                                                                                         \
+    } while (0)
+
+/* ---- Modules and kernels ---- */
+
+static struct gb_fit cuda_fit(struct gb_device *base, const struct gb_image *image) {
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    return gb_cuda_fit(image, device->major, device->minor);
+}
+
+static void *load_ptx(const struct gb_image *image, int opt_level, const struct gb_where *where) {
+    /* The driver wants a NUL; an image of a container ends where it ends. */
+    char *text = gb_allocate(image->size + 1);
+    memcpy(text, image->data, image->size);
+    char *log = gb_allocate(JIT_LOG_BYTES);
+    int options[3] = {CU_JIT_LOG_BUFFER, CU_JIT_LOG_BYTES, CU_JIT_OPT_LEVEL};
+    /* The driver takes numbers by value instead of pointers to them. */
+    void *values[3] = {log, (void *)(uintptr_t)(JIT_LOG_BYTES - 1), (void *)(uintptr_t)(opt_level < 0 ? 4 : opt_level)};
+    void *module = NULL;
+    gb_cu_result result = cuda.module_load_jit(&module, text, opt_level < 0 ? 2 : 3, options, values);
+    if (result != CU_SUCCESS) {
+        char *details = gb_text("the driver's compiler for PTX said:\n%s", log[0] != '\0' ? log : "(nothing)");
+        fail(result, "cuModuleLoadDataEx", where, details);
+    }
+    free(log);
+    free(text);
+    return module;
+}
+
+static void *cuda_module_load(struct gb_device *base, const struct gb_image *image, int opt_level,
+                              const struct gb_where *where) {
+    struct cuda_module *module = gb_allocate(sizeof *module);
+    enter(base, where);
+    if (gb_cuda_is_ptx(image)) {
+        module->module = load_ptx(image, opt_level > 4 ? 4 : opt_level, where);
+    } else {
+        check(cuda.module_load(&module->module, image->data), "cuModuleLoadData", where);
+    }
+    leave(where);
+    return module;
+}
+
+/* When a module is unloaded at exit the driver may be gone already, and the module with it. */
+static bool driver_is_gone(gb_cu_result result) {
+    return result == CU_ERROR_DEINITIALIZED || result == CU_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static void cuda_module_unload(struct gb_device *base, void *handle, const struct gb_where *where) {
+    struct cuda_device *device = (struct cuda_device *)base;
+    struct cuda_module *module = handle;
+    gb_cu_result result = cuda.context_push(device->context);
+    if (!driver_is_gone(result)) {
+        check(result, "cuCtxPushCurrent", where);
+        result = cuda.module_unload(module->module);
+        if (!driver_is_gone(result)) {
+            check(result, "cuModuleUnload", where);
+            leave(where);
+        }
+    }
+    while (module->kernels != NULL) {
+        struct cuda_kernel *next = module->kernels->next;
+        free(module->kernels);
+        module->kernels = next;
+    }
+    free(module);
+}
+
+static void *cuda_kernel(struct gb_device *base, void *handle, const char *name, const struct gb_where *where) {
+    struct cuda_module *module = handle;
+    struct cuda_kernel *kernel = gb_allocate(sizeof *kernel);
+    IN_CONTEXT(base, where, "cuModuleGetFunction", cuda.module_function(&kernel->function, module->module, name));
+    kernel->next = module->kernels; /* core/module.c's lock is held */
+    module->kernels = kernel;
+    return kernel;
+}
+
+/* Raise what the driver allows the kernel, where the launch needs more; never lower it, since another
+ * thread may be about to launch with more. Called in the context. */
+static void allow(struct cuda_device *device, struct cuda_kernel *kernel, const struct gb_launch *launch,
+                  const struct gb_where *where) {
+    pthread_mutex_lock(&device->lock);
+    if (launch->shared_bytes > kernel->shared_limit) {
+        int most = 0;
+        check(cuda.device_attribute(&most, CU_DEVICE_MAX_SHARED_PER_BLOCK_OPTIN, device->handle),
+              "cuDeviceGetAttribute", where);
+        if (launch->shared_bytes > (uint32_t)most) {
+            gb_fatal(where, "the launch asks for %u bytes of dynamic workgroup memory; the device has at most %d",
+                     launch->shared_bytes, most);
+        }
+        check(cuda.function_set(kernel->function, CU_FUNC_MAX_DYNAMIC_SHARED, (int)launch->shared_bytes),
+              "cuFuncSetAttribute", where);
+        kernel->shared_limit = launch->shared_bytes;
+    }
+    uint64_t cluster = (uint64_t)launch->cluster.x * launch->cluster.y * launch->cluster.z;
+    if (cluster > 8 && !kernel->wide_clusters) { /* 8 is the portable limit */
+        check(cuda.function_set(kernel->function, CU_FUNC_NON_PORTABLE_CLUSTER, 1), "cuFuncSetAttribute", where);
+        kernel->wide_clusters = true;
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+static gb_cu_result launch_cluster(struct cuda_kernel *kernel, void *stream, const struct gb_launch *launch) {
+    struct gb_cu_launch_attribute attributes[2] = {
+        {.id = CU_LAUNCH_CLUSTER_DIMENSION,
+         .value.cluster = {launch->cluster.x, launch->cluster.y, launch->cluster.z}},
+        {.id = CU_LAUNCH_CLUSTER_POLICY, .value.policy = CU_CLUSTER_POLICY_SPREAD},
+    };
+    const struct gb_cu_launch_config config = {
+        .grid = {launch->grid.x, launch->grid.y, launch->grid.z},
+        .block = {launch->block.x, launch->block.y, launch->block.z},
+        .shared_bytes = launch->shared_bytes,
+        .stream = stream,
+        .attributes = attributes,
+        .attribute_count = 2,
+    };
+    return cuda.launch_ex(&config, kernel->function, launch->params, launch->extra);
+}
+
+static void cuda_launch(struct gb_device *base, void *handle, void *stream, const struct gb_launch *launch,
+                        const struct gb_where *where) {
+    struct cuda_device *device = (struct cuda_device *)base;
+    struct cuda_kernel *kernel = handle;
+    bool clusters = launch->cluster.x * launch->cluster.y * launch->cluster.z != 1;
+    if (clusters && (cuda.launch_ex == NULL || device->major < 9)) {
+        gb_fatal(where, "the launch asks for clusters of %ux%ux%u workgroups, which need a device of sm_90 or newer "
+                        "and a driver for CUDA 11.8 or newer",
+                 launch->cluster.x, launch->cluster.y, launch->cluster.z);
+    }
+    enter(base, where);
+    if (launch->shared_bytes > 0 || clusters) {
+        allow(device, kernel, launch, where);
+    }
+    gb_cu_result result =
+        clusters ? launch_cluster(kernel, stream, launch)
+                 : cuda.launch(kernel->function, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x,
+                               launch->block.y, launch->block.z, launch->shared_bytes, stream, launch->params,
+                               launch->extra);
+    if (result != CU_SUCCESS) {
+        char *details = gb_text("grid %ux%ux%u, block %ux%ux%u, cluster %ux%ux%u, %u bytes of dynamic workgroup memory",
+                                launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y,
+                                launch->block.z, launch->cluster.x, launch->cluster.y, launch->cluster.z,
+                                launch->shared_bytes);
+        fail(result, clusters ? "cuLaunchKernelEx" : "cuLaunchKernel", where, details);
+    }
+    leave(where);
+}
+
+/* ---- Streams and events ---- */
+
+static void *cuda_stream_create(struct gb_device *device, const struct gb_where *where) {
+    void *stream = NULL;
+    IN_CONTEXT(device, where, "cuStreamCreate", cuda.stream_create(&stream, CU_STREAM_IS_NON_BLOCKING));
+    return stream;
+}
+
+static void cuda_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuStreamDestroy", cuda.stream_destroy(stream));
+}
+
+static void cuda_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuStreamSynchronize", cuda.stream_synchronize(stream));
+}
+
+static void cuda_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuStreamWaitEvent", cuda.stream_wait(stream, event, 0));
+}
+
+static void *cuda_event_create(struct gb_device *device, const struct gb_where *where) {
+    void *event = NULL;
+    IN_CONTEXT(device, where, "cuEventCreate", cuda.event_create(&event, CU_EVENT_WITHOUT_TIMING));
+    return event;
+}
+
+static void cuda_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuEventDestroy", cuda.event_destroy(event));
+}
+
+static void cuda_event_synchronize(struct gb_device *device, void *event, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuEventSynchronize", cuda.event_synchronize(event));
+}
+
+static void cuda_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuEventRecord", cuda.event_record(event, stream));
+}
+
+static void *cuda_timer_create(struct gb_device *device, const struct gb_where *where) {
+    void *event = NULL;
+    IN_CONTEXT(device, where, "cuEventCreate", cuda.event_create(&event, 0));
+    return event;
+}
+
+static uint64_t cuda_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
+    float milliseconds = 0;
+    cuda_event_synchronize(device, last, where);
+    IN_CONTEXT(device, where, "cuEventElapsedTime", cuda.event_elapsed(&milliseconds, first, last));
+    return (uint64_t)(1e6 * (double)milliseconds);
+}
+
+/* ---- Memory ---- */
+
+static gb_cu_address address_of(const void *pointer) {
+    return (gb_cu_address)(uintptr_t)pointer;
+}
+
+static void *cuda_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
+                                  const struct gb_where *where) {
+    (void)stream; /* not stream-ordered: the memory may be used from any stream at once, as upstream's may */
+    gb_cu_address address = 0;
+    enter(device, where);
+    gb_cu_result result =
+        shared ? cuda.allocate_managed(&address, bytes, CU_MEM_ATTACH_ALL) : cuda.allocate(&address, bytes);
+    if (result != CU_SUCCESS) {
+        fail(result, shared ? "cuMemAllocManaged" : "cuMemAlloc", where, gb_text("%zu bytes", bytes));
+    }
+    leave(where);
+    return (void *)(uintptr_t)address;
+}
+
+static void cuda_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
+    (void)stream; /* cuMemFree waits for work that may still use the memory */
+    IN_CONTEXT(device, where, "cuMemFree", cuda.release(address_of(address)));
+}
+
+static void cuda_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
+                             const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuMemcpyAsync", cuda.copy(address_of(to), address_of(from), bytes, stream));
+}
+
+static void cuda_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
+                               const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuMemsetD32Async", cuda.set_32(address_of(to), value, count, stream));
+}
+
+static void cuda_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
+                               const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuMemsetD16Async", cuda.set_16(address_of(to), value, count, stream));
+}
+
+/* Whole elements where the driver has them; else each part of the elements by a fill with gaps. */
+static void cuda_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
+                             size_t count, void *stream, const struct gb_where *where) {
+    size_t unit = gb_fill_unit(element, element_bytes);
+    size_t bytes = element_bytes;
+    if (unit != 0) {
+        count *= element_bytes / unit;
+        bytes = unit;
+    } else {
+        unit = element_bytes % 4 == 0 ? 4 : element_bytes % 2 == 0 ? 2 : 1;
+    }
+    for (size_t at = 0; at < bytes; at += unit) {
+        uint32_t value = 0;
+        memcpy(&value, (const char *)element + at, unit);
+        gb_cu_address part = address_of(to) + at;
+        if (unit == bytes) {
+            IN_CONTEXT(device, where, unit == 4 ? "cuMemsetD32Async" : unit == 2 ? "cuMemsetD16Async" : "cuMemsetD8Async",
+                       unit == 4   ? cuda.set_32(part, value, count, stream)
+                       : unit == 2 ? cuda.set_16(part, (unsigned short)value, count, stream)
+                                   : cuda.set_8(part, (unsigned char)value, count, stream));
+        } else {
+            IN_CONTEXT(device, where,
+                       unit == 4   ? "cuMemsetD2D32Async"
+                       : unit == 2 ? "cuMemsetD2D16Async"
+                                   : "cuMemsetD2D8Async",
+                       unit == 4   ? cuda.set_2d_32(part, bytes, value, 1, count, stream)
+                       : unit == 2 ? cuda.set_2d_16(part, bytes, (unsigned short)value, 1, count, stream)
+                                   : cuda.set_2d_8(part, bytes, (unsigned char)value, 1, count, stream));
+        }
+    }
+}
+
+static void cuda_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuMemHostRegister", cuda.host_register(address, bytes, CU_HOST_REGISTER_FLAGS));
+}
+
+static void cuda_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
+    IN_CONTEXT(device, where, "cuMemHostUnregister", cuda.host_unregister(address));
+}
+
+static void *cuda_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
+    gb_cu_address found = 0;
+    IN_CONTEXT(device, where, "cuMemHostGetDevicePointer", cuda.host_pointer(&found, address, 0));
+    return (void *)(uintptr_t)found;
+}
+
+static void cuda_tensor_map_encode(struct gb_device *base, void *map, const struct gb_tensor_map *t,
+                                   const struct gb_where *where) {
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    if (cuda.tensor_map == NULL || device->major < 9) {
+        gb_fatal(where, "tensor maps need a device of sm_90 or newer and a driver for CUDA 12 or newer");
+    }
+    IN_CONTEXT(base, where, "cuTensorMapEncodeTiled",
+               cuda.tensor_map(map, (int)t->data_type, t->rank, t->address, t->dims, t->strides, t->box,
+                               t->element_strides, (int)t->interleave, (int)t->swizzle, (int)t->l2_promotion,
+                               (int)t->out_of_bounds));
+}
+
+static const struct gb_device_calls calls = {
+    .fit = cuda_fit,
+    .module_load = cuda_module_load,
+    .module_unload = cuda_module_unload,
+    .kernel = cuda_kernel,
+    .launch = cuda_launch,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_synchronize = cuda_stream_synchronize,
+    .stream_wait_event = cuda_stream_wait_event,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_synchronize = cuda_event_synchronize,
+    .event_record = cuda_event_record,
+    .timer_create = cuda_timer_create,
+    .timer_elapsed_ns = cuda_timer_elapsed_ns,
+    .memory_allocate = cuda_memory_allocate,
+    .memory_free = cuda_memory_free,
+    .memory_copy = cuda_memory_copy,
+    .memory_set_32 = cuda_memory_set_32,
+    .memory_set_16 = cuda_memory_set_16,
+    .memory_fill = cuda_memory_fill,
+    .host_register = cuda_host_register,
+    .host_unregister = cuda_host_unregister,
+    .host_pointer = cuda_host_pointer,
+    .tensor_map_encode = cuda_tensor_map_encode,
+};
+
+/* ---- opening ---- */
+
+static bool ready; /* this and devices: only cuda_open, under core/module.c's lock, uses them */
+static struct cuda_device *devices[GB_MAX_DEVICES];
+
+static bool open_driver(char **why) {
+    static const char *const names[] = {"libcuda.so.1", NULL};
+    if (ready) {
+        return true;
+    }
+    void *library = gb_library_open(names, why);
+    if (library == NULL) {
+        return false;
+    }
+#define TAKE(member, symbol, parameters) gb_library_symbol(library, #symbol, &cuda.member);
+    GB_CUDA_REQUIRED(TAKE)
+    GB_CUDA_OPTIONAL(TAKE)
+#undef TAKE
+#define NEED(member, symbol, parameters)                                                                      \
+    if (cuda.member == NULL) {                                                                                \
+        *why = gb_text("libcuda.so.1 has no function " #symbol ": the driver is too old");                    \
+        return false;                                                                                         \
+    }
+    GB_CUDA_REQUIRED(NEED)
+#undef NEED
+    gb_cu_result result = cuda.init(0);
+    if (result != CU_SUCCESS) {
+        *why = gb_text("cuInit failed with %s (%d): %s", error_name(result), result, error_text(result));
+        return false;
+    }
+    ready = true;
+    return true;
+}
+
+static struct gb_device *cuda_open(int ordinal, char **why) {
+    if (!open_driver(why)) {
+        return NULL;
+    }
+    int count = 0;
+    gb_cu_result result = cuda.device_count(&count);
+    if (result != CU_SUCCESS || ordinal < 0 || ordinal >= count || ordinal >= GB_MAX_DEVICES) {
+        *why = result != CU_SUCCESS
+                   ? gb_text("cuDeviceGetCount failed with %s (%d)", error_name(result), result)
+                   : gb_text("there is no cuda:%d; the driver finds %d device%s", ordinal, count, count == 1 ? "" : "s");
+        return NULL;
+    }
+    if (devices[ordinal] != NULL) {
+        return &devices[ordinal]->base;
+    }
+    struct cuda_device *device = gb_allocate(sizeof *device);
+    char name[256] = "";
+    result = cuda.device_get(&device->handle, ordinal);
+    if (result == CU_SUCCESS) {
+        result = cuda.device_name(name, (int)sizeof name - 1, device->handle);
+    }
+    if (result == CU_SUCCESS) {
+        result = cuda.device_attribute(&device->major, CU_DEVICE_MAJOR, device->handle);
+    }
+    if (result == CU_SUCCESS) {
+        result = cuda.device_attribute(&device->minor, CU_DEVICE_MINOR, device->handle);
+    }
+    if (result != CU_SUCCESS) {
+        free(device);
+        *why = gb_text("cuda:%d cannot be asked for its properties: %s (%d)", ordinal, error_name(result), result);
+        return NULL;
+    }
+    (void)pthread_mutex_init(&device->lock, NULL);
+    device->base = (struct gb_device){
+        .vendor = GB_VENDOR_CUDA,
+        .ordinal = ordinal,
+        .name = gb_text("cuda:%d (%s, sm_%d%d)", ordinal, name, device->major, device->minor),
+        .calls = &calls,
+    };
+    devices[ordinal] = device;
+    return &device->base;
+}
+
+const struct gb_vendor_calls gb_cuda_vendor = {.open = cuda_open, .recognize = gb_cuda_recognize};

@@ -1,0 +1,395 @@
+/* access_checks.c: the checks that kernels with `sanitize:` call, and the calls of the launcher around them. */
+#include "sanitizer/sanitizer.h"
+
+#include "cpu/cpu_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- uninitialised workgroup memory ---- */
+
+/* Which bytes of a workgroup's memory were written. */
+struct written_bytes {
+    unsigned char *written;
+    size_t capacity;
+};
+static void bytes_reset(struct written_bytes *bytes, size_t count) {
+    if (count > bytes->capacity) {
+        free(bytes->written);
+        bytes->written = gb_allocate(count);
+        bytes->capacity = count;
+    } else if (count > 0) {
+        memset(bytes->written, 0, count);
+    }
+}
+
+/* Whether all of them were written. */
+static bool bytes_all(const struct written_bytes *bytes, uint64_t offset, uint64_t count) {
+    return memchr(bytes->written + offset, 0, count) == NULL;
+}
+
+static void bytes_set(struct written_bytes *bytes, uint64_t offset, uint64_t count) {
+    memset(bytes->written + offset, 1, count);
+}
+
+/* A workgroup that this thread runs. */
+struct workgroup {
+    uint32_t block[3];
+    bool begun;
+    uint32_t epoch, segment; /* where all of it is, in code that runs whole workgroups */
+    uint32_t epochs[GB_CPU_MAX_BLOCK];        /* barriers that each work-item has passed */
+    uint32_t item_segments[GB_CPU_MAX_BLOCK]; /* where each work-item is */
+    uint32_t *segments;                       /* of each epoch; 0 where not known yet */
+    uint32_t segment_capacity;
+    uint32_t segment_count;
+    bool waited;                     /* in code that runs whole workgroups: `segment` is not where all are */
+    uint32_t waits[GB_CPU_MAX_BLOCK]; /* of each work-item's subgroup, since the latest barrier */
+    uint32_t wait_epoch;
+    uint32_t *wait_segments; /* behind each wait in that epoch */
+    uint32_t wait_count, wait_capacity;
+    struct written_bytes bytes;
+};
+
+/* What this thread runs. A thread without checked kernels pays for a pointer only. */
+struct thread {
+    const gb_cpu_launch_info *launch;
+    char *shared;
+    size_t stride;
+    const char *stack_top; /* frames of kernels are below */
+    bool single; /* one workgroup at a time */
+    struct workgroup groups[GB_CHECK_MOST_BLOCKS];
+};
+
+static _Thread_local struct thread *mine;
+
+void gb_check_image(const gb_cpu_image *image) {
+    for (uint64_t i = 0; i < image->kernel_count; i++) {
+        if ((image->kernels[i].flags & GB_CPU_KERNEL_CHECKS) != 0) {
+            gb_check_enable();
+            return;
+        }
+    }
+}
+
+void gb_check_launch_begin(const gb_cpu_kernel *kernel) {
+    gb_check_count_launch(kernel);
+    if ((kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        gb_check_race_begin();
+    }
+}
+
+void gb_check_launch_end(const gb_cpu_kernel *kernel) {
+    if ((kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        gb_check_race_end();
+    }
+    gb_check_flush(kernel);
+}
+
+void gb_check_workgroups(const gb_cpu_launch_info *launch, char *shared, size_t stride, uint32_t blocks) {
+    if (mine == NULL) {
+        mine = gb_allocate(sizeof *mine); /* for as long as the thread lives, which is as long as the program */
+    }
+    mine->launch = launch;
+    mine->shared = shared;
+    mine->single = blocks == 1;
+    mine->stride = stride;
+    mine->stack_top = __builtin_frame_address(0);
+    for (uint32_t i = 0; i < blocks; i++) {
+        mine->groups[i].begun = false;
+    }
+}
+
+/* ---- indices ---- */
+
+static uint64_t linear_block(const gb_cpu_item *item) {
+    const uint32_t *id = item->block_id;
+    return ((uint64_t)id[2] * item->grid_dim[1] + id[1]) * item->grid_dim[0] + id[0];
+}
+
+struct gb_check_finding gb_check_start(enum gb_check_kind kind, const gb_cpu_item *item, uint32_t site) {
+    struct gb_check_finding finding = {.kind = kind, .kernel = item->kernel, .block = linear_block(item)};
+    const uint32_t *dim = item->block_dim;
+    const uint32_t *id = item->thread_id;
+    finding.item = (id[2] * dim[1] + id[1]) * dim[0] + id[0];
+    memcpy(finding.by.block, item->block_id, sizeof finding.by.block);
+    memcpy(finding.by.item, item->thread_id, sizeof finding.by.item);
+    finding.by.site = site;
+    finding.other.site = GB_CHECK_NOWHERE;
+    return finding;
+}
+
+/* Whether the indices are in bounds, as the compiled condition has it. */
+static bool inside(uint64_t first, uint64_t count, uint64_t step, uint64_t size) {
+    if (count == 0) {
+        return true;
+    }
+    uint64_t last = first + (count - 1) * step;
+    bool second = count == 1 || first + step < size;
+    return first < size && second && last < size && (count <= size || step == 0);
+}
+
+static bool note_bounds(const gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                        uint64_t step, uint64_t size, bool view) {
+    if (inside(first, count, step, size)) {
+        return false; /* it is another dimension's index that is wrong */
+    }
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_BOUNDS, item, site);
+    finding.view = view;
+    finding.dimension = dimension;
+    finding.first = first;
+    finding.count = count;
+    finding.step = step;
+    finding.size = size;
+    gb_check_note(&finding);
+    return true;
+}
+
+void gb_check_bounds(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                     uint64_t step, uint64_t size) {
+    (void)note_bounds(item, site, dimension, first, count, step, size, false);
+}
+
+void gb_check_view(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
+                   uint64_t step, uint64_t size) {
+    if (note_bounds(item, site, dimension, first, count, step, size, true)) {
+        gb_check_end(); /* accesses are checked by the view's sizes: none could be trusted from here on */
+    }
+}
+
+/* ---- workgroups ---- */
+
+/* Element `index` of a list of segments, which grows as needed with zeros. */
+static uint32_t *segment_slot(uint32_t **segments, uint32_t *count, uint32_t *capacity, uint32_t index) {
+    if (index >= *capacity) {
+        *capacity = 2 * index + 16;
+        uint32_t *grown = gb_allocate(*capacity * sizeof *grown);
+        if (*segments != NULL) {
+            memcpy(grown, *segments, *count * sizeof *grown);
+        }
+        free(*segments);
+        *segments = grown;
+    }
+    for (; *count <= index; (*count)++) {
+        (*segments)[*count] = 0;
+    }
+    return &(*segments)[index];
+}
+
+static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch) {
+    uint32_t *segment = segment_slot(&group->segments, &group->segment_count, &group->segment_capacity, epoch);
+    if (*segment == 0) {
+        *segment = gb_check_segment(linear_block(item), 0);
+    }
+    return *segment;
+}
+
+/* Where subgroups are that have waited `waits` times behind the barrier that begins `epoch`. They may share it: the
+ * work-item of an access tells their lanes apart. */
+static uint32_t segment_behind(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch, uint32_t waits) {
+    if (group->wait_epoch != epoch) {
+        group->wait_epoch = epoch; /* no work-item waits in an earlier one any more */
+        group->wait_count = 0;
+    }
+    uint32_t *segment = segment_slot(&group->wait_segments, &group->wait_count, &group->wait_capacity, waits);
+    if (*segment == 0) {
+        *segment = gb_check_segment(linear_block(item), segment_of(group, item, epoch));
+    }
+    return *segment;
+}
+
+__attribute__((noinline)) static void begin_group(struct workgroup *group, const gb_cpu_item *item) {
+    const uint32_t *dim = item->block_dim;
+    uint32_t items = dim[0] * dim[1] * dim[2];
+    memcpy(group->block, item->block_id, sizeof group->block);
+    group->begun = true;
+    memset(group->epochs, 0, items * sizeof *group->epochs);
+    group->segment_count = 0;
+    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        if (mine->single) {
+            gb_check_sort_segments();
+        }
+        uint32_t segment = segment_of(group, item, 0);
+        group->epoch = 0;
+        group->segment = segment;
+        group->waited = false;
+        group->wait_epoch = 0;
+        group->wait_count = 0;
+        memset(group->waits, 0, items * sizeof *group->waits);
+        for (uint32_t i = 0; i < items; i++) {
+            group->item_segments[i] = segment;
+        }
+    }
+    if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
+        bytes_reset(&group->bytes, (size_t)(item->dynamic - item->shared) + item->dynamic_bytes);
+    }
+}
+
+static inline struct workgroup *group_of(struct thread *thread, const gb_cpu_item *item) {
+    size_t number = thread->single ? 0 : (size_t)(item->shared - thread->shared) / thread->stride;
+    struct workgroup *group = &thread->groups[number];
+    const uint32_t *a = group->block;
+    const uint32_t *b = item->block_id;
+    if (!group->begun || a[0] != b[0] || a[1] != b[1] || a[2] != b[2]) {
+        begin_group(group, item);
+    }
+    return group;
+}
+
+void gb_check_meet(gb_cpu_item *item) {
+    struct workgroup *group = group_of(mine, item);
+    if (item->kernel->run != NULL) {
+        /* Code that runs the whole workgroup calls this once. */
+        group->segment = segment_of(group, item, ++group->epoch);
+        group->waited = false;
+        return;
+    }
+    uint32_t epoch = ++group->epochs[item->linear_id];
+    group->waits[item->linear_id] = 0;
+    group->item_segments[item->linear_id] = segment_of(group, item, epoch);
+}
+
+void gb_check_wait(gb_cpu_item *item) {
+    struct workgroup *group = group_of(mine, item);
+    bool whole = item->kernel->run != NULL;
+    if (whole && !group->waited) {
+        uint32_t items = item->block_dim[0] * item->block_dim[1] * item->block_dim[2];
+        group->waited = true;
+        for (uint32_t i = 0; i < items; i++) {
+            group->waits[i] = 0;
+            group->item_segments[i] = group->segment;
+        }
+    }
+    uint32_t epoch = whole ? group->epoch : group->epochs[item->linear_id];
+    uint32_t waits = ++group->waits[item->linear_id];
+    group->item_segments[item->linear_id] = segment_behind(group, item, epoch, waits);
+}
+
+static inline uint32_t segment_at(const struct workgroup *group, const gb_cpu_item *item) {
+    bool together = item->kernel->run != NULL && !group->waited;
+    return together ? group->segment : group->item_segments[item->linear_id];
+}
+
+/* ---- accesses ---- */
+
+/* Whether only this work-item can know the address: it is in the frames of the kernel, or where fission keeps
+ * what was there. */
+static inline bool is_private(const struct thread *thread, const gb_cpu_item *item, uint64_t address) {
+    uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    uint64_t slot = address - (uint64_t)(uintptr_t)item->slots;
+    if (item->slots != NULL && slot < item->kernel->slot_bytes) {
+        return true;
+    }
+    const char *end = item->kernel->run == NULL ? gb_cpu_team_stack_end(item) : thread->stack_top;
+    return address >= frame && address < (uint64_t)(uintptr_t)end;
+}
+
+static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position) {
+    position[0] = (uint32_t)(linear % dim[0]);
+    position[1] = (uint32_t)(linear / dim[0] % dim[1]);
+    position[2] = (uint32_t)(linear / dim[0] / dim[1]);
+}
+
+/* Kept out of gb_check_access, as is all that is rare: what is left needs no stack to speak of. */
+__attribute__((noinline)) static void check_race(const gb_cpu_item *item, uint32_t segment, uint32_t site,
+                                                 uint32_t mode, uint64_t address, uint64_t bytes, bool shared) {
+    struct gb_check_conflict conflict;
+    if (!gb_check_race_access(address, bytes, mode, shared, segment, item->linear_id, site, &conflict)) {
+        return;
+    }
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_RACE, item, site);
+    finding.by.mode = mode;
+    finding.address = shared ? address - (uint64_t)(uintptr_t)item->shared : address;
+    finding.bytes = bytes;
+    finding.workgroup_memory = shared;
+    position_of(conflict.block, item->grid_dim, finding.other.block);
+    position_of(conflict.item, item->block_dim, finding.other.item);
+    finding.other.site = conflict.site;
+    finding.other.mode = conflict.mode;
+    gb_check_note(&finding);
+}
+
+__attribute__((noinline)) static void note_uninitialized(const gb_cpu_item *item, uint32_t site, uint32_t mode,
+                                                         uint64_t offset, uint64_t bytes) {
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_UNINITIALIZED, item, site);
+    finding.by.mode = mode;
+    finding.address = offset;
+    finding.bytes = bytes;
+    finding.workgroup_memory = true;
+    gb_check_note(&finding);
+}
+
+static inline void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
+                              uint64_t offset, uint64_t bytes) {
+    if (mode != GB_CHECK_WRITE && !bytes_all(&group->bytes, offset, bytes)) {
+        note_uninitialized(item, site, mode, offset, bytes);
+    }
+    if (mode != GB_CHECK_READ) {
+        bytes_set(&group->bytes, offset, bytes);
+    }
+}
+
+/* Everything but a read or write that is only to be looked at for races. */
+__attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags,
+                                                   uint64_t address, uint64_t bytes) {
+    uint32_t flags = item->kernel->flags;
+    uint32_t mode = mode_and_flags & ~(uint32_t)(GB_CHECK_NO_RACE | GB_CHECK_INITIALIZED);
+    bool race = (flags & GB_CPU_KERNEL_CHECK_RACE) != 0 && (mode_and_flags & GB_CHECK_NO_RACE) == 0;
+    uint64_t shared_bytes = (uint64_t)(item->dynamic - item->shared) + item->dynamic_bytes;
+    uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
+    bool shared = offset < shared_bytes && bytes <= shared_bytes - offset;
+    bool uninitialized = shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0 &&
+                         (mode_and_flags & GB_CHECK_INITIALIZED) == 0;
+    struct thread *thread = mine;
+    if (bytes == 0 || !(race || uninitialized) || (!shared && is_private(thread, item, address))) {
+        return; /* only workgroup memory can be known not to be written */
+    }
+    struct workgroup *group = group_of(thread, item);
+    if (mode == GB_CHECK_UNKNOWN) {
+        if (uninitialized) {
+            bytes_set(&group->bytes, offset, bytes);
+        }
+        return;
+    }
+    if (uninitialized) {
+        check_initialized(item, group, site, mode, offset, bytes);
+    }
+    if (race) {
+        uint32_t segment = segment_at(group, item);
+        if (!gb_check_race_simple(address, bytes, mode, shared, segment, item->linear_id, site)) {
+            check_race(item, segment, site, mode, address, bytes, shared);
+        }
+    }
+}
+
+void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags, uint64_t address, uint64_t bytes) {
+    const gb_cpu_kernel *kernel = item->kernel;
+    uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
+    uint64_t static_bytes = (uint64_t)(item->dynamic - item->shared);
+    const struct workgroup *group = &mine->groups[0];
+    /* The common one of code that runs whole workgroups: races in workgroup memory. */
+    bool uninitialized = (kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0 &&
+                         (mode_and_flags & GB_CHECK_INITIALIZED) == 0;
+    if (!uninitialized && (mode_and_flags & ~(uint32_t)GB_CHECK_INITIALIZED) <= GB_CHECK_WRITE &&
+        kernel->run != NULL && offset < static_bytes && bytes <= static_bytes - offset && group->begun &&
+        memcmp(group->block, item->block_id, sizeof group->block) == 0 &&
+        gb_check_race_simple(address, bytes, mode_and_flags & GB_CHECK_WRITE, true, segment_at(group, item),
+                             item->linear_id, site)) {
+        return;
+    }
+    check_access(item, site, mode_and_flags, address, bytes);
+}
+
+/* ---- barriers ---- */
+
+void gb_check_divergence(const gb_cpu_item *waiting, uint32_t site, uint32_t arrived, uint32_t expected,
+                                   const gb_cpu_item *absent, uint32_t other_site) {
+    struct gb_check_finding finding = gb_check_start(GB_CHECK_BARRIER, waiting, site);
+    finding.arrived = arrived;
+    finding.expected = expected;
+    if (absent != NULL) {
+        finding.other.site = other_site;
+        memcpy(finding.other.block, absent->block_id, sizeof finding.other.block);
+        memcpy(finding.other.item, absent->thread_id, sizeof finding.other.item);
+    }
+    gb_check_note(&finding);
+}

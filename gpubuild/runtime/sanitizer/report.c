@@ -1,0 +1,565 @@
+/* report.c: findings of checked kernels: kept, suppressed, reported once, and summed up.
+ *
+ * Of all occurrences at one operation of a kernel the one in the first workgroup and work-item is reported, when the launch
+ * is over: threads may come to them in any order. */
+#define _GNU_SOURCE /* program_invocation_short_name */
+#include "sanitizer/sanitizer.h"
+#include "core/process.h"
+#include "cpu/cpu_stream.h"
+#include "cpu/cpu_device.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const kind_names[GB_CHECK_KINDS] = {"bounds", "race", "barrier", "uninitialized"};
+
+/* What was found in launches that are under way. */
+struct pending {
+    struct gb_check_finding finding;
+    uint64_t count;
+    struct pending *next;
+};
+
+/* What was reported already, by text: images may be unloaded and loaded again. */
+struct reported {
+    char *key;
+    struct reported *next;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct pending *pending;
+    struct reported *reported;
+    uint64_t sites[GB_CHECK_KINDS]; /* reported or beyond the limit, without those suppressed */
+    uint64_t counts[GB_CHECK_KINDS];
+    uint64_t suppressed;
+    uint64_t launches;
+    uint32_t flags; /* of all kernels launched */
+    pid_t process;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_FINDINGS, &all.lock);
+}
+
+/* ---- keeping ---- */
+
+/* Two operations race with each other, whichever comes first. */
+static bool same_sites(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    return (a->by.site == b->by.site && a->other.site == b->other.site) ||
+           (a->kind == GB_CHECK_RACE && a->by.site == b->other.site && a->other.site == b->by.site);
+}
+
+static bool same_operation(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    return a->kind == b->kind && a->kernel == b->kernel && a->dimension == b->dimension && same_sites(a, b);
+}
+
+static bool earlier(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    return a->block < b->block || (a->block == b->block && a->item < b->item);
+}
+
+void gb_check_note(const struct gb_check_finding *finding) {
+    pthread_mutex_lock(&all.lock);
+    struct pending *entry = all.pending;
+    while (entry != NULL && !same_operation(&entry->finding, finding)) {
+        entry = entry->next;
+    }
+    if (entry == NULL) {
+        entry = gb_allocate(sizeof *entry);
+        entry->finding = *finding;
+        entry->finding.where = *gb_inside();
+        entry->next = all.pending;
+        all.pending = entry;
+    } else if (earlier(finding, &entry->finding)) {
+        entry->finding = *finding;
+        entry->finding.where = *gb_inside();
+    }
+    entry->count++;
+    pthread_mutex_unlock(&all.lock);
+}
+
+void gb_check_count_launch(const gb_cpu_kernel *kernel) {
+    pthread_mutex_lock(&all.lock);
+    all.launches++;
+    all.flags |= kernel->flags;
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- locations ---- */
+
+/* "memref.load at a.mlir:3:5" → operation and position; `position` is empty when unknown. */
+struct location {
+    char operation[64];
+    char position[512];
+};
+
+static struct location location_of(const char *site) {
+    struct location location = {.position = ""};
+    const char *at = strstr(site, " at ");
+    size_t length = at != NULL ? (size_t)(at - site) : strlen(site);
+    snprintf(location.operation, sizeof location.operation, "%.*s", (int)length, site);
+    if (at != NULL) {
+        snprintf(location.position, sizeof location.position, "%s", at + 4);
+    }
+    return location;
+}
+
+/* ---- source lines ---- */
+
+/* Positions are relative to the project: look there from here, and from the executable upwards, since
+ * build folders are in projects. */
+static FILE *open_source(const char *file) {
+    FILE *stream = fopen(file, "r");
+    char path[4096];
+    if (stream != NULL || file[0] == '/') {
+        return stream;
+    }
+    gb_program_path(path, sizeof path);
+    char *slash = strrchr(path, '/');
+    while (stream == NULL && slash != NULL) {
+        *slash = '\0';
+        char *candidate = gb_text("%s/%s", path, file);
+        stream = fopen(candidate, "r");
+        free(candidate);
+        slash = strrchr(path, '/');
+    }
+    return stream;
+}
+
+/* "dir/a.mlir:3:5" → 3, 5 and the length of the file's name; the column may be missing. */
+static size_t split_position(const char *position, unsigned *line, unsigned *column) {
+    const char *last = strrchr(position, ':');
+    if (last == NULL) {
+        return 0;
+    }
+    const char *before = last;
+    while (before > position && before[-1] != ':') {
+        before--;
+    }
+    if (before > position && isdigit((unsigned char)*before)) {
+        *line = (unsigned)strtoul(before, NULL, 10);
+        *column = (unsigned)strtoul(last + 1, NULL, 10);
+        return (size_t)(before - 1 - position);
+    }
+    *line = (unsigned)strtoul(last + 1, NULL, 10);
+    *column = 0;
+    return (size_t)(last - position);
+}
+
+/* The source line at a position with a caret below, each with `indent` in front; "" when it cannot be
+ * read. free() it. */
+static char *source_line(const char *position, const char *indent) {
+    unsigned line = 0, column = 0;
+    size_t length = split_position(position, &line, &column);
+    char *file = gb_text("%.*s", (int)length, position);
+    FILE *stream = line > 0 && length > 0 ? open_source(file) : NULL;
+    free(file);
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t read = -1;
+    for (unsigned i = 0; stream != NULL && i < line; i++) {
+        read = getline(&text, &room, stream);
+        if (read < 0) {
+            break;
+        }
+    }
+    if (stream != NULL) {
+        fclose(stream);
+    }
+    if (read < 0) {
+        free(text);
+        return gb_text("%s", "");
+    }
+    text[strcspn(text, "\r\n")] = '\0';
+    char *quoted;
+    if (column == 0 || column > strlen(text)) {
+        quoted = gb_text("%s%s\n", indent, text);
+    } else {
+        char *blank = gb_text("%s", text); /* tabs stay tabs, so that the caret is where it should be */
+        blank[column - 1] = '\0';
+        for (char *c = blank; *c != '\0'; c++) {
+            *c = *c == '\t' ? '\t' : ' ';
+        }
+        quoted = gb_text("%s%s\n%s%s^\n", indent, text, indent, blank);
+        free(blank);
+    }
+    free(text);
+    return quoted;
+}
+
+/* ---- suppressions ---- */
+
+static struct rule {
+    char *kind; /* one of the kinds, or "*" */
+    char *pattern;
+    struct rule *next;
+} *rules;
+
+static bool is_kind(const char *word) {
+    bool known = strcmp(word, "*") == 0;
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        known = known || strcmp(word, kind_names[i]) == 0;
+    }
+    return known;
+}
+
+static void read_rule(const char *file, unsigned number, char *text) {
+    char *end = NULL;
+    char *kind = strtok_r(text, " \t\r\n", &end);
+    if (kind == NULL || kind[0] == '#') {
+        return;
+    }
+    char *pattern = strtok_r(NULL, " \t\r\n", &end);
+    char *more = strtok_r(NULL, " \t\r\n", &end);
+    if (!is_kind(kind) || pattern == NULL || (more != NULL && more[0] != '#')) {
+        gb_fatal(NULL, "%s:%u: not a suppression; a line is KIND PATTERN with a KIND of bounds, race, barrier, "
+                       "uninitialized or *, and a PATTERN for a kernel's name or for file:line:column", file, number);
+    }
+    struct rule *rule = gb_allocate(sizeof *rule);
+    *rule = (struct rule){.kind = gb_text("%s", kind), .pattern = gb_text("%s", pattern), .next = rules};
+    rules = rule;
+}
+
+/* Fatal when the file is malformed. */
+static void read_suppressions(void) {
+    const char *file = gb_settings()->check_suppressions;
+    if (file == NULL) {
+        return;
+    }
+    FILE *stream = fopen(file, "r");
+    if (stream == NULL) {
+        gb_fatal(NULL, "GPUBUILD_CHECK_SUPPRESSIONS=%s: the file cannot be read", file);
+    }
+    char *line = NULL;
+    size_t room = 0;
+    for (unsigned number = 1; getline(&line, &room, stream) >= 0; number++) {
+        read_rule(file, number, line);
+    }
+    if (ferror(stream)) { /* a folder, which can be opened */
+        gb_fatal(NULL, "GPUBUILD_CHECK_SUPPRESSIONS=%s: the file cannot be read", file);
+    }
+    free(line);
+    fclose(stream);
+}
+
+static bool is_suppressed(const char *kind, const char *kernel, const char *position, const char *other_position) {
+    for (const struct rule *rule = rules; rule != NULL; rule = rule->next) {
+        if (strcmp(rule->kind, "*") != 0 && strcmp(rule->kind, kind) != 0) {
+            continue;
+        }
+        if (fnmatch(rule->pattern, kernel, 0) == 0 || fnmatch(rule->pattern, position, 0) == 0 ||
+            fnmatch(rule->pattern, other_position, 0) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- reports ---- */
+
+static char *joined(char *text, char *more) {
+    char *both = gb_text("%s%s", text, more);
+    free(text);
+    free(more);
+    return both;
+}
+
+static const char *what_happened(const struct gb_check_finding *finding) {
+    switch (finding->kind) {
+    case GB_CHECK_BOUNDS:
+        return finding->view ? "view out of bounds" : "access out of bounds";
+    case GB_CHECK_RACE:
+        return "data race";
+    case GB_CHECK_BARRIER:
+        return "divergent barrier";
+    default:
+        return "read of uninitialised workgroup memory";
+    }
+}
+
+static const char *verb(uint32_t mode) {
+    return mode == GB_CHECK_READ ? "read" : mode == GB_CHECK_WRITE ? "written" : "changed atomically";
+}
+
+static char *work_item_text(const struct gb_check_party *party) {
+    return gb_text("work-item (%u, %u, %u) of workgroup (%u, %u, %u)", party->item[0], party->item[1],
+                   party->item[2], party->block[0], party->block[1], party->block[2]);
+}
+
+/* An operation, where it is, and the line. */
+static char *location_text(const char *site, const char *word) {
+    struct location location = location_of(site);
+    char *text = gb_text("  %s%s%s%s\n", word, location.position, location.position[0] != '\0' ? ": " : "", location.operation);
+    return joined(text, source_line(location.position, "      "));
+}
+
+static char *bounds_text(const struct gb_check_finding *f) {
+    char *by = work_item_text(&f->by);
+    char *text;
+    if (f->count == 1) {
+        text = gb_text("  index %lld of dimension %u, which has %llu elements\n  by %s\n", (long long)f->first,
+                       f->dimension, (unsigned long long)f->size, by);
+    } else {
+        text = gb_text("  indices %lld to %lld of dimension %u, which has %llu elements\n  by %s\n", (long long)f->first,
+                       (long long)(f->first + (f->count - 1) * f->step), f->dimension, (unsigned long long)f->size, by);
+    }
+    free(by);
+    return text;
+}
+
+static char *memory_text(const struct gb_check_finding *f) {
+    return f->workgroup_memory
+               ? gb_text("%llu bytes at byte %llu of workgroup memory", (unsigned long long)f->bytes,
+                         (unsigned long long)f->address)
+               : gb_text("%llu bytes at 0x%llx in global memory", (unsigned long long)f->bytes,
+                         (unsigned long long)f->address);
+}
+
+static char *race_text(const struct gb_check_finding *f) {
+    char *memory = memory_text(f);
+    char *by = work_item_text(&f->by);
+    char *other = work_item_text(&f->other);
+    char *text = gb_text("  %s, %s by %s,\n  were %s before by %s, with no barrier between the two\n", memory,
+                         verb(f->by.mode), by, verb(f->other.mode), other);
+    free(memory);
+    free(by);
+    free(other);
+    return joined(text, location_text(gb_cpu_site_name(f->kernel, f->other.site), "the other access: "));
+}
+
+static char *uninitialized_text(const struct gb_check_finding *f) {
+    char *memory = memory_text(f);
+    char *by = work_item_text(&f->by);
+    char *text = gb_text("  %s, not all of them written before in this workgroup\n  by %s\n", memory, by);
+    free(memory);
+    free(by);
+    return text;
+}
+
+static char *barrier_text(const struct gb_check_finding *f) {
+    const uint32_t *block = f->by.block;
+    char *text = gb_text("  %u of %u work-items of workgroup (%u, %u, %u) wait there", f->arrived, f->expected, block[0],
+                         block[1], block[2]);
+    if (f->arrived == f->expected) {
+        return joined(text, gb_text("%s", ", with different operands\n"));
+    }
+    char *absent = work_item_text(&f->other);
+    if (f->other.site == GB_CHECK_NOWHERE) {
+        text = joined(text, gb_text(";\n  %s returned without reaching it\n", absent));
+    } else {
+        text = joined(text, gb_text(";\n  %s waits elsewhere\n", absent));
+        text = joined(text, location_text(gb_cpu_site_name(f->kernel, f->other.site), "namely at "));
+    }
+    free(absent);
+    return joined(text, gb_text("%s", "  what else such a workgroup would do is not run\n"));
+}
+
+/* The program, the target of the code, and the location of the launch. */
+static char *launch_text(const struct gb_where *where) {
+    char *location = where->location != NULL ? gb_location_text(where->location) : NULL;
+    char *text = gb_text("  program %s%s%s%s%s\n", program_invocation_short_name, where->target != NULL ? ", target " : "",
+                         where->target != NULL ? where->target : "", location != NULL ? ", launched at " : "",
+                         location != NULL ? location : "");
+    free(location);
+    return text;
+}
+
+static char *report_text(const struct gb_check_finding *finding, uint64_t count) {
+    const char *module = gb_cpu_kernel_module(finding->kernel);
+    char *text = gb_text("gpubuild: check: %s in kernel @%s of module @%s\n", what_happened(finding),
+                         finding->kernel->name, module != NULL ? module : "?");
+    text = joined(text, location_text(gb_cpu_site_name(finding->kernel, finding->by.site), "at "));
+    switch (finding->kind) {
+    case GB_CHECK_BOUNDS:
+        text = joined(text, bounds_text(finding));
+        break;
+    case GB_CHECK_RACE:
+        text = joined(text, race_text(finding));
+        break;
+    case GB_CHECK_BARRIER:
+        text = joined(text, barrier_text(finding));
+        break;
+    default:
+        text = joined(text, uninitialized_text(finding));
+    }
+    if (count > 1) {
+        text = joined(text, gb_text("  %llu times in this launch\n", (unsigned long long)count));
+    }
+    return joined(text, launch_text(&finding->where));
+}
+
+/* Whether the finding was not reported before; keeps the key. */
+static bool is_new(char *key) {
+    for (const struct reported *old = all.reported; old != NULL; old = old->next) {
+        if (strcmp(old->key, key) == 0) {
+            free(key);
+            return false;
+        }
+    }
+    struct reported *new = gb_allocate(sizeof *new);
+    *new = (struct reported){.key = key, .next = all.reported};
+    all.reported = new;
+    return true;
+}
+
+static const char *site_text(const struct gb_check_finding *finding, uint32_t site) {
+    return site == GB_CHECK_NOWHERE ? "" : gb_cpu_site_name(finding->kernel, site);
+}
+
+static void report(const struct pending *entry) {
+    const struct gb_check_finding *f = &entry->finding;
+    const char *site = site_text(f, f->by.site);
+    const char *other = site_text(f, f->other.site);
+    struct location location = location_of(site);
+    struct location other_location = location_of(other);
+    /* A view that leaves its source ends the program, which must give the reason. */
+    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, location.position,
+                                        other_location.position)) {
+        all.suppressed += entry->count;
+        return;
+    }
+    all.counts[f->kind] += entry->count;
+    const char *module = gb_cpu_kernel_module(f->kernel);
+    bool swap = f->kind == GB_CHECK_RACE && strcmp(site, other) > 0;
+    if (!is_new(gb_text("%d %u %s %s\n%s\n%s", (int)f->kind, f->dimension, module != NULL ? module : "",
+                        f->kernel->name, swap ? other : site, swap ? site : other))) {
+        return;
+    }
+    uint64_t before = 0;
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        before += all.sites[i];
+    }
+    all.sites[f->kind]++;
+    if (before < GB_CHECK_MOST_REPORTS) {
+        char *text = report_text(f, entry->count);
+        gb_write(text);
+        free(text);
+    } else if (before == GB_CHECK_MOST_REPORTS) {
+        gb_write("gpubuild: check: further findings are counted, not shown\n");
+    }
+}
+
+/* In the order of the source, not of time. */
+static bool comes_first(const struct gb_check_finding *a, const struct gb_check_finding *b) {
+    if (a->by.site != b->by.site) {
+        return a->by.site < b->by.site;
+    }
+    if (a->kind != b->kind) {
+        return a->kind < b->kind;
+    }
+    return a->dimension != b->dimension ? a->dimension < b->dimension : a->other.site < b->other.site;
+}
+
+/* Report and drop what is pending for `kernel`, or for all kernels when it is NULL; the lock is held. */
+static void flush(const gb_cpu_kernel *kernel) {
+    for (;;) {
+        struct pending **first = NULL;
+        for (struct pending **link = &all.pending; *link != NULL; link = &(*link)->next) {
+            bool wanted = kernel == NULL || (*link)->finding.kernel == kernel;
+            if (wanted && (first == NULL || comes_first(&(*link)->finding, &(*first)->finding))) {
+                first = link;
+            }
+        }
+        if (first == NULL) {
+            return;
+        }
+        struct pending *entry = *first;
+        *first = entry->next;
+        report(entry);
+        free(entry);
+    }
+}
+
+void gb_check_flush(const gb_cpu_kernel *kernel) {
+    pthread_mutex_lock(&all.lock);
+    flush(kernel);
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- the end ---- */
+
+static const char *checked_for(void) {
+    static char text[64];
+    text[0] = '\0';
+    for (unsigned i = 0; i < GB_CHECK_KINDS; i++) {
+        if ((all.flags & GB_CPU_KERNEL_CHECK_BOUNDS << i) != 0) {
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "", kind_names[i]);
+        }
+    }
+    return text;
+}
+
+/* Report what is left and the sums; returns whether anything was found. The lock is held. */
+static bool sum_up(void) {
+    flush(NULL);
+    uint64_t sites = 0;
+    char *text = gb_text("%s", "");
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        if (all.sites[i] > 0) {
+            text = joined(text, gb_text("%s%s: %llu (%llu times)", sites > 0 ? ", " : "", kind_names[i],
+                                        (unsigned long long)all.sites[i], (unsigned long long)all.counts[i]));
+        }
+        sites += all.sites[i];
+    }
+    char *hidden = all.suppressed > 0 ? gb_text("; %llu times suppressed", (unsigned long long)all.suppressed)
+                                      : gb_text("%s", "");
+    char *line = gb_text("gpubuild: check: %s%s in %llu launch%s checked for %s%s\n",
+                         sites > 0 ? "problems found: " : "no problems found", text,
+                         (unsigned long long)all.launches, all.launches == 1 ? "" : "es", checked_for(), hidden);
+    if (all.launches > 0) {
+        gb_write(line);
+    }
+    free(line);
+    free(hidden);
+    free(text);
+    return sites > 0;
+}
+
+_Noreturn void gb_check_end(void) {
+    (void)fflush(stdout);
+    pthread_mutex_lock(&all.lock);
+    (void)sum_up();
+    _exit(GB_CHECK_EXIT_CODE);
+}
+
+/* Behind all else that happens at the end, which _exit would leave out: handlers of atexit, and the
+ * destructors that unload modules (priority 123). */
+__attribute__((destructor(101))) static void at_exit(void) {
+    if (getpid() != all.process) {
+        return; /* nothing was checked, or this is a child of fork */
+    }
+    gb_cpu_streams_drain();
+    (void)fflush(NULL);
+    pthread_mutex_lock(&all.lock);
+    bool found = sum_up();
+    pthread_mutex_unlock(&all.lock);
+    if (found) {
+        _exit(GB_CHECK_EXIT_CODE);
+    }
+}
+
+/* Something else ends the program. Whoever holds the lock may be what failed. */
+static void at_fatal(void) {
+    if (pthread_mutex_trylock(&all.lock) == 0) {
+        flush(NULL);
+        pthread_mutex_unlock(&all.lock);
+    }
+}
+
+static void enable(void) {
+    read_suppressions();
+    all.process = getpid();
+    gb_at_fatal(at_fatal);
+}
+
+void gb_check_enable(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, enable);
+}

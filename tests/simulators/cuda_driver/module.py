@@ -1,0 +1,257 @@
+"""Module: PTX as a shared object that the stand-in of the CUDA driver loads.
+
+``python -m simulators.cuda_driver.module FILE.ptx OUTPUT.so sm_70 libcuda.so.1`` is what the stand-in
+runs. Where the PTX is wrong, it ends with 3 and the assembler's message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from llvmlite import binding
+from simulators.cuda_driver.checked import DECLARATION, checked
+from simulators.device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, translate, type_of
+from simulators.device_ir.nvidia import NVIDIA
+from simulators.device_ir.runner import each_in_child
+from simulators.ptx.translate import device_ir
+
+from gpubuild.engine.backends.cpu import half_conversions
+from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
+from gpubuild.engine.backends.nvidia.ptxas_info import parse_ptxas
+from gpubuild.engine.ir import llvm
+from gpubuild.settings import Settings
+from gpubuild.toolchain.find import Toolchain
+
+BAD_PTX = 3
+MOST_DYNAMIC_BYTES = 232448 + 1024  # of any chip, and what no work-item may touch (UNTOUCHED in launch.c)
+_CODE_OPT_LEVEL = 1
+_MODULE_SYMBOL = "cuda_module"  # what the driver looks for in the shared object
+_VENDOR = replace(NVIDIA, externals=NVIDIA.externals + DECLARATION + "\n")
+_ENTRY = re.compile(r"\.entry\s+(?P<name>[\w$.]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<directives>[^{;]*)")
+_PARAMETER = re.compile(r"\.param\b.*?\.[bsuf](?P<bits>\d+)\b(?P<more>.*)", re.DOTALL)
+_KERNEL_TYPE = "{ ptr, ptr, ptr, ptr, i32, i32, [3 x i32], [3 x i32], i32, i32, i32, i32, [3 x i32], i32 }"
+
+
+class BadPtxError(Exception):
+    """What the assembler says of PTX that it does not take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """What PTX says of a kernel, and the assembler: ``parameters`` are bytes, three numbers work-items."""
+
+    name: str
+    parameters: tuple[int, ...]
+    required: tuple[int, int, int]
+    most: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    registers: int
+    shared_bytes: int
+    local_bytes: int
+
+
+def kernels_of(ptx: str, assembled: str) -> list[Kernel]:
+    """In the order of the text; ``assembled`` is what ``ptxas -v`` says."""
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.DOTALL)
+    entries = list(_ENTRY.finditer(plain))
+    told = {info.name: info for info in parse_ptxas(assembled, [e["name"] for e in entries])}
+    found = []
+    for entry in entries:
+        info = told.get(entry["name"])
+        found.append(
+            Kernel(
+                name=entry["name"],
+                parameters=tuple(_bytes(p) for p in (entry["parameters"] or "").split(",") if p.strip()),
+                required=_three(entry["directives"], "reqntid"),
+                most=_three(entry["directives"], "maxntid"),
+                cluster=_three(entry["directives"], "reqnctapercluster"),
+                registers=(info.registers if info else None) or 0,
+                shared_bytes=(info.shared_bytes if info else None) or 0,
+                local_bytes=(info.spill_bytes if info else None) or 0,
+            )
+        )
+    return found
+
+
+def _bytes(parameter: str) -> int:
+    found = _PARAMETER.search(parameter)
+    if found is None:
+        raise ValueError(f"cannot read a parameter: {parameter}")
+    many = re.search(r"\[(\d+)\]", found["more"])
+    return int(found["bits"]) // 8 * (int(many[1]) if many else 1)
+
+
+def _three(directives: str, name: str) -> tuple[int, int, int]:
+    found = re.search(rf"\.{name}\s+([\d\s,]+)", directives)
+    if found is None:
+        return 0, 0, 0
+    x, y, z = (*(int(n) for n in found[1].split(",")), 1, 1)[:3]
+    return x, y, z
+
+
+def assembled(ptx: Path, chip: str) -> str:
+    """What ``ptxas -v`` says of it for ``chip``. Raises :class:`BadPtxError`."""
+    exactly = re.search(rf"^\s*\.target\s+({chip}[af])\b", ptx.read_text(), re.MULTILINE)
+    chip = exactly[1] if exactly else chip  # a device of sm_90 is one of sm_90a
+    command = Toolchain(Settings()).require("ptxas").command
+    done = subprocess.run(
+        [*command, f"-arch={chip}", "-v", "-o", os.devnull, str(ptx)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise BadPtxError(done.stdout + done.stderr)
+    return done.stdout + done.stderr
+
+
+def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
+    """An object file with the kernels and ``cuda_module``, which tells of them (driver.h)."""
+    form = translate(checked(device_ir(ptx)), _VENDOR)
+    text = form.text.replace(
+        f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8]", f"@{DYNAMIC} = global [{MOST_DYNAMIC_BYTES} x i8]"
+    )
+    module = llvm.parse_assembly(
+        text + table(form, kernels, chip_of(ptx)), llvm.new_context(), name="host form"
+    )
+    _set_apart(module)
+    machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
+    llvm.set_target(module, machine)
+    half_conversions.link_helpers(module, machine.triple)
+    module = keep_odd_halves(module, machine)
+    module.verify()
+    return llvm.emit_object(module, machine)
+
+
+def _set_apart(module: binding.ModuleRef) -> None:
+    """Give what the module defines names that nothing else in the process has.
+
+    Kernels and variables may be called as those of the C library are, which the loader would take instead of
+    them. And calls that LLVM makes, of ``memset`` say, would be of a kernel of that name.
+    """
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name != _MODULE_SYMBOL:
+            value.name = f"ptx.{value.name}"
+            value.linkage = "internal"
+
+
+def chip_of(ptx: str) -> int:
+    """``60`` of ``.target sm_60``."""
+    found = re.search(r"^\s*\.target\s+sm_(\d+)", ptx, re.MULTILINE)
+    if found is None:
+        raise BadPtxError("there is no .target")
+    return int(found[1])
+
+
+def table(form: HostForm, kernels: list[Kernel], chip: int) -> str:
+    """LLVM IR of ``struct module_text`` in driver.h."""
+    sizes = _shared_types(form.text)
+    parts, rows = [], []
+    for number, kernel in enumerate(kernels):
+        taken = form.kernels[kernel.name]
+        assert len(taken) == len(kernel.parameters), (kernel, taken)
+        shared = [name for name in form.shared[kernel.name] if name in sizes]
+        entries = ", ".join(
+            f"{{ ptr, i64 }} {{ ptr {_quoted(n)}, "
+            f"i64 ptrtoint (ptr getelementptr ({sizes[n]}, ptr null, i64 1) to i64) }}"
+            for n in shared
+        )
+        text = kernel.name.encode() + b"\0"
+        parts += [
+            f'@cuda.name.{number} = internal constant [{len(text)} x i8] c"{kernel.name}\\00"',
+            f"@cuda.bytes.{number} = internal constant [{len(taken)} x i32] "
+            f"[{', '.join(f'i32 {n}' for n in kernel.parameters)}]",
+            f"@cuda.shared.{number} = internal constant [{len(shared)} x {{ ptr, i64 }}] [{entries}]",
+        ]
+        most = kernel.most if any(kernel.most) else kernel.required
+        rows.append(
+            f"{_KERNEL_TYPE} {{ ptr @cuda.name.{number}, ptr @{_quoted(f'emu.kernel.{kernel.name}')[1:]}, "
+            f"ptr @cuda.bytes.{number}, ptr @cuda.shared.{number}, i32 {len(taken)}, i32 {len(shared)}, "
+            f"{_numbers(kernel.required)}, {_numbers(kernel.most)}, i32 {most[0] * most[1] * most[2]}, "
+            f"i32 {kernel.registers}, i32 {kernel.shared_bytes}, i32 {kernel.local_bytes}, "
+            f"{_numbers(kernel.cluster)}, i32 {int(len(shared) < len(form.shared[kernel.name]))} }}"
+        )
+    parts.append(f"@cuda.kernels = internal constant [{len(rows)} x {_KERNEL_TYPE}] [{', '.join(rows)}]")
+    parts.append(
+        f"@{_MODULE_SYMBOL} = constant {{ ptr, ptr, i32, i32, i32 }} {{ ptr @cuda.kernels, ptr @{DYNAMIC}, "
+        f"i32 {len(rows)}, i32 {MOST_DYNAMIC_BYTES}, i32 {chip} }}"
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _quoted(name: str) -> str:
+    return f'@"{name}"'
+
+
+def _numbers(three: tuple[int, int, int]) -> str:
+    return f"[3 x i32] [{', '.join(f'i32 {n}' for n in three)}]"
+
+
+def _shared_types(text: str) -> Mapping[str, str]:
+    """Types of the module's variables."""
+    found = re.findall(r'^@("[^"]+"|[\w.$-]+) = (?:internal )?global (.*)$', text, re.MULTILINE)
+    return {name.strip('"'): type_of(rest) for name, rest in found}
+
+
+def link(obj: bytes, driver: Path, output: Path) -> None:
+    """Write the shared object; it takes what it calls from the driver that loads it."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    command = [compiler] if compiler else [sys.executable, "-m", "ziglang", "cc"]
+    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+        file, made = Path(folder, "module.o"), Path(folder, "module.so")
+        file.write_bytes(obj)
+        subprocess.run(
+            [*command, "-shared", "-nostartfiles", "-o", str(made), str(file), str(driver), "-lm", "-lc"],
+            check=True,
+        )
+        made.replace(output)
+
+
+def make(ptx: Path, output: Path, chip: str, driver: Path) -> None:
+    """Raises :class:`BadPtxError`."""
+    said = assembled(ptx, chip)
+    text = ptx.read_text()
+    link(object_of(text, kernels_of(text, said)), driver, output)
+
+
+def file_name(text: str, chip: str) -> str:
+    """What the stand-in calls the shared object of this text (translation.c)."""
+    digests = [0xCBF29CE484222325, 0x84222325CBF29CE4]
+    for byte in text.encode():
+        digests = [(digest ^ byte) * 0x100000001B3 % (1 << 64) for digest in digests]
+    return f"{digests[0]:016x}{digests[1]:016x}.{chip}.so"
+
+
+def make_all(files: Iterable[Path], chip: str, folder: Path, driver: Path) -> None:
+    """Fill a folder of the stand-in's: faster than it would by itself. What cannot be made is left to it."""
+    wanted = {file_name(file.read_text(), chip): file for file in files}
+
+    def work(names: Sequence[str]) -> Iterator[None]:
+        for name in names:
+            with contextlib.suppress(Exception):
+                make(wanted[name], folder / name, chip, driver)
+            yield
+
+    for _ in each_in_child(work, [name for name in wanted if not (folder / name).exists()]):
+        pass
+
+
+def main(ptx: str, output: str, chip: str, driver: str) -> int:
+    """What the stand-in calls."""
+    try:
+        make(Path(ptx), Path(output), chip, Path(driver))
+    except BadPtxError as error:
+        print(error, end="")
+        return BAD_PTX
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,342 @@
+"""Host form: the LLVM IR of a GPU's module, rewritten as text so that this machine's code generator
+takes it.
+
+Nothing of what a kernel computes is changed. Address spaces become one, memory of a workgroup plain
+variables, what only GPUs have (intrinsics, PTX in ``asm``) calls of functions that a :class:`Vendor`
+defines. Calls that work-items make together get two numbers, by which the core knows who is behind
+whom (see ``places``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simulators.device_ir.places import Places, number_places
+
+DYNAMIC_BYTES = 64 * 1024  # room for workgroup memory whose size is settled at launch
+DYNAMIC = "emu.dynamic"
+
+_SPACE = re.compile(r'"[^"]*"|,?\s*\baddrspace\((\d+)\)')
+_ATTRIBUTES = re.compile(r" #\d+(?=[ {,]|$)")
+_MANGLED = re.compile(r"(?<=[.\dv])p\d+(?=[.(]|i\d+\b|$)")
+_INTRINSIC = re.compile(r"@(llvm\.[\w.]+|[A-Za-z_][\w.]*)\(")
+_DECLARE = re.compile(r"declare (?P<before>.*?)@(?P<name>[\w.$]+|\"[^\"]+\")\((?P<args>.*)\)(?P<after>.*)$")
+_DEFINE = re.compile(r"define (?P<before>.*?)@(?P<name>[\w.$-]+|\"[^\"]+\")\(")
+_KERNEL = re.compile(r"\b(?:ptx_kernel|amdgpu_kernel|spir_kernel)\b ?")
+_SHARED = re.compile(r"^@(?P<name>[\w.$-]+|\"[^\"]+\") = (?P<linkage>.*?)addrspace\(3\) global (?P<rest>.*)$")
+_RESULT_ATTRIBUTES = re.compile(
+    r"\b(?:noundef|noalias|nonnull|zeroext|signext|inreg|local_unnamed_addr|unnamed_addr|fastcc|internal|tail|"
+    r"range\([^)]*\)|align(?: \d+|\(\d+\))|dereferenceable(?:_or_null)?\(\d+\)|nofpclass\([^)]*\))(?: |$)"
+)
+_MENTION = re.compile(r'@([\w.$-]+|"[^"]+")')
+_VENDORS = re.compile(r"llvm\.(?:nvvm|amdgcn|r600)\.")
+_ASM = re.compile(
+    r'asm (?:sideeffect )?(?:alignstack )?(?:inteldialect )?"(?P<text>[^"]*)", "(?P<constraints>[^"]*)"'
+)
+
+
+class UntranslatableError(Exception):
+    """The IR has something that has no meaning on this machine, or none that has been written down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A function that LLVM IR declares: ``i32 @name(i32, ptr)``."""
+
+    name: str
+    result: str
+    arguments: tuple[str, ...]
+
+    @property
+    def parameters(self) -> str:
+        """``i32 %0, ptr %1``."""
+        return ", ".join(f"{kind} %{n}" for n, kind in enumerate(self.arguments))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What stands for a function of the GPU: ``body`` gives LLVM IR instructions that use ``%0 %1 …``.
+
+    Where ``together``, the operation is one of a subgroup or workgroup, and ``%site`` and ``%depth``
+    are there too, to be handed to the core. ``body`` gets the match of ``pattern`` with the whole name,
+    and the declaration.
+    """
+
+    pattern: str
+    body: Callable[[re.Match[str], Declared], str]
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """A GPU's functions. ``externals`` declare, in LLVM IR, the C functions that bodies call.
+
+    ``assembly`` gives bodies by what an ``asm`` says, white space aside. ``prepare`` may rewrite the
+    module's text first.
+    """
+
+    rules: Sequence[Rule]
+    externals: str
+    assembly: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[str], str] = lambda text: text
+    subgroup_size: int = 32
+    no_addresses: frozenset[int] = frozenset()  # address spaces whose pointers cannot be the host's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostForm:
+    """The text, kernels with the types of their parameters, and the workgroup's variables that each uses.
+
+    ``unknown`` is what kernels call of which nothing is known here; who comes to it ends in a message.
+    """
+
+    text: str
+    kernels: Mapping[str, tuple[str, ...]]
+    shared: Mapping[str, tuple[str, ...]]
+    unknown: Mapping[str, tuple[str, ...]]
+    places: Places
+
+
+def translate(text: str, vendor: Vendor) -> HostForm:
+    """Raises :class:`UntranslatableError`."""
+    text = vendor.prepare(text)
+    lines = _Lines(vendor)
+    for line in text.split("\n"):
+        lines.take(line)
+    rules = {name: rule for name in lines.declared if (rule := _rule_for(name, vendor)) is not None}
+    together = {name for name, (rule, _) in rules.items() if rule.together}
+    numbered, places = number_places(lines.out, together)
+    body = "\n".join(numbered)
+    offered = {
+        _declared(line).name: line
+        for line in (_CORE + vendor.externals).split("\n")
+        if line.startswith("declare ")
+    }
+    variables = [line for line in vendor.externals.split("\n") if not line.startswith("declare ")]
+    dynamic = f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8] zeroinitializer, align 1024"
+    parts = [*offered.values(), *variables, dynamic]
+    unknown: dict[str, str] = {}
+    for name in sorted(lines.declared, key=len, reverse=True):
+        function = lines.declared[name]
+        stand_in = f"device.{name.removeprefix('llvm.')}"
+        if name in rules:
+            rule, match = rules[name]
+            parts.append(_definition(stand_in, function, rule.body(match, function), rule.together))
+            body = body.replace(f"@{name}(", f"@{stand_in}(")
+        elif name in offered:
+            continue
+        elif name.startswith("llvm.") and not _VENDORS.match(name):
+            parts.append(f"declare {function.result} @{name}({', '.join(function.arguments)})")
+        else:
+            unknown[name] = name
+            parts.append(_unknown(stand_in, function, len(unknown), name))
+            body = body.replace(f"@{name}(", f"@{stand_in}(")
+    for (constraints, called, signature), name in lines.assembly.items():
+        words = " ".join(called.replace("\\0A", " ").replace("\\09", " ").split())
+        result, _, kinds = signature.partition("|")
+        function = Declared(name=name, result=result, arguments=tuple(k for k in split(kinds) if k))
+        if words in vendor.assembly:
+            parts.append(_definition(name, function, vendor.assembly[words], together=False))
+        else:
+            unknown[name] = f'asm "{words}", "{constraints}"'
+            parts.append(_unknown(name, function, len(unknown), unknown[name]))
+    kernels = lines.kernels
+    parts += [_thunk(name, kinds) for name, kinds in kernels.items()]
+    reached = _reached(numbered, kernels)
+    return HostForm(
+        text="\n".join([*parts, body]) + "\n",
+        kernels=kernels,
+        shared={name: tuple(sorted(reached[name] & set(lines.shared))) for name in kernels},
+        unknown={name: tuple(unknown[n] for n in sorted(reached[name] & set(unknown))) for name in kernels},
+        places=places,
+    )
+
+
+class _Lines:
+    """The module line by line: what stays is in ``out``, the rest by its kind."""
+
+    def __init__(self, vendor: Vendor) -> None:
+        self._vendor = vendor
+        self.out: list[str] = []
+        self.kernels: dict[str, tuple[str, ...]] = {}
+        self.shared: list[str] = []
+        self.declared: dict[str, Declared] = {}
+        self.assembly: dict[tuple[str, str, str], str] = {}
+
+    def take(self, given: str) -> None:
+        """The next line."""
+        if given.startswith(("target ", "attributes ", "; ", "!nvvm.annotations", "source_filename")):
+            return
+        if variable := _SHARED.match(given):
+            self.shared.append(variable["name"].strip('"'))
+            self.out.append(_shared_variable(variable, self._vendor))
+            return
+        line = _one_space(given, self._vendor)
+        if line.startswith("declare "):
+            found = _declared(line)
+            self.declared[found.name] = found
+            return
+        if line.startswith("define "):
+            start = _DEFINE.match(line)
+            if start is not None and _KERNEL.search(start["before"]):
+                self.kernels[start["name"].strip('"')] = _parameters(line[start.end() :])
+            line = _KERNEL.sub("", line)
+        elif "asm " in line and "call " in line:
+            line = _without_assembly(line, self.assembly)
+        self.out.append(line if line.startswith("@") else _ATTRIBUTES.sub("", line))
+
+
+_CORE = """
+declare void @emu_head(i32, i32)
+declare void @emu_enter(i32, i32)
+declare void @emu_leave()
+declare void @emu_unknown(ptr)
+"""
+
+
+def _shared_variable(variable: re.Match[str], vendor: Vendor) -> str:
+    """Of the one workgroup that runs; the core fills them with poison before each."""
+    rest = re.sub(r"\b(undef|poison)\b", "zeroinitializer", _one_space(variable["rest"], vendor))
+    if "external" in variable["linkage"]:
+        kind = rest.split(", align")[0]
+        return f"@{variable['name']} = internal alias {kind}, ptr @{DYNAMIC}"
+    return f"@{variable['name']} = global {rest}"
+
+
+def _one_space(line: str, vendor: Vendor) -> str:
+    """All pointers in one address space; casts between spaces do nothing."""
+    plain = _SPACE.sub(lambda m: m[0] if m[0].startswith('"') else _checked_space(m, vendor), line)
+    if "addrspacecast" in plain:
+        plain = re.sub(r"\baddrspacecast\b", "bitcast", plain)
+    if "@llvm." in plain:
+        plain = re.sub(r"@llvm\.[\w.]+", lambda m: _MANGLED.sub("p0", m[0]), plain)
+    return plain
+
+
+def _checked_space(found: re.Match[str], vendor: Vendor) -> str:
+    if int(found[1]) in vendor.no_addresses:
+        raise UntranslatableError(f"pointers of address space {found[1]} are no addresses of this machine")
+    return ""
+
+
+def type_of(parameter: str) -> str:
+    """``ptr`` of ``ptr noundef readonly %0``."""
+    if parameter[0] not in "<{[":
+        return parameter.split(" ", 1)[0]
+    depth = 0
+    for at, letter in enumerate(parameter):
+        depth += (letter in "<{[(") - (letter in ">}])")
+        if depth == 0:
+            return parameter[: at + 1]
+    raise UntranslatableError(f"cannot read a parameter: {parameter}")
+
+
+def _types(parameters: str) -> tuple[str, ...]:
+    return tuple(type_of(part) for part in split(parameters) if part)
+
+
+def _declared(line: str) -> Declared:
+    found = _DECLARE.match(_ATTRIBUTES.sub("", line))
+    if found is None:
+        raise UntranslatableError(f"cannot read: {line}")
+    result = _RESULT_ATTRIBUTES.sub("", found["before"]).strip()
+    return Declared(name=found["name"].strip('"'), result=result, arguments=_types(found["args"]))
+
+
+def split(kinds: str) -> list[str]:
+    """At commas that stand in no brackets."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(kinds):
+        depth += (letter in "<{[(") - (letter in ">}])")
+        if letter == "," and depth == 0:
+            parts.append(kinds[start:at].strip())
+            start = at + 1
+    return [*parts, kinds[start:].strip()]
+
+
+def _rule_for(name: str, vendor: Vendor) -> tuple[Rule, re.Match[str]] | None:
+    for rule in vendor.rules:
+        if match := re.fullmatch(rule.pattern, name):
+            return rule, match
+    return None
+
+
+def _definition(name: str, function: Declared, body: str, together: bool) -> str:
+    parameters = [f"{kind} %{n}" for n, kind in enumerate(function.arguments)]
+    if together:
+        parameters = ["i32 %site", "i32 %depth", *parameters]
+    # Parameters have numbers, so that what follows needs names or the next number, which is the block's.
+    return f"define internal {function.result} @{name}({', '.join(parameters)}) {{\nentry:\n{body}\n}}"
+
+
+def _without_assembly(line: str, assembly: dict[tuple[str, str, str], str]) -> str:
+    found = _ASM.search(line)
+    if found is None:
+        return line
+    head = _RESULT_ATTRIBUTES.sub("", re.sub(r".*\bcall ", "", line[: found.start()])).strip()
+    kinds = ", ".join(_types(re.sub(r"^\(|\).*$", "", line[found.end() :])))
+    key = (found["constraints"], found["text"], f"{head}|{kinds}")
+    name = assembly.setdefault(key, f"device.asm.{len(assembly)}")
+    return f"{line[: found.start()]}@{name}{line[found.end() :]}"
+
+
+def _unknown(name: str, function: Declared, number: int, text: str) -> str:
+    """A function that says that nothing is known of it."""
+    data = text.encode()
+    quoted = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
+    body = f"  call void @emu_unknown(ptr @emu.unknown.{number})\n  unreachable"
+    return (
+        f'@emu.unknown.{number} = internal constant [{len(data) + 1} x i8] c"{quoted}\\00"\n'
+        + _definition(name, function, body, together=False)
+    )
+
+
+def _parameters(after: str) -> tuple[str, ...]:
+    """Types of what stands before the bracket that closes."""
+    depth = 1
+    for at, letter in enumerate(after):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return _types(after[:at])
+    raise UntranslatableError(f"cannot read the parameters of a kernel: {after[:60]}")
+
+
+def _thunk(name: str, kinds: Sequence[str]) -> str:
+    """``void(ptr arguments)``: arguments are addresses of values, as a launch gives them."""
+    lines = [
+        f"  %p{n} = getelementptr ptr, ptr %arguments, i64 {n}\n  %q{n} = load ptr, ptr %p{n}\n"
+        f"  %v{n} = load {kind}, ptr %q{n}, align 1\n"
+        for n, kind in enumerate(kinds)
+    ]
+    values = ", ".join(f"{kind} %v{n}" for n, kind in enumerate(kinds))
+    return (
+        f'define void @"emu.kernel.{name}"(ptr %arguments) {{\n{"".join(lines)}'
+        f'  call void @"{name}"({values})\n  ret void\n}}\n'
+    )
+
+
+def _reached(lines: Sequence[str], kernels: Mapping[str, object]) -> dict[str, set[str]]:
+    """All names that a kernel, or what it calls, mentions."""
+    mentions: dict[str, set[str]] = {}
+    current = ""
+    for line in lines:
+        if line.startswith("define ") and (found := _DEFINE.match(line)):
+            current = found["name"].strip('"')
+            mentions[current] = set()
+        elif current and "@" in line:
+            mentions[current].update(name.strip('"') for name in _MENTION.findall(line))
+        if line.startswith("}"):
+            current = ""
+
+    def reach(name: str) -> set[str]:
+        found: set[str] = set()
+        todo = [name]
+        while todo:
+            more = mentions.get(todo.pop(), set()) - found
+            found |= more
+            todo += more
+        return found
+
+    return {kernel: reach(kernel) for kernel in kernels}

@@ -1,0 +1,124 @@
+"""The driver of passes: which operations a rewriting pass visits, and what a table can be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from mlir import ir
+
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.passes import (
+    Pass,
+    contains,
+    only_when,
+    rewriting,
+    run_passes,
+    selected,
+    upstream,
+)
+from gpubuild.errors import StepError, UsageError
+
+NESTED = """
+func.func @f(%c: i1) {
+  scf.if %c {
+    %x = arith.constant 1 : i32
+    scf.if %c {
+      %y = arith.constant 2 : i32
+    }
+  }
+  %z = arith.constant 3 : i32
+  return
+}
+"""
+UNREACHABLE = """
+func.func @f() {
+  return
+^bb1:
+  %x = arith.constant 1 : i32
+  cf.br ^bb1
+}
+"""
+
+
+@dataclass
+class Seen:
+    names: list[str] = field(default_factory=list)
+    source: SourceText = field(default_factory=SourceText)
+
+
+def note(op: ir.Operation, seen: Seen) -> None:
+    seen.names.append(f"{op.name} {op.attributes['value'].value}" if "value" in op.attributes else op.name)
+
+
+def test_inner_operations_come_first() -> None:
+    with contexts.context():
+        seen = Seen()
+        table = {"scf.if": note, "arith.constant": note, "memref.load": note}
+        run_passes(contexts.parse(NESTED), [rewriting("note", table)], seen)
+    assert seen.names == ["arith.constant 1", "arith.constant 2", "scf.if", "scf.if", "arith.constant 3"]
+
+
+def test_what_a_rewrite_creates_is_not_visited() -> None:
+    def double(op: ir.Operation, seen: Seen) -> None:
+        note(op, seen)
+        emit = Emitter(op)
+        emit.replace(emit.constant(7, op.results[0].type))
+
+    with contexts.context():
+        module, seen = contexts.parse(NESTED), Seen()
+        run_passes(module, [rewriting("double", {"arith.constant": double})], seen)
+        assert len(seen.names) == 3 and str(module).count("arith.constant 7") == 3
+
+
+def test_an_error_ends_the_pass() -> None:
+    def fail(op: ir.Operation, seen: Seen) -> None:
+        note(op, seen)
+        raise StepError("no")
+
+    with contexts.context():
+        seen = Seen()
+        with pytest.raises(StepError, match="no"):
+            run_passes(contexts.parse(NESTED), [rewriting("fail", {"arith.constant": fail})], seen)
+    assert len(seen.names) == 1
+
+
+def test_blocks_that_nothing_reaches_are_left_alone() -> None:
+    """Canonicalization removes them before anything is converted."""
+    with contexts.context():
+        assert not contains(contexts.parse(UNREACHABLE).operation, ("arith.constant",))
+        assert contains(contexts.parse(NESTED).operation, ("memref.load", "arith.constant"))
+
+
+def test_a_pass_runs_only_when_it_is_needed() -> None:
+    def run(name: str) -> Pass[Seen]:
+        return Pass(name=name, run=lambda _, seen: seen.names.append(name), when=lambda seen: name != "b")
+
+    with contexts.context():
+        seen = Seen()
+        passes = [*only_when(lambda seen: len(seen.names) < 2, [run("a"), run("b"), run("c"), run("d")])]
+        run_passes(contexts.parse(NESTED), passes, seen)
+    assert seen.names == ["a", "c"]
+
+
+def test_a_pipeline_of_upstreams_can_wait_for_an_operation() -> None:
+    with contexts.context():
+        module = contexts.parse(NESTED)
+        clean = "builtin.module(func.func(canonicalize))"
+        run_passes(module, [upstream("clean", clean, only_for=("memref.load",))], Seen())
+        assert "arith.constant" in str(module)
+        run_passes(module, [upstream("clean", clean, only_for=("scf.if",))], Seen())
+        assert "arith.constant" not in str(module)
+
+
+def test_ranges() -> None:
+    passes = [Pass(name=name, run=lambda _, seen: None) for name in ("first", "second", "third")]
+    assert [one.name for one in selected(passes, "second")] == ["second"]
+    assert [one.name for one in selected(passes, "first", "third")] == ["first", "second", "third"]
+    with pytest.raises(UsageError, match="runs before"):
+        selected(passes, "third", "first")
+    with pytest.raises(UsageError) as caught:
+        selected(passes, "fist")
+    assert "first" in caught.value.hint
