@@ -148,7 +148,7 @@ def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str
 
 
 def _told(root: Path, path: Path, written: str) -> str:
-    """How a folder is passed to the compiler: equal in every checkout, unless it was written absolute."""
+    """Return a folder as the compiler gets it: the same in every checkout unless it is written absolute."""
     if path.is_relative_to(root):
         return path.relative_to(root).as_posix()
     return str(path) if os.path.isabs(written) else os.path.normpath(written)  # noqa: PTH117
