@@ -41,30 +41,6 @@ __attribute__((constructor)) static void guard(void) {
 
 typedef void resume_function(void *handle);
 
-void mlirAsyncRuntimeAddRef(void *object, int64_t count);
-void mlirAsyncRuntimeDropRef(void *object, int64_t count);
-void *mlirAsyncRuntimeCreateToken(void);
-void *mlirAsyncRuntimeCreateValue(int64_t bytes);
-void *mlirAsyncRuntimeCreateGroup(int64_t members);
-int64_t mlirAsyncRuntimeAddTokenToGroup(void *token, void *group);
-void mlirAsyncRuntimeEmplaceToken(void *token);
-void mlirAsyncRuntimeEmplaceValue(void *value);
-void mlirAsyncRuntimeSetTokenError(void *token);
-void mlirAsyncRuntimeSetValueError(void *value);
-bool mlirAsyncRuntimeIsTokenError(void *token);
-bool mlirAsyncRuntimeIsValueError(void *value);
-bool mlirAsyncRuntimeIsGroupError(void *group);
-void mlirAsyncRuntimeAwaitToken(void *token);
-void mlirAsyncRuntimeAwaitValue(void *value);
-void mlirAsyncRuntimeAwaitAllInGroup(void *group);
-void *mlirAsyncRuntimeGetValueStorage(void *value);
-void mlirAsyncRuntimeExecute(void *handle, resume_function *resume);
-void mlirAsyncRuntimeAwaitTokenAndExecute(void *token, void *handle, resume_function *resume);
-void mlirAsyncRuntimeAwaitValueAndExecute(void *value, void *handle, resume_function *resume);
-void mlirAsyncRuntimeAwaitAllInGroupAndExecute(void *group, void *handle, resume_function *resume);
-int64_t mlirAsyncRuntimGetNumWorkerThreads(void);
-void mlirAsyncRuntimePrintCurrentThreadId(void);
-
 /* ---- tasks ---- */
 
 static void run_task(struct gb_cpu_work *work) {

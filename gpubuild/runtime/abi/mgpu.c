@@ -13,44 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MLIR declares these by itself; the prototypes are for -Wmissing-prototypes and for readers. */
-void *mgpuModuleLoad(const void *data, size_t size);
-void *mgpuModuleLoadJIT(const void *data, int32_t opt_level);
-void mgpuModuleUnload(void *module);
-void *mgpuModuleGetFunction(void *module, const char *name);
-void mgpuLaunchKernel(void *kernel, intptr_t grid_x, intptr_t grid_y, intptr_t grid_z, intptr_t block_x,
-                      intptr_t block_y, intptr_t block_z, int32_t shared_bytes, void *stream, void **params,
-                      void **extra, size_t param_count);
-void mgpuLaunchClusterKernel(void *kernel, intptr_t cluster_x, intptr_t cluster_y, intptr_t cluster_z,
-                             intptr_t grid_x, intptr_t grid_y, intptr_t grid_z, intptr_t block_x, intptr_t block_y,
-                             intptr_t block_z, int32_t shared_bytes, void *stream, void **params, void **extra);
-void *mgpuStreamCreate(void);
-void mgpuStreamDestroy(void *stream);
-void mgpuStreamSynchronize(void *stream);
-void mgpuStreamWaitEvent(void *stream, void *event);
-void *mgpuEventCreate(void);
-void mgpuEventDestroy(void *event);
-void mgpuEventSynchronize(void *event);
-void mgpuEventRecord(void *event, void *stream);
-void *mgpuMemAlloc(uint64_t bytes, void *stream, uint32_t shared);
-void mgpuMemFree(void *address, void *stream);
-void mgpuMemcpy(void *to, void *from, size_t bytes, void *stream);
-void mgpuMemset32(void *to, uint32_t value, size_t count, void *stream);
-void mgpuMemset16(void *to, uint32_t value, size_t count, void *stream);
-void mgpuMemHostRegister(void *address, uint64_t bytes);
-void mgpuMemHostUnregister(void *address);
-void mgpuMemHostRegisterMemRef(int64_t rank, const struct gb_memref *memref, int64_t element_bytes);
-void mgpuMemHostUnregisterMemRef(int64_t rank, const struct gb_memref *memref, int64_t element_bytes);
-void mgpuSetDefaultDevice(int32_t ordinal);
-void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void *address, const uint64_t *dims,
-                              const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
-                              int32_t interleave, int32_t swizzle, int32_t l2_promotion, int32_t out_of_bounds);
-void *mgpuTensorMapEncodeTiledMemref(int64_t rank, const struct gb_memref *memref, int64_t data_type,
-                                     int64_t interleave, int64_t swizzle, int64_t l2_promotion, int64_t out_of_bounds,
-                                     const int64_t *box);
-void gpubuildStreamRelease(void *stream);
-void gpubuildStreamJoin(void *stream, void *awaited);
-
 static struct gb_where here(const struct gb_device *device, const char *call) {
     return (struct gb_where){.device = device->name, .call = call};
 }

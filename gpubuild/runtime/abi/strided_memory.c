@@ -5,10 +5,6 @@
  */
 #include "core/module.h"
 
-void gpubuildMemcpy(char *to, char *from, const int64_t *extents, int64_t rank, int64_t element_bytes, void *stream);
-void gpubuildMemset(char *to, const void *element, const int64_t *extents, int64_t rank, int64_t element_bytes,
-                    void *stream);
-
 /* One copy (`from` is not NULL) or fill. Strides are in elements. */
 struct task {
     struct gb_device *device;

@@ -16,9 +16,6 @@
 
 enum { DIGEST_DIGITS = 16 };
 
-void gpubuildPlace(const char *text);
-void gpubuildProgram(const char *path);
-
 static _Thread_local const char *here;
 static char *program; /* where the executable would be; NULL: where it is */
 

@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+enum { X86_64 = 62, AARCH64 = 183 }; /* machines of ELF files; elf.h calls them EM_… */
+
 #if defined(__x86_64__)
 
 #include <cpuid.h>
 
-enum { THIS_MACHINE = 62 }; /* EM_X86_64 */
+enum { THIS_MACHINE = X86_64 };
 
 /* The levels of the x86-64 ABI, by what each needs of a processor. */
 #define V1 "+sse2,+cmov,+fxsr"
@@ -133,7 +135,7 @@ static bool has_feature(const char *name, size_t length) {
 
 #include <sys/auxv.h>
 
-enum { THIS_MACHINE = 183 }; /* EM_AARCH64 */
+enum { THIS_MACHINE = AARCH64 };
 
 static const char *const levels[] = {"generic", "armv8-a", "armv8.2-a", "armv9-a"};
 
@@ -211,13 +213,11 @@ int gb_cpu_supports(const char *chip, const char *features_wanted) {
 
 /* ---- images ---- */
 
-enum { EM_X86_64 = 62, EM_AARCH64 = 183 };
-
 static const char chip_mark[] = "gpubuild.chip="; /* gpubuild/engine/backends/cpu/image_layout.py has it too */
 
 bool gb_cpu_recognize(struct gb_image *image) {
     int machine = gb_image_elf_machine(image);
-    if (machine != EM_X86_64 && machine != EM_AARCH64) {
+    if (machine != X86_64 && machine != AARCH64) {
         return false;
     }
     image->format = "shared object";

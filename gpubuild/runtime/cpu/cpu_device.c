@@ -25,14 +25,12 @@ static struct gb_fit cpu_fit(struct gb_device *device, const struct gb_image *im
 
 static void *cpu_module_load(struct gb_device *device, const struct gb_image *image, int opt_level,
                              const struct gb_where *where) {
-    (void)device;
-    (void)opt_level;
+    (void)device, (void)opt_level;
     return gb_cpu_module_load(image->data, image->size, where->module);
 }
 
 static void cpu_module_unload(struct gb_device *device, void *module, const struct gb_where *where) {
-    (void)device;
-    (void)where;
+    (void)device, (void)where;
     gb_cpu_streams_drain(); /* the program may end with kernels under way */
     gb_cpu_module_unload(module);
 }
@@ -120,20 +118,17 @@ static void cpu_launch(struct gb_device *device, void *kernel, void *stream, con
 /* ---- streams and events ---- */
 
 static void *cpu_stream_create(struct gb_device *device, const struct gb_where *where) {
-    (void)device;
-    (void)where;
+    (void)device, (void)where;
     return gb_cpu_stream_create();
 }
 
 static void cpu_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
-    (void)device;
-    (void)where;
+    (void)device, (void)where;
     gb_cpu_stream_destroy(stream);
 }
 
 static void cpu_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
-    (void)device;
-    (void)where;
+    (void)device, (void)where;
     gb_cpu_stream_synchronize(stream);
 }
 
@@ -151,8 +146,7 @@ static void cpu_stream_wait_event(struct gb_device *device, void *stream, void *
 }
 
 static void *cpu_event_create(struct gb_device *device, const struct gb_where *where) {
-    (void)device;
-    (void)where;
+    (void)device, (void)where;
     return gb_cpu_event_create();
 }
 
@@ -307,8 +301,7 @@ static void check_span(const void *address, size_t bytes, const char *doing, con
 
 static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
                                  const struct gb_where *where) {
-    (void)device;
-    (void)stream;
+    (void)device, (void)stream;
     (void)shared; /* all memory is */
     void *address = NULL;
     if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
@@ -321,8 +314,7 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
 /* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: freeing it is work that follows
  * all of it. */
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
-    (void)device;
-    (void)stream;
+    (void)device, (void)stream;
     remove_span(address, where);
     struct memory_work *self = gb_cpu_work_make(sizeof *self, run_free);
     self->to = address;
@@ -382,16 +374,11 @@ static void cpu_memory_fill(struct gb_device *device, void *to, const void *elem
 }
 
 static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
-    (void)device;
-    (void)address;
-    (void)bytes;
-    (void)where;
+    (void)device, (void)address, (void)bytes, (void)where;
 }
 
 static void cpu_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
-    (void)device;
-    (void)address;
-    (void)where;
+    (void)device, (void)address, (void)where;
 }
 
 static const struct gb_device_calls calls = {

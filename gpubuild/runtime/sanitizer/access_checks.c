@@ -106,7 +106,8 @@ static uint64_t linear_block(const gb_cpu_item *item) {
     return ((uint64_t)id[2] * item->grid_dim[1] + id[1]) * item->grid_dim[0] + id[0];
 }
 
-struct gb_check_finding gb_check_start(enum gb_check_kind kind, const gb_cpu_item *item, uint32_t site) {
+/* A finding of `kind` by a work-item; the caller fills in the rest. */
+static struct gb_check_finding start_finding(enum gb_check_kind kind, const gb_cpu_item *item, uint32_t site) {
     struct gb_check_finding finding = {.kind = kind, .kernel = item->kernel, .block = linear_block(item)};
     const uint32_t *dim = item->block_dim;
     const uint32_t *id = item->thread_id;
@@ -133,7 +134,7 @@ static bool note_bounds(const gb_cpu_item *item, uint32_t site, uint32_t dimensi
     if (inside(first, count, step, size)) {
         return false; /* it is another dimension's index that is wrong */
     }
-    struct gb_check_finding finding = gb_check_start(GB_CHECK_BOUNDS, item, site);
+    struct gb_check_finding finding = start_finding(GB_CHECK_BOUNDS, item, site);
     finding.view = view;
     finding.dimension = dimension;
     finding.first = first;
@@ -296,7 +297,7 @@ __attribute__((noinline)) static void check_race(const gb_cpu_item *item, uint32
     if (!gb_check_race_access(address, bytes, mode, shared, segment, item->linear_id, site, &conflict)) {
         return;
     }
-    struct gb_check_finding finding = gb_check_start(GB_CHECK_RACE, item, site);
+    struct gb_check_finding finding = start_finding(GB_CHECK_RACE, item, site);
     finding.by.mode = mode;
     finding.address = shared ? address - (uint64_t)(uintptr_t)item->shared : address;
     finding.bytes = bytes;
@@ -310,7 +311,7 @@ __attribute__((noinline)) static void check_race(const gb_cpu_item *item, uint32
 
 __attribute__((noinline)) static void note_uninitialized(const gb_cpu_item *item, uint32_t site, uint32_t mode,
                                                          uint64_t offset, uint64_t bytes) {
-    struct gb_check_finding finding = gb_check_start(GB_CHECK_UNINITIALIZED, item, site);
+    struct gb_check_finding finding = start_finding(GB_CHECK_UNINITIALIZED, item, site);
     finding.by.mode = mode;
     finding.address = offset;
     finding.bytes = bytes;
@@ -383,7 +384,7 @@ void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags, 
 
 void gb_check_divergence(const gb_cpu_item *waiting, uint32_t site, uint32_t arrived, uint32_t expected,
                                    const gb_cpu_item *absent, uint32_t other_site) {
-    struct gb_check_finding finding = gb_check_start(GB_CHECK_BARRIER, waiting, site);
+    struct gb_check_finding finding = start_finding(GB_CHECK_BARRIER, waiting, site);
     finding.arrived = arrived;
     finding.expected = expected;
     if (absent != NULL) {

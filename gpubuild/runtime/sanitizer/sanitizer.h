@@ -71,9 +71,6 @@ struct gb_check_finding {
     uint32_t arrived, expected;        /* barrier */
 };
 
-/* A finding of `kind` by a work-item; the rest is the caller's to fill in. */
-struct gb_check_finding gb_check_start(enum gb_check_kind kind, const gb_cpu_item *item, uint32_t site);
-
 void gb_check_note(const struct gb_check_finding *finding);
 
 /* Print what was noted for a kernel's launches. */
