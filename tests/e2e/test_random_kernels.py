@@ -14,7 +14,7 @@ from kernels.random.contents import contents
 from kernels.random.kernel import RandomKernel, module_text
 from kernels.random.launch import ORDER, Launch, shapes
 
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "2000"))  # a longer run: more
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "500"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))  # a multiple of 500, to begin elsewhere
 PER_MODULE = 500
 OPTIMISED = 16  # LLVM takes most of the time, so that most are compiled without its help
