@@ -52,7 +52,9 @@ def execute(options: argparse.Namespace) -> int:
         ) from error
     console: Console = options.console
     if not console.quiet:
-        console.print(f"wrote {shown(folder.absolute())}; where it is to run: sh {shown(recipe.absolute())}")
+        console.print(
+            f"wrote {shown(folder.absolute())}; on the target machine run: sh {shown(recipe.absolute())}"
+        )
     return 0
 
 

@@ -72,9 +72,9 @@ def closing_lines(report: BuildReport, *, programs: int) -> list[str]:
     if report.failed:
         lines.append(f"failed: {_listed(report.failed)}")
     if report.stopped:
-        lines.append(f"hint: -k also builds what needs nothing that failed: {_listed(report.stopped)}")
+        lines.append(f"hint: -k also builds skipped independent steps: {_listed(report.stopped)}")
     elif programs > 1 and report.failed and all(step.kind in _SCANS for step in report.steps):
-        lines.append("hint: no program was built: -k builds those that do not need what failed")
+        lines.append("hint: no program was built: -k builds those without failed steps")
     return lines
 
 

@@ -225,7 +225,7 @@ def _internal(error: Exception, settings: Settings, console: Console) -> int:
         traceback.print_exception(error)
     console.note(
         f"internal error: {type(error).__name__}: {error}\n"
-        f"  This is a mistake in gpubuild {__version__}, not in your project.\n"
+        f"  This is a bug in gpubuild {__version__}, not in your project.\n"
         f"  hint: set GPUBUILD_DEBUG=1 to see where it happened, and report it in {_ISSUES}"
     )
     return EXIT_INTERNAL

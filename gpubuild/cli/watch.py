@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
             if executable is not None:
                 program = Foreground(executable, options.program_arguments, program_environment())
             elif not options.quiet:
-                console.note(paint("watching for changes; Ctrl-C ends", "dim", on=console.color_err))
+                console.note(paint("watching for changes; stop with Ctrl-C", "dim", on=console.color_err))
             _wait(seen, program, console)
             changed = settle(seen)
             if program is not None:
@@ -119,7 +119,7 @@ def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
             told = True
             how = f"killed by signal {-code}" if code < 0 else f"exited with {code}"
             if not console.quiet:
-                text = f"{how}; watching for changes, Ctrl-C ends"
+                text = f"{how}; watching for changes, stop with Ctrl-C"
                 console.note(paint(text, "dim" if code == 0 else "red", on=console.color_err))
         time.sleep(LOOK_SECONDS)
 
