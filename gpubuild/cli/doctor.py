@@ -134,7 +134,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _needs(target: TargetRow) -> str:
-    """What is there for a target, or what it lacks; how to get that stands with the tool."""
+    """The tools of a target, or those that it lacks; the tool's row says how to get it."""
     if target.missing:
         return f"needs {', '.join(target.missing)}"
     if target.wanted:

@@ -119,7 +119,7 @@ def _fill(name: str, step: Step, folder: Path) -> None:
 
 
 def _free_name(path: Path, folder: Path) -> str:
-    """A name for an object that tells what it was made of: C objects all have the same one in a build."""
+    """A name for an object after its source: C objects all have the same one in a build."""
     stem = Path(path.parent.name).stem if path.name == "object.o" else path.stem
     stem = stem.rpartition("%2F")[2]
     name, number = stem + path.suffix, 1

@@ -20,7 +20,7 @@ _SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Failures:
-    """Takes every event of a build and gives out errors as they are to be shown."""
+    """Takes every event of a build and gives out errors in the form to show."""
 
     def __init__(self) -> None:
         self._order: dict[str, int] = {}  # of the plan: the same mistakes give the same text
@@ -56,7 +56,7 @@ class Failures:
         return self._new(grouped(r.error for r in reports if r.error is not None))
 
     def _new(self, errors: Iterable[GpubuildError]) -> list[GpubuildError]:
-        """Those that say more than was said before: a tool is missing once, not for every step."""
+        """Errors that say more than earlier ones: a tool is missing once, not for every step."""
         found = []
         for error in errors:
             text = error.render()

@@ -1,4 +1,4 @@
-"""``gpubuild watch``: build, then build again whenever a file changes; ``--run`` runs the program anew."""
+"""``gpubuild watch``: build, then build again whenever a file changes; ``--run`` runs the program again."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
         outcome = build(options, to_err=True)
     except InterruptedBuildError:
         raise
-    except GpubuildError as error:  # to be mended in some file
+    except GpubuildError as error:  # to be fixed in some file
         console.error(error)
         return False, None
     report = outcome.report
@@ -112,7 +112,7 @@ def _program(options: argparse.Namespace) -> str:
 
 
 def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
-    """Until a file is another; meanwhile tell how the program ended."""
+    """Until a file is another; meanwhile show how the program ended."""
     told = program is None
     while not changes(seen):
         if program is not None and not told and (code := program.ended()) is not None:

@@ -161,7 +161,7 @@ def all_sources(programs: Mapping[str, Member]) -> tuple[str, ...] | None:
 
 
 def named_sources(program: Node) -> tuple[str, ...] | None:
-    """As they are written; ``None`` where a part of them may be missing because of an error."""
+    """Return them as written; ``None`` where a part of them may be missing because of an error."""
     sources = _child(program, "sources")
     return _texts(sources) if sources is not None and not program.flawed else None
 

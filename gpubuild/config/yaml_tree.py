@@ -5,7 +5,7 @@ keep duplicate keys, and leave it to us what a plain word means. Words follow YA
 and JSON Schema understand them: ``on`` and ``yes`` are text, ``010`` and ``1:30`` are refused as
 numbers.
 
-Problems: mistakes found in one file, collected until all of them can be told at once.
+Problems: the errors of one file, collected to be reported at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Step: one node of the plan. What it reads, what it writes, which tools it uses.
 
-Params: what a step is told besides its input files. One frozen record per step kind.
+Params: the options of a step, besides its input files. One frozen record per step kind.
 
 All fields that take part in comparison are part of the action key (model.step). Fields with
 ``compare=False`` are for messages only and must not influence a byte of output.

@@ -6,8 +6,8 @@ methods a class (0.45 ms) and imports ``inspect`` (7 ms); with the ninety classe
 was a sixth of one that finds everything in the cache. Here all classes have the same methods, but for
 ``__init__``, which is compiled when the first object is made.
 
-``field``, ``fields`` and ``replace`` are those of ``dataclasses``, as far as they are used with these
-classes. No fields are inherited.
+``field``, ``fields`` and ``replace`` are those of ``dataclasses``, as far as these classes use
+them. No fields are inherited.
 """
 # ruff: noqa: ANN001, ANN003, ANN201, ANN401 - checkers read the first half; the second is for any class
 
@@ -52,7 +52,7 @@ else:
         return made
 
     def field(*, default=..., default_factory=None, repr=True, compare=True):
-        """A field whose default is made anew for each object, or that is not shown or not compared."""
+        """A field with a new default per object, or one that is not shown or not compared."""
         return _Field("", _NOTHING if default is ... else default, default_factory, repr, compare)
 
     def fields(kind):

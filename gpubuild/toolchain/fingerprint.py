@@ -17,7 +17,7 @@ from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.tool import Tool
 
 _INSIDE = "gpubuild."
-# Our modules beside the engine's that decide what tools are told.
+# Our modules beside the engine's that decide the arguments of tools.
 SHAPING = (
     "errors.py",
     "plan/library_search.py",
