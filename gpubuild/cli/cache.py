@@ -138,7 +138,7 @@ def gc(options: argparse.Namespace) -> int:
     if options.json:
         console.print(dump({"schema": 1, "directory": str(config.directory), **asdict(done)}))
     elif done.busy:
-        console.print(f"{config.directory}: another process is at it")
+        console.print(f"{config.directory}: another process is collecting")
     elif not console.quiet:
         console.print(
             f"{config.directory}: {size_text(done.freed_bytes)} freed, "

@@ -100,9 +100,9 @@ def recorded_files(layout: Layout) -> list[Path]:
 
 
 def _remove_private(layout: Layout) -> None:
-    """Delete the private folder, its lock last: until then whoever wants to build here waits.
+    """Delete the private folder, its lock last: until then other builds here wait.
 
-    Those who wait see that the lock is gone and make another; their folder stays.
+    Waiting builds see that the lock is gone and make another; their folder stays.
     """
     for path in layout.private.iterdir():
         if path == layout.lock_file:

@@ -118,7 +118,7 @@ def made_up_project(options: argparse.Namespace) -> Project:
     try:
         project = loads(json.dumps(document), Path.cwd() / "targets.yaml")
     except ConfigError as error:
-        # The places are in a file that does not exist: what was wrong is all there is to say.
+        # The places are in a file that does not exist: the message is enough.
         problems = dict.fromkeys(p.message for p in error.problems)
         text = re.sub(
             r"add `kind: (.*?), or name",

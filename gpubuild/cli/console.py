@@ -77,7 +77,7 @@ class Console:
     def save(self, path: Path, text: str) -> None:
         """A result that goes into a file, and a line that says so. Raises ``UsageError``."""
         try:
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")  # bytes of paths as they are
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")  # bytes of paths unchanged
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
         if not self.quiet:
@@ -92,7 +92,7 @@ class Console:
         self._complain(colored(text) if self.color_err else text)
 
     def warning(self, message: str) -> None:
-        """Something that does not stop the command. With a place it is told as compilers do."""
+        """Something that does not stop the command. With a place it has the form of compilers' messages."""
         if is_located(message):
             self._complain(colored(message) if self.color_err else message)
         else:
@@ -103,7 +103,7 @@ class Console:
         self._complain(message)
 
     def _complain(self, text: str) -> None:
-        # What was printed before the complaint must stand before it when both go to one place.
+        # Earlier output must precede the message when both go to one place.
         with suppress(OSError):  # `main` flushes again and reports it; the complaint comes first
             self.out.flush()
         self.write(text + "\n", to_err=True)

@@ -35,7 +35,7 @@ class TargetRow:
 
     @property
     def found(self) -> bool:
-        """Whether everything that is always needed is there."""
+        """Whether all required tools were found."""
         return not self.missing
 
 
@@ -54,9 +54,7 @@ def load(file: Path | None, console: Console) -> Project | None:
     try:
         return load_project(DEFAULT_FILE)
     except GpubuildError:
-        console.warning(
-            f"{DEFAULT_FILE} has mistakes, which `gpubuild build` shows: its targets are left out"
-        )
+        console.warning(f"{DEFAULT_FILE} has errors (see `gpubuild build`); its targets are not listed")
         return None
 
 
@@ -126,14 +124,14 @@ def execute(options: argparse.Namespace) -> int:
         mark = paint(f"{word:7}", style, on=console.color_out)
         console.print(f"{mark}  {target.name:{width}}  {target.kind:5} {target.chip:12}  {_needs(target)}")
     if healthy:
-        console.print("everything that is always needed is there")
+        console.print("all required tools found")
     else:
         console.print("a required tool is missing: see above")
     return 0 if healthy else EXIT_USAGE
 
 
 def _needs(target: TargetRow) -> str:
-    """What is there for a target, or what it lacks; how to get that stands with the tool."""
+    """The tools of a target, or those that it lacks; the tool's row says how to get it."""
     if target.missing:
         return f"needs {', '.join(target.missing)}"
     if target.wanted:

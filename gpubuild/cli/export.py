@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace) -> int:
     console: Console = options.console
     if not console.quiet:
         command = f"sh {shown_path(recipe.absolute())}"
-        console.print(f"wrote {shown_path(folder.absolute())}; where it is to run: {command}")
+        console.print(f"wrote {shown_path(folder.absolute())}; on the target machine run: {command}")
     return 0
 
 
@@ -116,7 +116,7 @@ def _fill(name: str, step: Step, folder: Path) -> None:
 
 
 def _free_name(path: Path, folder: Path) -> str:
-    """A name for an object that tells what it was made of: C objects all have the same one in a build."""
+    """A name for an object after its source: C objects all have the same one in a build."""
     stem = Path(path.parent.name).stem if path.name == "object.o" else path.stem
     stem = stem.rpartition("%2F")[2]
     name, number = stem + path.suffix, 1

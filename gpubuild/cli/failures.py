@@ -19,7 +19,7 @@ _SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Failures:
-    """Takes every event of a build and gives out errors as they are to be shown."""
+    """Takes every event of a build and gives out errors in the form to show."""
 
     def __init__(self) -> None:
         self._order: dict[str, int] = {}  # of the plan: the same mistakes give the same text
@@ -59,7 +59,7 @@ class Failures:
         return self._new(grouped(r.error for r in reports if r.error is not None))
 
     def _new(self, errors: Iterable[GpubuildError]) -> list[GpubuildError]:
-        """Those that say more than was said before: a tool is missing once, not for every step."""
+        """Errors that say more than earlier ones: a tool is missing once, not for every step."""
         found = []
         for error in errors:
             text = error.render()
@@ -75,9 +75,9 @@ def closing_lines(report: BuildReport, *, programs: int) -> list[str]:
     if report.failed:
         lines.append(f"failed: {_listed(report.failed)}")
     if report.stopped:
-        lines.append(f"hint: -k also builds what needs nothing that failed: {_listed(report.stopped)}")
+        lines.append(f"hint: -k also builds skipped independent steps: {_listed(report.stopped)}")
     elif programs > 1 and report.failed and all(step.kind in _SCANS for step in report.steps):
-        lines.append("hint: no program was built: -k builds those that do not need what failed")
+        lines.append("hint: no program was built: -k builds those without failed steps")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""``gpubuild init``: start a project that builds and runs as it is."""
+"""``gpubuild init``: start a project that builds and runs."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ env.GpuPrograms("targets.yaml")
 """
 SCONS_IGNORED = "/.sconsign.dblite\n"
 
-OPTIONAL = frozenset({".gitignore"})  # left as it is when there is one
+OPTIONAL = frozenset({".gitignore"})  # an existing one is not changed
 SERVICES = {"github": (".github/workflows/gpubuild.yml", GITHUB), "gitlab": (".gitlab-ci.yml", GITLAB)}
 
 

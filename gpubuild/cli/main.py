@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return main(sys.argv[1:])
         finally:
-            gc.freeze()  # at its end the interpreter would look for cycles in all there is: 3 % of a build
+            gc.freeze()  # at its end the interpreter would look for cycles in all objects: 3 % of a build
     _settle_streams()
     trouble: OSError | None = None
     try:
@@ -109,7 +109,7 @@ def _command(arguments: list[str]) -> int:
         return error.exit_code
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not _has_current_folder():
-            console.note('error: the current folder is no more\n  hint: change to another one: cd "$PWD"')
+            console.note('error: the current folder does not exist\n  hint: change to another one: cd "$PWD"')
             return EXIT_USAGE
         if error.errno in _NO_ROOM or isinstance(error, BrokenPipeError):
             raise
@@ -142,7 +142,7 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
     except InterruptedBuildError:
         raise
     except GpubuildError as error:
-        # A build tells of its own errors: its document has more to say.
+        # A build reports its own errors: its document has more data.
         if "--json" in arguments and not building:
             from gpubuild.cli.json_document import describe, dump
 
@@ -156,7 +156,7 @@ def _has_current_folder() -> bool:
 
     try:
         Path.cwd()
-    except FileNotFoundError:  # somebody removed it, or put another in its place
+    except FileNotFoundError:  # another process removed or replaced it
         return False
     return True
 
@@ -225,7 +225,7 @@ def _internal(error: Exception, settings: Settings, console: Console) -> int:
         traceback.print_exception(error)
     console.note(
         f"internal error: {type(error).__name__}: {error}\n"
-        f"  This is a mistake in gpubuild {__version__}, not in your project.\n"
+        f"  This is a bug in gpubuild {__version__}, not in your project.\n"
         f"  hint: set GPUBUILD_DEBUG=1 to see where it happened, and report it in {_ISSUES}"
     )
     return EXIT_INTERNAL

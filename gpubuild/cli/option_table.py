@@ -18,7 +18,7 @@ OPTIONS = {
     "targets": (("-t", "--target"), WORDS, "TARGET", "compile kernels for this target only; may be repeated"),
     "cache_dir": (("--cache-dir",), PATH, "DIR", "overrides the project file"),
     "no_cache": (("--no-cache",), FLAG, "", "neither read nor write the cache"),
-    "keep_going": (("-k", "--keep-going"), FLAG, "", "build what a failure does not affect"),
+    "keep_going": (("-k", "--keep-going"), FLAG, "", "continue with all independent steps after a failure"),
     "dump_ir": (("--dump-ir",), PATH, "DIR", "write the IR after every stage; cached steps run again"),
     "trace": (("--trace",), PATH, "FILE", "write a trace for Perfetto or Chrome"),
     "dry_run": (("-n", "--dry-run"), FLAG, "", "say what would be done, compile nothing"),

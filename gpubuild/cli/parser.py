@@ -30,23 +30,23 @@ _GRAPH_EPILOG = """\
 examples:
   gpubuild graph -o graph.svg       every step, coloured by what a build would do
   gpubuild graph saxpy --format dot one program, for Graphviz
-  gpubuild graph --module blur      what makes @blur, and what is made of it
+  gpubuild graph --module blur      the steps that make or use @blur
 """
 _REPORT_EPILOG = """\
-The page shows the last build that had something to do: its steps by worker, the critical path, what
-ran and why, registers, spills, shared memory and sizes per kernel and target, with what changed.
-It is one file that loads nothing, fit to be kept by a CI job.
+The page shows the last build that ran steps: a timeline by worker, the critical path, reasons,
+registers, spills, shared memory and sizes per kernel and target, with changes.
+It is one file that loads nothing, so a CI job can store it.
 """
 _WATCH_EPILOG = """\
 examples:
   gpubuild watch                    every program, until Ctrl-C
   gpubuild watch --run edges -- in.ppm out.pgm
-                                    run it anew after each change; one still running is stopped
+                                    run again after each change; a running program is stopped
 
-Watched are the project file, the sources, every header and library that the build has read.
+Watched: the project file, the sources, and every header and library that the build has read.
 """
 _COMPLETION_EPILOG = """\
-put one of these where your shell reads its settings:
+add one of these to your shell's settings:
   eval "$(gpubuild completion bash)"      in ~/.bashrc
   eval "$(gpubuild completion zsh)"       in ~/.zshrc, after compinit
   gpubuild completion fish | source       in ~/.config/fish/config.fish
@@ -75,7 +75,7 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
     add_targets(parser, "device code for this target only")
     add_modules(parser, "only what this gpu.module is made of and goes into")
     parser.add_argument(
-        "--format", choices=GRAPH_FORMATS, help="default: as the output file is called, else svg"
+        "--format", choices=GRAPH_FORMATS, help="default: from the name of the output file, else svg"
     )
     parser.add_argument(
         "-o", "--output", type=path, metavar="FILE", help="where to write it (default: stdout)"
@@ -93,7 +93,7 @@ def _report(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--profile", action="append", type=path, default=[], metavar="FILE", dest="profiles",
-        help="what a run with GPUBUILD_PROFILE=FILE wrote, to be shown too; may be repeated",
+        help="also show the profile that a run with GPUBUILD_PROFILE=FILE wrote; may be repeated",
     )  # fmt: skip
 
 
@@ -103,13 +103,13 @@ def _watch(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.usage = "gpubuild watch [options] [PROGRAM…] [-- ARGUMENTS]"
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
-    parser.add_argument("--run", action="store_true", help="run the program after each build that went well")
+    parser.add_argument("--run", action="store_true", help="run the program after each successful build")
     add_build_options(parser)
 
 
 def _compdb(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
-        commands, "compdb", "write compile_commands.json, which tells editors how C sources are compiled"
+        commands, "compdb", "write compile_commands.json, the options of C sources for editors"
     )
     add_project(parser)
     parser.add_argument(
@@ -136,9 +136,9 @@ _EPILOG = """\
 examples:
   gpubuild init demo && cd demo     start a project
   gpubuild run                      build it and run its program
-  gpubuild build -j8 --explain      build everything, and say why each step ran
+  gpubuild build -j8 --explain      build everything, and show why each step ran
   gpubuild inspect build/saxpy/saxpy
-                                    what is in an executable
+                                    the contents of an executable
   gpubuild doctor                   which tools were found, and where
 
 exit codes: 0 done, 1 a step failed, 2 wrong usage or configuration, 3 internal error, 130 interrupted
@@ -172,8 +172,8 @@ examples:
   gpubuild inspect app --extract objects
                                     every object as a file of its own
 
-columns: code is the bytes of a kernel's instructions, occ how many of the subgroups that a unit can
-hold find room there, as far as registers and workgroup memory go
+columns: code is the bytes of a kernel's instructions, occ the estimated occupancy, from registers and
+workgroup memory
 """
 _COMPILE_EPILOG = """\
 examples:
@@ -182,7 +182,7 @@ examples:
   gpubuild compile k.mlir -t mine --chip sm_90a --features=+ptx80 --emit obj -o k.cubin
 
 what --emit writes, per module and target:
-  mlir  the kernel module by itself, as a build would compile it
+  mlir  the kernel module alone, as a build would compile it
   llvm  LLVM IR                 asm  PTX, or AMD or CPU assembly
   obj   cubin, hsaco or so      bin  a gpu.binary (MLIR) with the objects of all targets
 """
@@ -190,7 +190,7 @@ what --emit writes, per module and target:
 
 _INIT_EPILOG = """\
 examples:
-  gpubuild init demo                       a project that builds and runs as it is
+  gpubuild init demo                       a project that builds and runs
   gpubuild init demo --scons --ci github   built by scons, checked at every push
 """
 
@@ -303,7 +303,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
         help="a file, an existing folder, or - for stdout (default: files named after module and target)",
     )  # fmt: skip
     parser.add_argument("--module", metavar="NAME", help="only this gpu.module")
-    parser.add_argument("--kind", choices=kinds(), help="when the chip does not tell")
+    parser.add_argument("--kind", choices=kinds(), help="required if the chip does not imply it")
     parser.add_argument("--chip", metavar="CHIP", help="the chip (default: the target's name)")
     parser.add_argument("--features", metavar="LIST", help="LLVM features, such as +ptx80")
     parser.add_argument("--opt-level", type=int, choices=range(4), metavar="0-3", help="default: 3")
@@ -311,7 +311,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--debug", action="store_true", help="keep source lines for debuggers")
     parser.add_argument(
         "--sanitize", metavar="LIST",
-        help="kernels for the CPU that check themselves: bounds, race, barrier, uninitialized, with commas",
+        help="checks in CPU kernels: bounds, race, barrier, uninitialized, separated by commas",
     )  # fmt: skip
     parser.add_argument(
         "--device-lib", action="append", type=path, metavar="FILE", default=[], dest="device_libs",
@@ -327,10 +327,10 @@ def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "explain", "show what a step depends on, now and last time, and why it last ran",
         epilog=_EXPLAIN_EPILOG,
     )  # fmt: skip
-    parser.add_argument("step", metavar="STEP", help="a step's id, or enough of its parts")
+    parser.add_argument("step", metavar="STEP", help="a step's id, or some of its parts")
     add_project(parser)
     add_targets(parser, "as given to build")
-    parser.add_argument("--all", action="store_true", help="also list what has not changed")
+    parser.add_argument("--all", action="store_true", help="also list unchanged parts")
     add_json(parser)
 
 
@@ -359,7 +359,7 @@ def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument(
         "-f", "--file", type=path, metavar="FILE",
-        help="the project whose targets are looked at (default: targets.yaml, if there is one)",
+        help="the project whose targets are checked (default: targets.yaml, if it exists)",
     )  # fmt: skip
     add_json(parser)
 
@@ -387,7 +387,7 @@ def _init(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--scons", action="store_true", help="also an SConstruct")
     parser.add_argument(
-        "--ci", choices=CI_SERVICES, default="", help="also what makes this service build and run it"
+        "--ci", choices=CI_SERVICES, default="", help="also write the recipe of this CI service"
     )
 
 
@@ -412,12 +412,14 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     add("verify", "check every stored byte; what is damaged is set aside")
     gc = add("gc", "delete what was not used for longest, while builds may go on")
     gc.add_argument("--max-size", metavar="SIZE", help="keep at most this, such as 2GiB (default: max_size)")
-    gc.add_argument("--max-age", metavar="TIME", help="keep only what was used within, such as 14d or 12h")
+    gc.add_argument(
+        "--max-age", metavar="TIME", help="delete results not used for this long, such as 14d or 12h"
+    )
     gc.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     export = add("export", "write results into one file, to be imported elsewhere")
     export.add_argument("archive", type=path, metavar="OUT", help="the file to write; gzip if it ends in gz")
     export.add_argument(
-        "--all", action="store_true", help="everything stored, not only what the build folder was made of"
+        "--all", action="store_true", help="everything stored, not only the results of the build folder"
     )
     importer = add("import", "add the results in an exported file, every byte checked")
     importer.add_argument("archive", type=path, metavar="IN")

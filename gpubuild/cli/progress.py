@@ -271,7 +271,7 @@ class LiveView:
 
 
 def _tail(step: str, cells: int) -> str:
-    """The end of a step's id, which tells it from others, where there is no room for all of it."""
+    """The end of a step's id, which is unique, where there is no room for all of it."""
     return step if len(step) <= cells else "…" + step[len(step) - max(cells - 1, 1) :]
 
 

@@ -1,4 +1,4 @@
-"""``gpubuild watch``: build, then build again whenever a file changes; ``--run`` runs the program anew."""
+"""``gpubuild watch``: build, then build again whenever a file changes; ``--run`` runs the program again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def execute(options: argparse.Namespace) -> int:
             if executable is not None:
                 program = Foreground(executable, options.program_arguments, program_environment())
             elif not options.quiet:
-                console.note(paint("watching for changes; Ctrl-C ends", "dim", on=console.color_err))
+                console.note(paint("watching for changes; stop with Ctrl-C", "dim", on=console.color_err))
             _wait(seen, program, console)
             changed = settle(seen)
             if program is not None:
@@ -88,7 +88,7 @@ def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
         outcome = build(options, to_err=True)
     except InterruptedBuildError:
         raise
-    except GpubuildError as error:  # to be mended in some file
+    except GpubuildError as error:  # to be fixed in some file
         console.error(error)
         return False, None
     report = outcome.report
@@ -113,14 +113,14 @@ def _program(options: argparse.Namespace) -> str:
 
 
 def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
-    """Until a file is another; meanwhile tell how the program ended."""
+    """Until a file is another; meanwhile show how the program ended."""
     told = program is None
     while not changes(seen):
         if program is not None and not told and (code := program.ended()) is not None:
             told = True
             how = f"killed by signal {-code}" if code < 0 else f"exited with {code}"
             if not console.quiet:
-                text = f"{how}; watching for changes, Ctrl-C ends"
+                text = f"{how}; watching for changes, stop with Ctrl-C"
                 console.note(paint(text, "dim" if code == 0 else "red", on=console.color_err))
         time.sleep(LOOK_SECONDS)
 

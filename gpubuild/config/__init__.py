@@ -1,1 +1,1 @@
-"""targets.yaml to :class:`gpubuild.model.project.Project`, with a mark on every mistake."""
+"""targets.yaml to :class:`gpubuild.model.project.Project`, with the location of every error."""

@@ -1,4 +1,4 @@
-"""Files: paths named in targets.yaml, made absolute, with a helpful message when there is none."""
+"""Files: paths named in targets.yaml, made absolute, with suggestions for a missing file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
         )
         return None
     if "\0" in text:
-        problems.add(node.place, "a path cannot hold a NUL character")
+        problems.add(node.place, "a path cannot contain a NUL character")
         return None
     return Path(os.path.normpath(root / text))
 
 
 def existing_file(root: Path, node: Node, problems: Problems, *, what: str) -> Path | None:
-    """Like :func:`resolve`, but notes a problem when the file is not there or is no file."""
+    """Like :func:`resolve`, but notes a problem when the file is missing or not a regular file."""
     path = resolve(root, node, problems)
     if path is None:
         return None
@@ -67,7 +67,7 @@ def _nearby_folder(root: Path, path: Path, written: str) -> str:
     try:
         if slashes != written and (root / slashes).is_dir():
             return f" (write '{slashes}')"
-        # As for a file in it: the first part of the way that is not there is named.
+        # As for a file in it: name the first missing part of the path.
         return _closest(root, path / "x").removeprefix(f": there is no folder '{_written(root, path)}'")
     except OSError:
         return ""

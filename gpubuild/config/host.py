@@ -1,4 +1,10 @@
-"""Entries of ``host:`` in targets.yaml: how C and C++ sources are compiled, all and single ones."""
+"""Host: read ``host:``, the options of C and C++ sources, of all sources and of single ones.
+
+``flags:`` accepts options for code generation (``-f``, ``-m``, ``-O``) and warnings (``-W``). It refuses
+options with keys of their own, and options that would make cached results wrong: those that choose
+inputs or outputs, read or write files outside the key, depend on the machine, take the next argument
+as their value, or change the form of messages.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +28,19 @@ _REFUSED = (
     (r"-[lL].*|-Wl,.*|-Xlinker.*|-fuse-ld.*|-s|-static.*|-shared.*|-rdynamic|-pie|-no-pie|-r",
      "it is for the linker: see `link:`"),
     (r"-W[ap],.*|-X.*|-mllvm.*|-B.*|-specs.*|-wrapper.*",
-     "it hands on options that nothing here can check"),
-    (r"-x.*|-ObjC.*", "the suffix of a source says what language it is in"),
+     "it passes options on that the build cannot check"),
+    (r"-x.*|-ObjC.*", "the suffix of a source decides its language"),
     (r"-[cSEo].*|-fsyntax-only|-###|-M.*|-fpreprocessed|-fdirectives-only|-frewrite-.*|-d.*|-P|-C|-CC",
-     "what a compiler makes, and where, is the build's to say"),
+     "the build chooses the compiler's outputs"),
     (r"-g\d?|-ggdb\d?", "`defaults: {debug: true}` makes debug information"),
     (r"-gsplit-dwarf.*|-g(no-)?record.*|-frecord-.*",
-     "it puts something beside the object, or the build's own folders into it"),
-    (r"-m\w+(-\w+)*=native|-mnative", "code would depend on the machine that builds; name the processor"),
-    (r"-m(32|16|x32|64)", "programs are made for this machine's kind of processor"),
+     "it writes files beside the object, or the build's folders into it"),
+    (r"-m\w+(-\w+)*=native|-mnative", "code would depend on the building machine; name the processor"),
+    (r"-m(32|16|x32|64)", "programs are built for this machine's architecture"),
     (r"-f(no-)?(pic|PIC|pie|PIE)|-mno-pic.*|-mdynamic-no-pic",
-     "objects are position-independent, for executables and libraries alike"),
+     "objects are position-independent, for executables and libraries"),
     (r"-f(fat-)?lto.*|-fthinlto.*|-fwhole-program.*|-femit-llvm|-emit-llvm",
-     "objects must be machine code that any linker can take"),
+     "objects must be machine code for any linker"),
     (r"-f(no-)?(random-seed|(file|macro|debug|profile|coverage)-prefix-map).*",
      "the build sets it, so that objects are the same everywhere"),
     (r"-f(no-)?(diagnostics|color-diagnostics|message|show-|caret|absolute-diagnostics|ansi-escape).*",
@@ -43,7 +49,7 @@ _REFUSED = (
      r"|save-opt|foptimization-record|optimization-record|dump|time-trace|module|implicit-module|prebuilt"
      r"|pch|crash|working-directory|build-session|memory-profile|xray|cs-profile|sanitize-[\w-]*list"
      r"|sanitize-[\w-]*=/|pass-plugin|overlay|vfs|ident=|report|mem-report|compare-debug).*|--coverage|-save-temps.*",
-     "it reads or writes files that the build does not know of"),
+     "it reads or writes files unknown to the build"),
 )  # fmt: skip
 _TAKEN = (
     r"-W\w[\w+=,.-]*|-w|-pedantic(-errors)?|-f\w[\w+=,.:-]*|-m\w[\w+=,.:-]*|-O([0-3sgz]|fast)?"
@@ -52,9 +58,9 @@ _TAKEN = (
 
 
 def refusal(flag: str) -> str:
-    """Why ``flag`` is not taken; empty when it is."""
+    """Return why ``flag`` is refused; empty when it is accepted."""
     if flag.startswith("@"):
-        return "options are to be seen here, not in a file"
+        return "write options here, not in a file"
     for pattern, reason in _REFUSED:
         if re.fullmatch(pattern, flag):
             return reason
@@ -63,7 +69,7 @@ def refusal(flag: str) -> str:
     if re.fullmatch(_TAKEN, flag):
         return ""
     return (
-        "the options taken are -W…, -w, -pedantic, -f…, -m…, -O…, -U…, -g…, --param=…, -pthread, "
+        "the accepted options are -W…, -w, -pedantic, -f…, -m…, -O…, -U…, -g…, --param=…, -pthread, "
         "-nostdinc and -stdlib=…"
     )
 
@@ -148,7 +154,7 @@ def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str
 
 
 def _told(root: Path, path: Path, written: str) -> str:
-    """Return a folder as the compiler gets it: the same in every checkout unless it is written absolute."""
+    """Return a folder as the compiler gets it: equal in every checkout unless written as absolute."""
     if path.is_relative_to(root):
         return path.relative_to(root).as_posix()
     return str(path) if os.path.isabs(written) else os.path.normpath(written)  # noqa: PTH117
@@ -160,7 +166,7 @@ def _define(member: Member | None) -> tuple[tuple[str, str | None], ...]:
 
 
 def _standards(member: Member | None, problems: Problems) -> tuple[str, str]:
-    """The standards of C and of C++; empty where the compiler's own is to be taken."""
+    """The standards of C and of C++; empty for the compiler's default."""
     if member is None:
         return "", ""
     found: dict[bool, Node] = {}

@@ -44,7 +44,7 @@ _C_FLAGS = ListOf(
 _SEARCH = {
     "include": Key(
         spec=ListOf(item=Text(what="a folder"), unique=True),
-        help="Folders that #include looks in, in this order, relative to this file.",
+        help="Folders that #include searches, in this order, relative to this file.",
         aka=("includes", "include_dirs", "include_directories", "includedirs", "inc", "i"),
     ),
     "define": Key(
@@ -63,7 +63,7 @@ _SEARCH = {
             ),
             empty=True,
         ),
-        help="Macros: NAME: value, or NAME: with nothing behind it for 1.",
+        help="Macros: NAME: value; an empty value means 1.",
         aka=("defines", "definitions", "compile_definitions", "local_defines", "macros", "d"),
     ),
 }
@@ -113,8 +113,8 @@ HOST = Record(
                 value=_SOURCE,
                 empty=True,
             ),
-            help="The same for single sources, by the names they have under a program's `sources`; it goes "
-            "before what is said for all.",
+            help="Options of single sources, by their names under a program's `sources`; they override the "
+            "options of all sources.",
             aka=("source", "files", "file", "per_source"),
         ),
     },
@@ -260,8 +260,7 @@ def _target(vendors: Sequence[Vendor]) -> Record:
             ),
             "sanitize": Key(
                 spec=ListOf(item=Choice(words=tuple(Sanitize)), unique=True),
-                help=f"{checked} targets: mistakes that kernels are checked for while they run "
-                "(docs/checked.md).",
+                help=f"{checked} targets: the checks that kernels make while they run (docs/checked.md).",
                 aka=("sanitizers", "checks", "check", "fsanitize"),
             ),
         },
@@ -348,8 +347,8 @@ def _program(kinds: Sequence[str]) -> Record:
             ),
             "host": Key(
                 spec=HOST,
-                help="How C and C++ sources are compiled, beside what the project's `host` says: its folders "
-                "are searched first, its macros and standards replace, its flags come last.",
+                help="How C and C++ sources are compiled, in addition to the project's `host`: these folders "
+                "are searched first, macros and standards replace the project's, flags come last.",
                 aka=HOST_WORDS,
             ),
             "link": Key(
@@ -373,7 +372,7 @@ def _program(kinds: Sequence[str]) -> Record:
                                 item=Text(
                                     what="a linker flag",
                                     pattern=r"(?!@|-Wl,(.*,)?@).+",
-                                    advice="write the flags themselves: no linker tells where it read them",
+                                    advice="write the flags themselves: linkers do not report files of flags",
                                 )
                             ),
                             help="Further flags for the linker.",
@@ -405,7 +404,7 @@ def _document(vendors: tuple[Vendor, ...]) -> Record:
             "cache": Key(spec=_CACHE, help="Where compiled results are kept."),
             "defaults": Key(
                 spec=Record(what="defaults", keys=_OPTIONS),
-                help="Options of every target that does not say otherwise.",
+                help="Default options of all targets.",
             ),
             "host": Key(
                 spec=HOST, help="How C and C++ sources of all programs are compiled.", aka=HOST_WORDS

@@ -1,4 +1,4 @@
-"""Load: targets.yaml to a :class:`Project`, or every mistake in it at once."""
+"""Load: targets.yaml to a :class:`Project`, or all its errors at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load_project(path: Path) -> Project:
     try:
         data = path.read_bytes()
     except OSError as error:
-        where = "there is a folder of that name" if path.is_dir() else str(error.strerror)
+        where = "it is a folder" if path.is_dir() else str(error.strerror)
         hint = "go to the project's folder, name the file with -f, or start one with `gpubuild init`"
         raise ConfigError(
             [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))],
@@ -43,7 +43,7 @@ def load_project(path: Path) -> Project:
 
 
 def _nearby(path: Path) -> str:
-    """What to do where a project file lies in a folder above, or beside under a similar name."""
+    """Return the hint for a project file in a folder above, or with a similar name."""
     if path.exists():
         return ""
     import shlex  # not for a file that is there
@@ -135,7 +135,7 @@ def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
 
 
 def _in_home(node: Node, problems: Problems) -> Path | None:
-    """What ``~/…`` names, which YAML does not know; ``None`` for any other path."""
+    """Return the path of ``~/…``, which YAML does not expand; ``None`` for any other path."""
     text = str(node.raw)
     if not text.startswith("~/"):
         return None

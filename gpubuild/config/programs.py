@@ -85,7 +85,7 @@ class _Reader:
         return section
 
     def _refuse_idle(self, member: Member, options: HostOptions, sources: tuple[str, ...]) -> None:
-        """Note what no source of the program has any use for."""
+        """Report options that apply to no source of the program."""
         c = any(name.endswith(C_SUFFIXES) for name in sources)
         cxx = any(name.endswith(CXX_SUFFIXES) for name in sources)
         if not c and not cxx:
@@ -161,13 +161,13 @@ def all_sources(programs: Mapping[str, Member]) -> tuple[str, ...] | None:
 
 
 def named_sources(program: Node) -> tuple[str, ...] | None:
-    """As they are written; ``None`` where a part of them may be missing because of a mistake."""
+    """Return them as written; ``None`` where a part of them may be missing because of an error."""
     sources = _child(program, "sources")
     return _texts(sources) if sources is not None and not program.flawed else None
 
 
 def _own(source: Path, program: HostSection, project: HostSection) -> HostOptions:
-    """What is said for one source alone."""
+    """Return the options of a single source."""
     return program.sources.get(source, NO_OPTIONS).over(project.sources.get(source, NO_OPTIONS))
 
 

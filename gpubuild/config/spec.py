@@ -32,7 +32,7 @@ class Flag:
 
 @frozen
 class Nothing:
-    """No value behind the colon."""
+    """No value after the colon."""
 
 
 @frozen
@@ -50,7 +50,7 @@ class Whole:
 
 @frozen
 class ListOf:
-    """A list. ``unique`` refuses an item that is there already."""
+    """A list. ``unique`` refuses duplicates."""
 
     item: Text | Choice
     min_items: int = 0
@@ -59,7 +59,7 @@ class ListOf:
 
 @frozen
 class Key:
-    """One key of a record. ``aka`` are words people use for it elsewhere, for suggestions."""
+    """One key of a record. ``aka`` are its names in other tools, for suggestions."""
 
     spec: Spec
     help: str
@@ -94,7 +94,7 @@ class Table:
 
 @frozen
 class Either:
-    """One of several specs, told apart by the shape of the value."""
+    """One of several specs, distinguished by the shape of the value."""
 
     options: tuple[Spec, ...] = field(default=())
 
@@ -228,15 +228,16 @@ def _record(node: Node, spec: Record, problems: Problems, at: Place) -> Node:
         if good is not None:
             kept[name] = replace(member, node=good)
     for name, key in spec.keys.items():
-        # A misspelt key is one mistake, not also a missing one.
+        # A misspelt key is one error, not also a missing one.
         if key.required and name not in node.members and name not in meant:
-            problems.add(at, f"{spec.what} needs the key '{name}': {key.help}{_only_value(name, key.spec)}")
+            problems.add(at, f"missing '{name}' in {spec.what}{_way_out(name, key)}")
     return replace(node, members=kept, flawed=len(kept) < len(node.members))
 
 
-def _only_value(name: str, spec: Spec) -> str:
-    is_constant = isinstance(spec, Whole) and spec.minimum == spec.maximum
-    return f" Write `{name}: {spec.minimum}`." if isinstance(spec, Whole) and is_constant else ""
+def _way_out(name: str, key: Key) -> str:
+    if isinstance(key.spec, Whole) and key.spec.minimum == key.spec.maximum:
+        return f"; write `{name}: {key.spec.minimum}`"
+    return f": {key.help}"
 
 
 def _table(node: Node, spec: Table, problems: Problems, at: Place) -> Node:
@@ -248,7 +249,7 @@ def _table(node: Node, spec: Table, problems: Problems, at: Place) -> Node:
         if badly_named:
             problems.add(member.place, f"expected {spec.name.what}, got '{name}'")
         good = check(member.node, spec.value, problems, at=member.place)
-        # A name whose options are wrong is still a known name: keep it, with nothing in it.
+        # A name with wrong options is still a known name: keep it, empty.
         good = good or Node(shape=Shape.NULL, place=member.place, flawed=True)
         kept[name] = replace(member, node=replace(good, flawed=good.flawed or badly_named))
     return replace(node, members=kept)
@@ -281,7 +282,7 @@ def _wrong_shape(node: Node, spec: Spec) -> str:
 
 
 def _how_to_map(node: Node, spec: Spec) -> str:
-    """How to write a value that has to be a mapping, for whoever does not know what that is."""
+    """Return how to write a value that must be a mapping."""
     if isinstance(spec, Record):
         return f"; write `key: value`, with the keys {', '.join(spec.keys)}"
     names = [item.raw for item in node.items] if node.shape is Shape.LIST else [node.raw]

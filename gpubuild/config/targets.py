@@ -16,7 +16,7 @@ from gpubuild.targets.vendor import Vendor, split_features
 
 
 class Options(NamedTuple):
-    """What ``defaults:`` says, or a target where it says otherwise."""
+    """The options of ``defaults:``, or those of a target that overrides them."""
 
     opt_level: int = 3
     fast_math: bool = False
@@ -30,7 +30,7 @@ def scalar(node: Node | None, key: str) -> bool | int | str | None:
 
 
 def read_options(node: Node | None, base: Options) -> Options:
-    """``base`` with what the record ``node`` says."""
+    """Return ``base`` with the values of the record ``node``."""
     opt_level, fast_math, debug = (scalar(node, key) for key in Options._fields)
     return Options(
         opt_level=base.opt_level if opt_level is None else int(opt_level),
@@ -49,7 +49,7 @@ def read_libraries(root: Path, node: Node | None, problems: Problems) -> tuple[P
 def read_targets(
     root: Path, members: Mapping[str, Member], defaults: Options, problems: Problems, machine: str = ""
 ) -> dict[str, Target]:
-    """All targets whose kind can be told, in file order. ``machine``: what ``uname -m`` says."""
+    """Return all targets of a known kind, in file order. ``machine``: what ``uname -m`` says."""
     machine = machine or os.uname().machine
     targets: dict[str, Target] = {}
     for name, member in members.items():
@@ -91,7 +91,7 @@ def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
             chips = any_of([v.example for v in registry.vendors()])
             problems.add(
                 member.node.members["chip"].node.place if chip else member.place,
-                f"cannot tell the kind of target '{name}' from its {subject}; "
+                f"the {subject} does not imply the kind of target '{name}'; "
                 f"add `kind: {kinds[1:]}, or name a chip such as {chips}",
             )
         return None
@@ -131,7 +131,7 @@ def _triple(member: Member, vendor: Vendor, chip: str, machine: str, problems: P
 
 
 def _check(member: Member, vendor: Vendor, chip: str, triple: str, problems: Problems) -> None:
-    """Note every chip and feature that the compiler does not know."""
+    """Report every chip and feature that the compiler does not know."""
     found = []
     if chip:
         node = member.node.members.get("chip")

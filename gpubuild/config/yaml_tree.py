@@ -26,7 +26,7 @@ START = Place(1, 1)
 
 
 class Problems:
-    """The mistakes in one file. ``file`` is its name as messages show it."""
+    """The errors in one file. ``file`` is its name in messages."""
 
     def __init__(self, file: str, text: str = "") -> None:
         self._file = file
@@ -39,7 +39,7 @@ class Problems:
     def add(
         self, place: Place, message: str, *, first: Place | None = None, about: str = "first given here"
     ) -> None:
-        """Note a mistake at ``place``; ``first`` is an earlier place it has to do with, as ``about`` says."""
+        """Report an error at ``place``; ``first`` is a related earlier place, described by ``about``."""
         notes: tuple[Diagnostic, ...] = ()
         if first is not None:
             notes = (self._diagnostic(first, about, severity="note"),)
@@ -49,7 +49,7 @@ class Problems:
         return bool(self._found)
 
     def error(self) -> ConfigError:
-        """All mistakes, in file order."""
+        """All errors, in file order."""
         return ConfigError(d for _, d in sorted(self._found, key=lambda pair: pair[0]))
 
     def _diagnostic(
@@ -81,14 +81,14 @@ MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
-# What the parser says, in words for people who do not know its grammar.
+# Messages of the parser, for readers who do not know its grammar.
 _PLAINLY = {
     "did not find expected ',' or ']'": "a `]` or a comma is missing",
     "did not find expected ',' or '}'": "a `}` or a comma is missing",
-    "did not find expected key": "this line is indented otherwise than those it belongs to",
-    "did not find expected '-' indicator": "this line is indented otherwise than those it belongs to",
+    "did not find expected key": "the indentation of this line does not match its siblings",
+    "did not find expected '-' indicator": "the indentation of this line does not match its siblings",
     "mapping values are not allowed in this context": (
-        "a `:` cannot stand here; one may be missing at the end of the line before, "
+        "a `:` is not allowed here; one may be missing at the end of the line before, "
         "or text with a colon needs quotes"
     ),
     "could not find expected ':'": "a `:` and a value are missing after this key",
@@ -107,7 +107,7 @@ _FORBIDDEN = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 class Shape(StrEnum):
-    """What a node is, in words that messages use."""
+    """The kind of a node, in the words of messages."""
 
     NULL = "nothing"
     FLAG = "true or false"
@@ -171,7 +171,7 @@ def parse(text: str, problems: Problems) -> Node | None:
     import yaml
 
     if len(text) > MAX_BYTES:
-        problems.add(START, f"the file is larger than {MAX_BYTES >> 20} MiB, which is more than it can need")
+        problems.add(START, f"the file is larger than {MAX_BYTES >> 20} MiB, the limit")
         return None
     if bad := _first_forbidden(text):
         code = f"U+{ord(bad.group()):04X}"
@@ -332,9 +332,9 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[Place, str]
     lines = text.split("\n")
     line = lines[place.line - 1] if place.line <= len(lines) else ""
     if "\t" in line[: place.column]:
-        return place, "a tab stands where YAML wants spaces; indent with spaces"
+        return place, "a tab in the indentation; YAML needs spaces"
     if "expected a single document" in str(error.context) + problem:
-        return place, "a second document starts here; the file must hold one"
+        return place, "a second document starts here; the file must have only one"
     if mark and place.line >= len(lines) - 1 and not "\n".join(lines[place.line - 1 :]).strip():
         problem += "; the file seems to be cut off"
     told = str(error.context) in _BEGUN or not error.problem

@@ -76,7 +76,7 @@ def _redirect(log: Path) -> None:
 
 
 def _pickled(answer: Answer) -> bytes:
-    """``answer`` as bytes that are known to unpickle: what fails there would be nobody's error."""
+    """``answer`` as bytes that are known to unpickle: a failure there would belong to no step."""
     try:
         data = pickle.dumps(answer)
         pickle.loads(data)  # noqa: S301 - our own bytes

@@ -154,7 +154,7 @@ class Forker:
             run_child(message.job, self._run, write, os.getppid())
         os.close(write)
         os.set_blocking(read, False)
-        _attempt(lambda: os.setpgid(pid, pid))  # the child does so too; whoever is first
+        _attempt(lambda: os.setpgid(pid, pid))  # the child does so, too; the first one wins
         limit = message.job.timeout_seconds
         self._running[read] = _Running(
             number=message.number,
@@ -172,7 +172,7 @@ class Forker:
                 running.answer += part
         except BlockingIOError:
             return
-        # End of stream stays readable for ever; the job's death is told by SIGCHLD.
+        # End of stream stays readable for ever; SIGCHLD reports the job's death.
         _attempt(lambda: self._poll.unregister(running.pipe))
 
     def _stop_late_jobs(self) -> None:
@@ -235,7 +235,7 @@ def _detach(channel: Channel) -> None:
 
 
 def _attempt(action: Callable[[], object]) -> None:
-    """Do what may fail because others were faster, or will fail again where it is told better."""
+    """Do what may fail because others were faster, or will fail again with a better message."""
     try:
         action()
     except Exception:

@@ -165,7 +165,7 @@ class LocalExecutor:
                 self._lose(number)
 
     def _settle(self, pending: _Pending, ended: JobEnded) -> None:
-        """Give the answer to who waits for it. A failure without a place gets a second look first."""
+        """Give the answer to its waiting caller. A failure without a place gets a second look first."""
         answer = _answer(pending.job, ended)
         if pending.failed is not None:
             if isinstance(answer, StepError) and answer.diagnostics:

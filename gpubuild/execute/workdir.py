@@ -12,7 +12,7 @@ from pathlib import Path
 from gpubuild.errors import StepError
 
 _LOCK_SUFFIX = ".lock"
-_OLD_SECONDS = 24 * 3600.0  # where there are no locks, age tells what is left over
+_OLD_SECONDS = 24 * 3600.0  # where there are no locks, age shows leftovers
 
 
 class WorkArea:
@@ -28,7 +28,7 @@ class WorkArea:
         self._count = 0
 
     def new(self) -> Path:
-        """An empty folder that nobody else uses. Raises ``StepError`` when there can be none."""
+        """An empty folder for one user. Raises ``StepError`` when there can be none."""
         try:
             if self._session is None:
                 self._session = self._open_session()

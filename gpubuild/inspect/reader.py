@@ -126,7 +126,7 @@ def _container_object(image: Image, *, linked_anew: bool) -> Object:
     triple = image.strings.get("triple") or (facts.triple if facts else None)
     kernels = _kernels(image.strings.get("gpubuild.kernels"))
     if kernels is not None and image.image_kind == ImageKind.PTX:
-        # The note is about the machine code beside it; the driver allocates registers anew.
+        # The note is about the machine code beside it; the driver allocates registers again.
         kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
     told = facts.kernels if facts else ()
     if linked_anew and kernels is not None and any(kernel.registers is not None for kernel in told):

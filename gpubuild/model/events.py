@@ -1,4 +1,4 @@
-"""Events: what a build tells whoever is watching, while it runs."""
+"""Events: what a build reports to its listeners while it runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Libraries: where a linker looks for ``-lfoo``, and which of those files are there.
+"""Libraries: the candidate files of ``-lfoo`` in a linker's search folders, and which of them exist.
 
-What it has found is known once it ran, and is watched from then on. A library that comes to stand
-before that one, or beside it as a ``.so``, is seen here: what is there is part of the link's key.
+The library found is known after the first link, and is watched from then on. A library that shadows
+it, or appears beside it as a ``.so``, is noticed here: the existing candidates are part of the key.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class DoubledOutputError(ValueError):
 
 
 class Plan:
-    """Steps and who needs whom. An edge runs from a step to a step that reads one of its outputs.
+    """Steps and their dependencies. An edge runs from a step to a step that reads one of its outputs.
 
     What every build asks is answered from two tables: importing networkx takes longer than planning
     a thousand steps. :attr:`graph` is there for everything else.

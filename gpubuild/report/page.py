@@ -243,9 +243,7 @@ def _builds(builds: Sequence[LoggedBuild]) -> str:
             )
         lines.append("</g>")
     lines.append("</svg>")
-    note = (
-        f"The last {_count(len(builds), 'build')} that had something to do, the longest of {longest:.2f} s:"
-    )
+    note = f"{_count(len(builds), 'build')}; longest {longest:.2f} s"
     note += " steps that ran (blue), came from the cache (green), were up to date (grey)."
     return "\n".join(lines) + f'\n<p class="dim">{note}</p>'
 

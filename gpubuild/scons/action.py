@@ -19,7 +19,7 @@ class StepAction:
     def __init__(self, front: Front, node: Node) -> None:
         self._front = front
         self._node = node
-        # SCons calls the action by this name when --debug=explain tells how it changed.
+        # SCons calls the action by this name when --debug=explain shows its changes.
         self.__name__ = f"{node.title}: {node.options} "
 
     def __call__(self, target: Sequence[Any], source: Sequence[Any], env: Any) -> int:  # noqa: ANN401

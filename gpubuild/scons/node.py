@@ -15,7 +15,7 @@ LINK = "link"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Everything that SCons is told of a step. Paths are absolute.
+    """Everything that SCons gets about a step. Paths are absolute.
 
     ``headers`` are files that a C source includes; ``title`` says in words what the step does;
     ``options`` are what its signature says, short enough for ``--debug=explain``.

@@ -110,7 +110,7 @@ class Session:
         return [(name, self._fingerprint(name)) for name in (*step.tools, *step.optional_tools)]
 
     def on_event(self, event: Event) -> None:
-        """Show warnings, once each; SCons itself tells what is being built."""
+        """Show warnings, once each; SCons itself shows the steps."""
         if isinstance(event, BuildWarning):
             with self._printing:
                 if event.message not in self._told:

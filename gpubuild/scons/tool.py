@@ -103,7 +103,7 @@ def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any: 
     except GpubuildError as error:
         if not env.GetOption("clean"):
             _stop(error)
-        # What cannot be planned can still be cleaned, as far as it is known.
+        # What cannot be planned can still be cleaned, as far as known.
         layout = front.session().layout
         executable = env.File(str(layout.executable(name)))
         env.Clean(executable, [executable, env.Dir(str(layout.program_dir(name)))])

@@ -1,4 +1,4 @@
-"""File stamps: stat data that identify a file's content as long as the clock is not set back.
+"""File stamps: stat data that identify a file's content unless the clock is set back.
 
 Imports nothing: the null build, which has a few milliseconds, starts here.
 """

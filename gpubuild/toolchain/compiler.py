@@ -117,7 +117,7 @@ def _probe(name: str, path: Path) -> dict[str, Any]:
     version = _ask(path, "--version").splitlines()[:1]
     folders = _search_dirs(_ask(path, "-print-search-dirs"))
     system = [Path(p) for p in closed_environment()["PATH"].split(os.pathsep)]
-    # Named as they are found, not as what links lead to: `ld` may be another program tomorrow.
+    # By the names they are found by, not those that links lead to: `ld` may be another program tomorrow.
     absent: list[str] = []  # where one of them would be found first
     files = [("driver", path.resolve())]
     programs = _existing([*folders.get("programs", []), *system])
@@ -139,7 +139,7 @@ def _probe(name: str, path: Path) -> dict[str, Any]:
         files += [
             (file.name, file) for file in sorted(beside.glob(pattern)) if "clang" in path.resolve().name
         ]
-    # A clang takes the newest gcc's files: a folder that comes to stand beside theirs may be that.
+    # A clang takes the newest gcc's files: a folder that appears beside theirs may be that.
     versions = {str(found[role].parents[1]) for role in ("crtbegin.o", "crtbeginS.o") if role in found}
     return {
         "version": version[0] if version else "",

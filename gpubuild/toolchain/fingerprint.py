@@ -39,7 +39,7 @@ class Tool:
 
 
 _INSIDE = "gpubuild."
-# Our modules beside the engine's that decide what tools are told.
+# Our modules beside the engine's that decide the arguments of tools.
 SHAPING = (
     "errors.py",
     "plan/library_search.py",

@@ -27,7 +27,7 @@ class Memo:
 
     ``shared`` is a second file, for all projects of a user: a new checkout starts with what others
     have learnt. Processes that write it at once may lose each other's entries, which costs time.
-    A file that somebody else could have written does not count: without HOME it lies in /tmp.
+    A file that another user could have written does not count: without HOME it lies in /tmp.
     """
 
     def __init__(self, path: Path | None, shared: Path | None = None) -> None:
@@ -53,7 +53,7 @@ class Memo:
         return self._digests[key]
 
     def fact(self, kind: str, path: Path) -> object:
-        """What :meth:`learn` was told about this file, ``None`` when nothing or it changed."""
+        """What :meth:`learn` got for this file, ``None`` when nothing or it changed."""
         self.seen.add(str(path))
         return self._facts.get(f"{kind}|{_identity(path)}")
 

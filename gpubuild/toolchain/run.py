@@ -307,7 +307,7 @@ def collect_later(directory: Path, size_bytes: int) -> None:
 
 
 def start_detached(command: Sequence[str]) -> None:
-    """Start ``command`` in a session of its own, heard by nobody; it outlives us.
+    """Start ``command`` in a session of its own, without output; it outlives us.
 
     Raises ``OSError`` when it cannot be started.
     """
@@ -322,4 +322,4 @@ def start_detached(command: Sequence[str]) -> None:
         cwd="/",
         start_new_session=True,
     )
-    process.returncode = 0  # init reaps it when we are gone; nobody here waits for it
+    process.returncode = 0  # init reaps it when we are gone; no code here waits for it

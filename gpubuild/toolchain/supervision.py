@@ -1,6 +1,6 @@
 """Supervision: what ends a tool when the process that runs it is killed.
 
-A process that nobody watches has the kernel end the tool: each tool asks for that between fork and
+An unwatched process has the kernel end the tool: each tool asks for that between fork and
 exec. Such a fork copies the page tables of a process that has loaded LLVM, and after it every page
 that either of the two writes: 5 to 8 ms per tool.
 
@@ -38,7 +38,7 @@ def supervised_from_now() -> None:
 
 
 def is_supervised() -> bool:
-    """Whether somebody else ends what this process starts. False in its forks."""
+    """Whether another process ends what this process starts. False in its forks."""
     return os.getpid() in _leaders
 
 

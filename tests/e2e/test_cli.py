@@ -237,7 +237,7 @@ def test_doctor(tmp_path: Path) -> None:
         "version: 1\ntargets: {sm_90: {}, mi200: {chip: gfx90a}, cpu: {}}\n"
         "programs: {p: {sources: [p.mlir]}}\n"
     )
-    assert "targets.yaml has mistakes" in gpubuild("doctor", cwd=tmp_path).err  # there is no p.mlir
+    assert "targets.yaml has errors" in gpubuild("doctor", cwd=tmp_path).err  # there is no p.mlir
     (tmp_path / "p.mlir").touch()
     without = {"GPUBUILD_PTXAS": str(tmp_path / "missing"), "ROCM_PATH": str(tmp_path)}
     document = gpubuild("doctor", "--json", cwd=tmp_path, env=without).document

@@ -51,6 +51,7 @@ gpu.module @k {{
 }}
 """
 
+
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_module(KERNELS, tmp_path_factory.mktemp("nontemporal"))

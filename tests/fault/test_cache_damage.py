@@ -150,7 +150,7 @@ def test_a_corrupt_index_is_set_aside_once_and_said_so(pristine: Path, tmp_path:
     store = DiskStore(pristine)
     assert store.lookup(KEY) is None
     assert store.lookup(KEY) is None
-    assert len(store.warnings) == 1 and "started anew" in store.warnings[0]
+    assert len(store.warnings) == 1 and "a new one was started" in store.warnings[0]
     store.close()
     assert heals(pristine, tmp_path)
     assert len(list((pristine / "quarantine").iterdir())) == 1

@@ -2,7 +2,7 @@
 
 A worker process takes four hundred mutants, one after the other: it imports the compilers once. What
 ends or stops a worker is put through the executor again, as a build would do it.
-GPUBUILD_TEST_MUTANTS (default 400; .ci/nightly sets more) sets how many; the seed is fixed, so a failure repeats.
+GPUBUILD_TEST_MUTANTS (default 400; .ci/nightly sets more) sets how many; the seed is fixed.
 GPUBUILD_TEST_SEED (default 1000) is another one for a longer search.
 """
 

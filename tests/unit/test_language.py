@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
-DONE = ("config", "support")
+DONE = ("config", "execute", "inspect", "model", "plan", "report", "support", "targets")
 COLUMNS = 100
 
 # What not to write, and what to write instead.
@@ -38,7 +38,7 @@ PLAINER = {
     r"\bodd halves\b": "misplaced vector parts",
     r"\bsome (?:work-items )?miss\b": "barrier divergence",
     r"\b(?:all|everything) there (?:is|are)\b": "all, every",
-    r"\bas it is\b|\bas they are\b": "unchanged",
+    r"\bas (?:it is|they are)\b(?! (?:\w+ed|written|shown|found|known)\b)": "unchanged",
     r"\bto be had\b": "available",
     r"\bby way of\b": "through, by",
     r"\bin vain\b": "needlessly",
@@ -85,8 +85,9 @@ def test_pages_are_plain(page: Path) -> None:
 
 @pytest.mark.parametrize("package", DONE)
 def test_packages_are_plain(package: str) -> None:
-    for path in sorted((ROOT / "gpubuild" / package).rglob("*.py")):
-        assert not odd(written(path)), path.relative_to(ROOT)
+    folder = ROOT / "gpubuild" / package
+    found = {path.name: odd(written(path)) for path in sorted(folder.rglob("*.py"))}
+    assert not {name: words for name, words in found.items() if words}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -50,7 +50,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What was taken. ``problems`` tell what was not, and why; nothing of it is in the cache."""
+    """What was taken. ``problems`` list what was not, and why; nothing of it is in the cache."""
 
     records: int
     blobs: int

@@ -181,7 +181,7 @@ class BlobFolder:
                 os.fsync(handle)
 
     def set_aside_bytes(self, name: str, data: bytes) -> None:
-        """Keep ``data`` in quarantine for whoever wants to know what happened."""
+        """Keep ``data`` in quarantine for inspection."""
         handle = os.open(self._quarantine / f"{name}-{time.time_ns()}", _CREATE, 0o600)
         with _closing(handle):
             os.write(handle, data)

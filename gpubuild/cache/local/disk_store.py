@@ -2,7 +2,7 @@
 
     CACHEDIR.TAG  lock  index/cache.db  cas/ab/<sha256>  tmp/  quarantine/  size
 
-Whatever happens to it, a build goes on: look-ups miss, results are not stored, each cause is told once.
+Whatever happens to it, a build goes on: look-ups miss, results are not stored, each cause is reported once.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class DiskStore(Alone):
         self._published_bytes = 0
 
     def _check_size(self) -> None:
-        """Have garbage collected, by somebody else, when what builds stored is over the limit."""
+        """Start garbage collection in another process when the cache is over its limit."""
         known = read_note(self._directory)
         if known is None:
             known = sum(blob.size_bytes for blob in self._blobs.scan())
@@ -300,7 +300,7 @@ class DiskStore(Alone):
     # --- opening ---
 
     def _ready(self) -> Index | None:
-        """The index, opened on first use; ``None`` when there is none to be had."""
+        """The index, opened on first use; ``None`` when there is none."""
         if not self._opened:
             self._opened = True
             self._open()
@@ -369,7 +369,7 @@ class DiskStore(Alone):
                 # Another process may have replaced it since we opened it.
                 if identity(self._directory / "index") in (self._identity, None):
                     place = self._blobs.set_aside_folder(self._directory / "index")
-                    message += f"; it was set aside as {place} and started anew"
+                    message += f"; it was set aside as {place}; a new one was started"
                 (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             self._give_up(f"its index is damaged and cannot be set aside: {error.strerror}")

@@ -159,7 +159,7 @@ _MAX_TEXT = 20
 
 
 def read_note(directory: Path) -> int | None:
-    """Bytes in the blobs of the cache ``directory``; ``None`` when nobody has counted."""
+    """Bytes in the blobs of the cache ``directory``; ``None`` when not counted."""
     try:
         text = (directory / _NAME).read_bytes()
     except OSError:

@@ -20,7 +20,7 @@ _BUSY_SECONDS = 5.0
 _MODE_RAW = 1  # diskcache.core.MODE_RAW: the value is in the row
 _ROW = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
 _HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'Cache'"
-# Errors of a database that will not heal by itself (sqlite.org/rescode.html): ERROR (a missing
+# Errors of a database that will not go away by itself (sqlite.org/rescode.html): ERROR (a missing
 # table or column), CORRUPT, SCHEMA, MISMATCH, FORMAT, NOTADB.
 _DAMAGE_CODES = frozenset({1, 11, 17, 20, 24, 26})
 

@@ -47,7 +47,7 @@ def collect(
     """Delete what no result names, what is too old, and the least recently used until the rest fits.
 
     Safe while others build: records go before the blobs they name, so that a reader sees whole
-    results or misses; a blob that somebody has just used again is kept.
+    results or misses; a blob that was just used again is kept.
     """
     if not store.writable:
         return Collected()
@@ -76,7 +76,7 @@ def collect(
         for key in dropped:
             del records[key]
             store.discard(key)
-        # What only dropped results named serves nobody: the rest of them, empty files too.
+        # Blobs that only dropped results named are unused: the rest of them, empty files too.
         left &= wanted - {blob.digest for result in records.values() for blob in result.blobs}
         doomed += [blob for blob in blobs if blob.digest in left]
         freed = [store.blobs.delete(blob) for blob in doomed]

@@ -65,7 +65,7 @@ def _sendable(value: str, name: str) -> tuple[str, str]:
 _CHUNK_BYTES = 1 << 18
 _MAX_REDIRECTS = 3
 _MAX_EXPLANATION = 160  # characters of a server's own words
-_REST_BYTES = 1 << 16  # of an answer nobody wants, read so that the connection can be kept
+_REST_BYTES = 1 << 16  # of an unused answer, read so that the connection can be kept
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ABSENT = frozenset({404, 410})
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 507})  # 507: room is being made
@@ -97,7 +97,7 @@ class RemoteError(Exception):
 
 
 class UnreachableError(RemoteError):
-    """Nobody answers at the address."""
+    """No server answers at the address."""
 
 
 class RefusedError(RemoteError):
@@ -167,7 +167,7 @@ class HttpClient:
         size_bytes: int = 0,
         body: Callable[[], Iterator[bytes]] | None = None,
     ) -> Iterator[tuple[http.client.HTTPResponse, Callable[[int], None]]]:
-        """One request and its answer, and whom to tell of bytes that passed.
+        """One request and its answer, and the listener for bytes that passed.
 
         They buy time; sizes that a server names do not: with one of a terabyte it could stall for
         months. The connection is kept when the answer was read to its end.
@@ -398,7 +398,7 @@ def _network_errors() -> Iterator[None]:
 
 
 def _secrets(authorization: str) -> Iterator[str]:
-    """What of an ``Authorization`` header nobody may see: a token, or a password, coded or not."""
+    """The secrets of an ``Authorization`` header: a token, or a password, coded or not."""
     kind, _, value = authorization.partition(" ")
     if not value:
         return

@@ -211,7 +211,7 @@ class TieredStore:
         return self._local.place
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """See ``Store``: in the local cache. What nobody made now is not sent."""
+        """See ``Store``: in the local cache. Only results made now are sent."""
         return self._local.keep(key, result, files)
 
     def discard(self, key: Digest) -> None:
@@ -294,5 +294,5 @@ class TieredStore:
         return True
 
     def _source(self, blob: Blob, files: Mapping[str, Path]) -> Path:
-        """The cache's copy, which nobody edits; the build's own when there is none."""
+        """The cache's copy, which is never edited; the build's own when there is none."""
         return self._local.blobs.path(blob.digest) if self._local.has(blob) else files[blob.name]

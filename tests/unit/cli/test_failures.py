@@ -90,7 +90,7 @@ def test_closing_lines_name_what_failed_and_what_was_not_tried() -> None:
     )
     assert closing(*steps) == [
         "failed: app/compile/k/{sm_60,cpu}, cc/a.c",
-        "hint: -k also builds what needs nothing that failed: cc/b.c, cc/0.c, cc/1.c and 2 more",
+        "hint: -k also builds skipped independent steps: cc/b.c, cc/0.c, cc/1.c and 2 more",
     ]
     assert closing(compiled("cpu", error)) == ["failed: app/compile/k/cpu"]
     assert closing(compiled("cpu")) == []

@@ -177,7 +177,7 @@ def test_a_current_folder_that_is_no_more(tmp_path: Path) -> None:
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("error: the current folder is no more\n  hint: ")
+    assert done.stderr.startswith("error: the current folder does not exist\n  hint: ")
 
 
 @UNBUFFERED

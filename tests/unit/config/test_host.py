@@ -19,25 +19,25 @@ REFUSED = {
     "std:": "-std=c11 --std=c11 -ansi",
     "#include in the source": "-include -includea.h -imacros",
     "link:": "-lm -L/x -Wl,-z,now -Xlinker -fuse-ld=lld -static -static-libgcc -shared -pie -s -rdynamic",
-    "hands on": "-Wp,-MD,x -Wa,-L -Xclang -Xpreprocessor -mllvm -B/x -specs=x -wrapper",
+    "passes options on": "-Wp,-MD,x -Wa,-L -Xclang -Xpreprocessor -mllvm -B/x -specs=x -wrapper",
     "suffix": "-x -xc -xc++",
-    "build's to say": "-c -S -E -o -ox -oa.o -M -MM -MD -MF -MFx -fsyntax-only -### -dumpbase -dM -P -C",
+    "the build chooses": "-c -S -E -o -ox -oa.o -M -MM -MD -MF -MFx -fsyntax-only -### -dumpbase -dM -P -C",
     "debug: true": "-g -g3 -ggdb -ggdb3",
     "beside the object": "-gsplit-dwarf -grecord-gcc-switches -frecord-gcc-switches",
-    "machine that builds": "-march=native -mtune=native -mcpu=native",
-    "kind of processor": "-m32 -m16 -mx32",
+    "building machine": "-march=native -mtune=native -mcpu=native",
+    "this machine's architecture": "-m32 -m16 -mx32",
     "position-independent": "-fno-pic -fPIE -fpie -fno-PIC",
     "machine code": "-flto -flto=thin -flto=auto -emit-llvm",
     "same everywhere": "-frandom-seed=1 -ffile-prefix-map=a=b -fmacro-prefix-map=a=b -fdebug-prefix-map=a=b",
     "reads the compiler's messages": "-fdiagnostics-color=always -fdiagnostics-format=json -fno-diagnostics-show-caret "
     "-fcolor-diagnostics -fmessage-length=0 -fno-show-column -fno-caret-diagnostics",
-    "files that the build does not know of": "-fplugin=x.so -fprofile-generate -fprofile-use=x -fauto-profile -ftest-coverage "
+    "files unknown to the build": "-fplugin=x.so -fprofile-generate -fprofile-use=x -fauto-profile -ftest-coverage "
     "--coverage -fcallgraph-info -fstack-usage -fopt-info-vec=x -fsave-optimization-record -fdump-tree-all -ftime-trace "
     "-fmodules -fmodules-ts -fmodule-file=x -fpch-preprocess -fcrash-diagnostics-dir=/x -save-temps "
     "-fsanitize-ignorelist=x -fsanitize-coverage-allowlist=x -fbranch-probabilities -fpass-plugin=x",
-    "options taken are": "-z -z=now --param -u -T --sysroot=/x -isysroot -aux-info -v --help --version -Q -p -pg -O9 -U "
+    "accepted options are": "-z -z=now --param -u -T --sysroot=/x -isysroot -aux-info -v --help --version -Q -p -pg -O9 -U "
     "-target --target=x -arch -fuse/x -nostdlib -e -A -G -b",
-    "to be seen here": "@file",
+    "write options here": "@file",
 }  # fmt: skip
 
 
