@@ -184,7 +184,7 @@ def test_fibers(built: Path, runtime: Path) -> None:
 
 
 SUPPORTS = """
-#include "cpu/cpu_image.h"
+#include "cpu/cpu_device.h"
 #include <stdio.h>
 int main(int argc, char **argv) {
     for (int i = 1; i + 1 < argc; i += 2)

@@ -134,7 +134,7 @@ def _place(module: ir.Module, cut: Cut) -> object:
     location, line = locate(op.location, SourceText())
     if location is None:
         return None
-    return [f"{what} is what fails: without it, the rest compiles", asdict(location), line]
+    return [f"{what}: the error disappears without this operation", asdict(location), line]
 
 
 def _without(job: Job, text: str, cut: Cut, folder: Path) -> Job:

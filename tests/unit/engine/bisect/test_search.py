@@ -89,9 +89,13 @@ def sites(folder: Path, text: str, chip: str) -> tuple[Diagnostic, ...]:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        (POWER, 7, "'llvm.intr.pow' in @scale is what fails"),
-        (PARAMETER, 5, "'gpu.func' @large is what fails"),
-        (NO_INTRINSIC, 4, "'func.call' of @llvm.no.such in kernel @f is what fails"),
+        (POWER, 7, "'llvm.intr.pow' in @scale: the error disappears without this operation"),
+        (PARAMETER, 5, "'gpu.func' @large: the error disappears without this operation"),
+        (
+            NO_INTRINSIC,
+            4,
+            "'func.call' of @llvm.no.such in kernel @f: the error disappears without this operation",
+        ),
     ],
 )
 def test_the_operation_is_found(tmp_path: Path, text: str, line: int, message: str) -> None:
