@@ -88,7 +88,7 @@ def test_unloading_after_hip_has_ended_is_no_failure(runtime: Runtime) -> None:
 
 def test_a_device_that_does_not_tell_its_chip(runtime: Runtime) -> None:
     done = runtime.run("mgpuStreamCreate()", device="hip", hip="?")
-    assert (done.code, "HIP does not tell the chip of hip:0" in done.err) == (1, True)
+    assert (done.code, "HIP does not name the chip of hip:0" in done.err) == (1, True)
 
 
 # ---- assertions ----
