@@ -58,7 +58,7 @@ class Access:
         return not _is_kernel_argument(source)
 
     def contiguous(self, emit: Emitter) -> ir.Value:
-        """How many elements are accessed, none of them beyond the end."""
+        """Return how many elements are accessed, none of them beyond the end."""
         wanted = emit.constant(self.count)
         if not self.may_be_partial or not self.indices:
             return wanted
@@ -86,7 +86,7 @@ WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "
 
 
 def _is_kernel_argument(source: ir.Value) -> bool:
-    """What a kernel is given is never workgroup memory, whose types say that they are."""
+    """Return whether ``source`` is an argument of a kernel: the type of workgroup memory would say so."""
     block = source.owner
     if not isinstance(block, ir.Block):
         return False
@@ -97,13 +97,13 @@ def _is_kernel_argument(source: ir.Value) -> bool:
 
 
 def access_of(op: ir.Operation) -> Access | None:
-    """What ``op`` accesses; ``None`` for ops that access no memref or that are not checked."""
+    """Return what ``op`` accesses; ``None`` for ops that access no memref or that are not checked."""
     reader = _ACCESSES.get(op.name)
     return reader(op) if reader else None
 
 
 def view_of(op: ir.Operation) -> View | None:
-    """The view that ``op`` makes, if it is one that can leave its source."""
+    """Return the view that ``op`` makes, if it is one that can leave its source."""
     if op.name not in _CLAIMS or not isinstance(op.results[0].type, ir.MemRefType):
         return None
     source = op.operands[0]
@@ -111,7 +111,7 @@ def view_of(op: ir.Operation) -> View | None:
 
 
 def dimension(emit: Emitter, memory: ir.Value, number: int) -> ir.Value:
-    """The size of one dimension, in elements."""
+    """Return the size of one dimension, in elements."""
     shaped = ir.MemRefType(memory.type)
     if not shaped.is_dynamic_dim(number):
         return emit.constant(shaped.get_dim_size(number))
@@ -213,7 +213,7 @@ _ACCESSES: dict[str, Callable[[ir.Operation], Access | None]] = {
 
 
 def first_address(emit: Emitter, access: Access, bytes_each: int) -> ir.Value:
-    """The address of the first element, as an index."""
+    """Return the address of the first element, as an index."""
     memory, kind = access.memory, ir.MemRefType(access.memory.type)
     index = ir.IndexType.get()
     start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [index]).results[0]
@@ -230,7 +230,7 @@ def first_address(emit: Emitter, access: Access, bytes_each: int) -> ir.Value:
 
 
 def whole_memory(emit: Emitter, memory: ir.Value, bytes_each: int) -> tuple[ir.Value, ir.Value]:
-    """Address and bytes of all from a memref's first element to its last."""
+    """Return address and bytes of all from a memref's first element to its last."""
     kind, index = ir.MemRefType(memory.type), ir.IndexType.get()
     start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [index]).results[0]
     base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
@@ -338,7 +338,7 @@ def is_contiguous(kind: ir.Type) -> bool:
 
 
 def writes(memory: Memory) -> bool:
-    """Whether anything but a read is among the accesses."""
+    """Return whether anything but a read is among the accesses."""
     return memory.modes != {image_layout.CHECK_READ}
 
 
@@ -350,7 +350,7 @@ def _root(memory: ir.Value) -> tuple[ir.Value, bool]:
 
 
 def _is_known(op: ir.Operation) -> bool:
-    """Whether what ``op`` does to memory can be seen."""
+    """Return whether what ``op`` does to memory can be seen."""
     if op.name in _SAME_MEMORY | _SOURCES | _ASKS | _HARMLESS:
         return True
     if access_of(op) is not None:

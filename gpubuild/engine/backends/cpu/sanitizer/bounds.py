@@ -39,7 +39,7 @@ class Extent:
 
 
 def access_extents(access: Access, emit: Emitter) -> list[Extent]:
-    """What an access needs of each dimension."""
+    """Return what an access needs of each dimension."""
     extents = []
     for number, index in enumerate(access.indices):
         count = 1
@@ -101,7 +101,7 @@ def _bytes_of_view(view: View, emit: Emitter) -> list[Extent]:
 
 
 def _cast(view: View, emit: Emitter) -> list[Extent]:
-    """Sizes that only the result's type tells."""
+    """Return sizes that only the result's type tells."""
     kind, claimed = ir.MemRefType(view.source.type), ir.MemRefType(view.op.results[0].type)
     return [
         Extent(
@@ -151,7 +151,7 @@ def _products(
 
 
 def within(emit: Emitter, extent: Extent) -> ir.Value:
-    """Whether the extent lies in its dimension. Negative indices are large ones: all is unsigned."""
+    """Return whether the extent lies in its dimension. Negative indices are large ones: all is unsigned."""
     if extent.count == 1 and extent.step == 1:
         return emit.compare(Compare.ULT, extent.first, extent.size)
     if isinstance(extent.count, int):
@@ -164,7 +164,7 @@ def within(emit: Emitter, extent: Extent) -> ir.Value:
     last = emit.binary("arith.addi", extent.first, emit.binary("arith.muli", steps, step))
     starts = emit.compare(Compare.ULT, extent.first, extent.size)
     inside = emit.binary("arith.andi", starts, emit.compare(Compare.ULT, last, extent.size))
-    # The last one may be far beyond the end, and come round to the begin again: so may none of the steps.
+    # The last one may be far beyond the end, and wrap around to the beginning: no step may do so.
     fits = emit.compare(Compare.ULE, extent.count, extent.size)
     if isinstance(extent.step, ir.Value):
         stays = emit.compare(Compare.EQ, step, emit.constant(0))
@@ -178,7 +178,7 @@ def within(emit: Emitter, extent: Extent) -> ir.Value:
 
 
 def both(emit: Emitter, conditions: Sequence[ir.Value]) -> ir.Value | None:
-    """Whether all hold; ``None`` when there are none."""
+    """Return whether all hold; ``None`` when there are none."""
     if not conditions:
         return None
     result = conditions[0]
@@ -191,7 +191,7 @@ MATRIX_ACCESSES = frozenset({LOAD, STORE})
 
 
 def matrix_extents(op: ir.Operation, emit: Emitter) -> list[Extent]:
-    """What ``op``, a load or store of a matrix, needs; of memory of vectors nothing is known."""
+    """Return what ``op``, a load or store of a matrix, needs; of memory of vectors nothing is known."""
     values = list(op.operands)
     stored = values[:1] if op.name == STORE else []
     memory, *indices = values[len(stored) :]
@@ -241,7 +241,7 @@ def _strides(emit: Emitter, memory: ir.Value) -> list[ir.Value]:
 
 
 def stays_inside(op: ir.Operation, access: Access, ranges: Ranges) -> list[Truth] | None:
-    """What must hold for the indices that are checked to be in bounds for all work-items."""
+    """Return what must hold for the indices that are checked to be in bounds for all work-items."""
     facts = ranges.facts_at(op)
     conditions: list[Truth] = []
     for number, index in enumerate(access.indices):

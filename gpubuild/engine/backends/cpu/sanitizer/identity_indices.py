@@ -31,11 +31,11 @@ from gpubuild.engine.backends.cpu.sanitizer.ranges import (
 from gpubuild.engine.ir.query import constant_integer
 
 # What sums are made of: ("thread_id", "x"), ("block_dim", "x"), ("argument", 0), ("dim", argument, number),
-# or ("turn", loop): the number of an iteration.
+# or ("trip", loop): the number of an iteration.
 Atom = tuple[str | int, ...]
 Monomial = tuple[Atom, ...]
 Proof: TypeAlias = tuple[Sequence[Use], Sequence[Truth]]  # accesses without an error if all of that holds
-_VARIABLES = frozenset({"thread_id", "block_id", "turn"})
+_VARIABLES = frozenset({"thread_id", "block_id", "trip"})
 _MOST_MONOMIALS = 16
 
 
@@ -46,14 +46,14 @@ class Sum:
     terms: frozenset[tuple[Monomial, int]]
 
     def plus(self, other: Sum, factor: int = 1) -> Sum:
-        """``self + factor * other``."""
+        """Return ``self + factor * other``."""
         found = dict(self.terms)
         for monomial, number in other.terms:
             found[monomial] = found.get(monomial, 0) + factor * number
         return _sum(found)
 
     def times(self, other: Sum) -> Sum:
-        """The product."""
+        """Return the product."""
         found: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
@@ -71,7 +71,7 @@ class Form:
 
     @property
     def variables(self) -> set[Atom]:
-        """The identities and turns in it."""
+        """The identities and iterations in it."""
         return {atom for atom, _ in self.factors}
 
 
@@ -84,7 +84,7 @@ class Forms:
         self._known: dict[ir.Value, Sum | None] = {}
 
     def of(self, index: ir.Value) -> Form | None:
-        """The form of an index, if it has one."""
+        """Return the form of an index, if it has one."""
         total = self.sum_of(index)
         if total is None:
             return None
@@ -102,7 +102,7 @@ class Forms:
         return Form(_sum(fixed), frozenset((atom, _sum(parts)) for atom, parts in factors.items()))
 
     def sum_of(self, value: ir.Value) -> Sum | None:
-        """``value`` as a sum; ``None`` when it is something else."""
+        """Return ``value`` as a sum; ``None`` when it is something else."""
         if value not in self._known:
             self._known[value] = None
             found = self._compute(value)
@@ -161,28 +161,28 @@ class Forms:
             return None
         if loop not in self.loops:
             self.loops.append(loop)
-        return start.plus(step.times(_atom("turn", self.loops.index(loop))))
+        return start.plus(step.times(_atom("trip", self.loops.index(loop))))
 
     def _is_argument(self, value: ir.Value) -> bool:
         return isinstance(value.owner, ir.Block) and value.owner == self._entry
 
 
 def fixed(number: int) -> Sum:
-    """A constant."""
+    """Return a constant."""
     return _sum({(): number})
 
 
-def turns(forms: Iterable[Form | None]) -> list[Atom]:
-    """The loops whose turns are in any of the forms, in the order of the forms."""
+def iteration_atoms(forms: Iterable[Form | None]) -> list[Atom]:
+    """Return the loops whose iterations are in any of the forms, in the order of the forms."""
     found: dict[Atom, None] = {}
     for form in forms:
         mine = form.variables if form else set()
-        found.update(dict.fromkeys(sorted((atom for atom in mine if atom[0] == "turn"), key=repr)))
+        found.update(dict.fromkeys(sorted((atom for atom in mine if atom[0] == "trip"), key=repr)))
     return list(found)
 
 
 def renamed(form: Form, names: dict[Atom, Atom]) -> Form:
-    """The same with other variables."""
+    """Return the same with other variables."""
     return Form(form.fixed, frozenset((names.get(atom, atom), factor) for atom, factor in form.factors))
 
 
@@ -191,7 +191,7 @@ def _number(argument: ir.Value) -> int:
 
 
 def number_of(total: Sum) -> int | None:
-    """The sum as a number, when it is one."""
+    """Return the sum as a number, when it is one."""
     parts = dict(total.terms)
     if not parts:
         return 0
@@ -207,7 +207,7 @@ def _sum(parts: dict[Monomial, int]) -> Sum:
 
 
 _AXES = "xyz"
-_KINDS = {"thread_id": 0, "turn": 1, "block_id": 2}
+_KINDS = {"thread_id": 0, "trip": 1, "block_id": 2}
 _SHAPE = frozenset({"block_dim", "grid_dim"})
 _ARGUMENTS = frozenset({"argument", "arith.index_cast", "arith.index_castui"})
 
@@ -236,9 +236,9 @@ class Owners:
         named = [self._forms(use) for use in uses]
         if any(use.access.count != 1 or use.access.masked for use in uses):
             return None
-        counts = self._turn_counts(uses, [loops for _, loops in named])
+        counts = self._iteration_counts(uses, [loops for _, loops in named])
         conditions: list[Truth] = []
-        told: set[Atom] = set()
+        separated: set[Atom] = set()
         for forms in zip(*(forms for forms, _ in named), strict=True):
             form = forms[0]
             if form is None or any(other != form for other in forms[1:]):
@@ -246,26 +246,26 @@ class Owners:
             digits = self.digits(form, counts, launch=launch)
             if digits is not None:
                 conditions += _distinct(self.ranges, digits)
-                told |= {digit.atom for digit in digits}
+                separated |= {digit.atom for digit in digits}
         for name, size in (("thread_id", "block_dim"), ("block_id", "grid_dim")):
             if name == "block_id" and not launch:
                 continue
             for axis in _AXES:
-                if (name, axis) in told or self._is_pinned(uses, name, axis):
+                if (name, axis) in separated or self._is_pinned(uses, name, axis):
                     continue
-                if len(told & {(name, a) for a in _AXES}) == 0 and axis == "x":
+                if len(separated & {(name, a) for a in _AXES}) == 0 and axis == "x":
                     return None  # it would have to be a single one: not what kernels are for
                 conditions.append(self.ranges.numbers.equal(self.ranges.hardware(size, axis).high, 1))
         return conditions
 
     def digits(self, form: Form, counts: dict[Atom, Range], *, launch: bool) -> list[Digit] | None:
-        """The variables of ``form``, the one that should have the smallest factor first."""
+        """Return the variables of ``form``, the one that should have the smallest factor first."""
         found: list[tuple[tuple[int, int, int, int], Digit]] = []
         for atom, total in sorted(form.factors, key=lambda pair: repr(pair[0])):
             if atom[0] == "block_id" and not launch:
                 continue  # the same for all
             factor, known = _range_of(self.ranges, total), number_of(total)
-            count = counts.get(atom) if atom[0] == "turn" else self._count(atom)
+            count = counts.get(atom) if atom[0] == "trip" else self._count(atom)
             if factor is None or count is None or (known is not None and known <= 0):
                 return None
             size = 0 if known is not None else 1 + max(len(m) for m, _ in total.terms)
@@ -275,8 +275,8 @@ class Owners:
             found.append((order, Digit(atom=atom, factor=factor, count=count)))
         return [digit for _, digit in sorted(found, key=lambda pair: pair[0])]
 
-    def turn_count(self, loop: ir.Operation, op: ir.Operation) -> Range | None:
-        """How many turns of ``loop`` there are at most, at the place of ``op`` in it."""
+    def iteration_count(self, loop: ir.Operation, op: ir.Operation) -> Range | None:
+        """Return how many iterations of ``loop`` there are at most, at the place of ``op`` in it."""
         facts = self.ranges.facts_at(op)
         lower, upper, step = (self.ranges.of(v, facts) for v in list(loop.operands)[:3])
         if lower is None or upper is None or step is None:
@@ -292,20 +292,20 @@ class Owners:
         return self.ranges.hardware(size, str(atom[1]))
 
     def _forms(self, use: Use) -> tuple[list[Form | None], list[Atom]]:
-        """The forms of the indices with turns called by number, and the loops that these were of."""
+        """Return the forms of the indices with loops named by number, and these loops."""
         forms = [self.forms.of(index) for index in use.access.indices]
-        loops = turns(forms)
-        names: dict[Atom, Atom] = {loop: ("turn", -1 - n) for n, loop in enumerate(loops)}
+        loops = iteration_atoms(forms)
+        names: dict[Atom, Atom] = {loop: ("trip", -1 - n) for n, loop in enumerate(loops)}
         return [form and renamed(form, names) for form in forms], loops
 
-    def _turn_counts(self, uses: Sequence[Use], loops: Sequence[list[Atom]]) -> dict[Atom, Range]:
-        """The most turns that any of the uses' loops has, by the name that they have in common."""
+    def _iteration_counts(self, uses: Sequence[Use], loops: Sequence[list[Atom]]) -> dict[Atom, Range]:
+        """Return the most iterations that any of the uses' loops has, by their common name."""
         counts: dict[Atom, Range | None] = {}
         n = self.ranges.numbers
         for use, mine in zip(uses, loops, strict=True):
             for number, atom in enumerate(mine):
-                name: Atom = ("turn", -1 - number)
-                count = self.turn_count(self.forms.loops[int(atom[1])], use.op)
+                name: Atom = ("trip", -1 - number)
+                count = self.iteration_count(self.forms.loops[int(atom[1])], use.op)
                 other = counts.get(name, count)
                 if count is None or other is None:
                     counts[name] = None
@@ -319,12 +319,12 @@ class Owners:
         return {name: count for name, count in counts.items() if count is not None}
 
     def _is_pinned(self, uses: Sequence[Use], name: str, axis: str) -> bool:
-        """Whether only one value of an identity gets to all the uses."""
+        """Return whether only one value of an identity gets to all the uses."""
         found = {self.pinned(use, name, axis) for use in uses}
         return len(found) == 1 and None not in found
 
     def pinned(self, use: Use, name: str, axis: str) -> int | None:
-        """The only value of an identity that gets to ``use``, if there is one."""
+        """Return the only value of an identity that gets to ``use``, if there is one."""
         for value, range_ in self.ranges.facts_at(use.op).known.items():
             if isinstance(value.owner, ir.Block) or not isinstance(range_.low, int):
                 continue
@@ -335,7 +335,7 @@ class Owners:
 
 
 def _distinct(ranges: Ranges, digits: Sequence[Digit]) -> list[Truth]:
-    """What must hold for different digits to give different numbers."""
+    """Return what must hold for different digits to give different numbers."""
     conditions: list[Truth] = []
     reach = constant(0)
     for digit in digits:
@@ -347,7 +347,7 @@ def _distinct(ranges: Ranges, digits: Sequence[Digit]) -> list[Truth]:
 
 
 def reach_with(ranges: Ranges, reach: Range, digit: Digit) -> Range:
-    """The largest number that the digits so far and ``digit`` give."""
+    """Return the largest number that the digits so far and ``digit`` give."""
     count = replace(digit.count, low=digit.count.high)
     most = ranges.product(digit.factor, ranges.sum(count, constant(-1)))
     total = ranges.narrow(ranges.sum(reach, most))
@@ -355,7 +355,7 @@ def reach_with(ranges: Ranges, reach: Range, digit: Digit) -> Range:
 
 
 def _range_of(ranges: Ranges, total: Sum) -> Range | None:
-    """The range of a sum that is the same for the whole launch: a single number."""
+    """Return the range of a sum that is the same for the whole launch: a single number."""
     result = constant(0)
     for monomial, factor in sorted(total.terms, key=repr):
         part = constant(factor)

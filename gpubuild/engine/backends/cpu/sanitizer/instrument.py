@@ -124,7 +124,7 @@ def _refuse_lowered(module: ir.Operation, lowering: CpuLowering) -> None:
 
 
 def _after(op: ir.Operation) -> Emitter:
-    """An emitter behind ``op``, which is no terminator, with its location."""
+    """Return an emitter behind ``op``, which is no terminator, with its location."""
     block = op.operation.block
     operations = list(block.operations)
     following = operations[[o.operation for o in operations].index(op) + 1].operation
@@ -188,7 +188,7 @@ def _check_access(op: ir.Operation, access: Access, lowering: CpuLowering) -> No
 
 
 def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
-    """What a load that is left out gives: zero."""
+    """Return what a load that is left out gives: zero."""
     element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
     if isinstance(element, ir.FloatType):
         zero: ir.Attribute = ir.FloatAttr.get(element, 0.0)

@@ -53,7 +53,7 @@ def expand_lanes(module: ir.Operation) -> None:
 
 
 def _read_moved(op: ir.Operation) -> _Lanes | None:
-    """``gather`` and ``scatter``."""
+    """Read ``gather`` and ``scatter``."""
     memory, *indices, moves, mask, vector = list(op.operands)
     return _lanes(op, memory, indices, mask, vector, moves=moves)
 
@@ -139,34 +139,34 @@ def _expand(op: ir.Operation, lanes: _Lanes) -> None:
     mask, vector = _in_a_row(emit, lanes.mask, count), _in_a_row(emit, lanes.vector, count)
     moves = lanes.moves and _in_a_row(emit, lanes.moves, count)
     zero, one = emit.constant(0), emit.constant(1)
-    # What goes round: how many lanes took part, and what has been loaded.
+    # Carried: how many lanes took part, and what has been loaded.
     carried = ([zero] if lanes.packed else []) + ([vector] if lanes.loads else [])
     kinds = [value.type for value in carried]
     loop = emit.op("scf.for", [zero, emit.constant(count), one, *carried], kinds, regions=1)
     body = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)
-    turn = emit.inside(body)
+    inside_loop = emit.inside(body)
     lane, before, loaded = body.arguments[0], body.arguments[1 if lanes.packed else 0], body.arguments[-1]
-    active = _element(turn, mask, lane)
+    active = _element(inside_loop, mask, lane)
     *outer, first = lanes.indices
-    move = before if moves is None else _as_index(turn, _element(turn, moves, lane))
-    indices = [*outer, turn.binary("arith.addi", first, move)]
+    move = before if moves is None else _as_index(inside_loop, _element(inside_loop, moves, lane))
+    indices = [*outer, inside_loop.binary("arith.addi", first, move)]
     if lanes.partial:
-        size = dimension(turn, lanes.memory, len(indices) - 1)
-        active = turn.binary("arith.andi", active, turn.compare(Compare.ULT, indices[-1], size))
+        size = dimension(inside_loop, lanes.memory, len(indices) - 1)
+        active = inside_loop.binary("arith.andi", active, inside_loop.compare(Compare.ULT, indices[-1], size))
     following = []
     if lanes.packed:
-        following.append(turn.select(active, turn.binary("arith.addi", before, one), before))
+        following.append(inside_loop.select(active, inside_loop.binary("arith.addi", before, one), before))
     results = [loaded.type] if lanes.loads else []
-    branch = turn.op("scf.if", [active], results, regions=2)
-    access = turn.inside(branch.regions[0].blocks.append())
+    branch = inside_loop.op("scf.if", [active], results, regions=2)
+    access = inside_loop.inside(branch.regions[0].blocks.append())
     if lanes.loads:
         element = _load(access, lanes.memory, indices)
         access.op("scf.yield", [_with_element(access, loaded, element, lane)], [])
-        turn.inside(branch.regions[1].blocks.append()).op("scf.yield", [loaded], [])
+        inside_loop.inside(branch.regions[1].blocks.append()).op("scf.yield", [loaded], [])
     else:
         _store(access, _element(access, vector, lane), lanes.memory, indices)
         access.op("scf.yield", [], [])
-    turn.op("scf.yield", [*following, *branch.results], [])
+    inside_loop.op("scf.yield", [*following, *branch.results], [])
     if lanes.loads:
         result = loop.results[len(kinds) - 1]
         if result.type != op.results[0].type:
@@ -192,12 +192,12 @@ def _store(emit: Emitter, element: ir.Value, memory: ir.Value, indices: list[ir.
 
 
 def _is_narrow(kind: ir.Type) -> bool:
-    """Whether upstream's conversion aborts on a scalar access to such elements."""
+    """Return whether upstream's conversion aborts on a scalar access to such elements."""
     return isinstance(kind, ir.IntegerType | ir.FloatType) and kind.width < _BYTE_BITS
 
 
 def _in_a_row(emit: Emitter, vector: ir.Value, count: int) -> ir.Value:
-    """The same elements as a vector of one dimension."""
+    """Return the same elements as a vector of one dimension."""
     kind = ir.VectorType(vector.type)
     if kind.rank == 1:
         return vector

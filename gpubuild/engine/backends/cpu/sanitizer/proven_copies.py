@@ -82,7 +82,7 @@ def prove_kernels(module: ir.Operation, wanted: frozenset[Sanitize]) -> None:
 
 
 def proven_for(op: ir.Operation) -> set[Sanitize]:
-    """What need not be checked of ``op``; the mark is taken away."""
+    """Return what need not be checked of ``op``; the mark is taken away."""
     kinds = _marked(op)
     if kinds:
         del op.attributes[PROVEN]
@@ -96,7 +96,7 @@ def _marked(op: ir.Operation) -> set[Sanitize]:
 
 
 def without_records(module: ir.Operation) -> set[ir.Operation]:
-    """The ops of copies of kernels in which no access is recorded for races.
+    """Return the ops of copies of kernels in which no access is recorded for races.
 
     Nobody asks there which barriers were passed. It is the same for all workgroups of a launch. To be asked
     while accesses have the marks of :func:`prove_kernels`.
@@ -122,7 +122,7 @@ def _copies(kernel: ir.Operation) -> list[list[ir.Operation]]:
 
 
 def _may_record(op: ir.Operation) -> bool:
-    """Whether ``op``, or a function that it calls, accesses memory that others may access, too."""
+    """Return whether ``op``, or a function that it calls, accesses memory that others may access, too."""
     if op.name == "func.call":
         return True
     access = access_of(op)

@@ -56,7 +56,7 @@ class Segments:
         self._walk(entry, 0)
 
     def of(self, op: ir.Operation) -> int:
-        """The number of an op's segment."""
+        """Return the number of an op's segment."""
         return self._find(self._numbers[op])
 
     def _find(self, number: int) -> int:
@@ -150,7 +150,7 @@ class Races:
         return None if apart is None else [*conditions, *apart]
 
     def _disjoint(self, a: Memory, b: Memory) -> Truth | None:
-        """Whether two arguments have no memory in common: the same may be passed twice."""
+        """Return whether two arguments have no memory in common: the same may be passed twice."""
         ends = [self._extent(memory) for memory in (a, b)]
         if ends[0] is None or ends[1] is None:
             return None
@@ -159,7 +159,7 @@ class Races:
         return n.either(n.at_most(a_end, b_first), n.at_most(b_end, a_first))
 
     def _extent(self, memory: Memory) -> tuple[ir.Value, ir.Value] | None:
-        """The addresses of the first byte and of that behind the last one."""
+        """Return the addresses of the first byte and of that behind the last one."""
         kind = ir.MemRefType(memory.root.type)
         bytes_each = element_bytes(kind.element_type)
         if bytes_each is None or not is_contiguous(kind):
@@ -188,7 +188,7 @@ def _without_upper_halves(uses: Sequence[Use], owners: Owners) -> tuple[list[Use
 
 
 def _is_above(use: Use, uses: Sequence[Use], owners: Owners) -> list[Truth] | None:
-    """Whether ``use`` reads at ``x + n``, and all who write do so below that ``n``."""
+    """Return whether ``use`` reads at ``x + n``, and all writes are below that ``n``."""
     index = use.access.indices[0]
     if isinstance(index.owner, ir.Block) or index.owner.operation.name != "arith.addi":
         return None
@@ -207,7 +207,7 @@ def _is_above(use: Use, uses: Sequence[Use], owners: Owners) -> list[Truth] | No
 
 
 def _is_guarded(use: Use, limit: ir.Value) -> bool:
-    """Whether ``use`` is made only where its index is less than ``limit``."""
+    """Return whether ``use`` is made only where its index is less than ``limit``."""
     index, block = use.access.indices[0], use.op.operation.block
     while block.owner.operation.name != "gpu.func":
         owner = block.owner.operation
@@ -226,7 +226,7 @@ def _is_guarded(use: Use, limit: ir.Value) -> bool:
 
 
 def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
-    """Whether work-items between the same two barriers have the same ``limit`` at the uses."""
+    """Return whether work-items between the same two barriers have the same ``limit`` at the uses."""
     if constant_integer(limit) is not None:
         return True
     if not isinstance(limit.owner, ir.Block) or limit.owner.owner.operation.name != "scf.for":
@@ -237,7 +237,7 @@ def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
     starts = [*list(loop.operands)[:3], loop.operands[2 + number]]
     if number == 0 or not meetings or any(constant_integer(value) is None for value in starts):
         return False
-    # All iterations have the same barriers, and a constant number of them: who has passed as many
+    # All iterations have the same barriers, and a constant number of them: work-items that passed as many
     # barriers is in the same iteration.
     if any(op.parent.operation != loop for op in meetings):
         return False
@@ -251,7 +251,7 @@ def _is_same_for_all(limit: ir.Value, uses: Sequence[Use]) -> bool:
 
 
 def _is_before_barriers(op: ir.Operation, loop: ir.Operation) -> bool:
-    """Whether ``op`` is in the loop's body, before the first barrier there."""
+    """Return whether ``op`` is in the loop's body, before the first barrier there."""
     while op.parent is not None and op.parent.operation != loop:
         op = op.parent.operation
     if op.parent is None:
@@ -261,7 +261,7 @@ def _is_before_barriers(op: ir.Operation, loop: ir.Operation) -> bool:
 
 
 def _is_first(use: Use, uses: Sequence[Use], owners: Owners) -> list[Truth] | None:
-    """Whether ``use`` is one work-item's, of the element that is its own by the indices of all who write."""
+    """Return whether ``use`` is of the element that belongs to its work-item by the indices of all writes."""
     index = constant_integer(use.access.indices[0])
     mine = owners.pinned(use, "thread_id", "x")
     writers = [other for other in uses if other.access.mode != image_layout.CHECK_READ]

@@ -34,11 +34,11 @@ class Numbers:
         self.emit = emit
 
     def value(self, number: Number) -> ir.Value:
-        """``number`` as a value of type index."""
+        """Return ``number`` as a value of type index."""
         return self.emit.constant(number) if isinstance(number, int) else number
 
     def add(self, a: Number, b: Number) -> Number:
-        """``a + b``."""
+        """Return ``a + b``."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if a == 0:
@@ -46,13 +46,13 @@ class Numbers:
         return a if b == 0 else self._binary("arith.addi", a, b)
 
     def sub(self, a: Number, b: Number) -> Number:
-        """``a - b``."""
+        """Return ``a - b``."""
         if isinstance(a, int) and isinstance(b, int):
             return a - b
         return a if isinstance(b, int) and b == 0 else self._binary("arith.subi", a, b)
 
     def mul(self, a: Number, b: Number) -> Number:
-        """``a * b``."""
+        """Return ``a * b``."""
         if isinstance(a, int) and isinstance(b, int):
             return a * b
         if isinstance(a, int) and a in (0, 1):
@@ -62,37 +62,37 @@ class Numbers:
         return self._binary("arith.muli", a, b)
 
     def divide(self, a: Number, b: Number) -> Number:
-        """``a / b``, rounded down, of what is not negative by what is positive."""
+        """Return ``a / b``, rounded down, of what is not negative by what is positive."""
         if isinstance(a, int) and isinstance(b, int):
             return a // b
         return a if isinstance(b, int) and b == 1 else self._binary("arith.divui", a, b)
 
     def least(self, a: Number, b: Number) -> Number:
-        """The smaller one."""
+        """Return the smaller one."""
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)
         return a if same(a, b) else self._binary("arith.minsi", a, b)
 
     def most(self, a: Number, b: Number) -> Number:
-        """The larger one."""
+        """Return the larger one."""
         if isinstance(a, int) and isinstance(b, int):
             return max(a, b)
         return a if same(a, b) else self._binary("arith.maxsi", a, b)
 
     def less(self, a: Number, b: Number) -> Truth:
-        """Whether ``a < b``."""
+        """Return whether ``a < b``."""
         return a < b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.SLT, a, b)
 
     def at_most(self, a: Number, b: Number) -> Truth:
-        """Whether ``a <= b``."""
+        """Return whether ``a <= b``."""
         return a <= b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.SLE, a, b)
 
     def equal(self, a: Number, b: Number) -> Truth:
-        """Whether ``a == b``."""
+        """Return whether ``a == b``."""
         return a == b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.EQ, a, b)
 
     def either(self, a: Truth, b: Truth) -> Truth:
-        """Whether one of the two holds."""
+        """Return whether one of the two holds."""
         if isinstance(a, bool):
             return True if a else b
         if isinstance(b, bool):
@@ -107,7 +107,7 @@ class Numbers:
 
 
 def same(a: Number, b: Number) -> bool:
-    """Whether two numbers are known to be the same now."""
+    """Return whether two numbers are known to be the same now."""
     return isinstance(a, int) == isinstance(b, int) and a == b
 
 
@@ -135,17 +135,17 @@ class Facts:
 
 
 def constant(value: int) -> Range:
-    """A range of one number."""
+    """Return a range of one number."""
     return Range(low=value, high=value, bits=value.bit_length())
 
 
 def axis_of(op: ir.Operation) -> str:
-    """``x``, ``y`` or ``z`` of an op that names a dimension."""
+    """Return ``x``, ``y`` or ``z`` of an op that names a dimension."""
     return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
 
 
 def is_index(value: ir.Value) -> bool:
-    """Whether it is of type index."""
+    """Return whether it is of type index."""
     return isinstance(value.type, ir.IndexType)
 
 
@@ -274,7 +274,7 @@ class Ranges:
         self._facts: dict[tuple[tuple[ir.Operation, int], ...], Facts] = {}
 
     def facts_at(self, op: ir.Operation) -> Facts:
-        """What the conditions around ``op`` say."""
+        """Return what the conditions around ``op`` say."""
         around: list[tuple[ir.Operation, int]] = []
         block = op.operation.block
         while block != self._entry:
@@ -291,7 +291,7 @@ class Ranges:
         return self._facts[key]
 
     def of(self, value: ir.Value, facts: Facts) -> Range | None:
-        """The range of an index; ``None`` when nothing is known."""
+        """Return the range of an index; ``None`` when nothing is known."""
         if value in facts.known:
             return facts.known[value]
         if value not in facts.memo:
@@ -300,7 +300,7 @@ class Ranges:
         return facts.memo[value]
 
     def size(self, memory: ir.Value, number: int) -> Range | None:
-        """The range of one dimension's size."""
+        """Return the range of one dimension's size."""
         shaped = ir.MemRefType(memory.type)
         if not shaped.is_dynamic_dim(number):
             return constant(shaped.get_dim_size(number))
@@ -309,11 +309,11 @@ class Ranges:
         return None
 
     def is_argument(self, value: ir.Value) -> bool:
-        """Whether ``value`` is one of the kernel's."""
+        """Return whether ``value`` is one of the kernel's."""
         return isinstance(value.owner, ir.Block) and value.owner == self._entry
 
     def hardware(self, name: str, axis: str) -> Range:
-        """The range of ``gpu.block_dim`` and ``gpu.grid_dim``, each a single number."""
+        """Return the range of ``gpu.block_dim`` and ``gpu.grid_dim``, each a single number."""
         bits = 11 if name == "block_dim" else 32
         key = (name, axis)
         if key not in self._leaves:
@@ -330,11 +330,11 @@ class Ranges:
         return self._leaf((cast, argument), lambda: self._emit.op(cast, [argument], [index]).results[0])
 
     def argument_size(self, number: int, dimension: int) -> Range | None:
-        """The range of the size of one dimension of an argument: a single number."""
+        """Return the range of the size of one dimension of an argument: a single number."""
         return self.size(self._entry.arguments[number], dimension)
 
     def narrow(self, range_: Range) -> Range:
-        """The same with as few bits as an argument, which becomes one more thing that must be true."""
+        """Return the same with as few bits as an argument, which becomes one more thing that must be true."""
         if range_.bits <= _ARGUMENT_BITS:
             return range_
         limit = 1 << _ARGUMENT_BITS
@@ -362,7 +362,7 @@ class Ranges:
         return self._counter(loop, facts)
 
     def _counter(self, loop: ir.Operation, facts: Facts) -> Range | None:
-        """A loop's counter, up to its last turn where all work-items begin and step alike."""
+        """Return a loop's counter, up to its last iteration where all work-items begin and step equally."""
         lower, upper, step = (self.of(v, facts) for v in list(loop.operands)[:3])
         if lower is None or upper is None or step is None:
             return None  # of any step it may have the counter could come round, and begin again far below
@@ -379,7 +379,7 @@ class Ranges:
         return Range(low=lower.low, high=n.add(lower.low, whole), bits=span.bits + 1, given=given)
 
     def _carried(self, loop: ir.Operation, value: ir.Value, number: int, facts: Facts) -> Range | None:
-        """A number that a loop halves, or the like: it stays between zero and what it was at first."""
+        """Return a number that a loop halves, or the like: it stays between zero and what it was at first."""
         body = loop.regions[0].blocks[0]
         following = body.operations[len(body.operations) - 1].operation.operands[number]
         if isinstance(following.owner, ir.Block) or not is_index(value):
@@ -396,7 +396,7 @@ class Ranges:
         return replace(first, low=0, given=(*first.given, positive))
 
     def _leaf(self, key: tuple[object, ...], make: Callable[[], ir.Value], least: int | None = None) -> Range:
-        """A value of the kernel's that is the same for the whole launch."""
+        """Return a value of the kernel's that is the same for the whole launch."""
         if key not in self._leaves:
             limit = 1 << _ARGUMENT_BITS
             value = make()
@@ -458,7 +458,7 @@ class Ranges:
         return replace(found, low=self.numbers.most(found.low, least), given=found.given + given)
 
     def sum(self, a: Range, b: Range) -> Range:
-        """All sums of numbers of the two."""
+        """Return all sums of numbers of the two."""
         if max(a.bits, b.bits) >= _MOST_BITS:
             a, b = self.narrow(a), self.narrow(b)
         n = self.numbers
@@ -470,7 +470,7 @@ class Ranges:
         return None if pair is None else self.product(*pair)
 
     def product(self, a: Range, b: Range) -> Range:
-        """All products of numbers of the two."""
+        """Return all products of numbers of the two."""
         if a.bits + b.bits > _MOST_BITS:
             a, b = self.narrow(a), self.narrow(b)
         n = self.numbers

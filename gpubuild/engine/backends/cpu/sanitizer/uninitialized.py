@@ -60,7 +60,7 @@ class Written:
         return None
 
     def _covers(self, store: Use, reader: Use, loops: list[ir.Operation]) -> list[Truth] | None:
-        """``loops`` are those all turns of which come before the barrier."""
+        """Return what must hold for ``store`` to cover the read; ``loops`` end before the barrier."""
         ranges = self._owners.ranges
         n = ranges.numbers
         conditions: list[Truth] = []
@@ -73,9 +73,9 @@ class Written:
             for atom in form.variables:
                 if atom[0] == "block_id":
                     return None
-                if atom[0] == "turn" and self._owners.forms.loops[int(atom[1])] not in loops:
+                if atom[0] == "trip" and self._owners.forms.loops[int(atom[1])] not in loops:
                     return None
-            counts = {a: c for a in form.variables if a[0] == "turn" and (c := self._turns(a, store.op))}
+            counts = {a: c for a in form.variables if a[0] == "trip" and (c := self._iterations(a, store.op))}
             digits = self._owners.digits(form, counts, launch=False)
             if digits is None:
                 return None
@@ -92,17 +92,17 @@ class Written:
             conditions.append(n.at_most(read.high, n.add(first, reach.high)))
         return conditions
 
-    def _turns(self, atom: Atom, op: ir.Operation) -> Range | None:
-        """The turns of a loop, if that is a number that does not depend on the work-item."""
+    def _iterations(self, atom: Atom, op: ir.Operation) -> Range | None:
+        """Return the iterations of a loop, if that is a number that does not depend on the work-item."""
         loop = self._owners.forms.loops[int(atom[1])]
         ranges = self._owners.ranges
         ends = [ranges.of(value, ranges.facts_at(loop)) for value in list(loop.operands)[:3]]
         if any(end is None or not same(end.low, end.high) for end in ends):
             return None
-        return self._owners.turn_count(loop, op)
+        return self._owners.iteration_count(loop, op)
 
     def _read(self, reader: Use, number: int) -> Range | None:
-        """The part of a dimension that ``reader`` may read."""
+        """Return the part of a dimension that ``reader`` may read."""
         ranges, access = self._owners.ranges, reader.access
         last = number == len(access.indices) - 1
         found = ranges.of(access.indices[number], ranges.facts_at(reader.op))
@@ -120,7 +120,7 @@ def _up_to(count: int) -> Range:
 
 
 def _loops_before(store: ir.Operation, reader: ir.Operation) -> list[ir.Operation] | None:
-    """The loops that ``store`` is in, before a barrier that all work-items meet at before ``reader``.
+    """Return the loops that ``store`` is in, before a barrier that all work-items meet at before ``reader``.
 
     ``None`` when there is no such barrier, or when not all work-items surely store.
     """
@@ -132,7 +132,7 @@ def _loops_before(store: ir.Operation, reader: ir.Operation) -> list[ir.Operatio
         if meets is not None and any(_holds(op, reader) for op in following[meets + 1 :]):
             return loops
         outer = outer.parent.operation
-        if outer.name != "scf.for" or not _surely_turns(outer):
+        if outer.name != "scf.for" or not _surely_iterates(outer):
             return None
         loops.append(outer)
 
@@ -151,7 +151,7 @@ def _holds(outer: ir.Operation, op: ir.Operation) -> bool:
     return False
 
 
-def _surely_turns(loop: ir.Operation) -> bool:
-    """Whether the loop has at least one turn, as far as constants tell."""
+def _surely_iterates(loop: ir.Operation) -> bool:
+    """Return whether the loop has at least one iteration, as far as constants tell."""
     lower, upper = map(constant_integer, list(loop.operands)[:2])
     return lower is not None and upper is not None and lower < upper
