@@ -97,7 +97,7 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
 
 
 def _reached(value: ir.Value) -> set[ir.Operation]:
-    """The ops that use ``value`` or a view of it, other than for its shape."""
+    """Return the ops that use ``value`` or a view of it, other than for its shape."""
     found: set[ir.Operation] = set()
     for use in value.uses:
         op = use.owner.operation
@@ -131,7 +131,7 @@ def _fills_tile(inside: Sequence[ir.Operation]) -> bool:
 
 
 def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
-    """The shape of a tile of workgroup memory that is stored to at [y, x] of the work-item.
+    """Return the shape of a tile of workgroup memory that is stored to at [y, x] of the work-item.
 
     Of a tile that has several rows for each work-item, stored to at [..., x], it is the width alone.
     """
@@ -142,7 +142,7 @@ def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None
         if "workgroup" not in str(kind.memory_space) or not kind.has_static_shape:
             continue
         height, width = kind.shape
-        width -= width == height + 1  # a column that nobody uses spreads the rows over banks
+        width -= width == height + 1  # an unused column spreads the rows over banks
         if not _is_thread(op.operands[2], "y"):
             return width, 0, 0
         if width * height <= MAX_BLOCK:
@@ -151,7 +151,7 @@ def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None
 
 
 def _likely_row(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
-    """The length of workgroup memory of one dimension that is stored to at the work-item's x."""
+    """Return the length of workgroup memory of one dimension that is stored to at the work-item's x."""
     for op in inside:
         if op.name == "memref.store" and len(op.operands) == 3 and _is_thread(op.operands[2], "x"):
             kind = ir.MemRefType(op.operands[1].type)
@@ -233,7 +233,7 @@ def test_of_size(parameters: Parameters, *, yes: str, no: str) -> str:
 
 
 def _steps(memref: MemrefParameter) -> list[str]:
-    """The offset of a memref and the strides between its rows, in elements."""
+    """Return the offset of a memref and the strides between its rows, in elements."""
     at = memref.first + 3 + len(memref.sizes)
     rows = [
         f"%arg{at + i}" if stride is None else str(stride) for i, stride in enumerate(memref.strides[:-1])

@@ -35,7 +35,7 @@ def image_text(
     flags: int = 0,
     fence: str = "",
 ) -> str:
-    """LLVM IR that declares the kernels and defines their entries and the image.
+    """Return LLVM IR that declares the kernels and defines their entries and the image.
 
     ``flags`` are set for each kernel besides its own. ``fence`` is the intrinsic that non-temporal stores
     need behind them, if they need one.
@@ -98,12 +98,12 @@ _RECORD = "{ ptr, ptr, ptr, i32, i32, i64, i64, ptr, [3 x i32], i32, i64 }"
 
 
 def quoted(name: str) -> str:
-    """``name`` as it follows ``@`` in LLVM IR text."""
+    """Return ``name`` as it follows ``@`` in LLVM IR text."""
     return '"' + escaped(name) + '"'
 
 
 def escaped(text: str) -> str:
-    """The inside of an LLVM IR string: everything but plain characters as ``\\xx``."""
+    """Return the inside of an LLVM IR string: everything but plain characters as ``\\xx``."""
     return "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in text.encode())
 
 
@@ -201,7 +201,7 @@ def _own_parameters(kernel: Kernel, separate: Collection[int] = ()) -> list[str]
 
 
 def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
-    """Runs the entry for arguments that do not overlap, or else the one for any.
+    """Return a function that runs the entry for arguments that do not overlap, or else the one for any.
 
     The first gets the kernel's own parameters, as what is known of a function's parameters holds all
     through its loops. So does the other one where memory is all that counts: LLVM does not ask then whether
@@ -234,7 +234,7 @@ def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
 def _run_entry(
     name: str, kernel: Kernel, text: _Text, *, apart: Parameters | None = None, fence: str | None = None
 ) -> str:
-    """The loop over workgroups. The work-item is a local that LLVM dissolves.
+    """Return a function that loops over workgroups. The work-item is a local that LLVM dissolves.
 
     Memrefs in ``apart`` do not overlap any that is written. With a ``fence``, if only an empty one, those
     that are filled start at a piece, as all their rows and those of a workgroup do.
@@ -316,7 +316,7 @@ exit:
 
 
 def _item_nest(call: str, extents: Mapping[str, str]) -> str:
-    """Loops over the work-items of a workgroup around ``call``, which runs one of them."""
+    """Return loops over the work-items of a workgroup around ``call``, which runs one of them."""
     ids = {
         a: _store("i32", f"%t{a}", image_layout.ITEM_THREAD_ID + 4 * i, f"t{a}") for i, a in enumerate(_AXES)
     }

@@ -108,7 +108,7 @@ CHECK_DYNAMIC_BYTES = "gpubuild.check_dynamic_bytes"
 
 
 def check_flags(sanitize: Iterable[Sanitize]) -> int:
-    """The flags of a kernel that is compiled with these checks."""
+    """Return the flags of a kernel that is compiled with these checks."""
     flags = {
         Sanitize.BOUNDS: KERNEL_CHECK_BOUNDS,
         Sanitize.RACE: KERNEL_CHECK_RACE,

@@ -70,7 +70,7 @@ PROVIDED = frozenset(
 
 
 def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool = False) -> str:
-    """LLVM IR that defines those of ``names`` (``__nv_*``) that are known; the rest is left out.
+    """Return LLVM IR that defines those of ``names`` (``__nv_*``) that are known; the rest is left out.
 
     ``fused`` says that the CPU has instructions for a fused multiply-add.
     """
@@ -207,5 +207,5 @@ def _function(result: str, name: str, parameters: str, body: str) -> str:
 
 
 def needs_half_helpers(text: str) -> bool:
-    """Whether LLVM IR uses 16-bit floats, for which plain x86-64 calls compiler-rt's functions."""
+    """Return whether LLVM IR uses 16-bit floats, for which plain x86-64 calls compiler-rt's functions."""
     return re.search(r"\b(?:half|bfloat)\b", text) is not None

@@ -34,7 +34,7 @@ def filled(kernel: ir.Operation, users: Iterable[ir.Operation]) -> bool:
     """Whether the kernel does little but fill the memref that ``users`` are the accesses of, row by row.
 
     Each of them is then a store of a scalar for which the next work-item's place is the next one, and no
-    loop around it goes over the same place again.
+    loop around it writes the same element again.
     """
     inside = nested(kernel)
     if len(inside) > _MOST_OPS or any(map(_is_more, inside)):
@@ -44,7 +44,7 @@ def filled(kernel: ir.Operation, users: Iterable[ir.Operation]) -> bool:
 
 
 def _is_more(op: ir.Operation) -> bool:
-    """Whether more counts than memory: a loop of unknown length, or something others take part in."""
+    """Return whether more counts than memory: loops of unknown length, work with other work-items."""
     if op.name in _TALK or (op.name.startswith("gpu.") and op.name not in _ASKS):
         return True
     if op.name == "scf.for":
@@ -75,7 +75,7 @@ def _fills(store: ir.Operation, kernel: ir.Operation) -> bool:
 
 
 def _slope(value: ir.Value, known: dict[ir.Value, int | None]) -> int | None:
-    """By how much ``value`` grows from a work-item to the next one on x; ``None``: not known."""
+    """Return by how much ``value`` grows from a work-item to the next one on x; ``None``: not known."""
     if value not in known:
         known[value] = _computed_slope(value, known)  # once: operands of operands may be the same ones
     return known[value]
@@ -101,7 +101,7 @@ def _computed_slope(value: ir.Value, known: dict[ir.Value, int | None]) -> int |
 
 
 def _constant_part(value: ir.Value) -> int:
-    """What is added to ``value`` as a number right where it is computed."""
+    """Return what is added to ``value`` as a number right where it is computed."""
     if isinstance(value.owner, ir.Block):
         return 0
     op = value.owner.operation
@@ -110,7 +110,7 @@ def _constant_part(value: ir.Value) -> int:
 
 
 def _needed(value: ir.Value) -> set[ir.Value]:
-    """``value`` and everything that it is computed from."""
+    """Return ``value`` and everything that it is computed from."""
     found: set[ir.Value] = set()
     pending = [value]
     while pending:

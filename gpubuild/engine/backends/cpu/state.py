@@ -115,7 +115,7 @@ def owner_of_context_array(name: str) -> str:
 
 
 def _file_position(op: ir.Operation) -> str:
-    """``file:line:column`` when the text carries the user's locations (debug), else nothing."""
+    """Return ``file:line:column`` when the text carries the user's locations (debug), else nothing."""
     location, _ = locate(op.location, SourceText())
     if location is None or location.file == "<input>":
         return ""

@@ -27,7 +27,7 @@ def mark_streaming(module: ir.Module, _: CpuLowering) -> None:
 
 
 def streams(kernel: ir.Operation) -> bool:
-    """Whether work-items do little but read and write each place of global memory once.
+    """Return whether work-items do little but read and write each place of global memory once.
 
     So there is no mathematics, no call, no loop but those that all run together, and no memref of which an
     item loads twice, since neighbours then find in a cache what others loaded.

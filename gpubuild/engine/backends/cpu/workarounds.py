@@ -45,7 +45,7 @@ _REGISTERS = (("%zmm", 512), ("%ymm", 256))
 
 
 def keep_odd_halves(module: binding.ModuleRef, machine: binding.TargetMachine) -> binding.ModuleRef:
-    """``module``, or a copy of it in which such parts are safe. To be called after all optimisation."""
+    """Return ``module``, or a copy in which such parts are safe. To be called after all optimisation."""
     if not machine.triple.startswith("x86_64"):
         return module
     text = str(module)
@@ -56,7 +56,7 @@ def keep_odd_halves(module: binding.ModuleRef, machine: binding.TargetMachine) -
 
 
 def keep_in_text(text: str, bits: int) -> str:
-    """The same for LLVM IR text, where ``bits`` is the width of the widest registers."""
+    """Do the same to LLVM IR text, where ``bits`` is the width of the widest registers."""
     return _SHUFFLE.sub(
         lambda found: _kept(found) if _is_odd_half(found) and 2 * _part_bits(found) <= bits else found[0],
         text,
@@ -88,7 +88,7 @@ def _is_odd_half(shuffle: re.Match[str]) -> bool:
 
 
 def _kept(shuffle: re.Match[str]) -> str:
-    """The instruction under another name, and its name for what comes out of an empty assembly."""
+    """Rename the instruction; its name becomes that of the output of an empty assembly."""
     name, element, count = shuffle["name"], shuffle["element"], int(shuffle["count"])
     bits = f"<{_part_bits(shuffle) // 64} x i64>"
     kind = f"<{count} x {element}>"

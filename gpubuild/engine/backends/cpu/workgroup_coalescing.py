@@ -77,7 +77,7 @@ def groups_text(width: str) -> str:
 
 
 def _is_plain(kernel: ir.Operation) -> bool:
-    """Whether work-items of different workgroups do not differ in what memory they have."""
+    """Return whether work-items of different workgroups have the same memory."""
     entry = kernel.regions[0].blocks[0]
     kinds = ir.FunctionType(kernel.attributes["function_type"].value).inputs
     if len(kernel.regions[0].blocks) != 1 or len(entry.arguments) != len(kinds):  # more: attributions
@@ -100,7 +100,7 @@ def _is_on_x(op: ir.Operation) -> bool:
 
 
 def _only_for(op: ir.Operation, sums: set[ir.Operation]) -> bool:
-    """Whether nothing but ``sums`` needs what ``op`` computes."""
+    """Return whether nothing but ``sums`` needs what ``op`` computes."""
     pending, seen = [op], set()
     while pending:
         op = pending.pop()
@@ -149,7 +149,7 @@ def _is_start(block: ir.Value, size: ir.Value, width: int | None) -> bool:
 
 
 def _uncast(value: ir.Value) -> ir.Operation | None:
-    """What computes ``value``, without casts from ``index``; sums and products of those wrap alike."""
+    """Return what computes ``value``, without casts from ``index``, which do not change how sums wrap."""
     op = defining_op(value)
     if op is not None and op.name in CASTS and isinstance(op.operands[0].type, ir.IndexType):
         return defining_op(op.operands[0])

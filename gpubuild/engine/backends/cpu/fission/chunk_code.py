@@ -125,7 +125,7 @@ class ChunkCode:
     def _all_within(
         self, value: ir.Value, emit: Emitter, made: dict[ir.Value, ir.Value] | None = None
     ) -> ir.Value:
-        """Whether a condition of loop_interchange's kind holds for all work-items of the chunk.
+        """Return whether a condition of loop_interchange's kind holds for all work-items of the chunk.
 
         What it compares grows from a work-item to the next, unless it overflows: the last one's decides.
         """
@@ -299,7 +299,7 @@ class ChunkCode:
         last: bool = False,
         made: dict[ir.Value, ir.Value] | None = None,
     ) -> ir.Value:
-        """A value that is computed from ids and from what is the same for all: that of the first one.
+        """Return a value that is computed from ids and from what is the same for all: that of the first one.
 
         With ``last`` it is that of the chunk's last work-item. ``made`` is what has been made for it.
         """
@@ -346,7 +346,7 @@ class ChunkCode:
         return self._cost(value) <= _MOST
 
     def _cost(self, value: ir.Value) -> int:
-        """Operations that compute ``value`` from what every loop over the chunk knows."""
+        """Return how many operations compute ``value`` from what every loop over the chunk knows."""
         never = _MOST + 1
         if value not in self.code.old or value in self.code.once or value in self.counters:
             return 0

@@ -97,7 +97,7 @@ def load(
 
 
 def _stored(kind: ir.Type) -> ir.Type:
-    """The element type of an array: a bit takes a byte, as memory has no bits."""
+    """Return the element type of an array: a bit takes a byte, as memory has no bits."""
     if str(kind) == "i1":
         return ir.IntegerType.get_signless(8)
     scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
@@ -112,7 +112,7 @@ def _stored(kind: ir.Type) -> ir.Type:
 
 
 def _outlives_work_item(value: ir.Value) -> bool:
-    """Whether a memref is one of memory that is not private, which work-items use in turn."""
+    """Return whether a memref is one of memory that is not private, which work-items use in turn."""
     if isinstance(value.owner, ir.Block):
         return bool(value.owner.owner.operation.name == "gpu.func")
     op = value.owner.operation

@@ -245,7 +245,7 @@ class _Fission:
             raise CannotFissionError(f"{_first_collective(op)} in a divergent {op.name}")
 
     def _may_meet_in_different_iterations(self, op: ir.Operation) -> bool:
-        """Whether work-items may come to a barrier in different iterations, as their ids tell.
+        """Return whether work-items may come to a barrier in different iterations, by their ids.
 
         No rule allows it, but fibers run it: for the runtime they wait at the same barrier.
         """
@@ -336,12 +336,12 @@ class _Fission:
     def _varying(
         self, values: Sequence[ir.Value], places: Sequence[ir.Value]
     ) -> list[tuple[ir.Value, ir.Value]]:
-        """Values with the arrays of those of ``places`` that are not the same for all."""
+        """Pair values with the arrays of those of ``places`` that are not the same for all."""
         pairs = zip(values, places, strict=True)
         return [(v, self.arrays.of(place)) for v, place in pairs if not self.uniformity.uniform(place)]
 
     def _agree(self, op: ir.Operation, bits: ir.Value, emit: Emitter, *, inverted: bool = False) -> ir.Value:
-        """The condition that all work-items have in ``bits``, behind a test that they agree.
+        """Build a test that all work-items agree on ``bits``; return the condition that they have there.
 
         With ``inverted`` the barrier is where a condition is false.
         """
@@ -402,7 +402,7 @@ class _Fission:
         return any(op in self.collective for op in operations(block))
 
     def _is_last(self, op: ir.Operation) -> bool:
-        """Whether work-items that leave ``op`` return without another barrier."""
+        """Return whether work-items that leave ``op`` return without another barrier."""
         while op in self.collective:
             order = list(operations(op.block))
             if any(other in self.collective for other in order[order.index(op) + 1 :]):
@@ -413,7 +413,7 @@ class _Fission:
         return True
 
     def _may_share(self, argument: ir.Value, value: ir.Value, body: ir.Block) -> bool:
-        """Whether ``value``, the next ``argument``, can overwrite it as soon as it is computed.
+        """Return whether ``value``, the next ``argument``, can overwrite it as soon as it is computed.
 
         Next to a bounds check what is computed from ``argument`` may be computed once more, behind the check.
         """
@@ -502,7 +502,7 @@ class _Fission:
         return reduce_array(reduction, array, self.extents, emit)
 
     def _loops(self, ops: Sequence[ir.Operation], emit: Emitter, inside: set[ir.Operation]) -> ItemLoops:
-        """The loop nest that runs ``ops``, a part of those that are ``inside`` a segment."""
+        """Build the loop nest that runs ``ops``, a part of those that are ``inside`` a segment."""
         if len(ops) == 1 and not self.code.mask and self.guards.is_check(ops[0]):
             loops = self.guards.open(ops[0], emit, self.extents)
             ops = body_of(ops[0])
@@ -525,7 +525,7 @@ class _Fission:
 
 
 def _first_collective(op: ir.Operation) -> str:
-    """The name of the first operation in ``op`` at which work-items wait."""
+    """Return the name of the first operation in ``op`` at which work-items wait."""
     first = _first(op, COLLECTIVE_OPS)
     return str(first.attributes[WAITS_FOR].value if WAITS_FOR in first.attributes else first.name)
 

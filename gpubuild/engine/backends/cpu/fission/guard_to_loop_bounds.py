@@ -72,7 +72,7 @@ class RowLoops:
     known: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def value(self, value: ir.Value, emit: Emitter) -> ir.Value:
-        """A value that is computed from ids and from what is the same for all."""
+        """Return a value that is computed from ids and from what is the same for all."""
         if value not in self.old:
             return value
         if value in self.once:
@@ -91,7 +91,7 @@ class RowLoops:
 
 
 class BoundsChecks:
-    """Which ``scf.if`` of a function are bounds checks, and the loops that run what is inside them."""
+    """Finds the guards among the ``scf.if`` of a function, and builds loops that run what is inside."""
 
     def __init__(self, interchange: Interchange, once: dict[ir.Value, ir.Value], old: set[ir.Value]) -> None:
         self._uniform = interchange.uniform
@@ -101,7 +101,7 @@ class BoundsChecks:
         self._off = False
 
     def switch_off(self) -> None:
-        """Take no ``scf.if`` for a check from now on."""
+        """Take no ``scf.if`` for a guard from now on."""
         self._off = True
 
     def segments(self, ops: Sequence[ir.Operation], wanted: Sequence[ir.Value]) -> list[list[ir.Operation]]:
@@ -120,7 +120,7 @@ class BoundsChecks:
         return [part for part in parts if part]
 
     def is_check(self, op: ir.Operation) -> bool:
-        """Whether :meth:`open` can make loops of ``op``."""
+        """Return whether :meth:`open` can make loops of ``op``."""
         if self._off or op.name != "scf.if" or len(op.results) or len(op.regions[1].blocks) or needs_item(op):
             return False
         terms = self._terms(op.operands[0])
@@ -180,7 +180,7 @@ class BoundsChecks:
     # ---- what a condition is made of ----
 
     def _terms(self, condition: ir.Value) -> list[_Term] | None:
-        """What has to hold for ``condition`` to hold, each once."""
+        """Return what has to hold for ``condition`` to hold, each once."""
         found: list[_Term] = []
         pending, seen = [condition], set()
         while pending:
@@ -254,7 +254,7 @@ def has_bounds_check(kernel: ir.Operation) -> bool:
 
 
 def body_of(check: ir.Operation) -> list[ir.Operation]:
-    """The ops inside a check."""
+    """Return the operations inside a guard."""
     block = check.regions[0].blocks[0]
     end = terminator(block)
     return [op for op in operations(block) if op != end]
@@ -282,7 +282,7 @@ def _crosses(ops: Sequence[ir.Operation], number: int, wanted: Sequence[ir.Value
 def _prefix(
     emit: Emitter, predicate: int, row: tuple[ir.Value, ir.Value, ir.Value], extents: Extents
 ) -> ir.Value:
-    """How many work-items of a row hold ``<predicate> bound``; ``row`` is (first, last, bound)."""
+    """Return how many work-items of a row hold ``<predicate> bound``; ``row`` is (first, last, bound)."""
     first, last, bound = row
     some = _index(emit, emit.binary("arith.subi", bound, first))
     if predicate in (Compare.SLE, Compare.ULE):
@@ -296,7 +296,7 @@ def _next(emit: Emitter, value: ir.Value, one: ir.Value) -> ir.Value:
 
 
 def _index(emit: Emitter, value: ir.Value) -> ir.Value:
-    """An unsigned integer as an index."""
+    """Convert an unsigned integer to an index."""
     if isinstance(value.type, ir.IndexType):
         return value
     index = ir.IndexType.get()
@@ -306,6 +306,6 @@ def _index(emit: Emitter, value: ir.Value) -> ir.Value:
 
 
 def _loop(emit: Emitter, lower: ir.Value, upper: ir.Value, step: ir.Value) -> tuple[ir.Value, ir.Operation]:
-    """The counter of a new loop, and the end of its body."""
+    """Create a loop; return its counter and the end of its body."""
     body = for_loop(emit, lower, upper, step).regions[0].blocks[0]
     return body.arguments[0], terminator(body)

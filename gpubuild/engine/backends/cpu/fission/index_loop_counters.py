@@ -1,6 +1,6 @@
-"""Counters: loops that count in integers of another type count in ``index`` instead.
+"""Loop counters: loops that count in integers of another type count in ``index`` instead.
 
-Fission makes loops anew and computes with their counters: it knows those of type ``index`` only.
+Fission rebuilds loops and computes with their counters: it knows those of type ``index`` only.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _rewrite(loop: ir.Operation) -> None:
 
 
 def _index(value: ir.Value, widen: str, emit: Emitter) -> ir.Value:
-    """A bound as an index; what is a constant stays one."""
+    """Convert a bound to an index; a constant stays one."""
     if not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant":
         number = ir.IntegerAttr(value.owner.operation.attributes["value"]).value
         if widen == "arith.index_castui":

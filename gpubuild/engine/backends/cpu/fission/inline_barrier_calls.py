@@ -31,7 +31,7 @@ def inline_barrier_calls(module: ir.Module, _: CpuLowering) -> None:
 
 
 def _inlinable(module: ir.Operation, waiting: set[str]) -> dict[str, ir.Operation]:
-    """The functions in ``waiting`` whose calls can be replaced: those that do not call themselves."""
+    """Return the functions in ``waiting`` whose calls can be replaced: those that do not call themselves."""
     bodies = {
         name: op
         for op in operations(module.regions[0].blocks[0])
@@ -83,7 +83,7 @@ def _waiting_callees(function: ir.Operation, waiting: set[str]) -> set[str]:
 
 
 def _calls_itself(name: str, callees: dict[str, set[str]]) -> bool:
-    """Whether a function calls itself, directly or not: inlining would never end."""
+    """Return whether a function calls itself, directly or not: inlining would never end."""
     reached: set[str] = set()
     work = [name]
     while work:

@@ -30,7 +30,7 @@ class Chunk:
     end: ir.Operation
 
     def open(self, emit: Emitter) -> tuple[ItemLoops, ir.Value, ir.Value]:
-        """Loops over the chunk, the number of the work-item in it, and that in its row."""
+        """Open loops over the chunk; return them, the work-item's number in it, and that in its row."""
         zero, one = self.extents.zero, self.extents.one
         row = zero
         if self.rows > 1:
@@ -51,7 +51,7 @@ class Chunk:
 
 
 def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
-    """Loops over all chunks of a workgroup, for each shape; the code of one goes to its ``end``."""
+    """Open loops over all chunks of a workgroup, for each shape; the code of one goes to its ``end``."""
     zero, one = extents.zero, extents.one
     x, y, depth = extents.block_dim
     z, end = _loop(emit, zero, depth, one)
@@ -81,11 +81,11 @@ def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
 
 
 def _multiple(emit: Emitter, value: ir.Value, of: int) -> ir.Value:
-    """The largest multiple of a power of two that is not above ``value``."""
+    """Return the largest multiple of a power of two that is not above ``value``."""
     return emit.binary("arith.andi", value, emit.constant(-of))
 
 
 def _loop(emit: Emitter, lower: ir.Value, upper: ir.Value, step: ir.Value) -> tuple[ir.Value, ir.Operation]:
-    """The counter of a new loop, and the end of its body."""
+    """Create a loop; return its counter and the end of its body."""
     body = for_loop(emit, lower, upper, step).regions[0].blocks[0]
     return body.arguments[0], terminator(body)

@@ -61,7 +61,7 @@ class ItemLoops:
 
     @classmethod
     def open(cls, emit: Emitter, extents: Extents) -> ItemLoops:
-        """A nest with nothing in it yet, z outermost."""
+        """Open a nest with nothing in it yet, z outermost."""
         ids: list[ir.Value] = []
         for size in reversed(extents.block_dim):
             loop = for_loop(emit, extents.zero, size, extents.one)
@@ -72,7 +72,7 @@ class ItemLoops:
 
     @classmethod
     def at(cls, emit: Emitter, extents: Extents, ids: tuple[ir.Value, ...], end: ir.Operation) -> ItemLoops:
-        """Inside loops that are there; ``ids`` are the work-item's x, y and z."""
+        """Return a nest inside existing loops; ``ids`` are the work-item's x, y and z."""
         rows = emit.binary(
             "arith.addi",
             emit.binary("arith.muli", ids[2], extents.plane),
@@ -81,12 +81,12 @@ class ItemLoops:
         return cls(extents=extents, ids=ids, linear=emit.binary("arith.addi", rows, ids[0]), end=end)
 
     def only_if(self, condition: ir.Value) -> None:
-        """What follows is for work-items of which ``condition`` is true."""
+        """Limit what follows to work-items for which ``condition`` is true."""
         branch = if_op(self.emit, condition, [], 1)
         self.end = branch.regions[0].blocks[0].operations[0].operation
 
     def identity(self, op: ir.Operation, emit: Emitter) -> ir.Value:
-        """What ``op``, one of ITEM_IDS, is for this work-item."""
+        """Return what ``op``, one of ITEM_IDS, is for this work-item."""
         if op.name == "gpu.lane_id":
             return emit.binary("arith.andi", self.linear, emit.constant(image_layout.SUBGROUP - 1))
         axis = _AXES.index(str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0])
@@ -104,7 +104,7 @@ def for_loop(
     carried: Sequence[ir.Value] = (),
     attributes: Mapping[str, ir.Attribute] | None = None,
 ) -> ir.Operation:
-    """An ``scf.for`` whose body only hands on what it carries: its terminator is there to be changed."""
+    """Create an ``scf.for`` whose body only passes on what it carries: its terminator is to be changed."""
     kinds = [value.type for value in carried]
     loop = emit.op("scf.for", [lower, upper, step, *carried], kinds, attributes, regions=1)
     index = ir.IndexType.get()
@@ -115,7 +115,7 @@ def for_loop(
 
 
 def if_op(emit: Emitter, condition: ir.Value, results: Sequence[ir.Type], branches: int) -> ir.Operation:
-    """An ``scf.if`` with empty branches; their terminators still lack operands for ``results``."""
+    """Create an ``scf.if`` with empty branches; their terminators still lack operands for ``results``."""
     op = emit.op("scf.if", [condition], results, regions=2)
     for region in list(op.regions)[:branches]:
         _yield(region.blocks.append(), [], op.location)
@@ -123,7 +123,7 @@ def if_op(emit: Emitter, condition: ir.Value, results: Sequence[ir.Type], branch
 
 
 def set_operands(end: ir.Operation, values: Sequence[ir.Value]) -> ir.Operation:
-    """Put a terminator with ``values`` in the place of ``end``."""
+    """Replace the terminator ``end`` by one with ``values``."""
     made = Emitter(end).op(end.name, values, [])
     end.erase()
     return made

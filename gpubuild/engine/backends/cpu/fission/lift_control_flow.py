@@ -1,4 +1,4 @@
-"""Lift: branches between blocks become structured control flow, which fission can take on.
+"""Lifting: branches between blocks become structured control flow, which fission can take on.
 
 Upstream's ``lift-cf-to-scf`` does it, on a ``func.func``, which a kernel is made for as long as that takes.
 """
@@ -18,7 +18,7 @@ _RETURNS = {"gpu.return": "func.return", "func.return": "gpu.return"}
 
 
 def has_branches(function: ir.Operation) -> bool:
-    """Whether something in ``function`` consists of several blocks."""
+    """Return whether something in ``function`` consists of several blocks."""
     return any(len(region.blocks) > 1 for op in nested(function) for region in op.regions)
 
 

@@ -1,9 +1,9 @@
 """Interchange: which loops of a kernel run faster around the loop over work-items than inside it.
 
 A loop that every work-item runs keeps LLVM from vectorising over work-items: it looks at innermost loops
-only. Where all work-items run the same iterations, or each starts at its own place and goes on in the
-same steps, some work-items at a time may run one iteration after the other together. That pays when the
-accesses to memory then are next to each other. engine.backends.cpu.fission.lanes does it.
+only. Where all work-items run the same iterations, or each starts at an iteration of its own and goes on in
+the same steps, some work-items at a time may run one iteration after the other together. That pays when the
+accesses to memory then are next to each other. chunk_code builds such loops.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ UPPER_BOUNDS = {2: 3, 3: 3, 6: 7, 7: 7}  # arith's slt, sle, ult, ule → the ``
 
 
 class Interchange:
-    """The loops of one function; ``loops`` says of each whether work-items start at places of their own.
+    """The loops of one function; ``loops`` maps each to whether work-items start at different iterations.
 
-    ``collective`` are the ops around barriers, which run once for all work-items as it is. ``guards`` are
-    the conditions around such loops that ask whether a work-item lies within bounds: for most chunks
-    that is so for all of it.
+    ``collective`` are the operations around barriers, which run once for all work-items anyway. ``guards``
+    are the bounds checks around such loops: most chunks pass them as a whole.
     """
 
     def __init__(self, entry: ir.Block, collective: set[ir.Operation], uniformity: Uniformity) -> None:
@@ -154,7 +153,7 @@ class Interchange:
         return is_pure(op) and op.name not in ITEM_IDS and all(map(self.uniform, op.operands))
 
     def _x_terms(self, value: ir.Value) -> int | None:
-        """How often the work-item's x is in a sum of it and of uniform values."""
+        """Return how often the work-item's x is in a sum of it and of uniform values."""
         if value not in self._terms:
             self._terms[value] = self._counted_x_terms(value)
         return self._terms[value]
@@ -202,7 +201,7 @@ class Interchange:
 
 
 def has_interchangeable_loop(kernel: ir.Operation) -> bool:
-    """Whether a kernel in which nobody waits has such loops."""
+    """Return whether a kernel without barriers has such loops."""
     entry = kernel.regions[0].blocks[0]
     if len(kernel.regions[0].blocks) != 1 or not any(o.name in _HOLD for o in operations(entry)):
         return False
@@ -210,7 +209,7 @@ def has_interchangeable_loop(kernel: ir.Operation) -> bool:
 
 
 def is_id(op: ir.Operation, axis: str) -> bool:
-    """Whether ``op`` is the work-item's place on ``axis``, in its workgroup or in the grid."""
+    """Return whether ``op`` is the work-item's place on ``axis``, in its workgroup or in the grid."""
     return op.name in _IDS and str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == axis
 
 
@@ -226,7 +225,7 @@ def may_jump(value: ir.Value) -> bool:
 
 
 def _sources(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
-    """The ops named in ``through`` that ``value`` is computed by, each once."""
+    """Return the ops named in ``through`` that ``value`` is computed by, each once."""
     pending, seen = [value], set()
     while pending:
         owner = pending.pop().owner
@@ -247,7 +246,7 @@ def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:
 
 
 def _follows(value: ir.Value, counter: ir.Value) -> bool:
-    """Whether ``value`` is ``counter`` plus something."""
+    """Return whether ``value`` is ``counter`` plus something."""
     sums = _sources(value, CASTS | {"arith.addi"})
     return value == counter or any(operand == counter for op in sums for operand in op.operands)
 

@@ -52,7 +52,7 @@ def others(emit: Emitter, extents: Extents, bits: ir.Value, chosen: ir.Value, ma
 
 
 def count(emit: Emitter, extents: Extents, bits: ir.Value) -> ir.Value:
-    """How many work-items are in ``bits``, as an index."""
+    """Return how many work-items are in ``bits``, as an index."""
     i32 = ir.IntegerType.get_signless(32)
     place, at = _each(emit, extents, emit.constant(0, i32))
     end = _end_of(at)
@@ -63,7 +63,7 @@ def count(emit: Emitter, extents: Extents, bits: ir.Value) -> ir.Value:
 
 
 def differs(emit: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Whether two integers are not the same."""
+    """Return whether two integers are not the same."""
     return emit.compare(Compare.NE, left, right)
 
 
@@ -98,7 +98,7 @@ def _report(emit: Emitter, wrong: ir.Value, bits: ir.Value, waiting: ir.Operatio
 
 
 def _each(emit: Emitter, extents: Extents, *carried: ir.Value) -> tuple[Emitter, ir.Value]:
-    """A loop over the work-items, by their number: where its ops go, and the number."""
+    """Create a loop over the work-items; return where its operations go, and the work-item's number."""
     loop = for_loop(emit, extents.zero, extents.items, extents.one, carried)
     body = loop.regions[0].blocks[0]
     return Emitter(terminator(body)), body.arguments[0]

@@ -1,7 +1,7 @@
 """Private memory: arrays of a work-item, in code that will be cut at its barriers.
 
-An array that is used between two barriers only stays one: all work-items of a loop use it in turn.
-Any other becomes a context array, like a value that is needed behind a barrier.
+An array that is used between two barriers only stays one: all work-items of a loop use it one after the
+other. Any other becomes a context array, like a value that is needed behind a barrier.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gpubuild.engine.ir.query import VIEWS, element_bytes, symbol_name
 from gpubuild.engine.legalize.subgroup_reduce import workgroup_position
 
 _ALIGNMENT = 64  # bytes
-_MOST_BYTES = 8 << 20  # of a workgroup: more would be touched in turn by every work-item, out of any cache
+_MOST_BYTES = 8 << 20  # of a workgroup: more would not stay in any cache
 
 
 def allocate_attributions(function: ir.Operation) -> None:
-    """Make ``memref.alloca`` of the private attributions of a gpu.func."""
+    """Replace the private attributions of a gpu.func by ``memref.alloca``."""
     entry = function.regions[0].blocks[0]
     kind = ir.FunctionType(function.attributes["function_type"].value)
     shared = "workgroup_attributions"
@@ -78,7 +78,7 @@ def _replace(op: ir.Operation, memory: ir.Value, at: ir.Value, emit: Emitter) ->
 
 
 def _uses(value: ir.Value) -> list[ir.Operation]:
-    """Every op that uses ``value`` or a view of it."""
+    """Return every op that uses ``value`` or a view of it."""
     found = []
     for use in value.uses:
         owner = use.owner.operation
@@ -99,7 +99,7 @@ def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
 
 
 def _size(op: ir.Operation) -> int:
-    """Bytes of the array, rounded up."""
+    """Return the bytes of the array, rounded up."""
     kind = ir.MemRefType(op.results[0].type)
     if not kind.has_static_shape or not isinstance(kind.layout, ir.AffineMapAttr):
         raise CannotFissionError("private memory of unknown size")

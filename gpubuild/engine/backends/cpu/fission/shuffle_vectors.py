@@ -67,14 +67,14 @@ class StaticShuffle:
         inside.op("vector.store", [moved, taken, whole], [])
 
     def _move(self, given: ir.Value, at: ir.Value, emit: Emitter) -> tuple[ir.Value, ir.Value]:
-        """The vector from element ``at`` on, unchanged and shuffled."""
+        """Return the vector from element ``at`` on, unchanged and shuffled."""
         kind = ir.VectorType.get([_LANES], ir.MemRefType(given.type).element_type)
         own = emit.op("vector.load", [given, at], [kind]).results[0]
         mask = {"mask": ir.DenseI64ArrayAttr.get(list(self.sources))}
         return own, emit.op("vector.shuffle", [own, own], [kind], mask).results[0]
 
     def _there(self, lanes: ir.Value, emit: Emitter) -> ir.Value:
-        """Of each lane, whether the lane that it reads is among the first ``lanes``."""
+        """Return, for each lane, whether the lane that it reads is among the first ``lanes``."""
         i32 = ir.IntegerType.get_signless(32)
         kind = ir.VectorType.get([_LANES], i32)
         dense = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, s) for s in self.sources], kind)
@@ -176,7 +176,7 @@ def _numbers(value: ir.Value, known: dict[ir.Value, Numbers | None]) -> Numbers 
 
 
 def _computed(value: ir.Value, known: dict[ir.Value, Numbers | None]) -> Numbers | None:
-    """What lanes get from an operation on what is known of its operands."""
+    """Return the results that lanes get from an operation whose operands are known."""
     op = value.owner.operation
     if not isinstance(value.type, ir.IntegerType | ir.IndexType):
         return None

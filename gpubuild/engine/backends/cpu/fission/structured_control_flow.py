@@ -44,7 +44,7 @@ def open_divergent_loops(function: ir.Operation) -> None:
 
 
 def _inside(function: ir.Operation) -> tuple[list[ir.Operation], set[ir.Operation]]:
-    """All operations in the function, and those that are or hold a collective one."""
+    """Return all operations in the function, and those that are or hold a collective one."""
     inside = [inner for op in operations(function.regions[0].blocks[0]) for inner in nested(op)]
     return inside, collective_ops(inside, function)
 

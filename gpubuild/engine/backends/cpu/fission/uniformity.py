@@ -40,7 +40,7 @@ _PURE = GROUP_IDS | NO_ACCESS | {"affine.apply", "ub.poison"}
 
 
 def nested(op: ir.Operation, order: ir.WalkOrder = ir.WalkOrder.POST_ORDER) -> list[ir.Operation]:
-    """``op`` and everything inside it."""
+    """Return ``op`` and everything inside it."""
     found: list[ir.Operation] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
@@ -52,20 +52,20 @@ def nested(op: ir.Operation, order: ir.WalkOrder = ir.WalkOrder.POST_ORDER) -> l
 
 
 def operations(block: ir.Block) -> Iterator[ir.Operation]:
-    """The ops of a block, as plain operations."""
+    """Return the ops of a block, as plain operations."""
     for op in block.operations:
         yield op.operation
 
 
 def is_pure(op: ir.Operation) -> bool:
-    """Whether ``op`` computes its results from its operands alone, and may be repeated."""
+    """Return whether ``op`` computes its results from its operands alone, and may be repeated."""
     if len(op.regions) or not len(op.results):
         return False
     return op.name in _PURE or op.name.partition(".")[0] in _PURE_DIALECTS
 
 
 def collective_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
-    """The ops where all work-items meet or decide as one, and everything around them in the function."""
+    """Return the collective operations, such as barriers, and all around them in the function."""
     found: set[ir.Operation] = set()
     for op in inside:
         around = op
@@ -77,7 +77,7 @@ def collective_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir
 
 
 def reaches_workgroup_barrier(block: ir.Block) -> bool:
-    """Whether whoever runs ``block`` comes to an op that needs the whole workgroup."""
+    """Return whether all that runs ``block`` comes to an operation that needs the whole workgroup."""
     return any(_always_reaches(op) for op in operations(block))
 
 
@@ -99,19 +99,19 @@ def must_agree(op: ir.Operation) -> bool:
 
 
 def has_versions(function: ir.Operation) -> bool:
-    """Whether the function is there in two versions, of which a workgroup runs one."""
+    """Return whether the function has two versions, of which a workgroup runs one."""
     return any(VERSIONED in op.attributes for op in operations(function.regions[0].blocks[0]))
 
 
 def is_barrier_report(op: ir.Operation) -> bool:
-    """Whether ``op`` tells that the workgroup has passed a barrier, which is told once for all."""
+    """Return whether ``op`` reports that the workgroup has passed a barrier, once for all work-items."""
     if op.name != "func.call":
         return False
     return bool(ir.FlatSymbolRefAttr(op.attributes["callee"]).value == image_layout.CHECK_MEET)
 
 
 class Uniformity:
-    """The answer for one function; ``collective`` are the ops that are or hold a GROUP_OP.
+    """The uniform values of one function; ``collective`` as :func:`collective_ops` gives it.
 
     Values start as uniform, and those that cannot be are taken out until nothing changes: so a
     value carried around a loop stays uniform when it is initialised and continued uniformly.
@@ -126,7 +126,7 @@ class Uniformity:
             self._block(entry)
 
     def uniform(self, value: ir.Value) -> bool:
-        """Whether all work-items that compute ``value`` together get the same."""
+        """Return whether all work-items that compute ``value`` together get the same."""
         return value not in self._varying
 
     def _block(self, block: ir.Block) -> None:
@@ -177,7 +177,7 @@ class Uniformity:
 
 
 def terminator(block: ir.Block) -> ir.Operation:
-    """The last op of a block."""
+    """Return the last op of a block."""
     return block.operations[len(block.operations) - 1].operation
 
 

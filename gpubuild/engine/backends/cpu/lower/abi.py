@@ -136,7 +136,7 @@ def _set_attributes(function: ir.Operation, lowering: CpuLowering) -> None:
 
 
 def _flag(name: str, value: str = "") -> ir.Attribute:
-    """A function's attribute, as LLVM's ``passthrough`` has them."""
+    """Return a function's attribute, as LLVM's ``passthrough`` has them."""
     words = [ir.StringAttr.get(word) for word in (name, value)]
     return ir.ArrayAttr.get(words) if value else words[0]
 
@@ -157,7 +157,7 @@ def _block_sizes(function: ir.Operation) -> tuple[tuple[int, int, int], int]:
 
 
 def _private_bytes(function: ir.Operation) -> int | None:
-    """Bytes of a function's private arrays; ``None`` where that is known at run time only."""
+    """Return the bytes of a function's private arrays; ``None`` where that is known at run time only."""
     entry = function.regions[0].blocks[0]
     total = 0
     for op in operations(function, {"llvm.alloca"}):
@@ -173,7 +173,7 @@ def _private_bytes(function: ir.Operation) -> int | None:
 
 
 def _stack_units(name: str, facts: Mapping[str, FunctionFacts]) -> int:
-    """The stack that a function and all that it calls need, where that is not what any thread has.
+    """Return the stack that a function and all that it calls need, where that is not what any thread has.
 
     LLVM may put the arrays of all of them into one frame.
     """
@@ -208,7 +208,7 @@ def _without_gpu_attributes(attributes: ir.Attribute) -> ir.Attribute:
 
 
 def _matching_parenthesis(text: str) -> int:
-    """Where the parenthesis opens that the last one of ``text`` closes."""
+    """Return where the parenthesis opens that the last one of ``text`` closes."""
     depth = 0
     for index in range(text.rindex(")"), -1, -1):
         depth += {")": 1, "(": -1}.get(text[index], 0)

@@ -59,7 +59,7 @@ class _Dropper:
         return self._types[old]
 
     def _attribute(self, old: ir.Attribute) -> ir.Attribute | None:
-        """The attribute without address spaces, or ``None`` when nothing changes."""
+        """Return the attribute without address spaces, or ``None`` when nothing changes."""
         if isinstance(old, ir.TypeAttr):
             new = self._type(old.value)
             return None if new == old.value else ir.TypeAttr.get(new)

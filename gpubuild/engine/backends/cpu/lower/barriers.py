@@ -155,7 +155,7 @@ def _sync(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> No
 
 
 def _kind(op: ir.Operation) -> str:
-    """The last word of the op's ``kind`` attribute, such as ``bfly`` of ``#nvvm<shfl_kind bfly>``."""
+    """Return the last word of the op's ``kind`` attribute, such as ``bfly`` of ``#nvvm<shfl_kind bfly>``."""
     match = _KIND.search(str(op.attributes["kind"]))
     return match[1] if match else ""
 

@@ -148,7 +148,7 @@ def _assert(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> 
 
 
 def _check(service: int) -> Rewrite:
-    """The rewrite of a call by which checked code reports to a service of the runtime."""
+    """Return the rewrite of a call by which checked code reports to a service of the runtime."""
 
     def rewrite(op: ir.Operation, function: ir.Operation, _: CpuLowering) -> None:
         call_service(LlvmBuilder(op), service, "", [work_item(function), *op.operands], writes_nothing=True)

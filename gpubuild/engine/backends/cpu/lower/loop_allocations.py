@@ -32,7 +32,7 @@ def hoist_allocations(module: ir.Module, _: Lowering) -> None:
 
 
 def _function_around(op: ir.Operation) -> ir.Operation | None:
-    """The function ``op`` may move to the entry of: everything between them is scoped or runs once."""
+    """Return the function ``op`` may move to the entry of: everything between them is scoped or runs once."""
     parent = op.parent
     while parent is not None:
         name = parent.operation.name

@@ -85,7 +85,7 @@ def _subgroups(build: LlvmBuilder, item: ir.Value) -> ir.Value:
 
 
 def _cluster_rank(build: LlvmBuilder, item: ir.Value) -> ir.Value:
-    """The workgroup's number in its cluster, x fastest."""
+    """Return the workgroup's number in its cluster, x fastest."""
     dims = [build.load(item, image_layout.ITEM_CLUSTER_DIM + 4 * i, "i32") for i in range(3)]
     ids = [
         build.binary("urem", build.load(item, image_layout.ITEM_BLOCK_ID + 4 * i, "i32"), dims[i])

@@ -76,7 +76,7 @@ class Reduction:
         return ir.IntegerAttr.get(self.kind, whole.get(self._word or "", 0))
 
     def _inline(self, low: ir.Value, high: ir.Value, emit: Emitter) -> ir.Value:
-        """The op's own region, which must not use values from outside it."""
+        """Copy the operation's own region, which must not use values from outside it."""
         blocks = self.op.regions[0].blocks
         if len(blocks) != 1:
             raise CannotFissionError("gpu.all_reduce with branches")

@@ -26,7 +26,7 @@ _ATOMICS = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
 
 
 def worth_repeating(ops: Sequence[ir.Operation]) -> bool:
-    """Whether the code of ``ops`` may be there twice, for work-items in another order than by number.
+    """Return whether the code of ``ops`` may be there twice, for work-items in another order than by number.
 
     They are few then, and no calls or atomics, which could tell the order.
     """
@@ -47,7 +47,7 @@ class PartialSums:
     run: Callable[[ItemLoops], ir.Value]
 
     def build(self, emit: Emitter) -> ir.Value:
-        """The work of all work-items, and what their values become.
+        """Build the work of all work-items; return the reduction of their values.
 
         A value of one of n work-items is rounded at most n / 64 + 9 times on its way into a sum: n / 64 + 1
         for its lane, 2 for what is no chunk of 64, and 6 for the sum of all lanes.
@@ -62,7 +62,7 @@ class PartialSums:
         return total(list(both.results), self.reduction.combine, emit)
 
     def _chunks(self, chunks: ir.Value, emit: Emitter) -> list[ir.Value]:
-        """The lanes after the first ``chunks`` work-items of each row, a multiple of 64."""
+        """Return the partial results after the first ``chunks`` work-items of each row, a multiple of 64."""
         zero = self.extents.zero
         array = self._array(emit, CHUNK_ITEMS)
         y, z, end = self._rows(emit)
@@ -74,7 +74,7 @@ class PartialSums:
         return load_pieces(array, 0, CHUNK_ITEMS, emit)
 
     def _rest(self, lanes: list[ir.Value], chunks: ir.Value, emit: Emitter) -> list[ir.Value]:
-        """``lanes`` after the last work-items of each row, too, which are less than 64.
+        """Return the partial results after the last work-items of each row, too, which are less than 64.
 
         A row goes on at the lane where the one before ended, so that all lanes get as much; where it
         reaches the last one it takes 64 others, so that its lanes are neighbours.
@@ -111,7 +111,7 @@ class PartialSums:
         emit.op("memref.store", [self.reduction.combine(old, value, emit), array, lane], [])
 
     def _array(self, emit: Emitter, count: int) -> ir.Value:
-        """``count`` partial results of nothing."""
+        """Return an array of ``count`` partial results, with the identity in each."""
         array = self.arrays.make(self.reduction.kind, count)
         kind = ir.VectorType.get([count], self.reduction.kind)
         splat = ir.DenseElementsAttr.get_splat(kind, self.reduction.identity())
@@ -121,6 +121,6 @@ class PartialSums:
 
 
 def _loop(emit: Emitter, lower: ir.Value, upper: ir.Value, step: ir.Value) -> tuple[ir.Value, ir.Operation]:
-    """The counter of a new loop, and the end of its body."""
+    """Create a loop; return its counter and the end of its body."""
     body = for_loop(emit, lower, upper, step).regions[0].blocks[0]
     return body.arguments[0], terminator(body)

@@ -185,7 +185,7 @@ def _parts(
 
 
 def _is_plain(memory: ir.Value) -> bool:
-    """Whether it is a variable of the workgroup, of one dimension and a usual type."""
+    """Return whether it is a variable of the workgroup, of one dimension and a usual type."""
     kind = ir.MemRefType(memory.type)
     if kind.rank != 1 or not kind.has_static_shape or str(kind.element_type) not in VECTOR_ELEMENTS:
         return False

@@ -15,7 +15,7 @@ Combine = Callable[[ir.Value, ir.Value, Emitter], ir.Value]  # of two values or 
 
 
 def load_pieces(memory: ir.Value, start: int, count: int, emit: Emitter) -> list[ir.Value]:
-    """``count`` elements, a power of two.
+    """Return ``count`` elements, a power of two.
 
     Loops over work-items store vectors of this size or larger ones. A load that takes the results of two
     stores would wait until both have reached the cache.
@@ -35,7 +35,7 @@ def store_pieces(pieces: Sequence[ir.Value], memory: ir.Value, start: int, emit:
 
 
 def split(pieces: Sequence[ir.Value], emit: Emitter) -> tuple[list[ir.Value], list[ir.Value]]:
-    """The lower and the upper half."""
+    """Return the lower and the upper half."""
     count = len(pieces) // 2
     if count:
         return list(pieces[:count]), list(pieces[count:])
@@ -55,7 +55,7 @@ def split(pieces: Sequence[ir.Value], emit: Emitter) -> tuple[list[ir.Value], li
 
 
 def halve(pieces: Sequence[ir.Value], combine: Combine, emit: Emitter) -> list[ir.Value]:
-    """The upper half added to the lower one."""
+    """Combine the upper half with the lower one."""
     low, high = split(pieces, emit)
     return [combine(*pair, emit) for pair in zip(low, high, strict=True)]
 

@@ -64,7 +64,7 @@ def _first(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extent
 
 
 def _in_registers(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
-    """The result for a multiple of 64 work-items, as operations on vectors."""
+    """Return the result for a multiple of 64 work-items, as operations on vectors."""
     wide = ir.VectorType.get([CHUNK_ITEMS], reduction.kind)
     lanes = emit.constant(CHUNK_ITEMS)
     start = emit.op("vector.load", [array, extents.zero], [wide]).results[0]
