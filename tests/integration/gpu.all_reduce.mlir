@@ -1,4 +1,4 @@
-// gpu.all_reduce: a sum over a workgroup, known to each of its work-items.
+// gpu.all_reduce: a sum over a workgroup, returned to each of its work-items.
 // BREAK: s/all_reduce add/all_reduce maxsi/
 module attributes {gpu.container_module} {
   gpu.module @kernels {

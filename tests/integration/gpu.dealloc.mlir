@@ -1,4 +1,4 @@
-// gpu.dealloc: gives memory of the device back, in its turn: when the kernel before it is done.
+// gpu.dealloc: frees device memory when the kernel before it is done.
 // GPUBUILD_TRACE=1 shows it.
 // BREAK: s/gpu.dealloc async [%t4] %data : memref<16xi32>/gpu.wait async [%t4]/
 // TRACE: allocate 64 bytes at [[DATA:0x[0-9a-f]+]]

@@ -1,4 +1,4 @@
-// gpu.dynamic_shared_memory: workgroup memory whose size the launch says; two arrays lie in it.
+// gpu.dynamic_shared_memory: workgroup memory whose size the launch sets; it holds two arrays.
 // BREAK: s/%second = arith.constant 128/%second = arith.constant 64/
 // BREAK: /gpu.barrier/d
 !bytes = memref<?xi8, #gpu.address_space<workgroup>>

@@ -1,4 +1,4 @@
-// gpu.grid_dim: the number of workgroups; here the step in which each of them goes on.
+// gpu.grid_dim: the number of workgroups; here the stride of each of them.
 // BREAK: s/grid_dim x/grid_dim y/
 module attributes {gpu.container_module} {
   gpu.module @kernels {

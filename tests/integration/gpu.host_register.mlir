@@ -1,4 +1,4 @@
-// gpu.host_register: lets kernels use memory of the host where it is, without copies. GPUBUILD_TRACE=1
+// gpu.host_register: lets kernels use host memory without copies. GPUBUILD_TRACE=1
 // shows it; the CPU has nothing to do for it.
 // BREAK: /gpu.host_register/d
 // TRACE: register 64 bytes of host memory at [[X:0x[0-9a-f]+]]

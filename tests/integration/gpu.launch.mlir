@@ -1,4 +1,4 @@
-// gpu.launch: a kernel in the midst of host code; what it uses of that becomes its arguments.
+// gpu.launch: an inline kernel; the host values that it uses become its arguments.
 // BREAK: s/threads(%tx, %ty, %tz)/threads(%ty, %tx, %tz)/
 // BREAK: s/%scale = arith.constant 0.25/%scale = arith.constant 0.5/
 module attributes {gpu.container_module} {

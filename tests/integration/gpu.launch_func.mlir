@@ -1,5 +1,5 @@
 // gpu.launch_func: starts a kernel by name, in a grid of the host's choice, with dynamic workgroup memory;
-// async ones do not wait, and a token says what each comes after.
+// async launches do not wait; tokens order them.
 // BREAK: s/blocks in (%c2, %c1, %c1)/blocks in (%c1, %c1, %c1)/
 // BREAK: s/async [%t1] @kernels::@turn/async [%t1] @kernels::@keep/
 !bytes = memref<?xi8, #gpu.address_space<workgroup>>

@@ -1,4 +1,4 @@
-// gpu.set_default_device: says on which of several devices the calling thread works. GPUBUILD_TRACE=1
+// gpu.set_default_device: sets the device of the calling thread. GPUBUILD_TRACE=1
 // shows it; the CPU stands in for any number.
 // BREAK: /gpu.set_default_device/d
 // TRACE: as the program says (device 0)

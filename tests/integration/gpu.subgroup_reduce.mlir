@@ -1,4 +1,4 @@
-// gpu.subgroup_reduce: a sum over clusters of 8 work-items that stand 2 apart, known to each of them.
+// gpu.subgroup_reduce: a sum over clusters of 8 work-items with stride 2, returned to each of them.
 // BREAK: s/size = 8/size = 4/
 // BREAK: s/stride = 2/stride = 1/
 // BREAK: s/subgroup_reduce add/subgroup_reduce maxsi/

@@ -1,4 +1,4 @@
-// memref.alloca: memory of a work-item: here the digits of a number, put together the other way round.
+// memref.alloca: memory of a work-item: here the digits of a number, in reverse order.
 // BREAK: s/arith.muli %sofar, %ten/arith.muli %sofar, %digit/
 module attributes {gpu.container_module} {
   gpu.module @kernels {

@@ -1,4 +1,4 @@
-// memref.copy: a kernel's copy of one row of a matrix to another; views say which.
+// memref.copy: a kernel's copy of one row of a matrix to another, selected by views.
 // BREAK: s/%x[1, 0]/%x[2, 0]/;s/offset: 6>/offset: 12>/
 !second = memref<6xi32, strided<[1], offset: 6>>
 !last = memref<6xi32, strided<[1], offset: 18>>

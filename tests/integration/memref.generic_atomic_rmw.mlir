@@ -1,4 +1,4 @@
-// memref.generic_atomic_rmw: an atomic operation of one's own: work-items multiply into one place.
+// memref.generic_atomic_rmw: a user-defined atomic operation: work-items multiply into one element.
 // BREAK: s/arith.mulf %old, %mine/arith.addf %old, %mine/
 module attributes {gpu.container_module} {
   gpu.module @kernels {

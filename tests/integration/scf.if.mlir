@@ -1,4 +1,4 @@
-// scf.if: two ways to a value; work-items of a subgroup may take both.
+// scf.if: two paths to a value; work-items of a subgroup may take both.
 // BREAK: s/cmpi slt/cmpi sge/
 module attributes {gpu.container_module} {
   gpu.module @kernels {

@@ -1,4 +1,4 @@
-// vector.gather: numbers from places that are known at run time, where a mask lets them through.
+// vector.gather: numbers at indices known at run time, selected by a mask.
 // BREAK: s/[true, true, false, true]/[true, true, true, true]/
 // BREAK: s/[%places]/[%others]/
 module attributes {gpu.container_module} {

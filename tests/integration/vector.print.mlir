@@ -1,4 +1,4 @@
-// vector.print: prints a vector or a number of the host's.
+// vector.print: prints a vector or a number on the host.
 // BREAK: s/memref.load %x[%c3]/memref.load %x[%c4]/
 // BREAK: /vector.print %some/d
 module attributes {gpu.container_module} {

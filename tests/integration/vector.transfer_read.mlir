@@ -1,4 +1,4 @@
-// vector.transfer_read: four numbers at once, partly from behind the end: these are 9.
+// vector.transfer_read: four numbers at once, partly beyond the end: those are 9.
 // BREAK: s/%nine = arith.constant 9/%nine = arith.constant 8/
 // BREAK: s/%first = arith.muli %t, %c4/%first = arith.addi %t, %c4/
 module attributes {gpu.container_module} {

@@ -1,4 +1,4 @@
-// vector.transfer_write: four numbers at once, into a column of a matrix; what is outside is not written.
+// vector.transfer_write: four numbers at once, into a column of a matrix; elements outside are not written.
 // BREAK: s/(d0, d1) -> (d0)/(d0, d1) -> (d1)/
 // BREAK: s/%out[%c2, %t]/%out[%t, %c2]/
 module attributes {gpu.container_module} {
