@@ -149,9 +149,9 @@ print("done")
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-@pytest.mark.parametrize(("elements", "code"), [(1 << 17, 0), (1 << 20, -11)])
-def test_private_memory_never_reaches_into_a_neighbours(runtime, tmp_path, elements, code):
-    """512 KiB fit, as on GPUs; 4 MiB hit the guard page at once instead of damaging others."""
+@pytest.mark.parametrize("elements", [1 << 17, 1 << 20])
+def test_private_memory_never_reaches_into_a_neighbours(runtime, tmp_path, elements):
+    """512 KiB and 4 MiB: the stacks of work-items are as large as the kernel needs."""
     text = f"""gpu.module @k {{
   gpu.func @large(%i: index, %j: index, %out: memref<?xi32>) kernel {{
     %t = gpu.thread_id x
@@ -170,4 +170,4 @@ module.launch("large", 1, 8, np.int64(5), np.int64(5), out)
 assert list(out) == list(range(8))
 """
     done = _program(runtime, compile_module(text, tmp_path), body)
-    assert done.returncode == code, (done.returncode, done.stderr)
+    assert done.returncode == 0, (done.returncode, done.stderr)
