@@ -13,7 +13,7 @@ _NEEDED = (
     "gpubuild/py.typed",
     "gpubuild/config/schema.json",
     "gpubuild/runtime/abi/mgpu.c",
-    "gpubuild/reporting/style.css",
+    "gpubuild/report/style.css",
 )
 
 
