@@ -12,15 +12,14 @@ import io
 import os
 import signal
 import sys
-from contextlib import suppress
 
 from gpubuild import __version__
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
-    from typing import TextIO
+    from typing import Any, TextIO
 
     from gpubuild.cli.console import Console
     from gpubuild.errors import GpubuildError
@@ -47,8 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(error.code or 0)
     except KeyboardInterrupt:  # while modules are imported, say: there is nothing to stop yet
         code = _INTERRUPTED
-        with suppress(OSError):
-            sys.stderr.write("\ninterrupted\n")
+        _try(sys.stderr.write, "\ninterrupted\n")
     except OSError as error:
         code, trouble = 0, error
     # Not left to the interpreter: it ends with a traceback and code 120 when this fails.
@@ -59,6 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             trouble = trouble or error
             _abandon(stream)
     return code if trouble is None else code or _unwritten(trouble)
+
+
+def _try(write: Callable[[Any], object], text: object) -> None:
+    """Write where that is possible; the exit code counts where stderr is closed or full."""
+    try:  # noqa: SIM105 - contextlib takes its time to load
+        write(text)
+    except OSError:
+        pass
 
 
 def _answer(arguments: list[str]) -> int:
@@ -100,12 +106,10 @@ def _command(arguments: list[str]) -> int:
     try:
         return _run(arguments, settings, trouble)
     except KeyboardInterrupt:
-        with suppress(OSError):  # the exit code still tells where stderr cannot be written
-            console.note("\ninterrupted")
+        _try(console.note, "\ninterrupted")
         return EXIT_INTERRUPTED
     except GpubuildError as error:
-        with suppress(OSError):
-            console.error(error)
+        _try(console.error, error)
         return error.exit_code
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not _has_current_folder():
@@ -146,8 +150,8 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
         if "--json" in arguments and not building:
             from gpubuild.cli.json_document import describe, dump
 
-            with suppress(OSError):  # the error is the news, not that this cannot be written
-                Console.standard(settings).print(dump({"schema": 1, "error": describe(error)}))
+            # The error itself matters more than that this cannot be written.
+            _try(Console.standard(settings).print, dump({"schema": 1, "error": describe(error)}))
         raise
 
 
@@ -165,13 +169,16 @@ def _unwritten(error: OSError) -> int:
     """Report that something could not be written; the exit code."""
     if isinstance(error, BrokenPipeError):  # the reader went away (`gpubuild … | head`)
         return 128 + signal.SIGPIPE
-    with suppress(OSError):
-        from gpubuild.support.text import visible
+    from gpubuild.support.text import visible
 
-        what = visible(str(error.filename or "the output"))
-        sys.stderr.write(f"error: cannot write {what}: {error.strerror}\n")
-        sys.stderr.flush()
+    what = visible(str(error.filename or "the output"))
+    _try(_write_error, f"error: cannot write {what}: {error.strerror}\n")
     return _STEP_FAILED
+
+
+def _write_error(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _abandon(stream: TextIO) -> None:

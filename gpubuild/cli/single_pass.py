@@ -78,10 +78,10 @@ def target_params(
         raise UsageError(
             f"no vendor has a chip called {chip!r}", hint="write a chip such as sm_90, gfx90a or cpu"
         )
-    machine = os.uname().machine
+    name, machine = chip, os.uname().machine
     chip = vendor.default_chip(chip, machine)
     target = Target(
-        name=chip,
+        name=name,
         kind=vendor.kind,
         triple=vendor.default_triple(chip, machine),
         chip=chip,

@@ -309,7 +309,7 @@ def test_an_interrupted_build_leaves_nothing_half_made(built: Path, tmp_path: Pa
         else:
             process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert "interrupted" in err
     assert "Traceback" not in err
     with pytest.raises(ProcessLookupError):

@@ -29,6 +29,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.locations import text_digest
 from gpubuild.engine.ir.passes import Pass, upstream
+from gpubuild.engine.ir.query import matching
 from gpubuild.engine.legalize import (
     all_reduce,
     arith_expansions,
@@ -83,6 +84,9 @@ def _of_kernels(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, 
 
 
 def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
+    """Raise ``StepError`` for operations that LLVM IR has no form for, those of GPU vendors first."""
+    for op in matching(kernel_module(module), lambda op: op.name.startswith("nvgpu.")):
+        raise lowering.unsupported(op)
     contexts.check_translatable(kernel_module(module), target=lowering.target, source=lowering.source)
 
 

@@ -16,7 +16,6 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import run_passes, selected
-from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Sanitize
 
 WG = "memref<16x16xf32, #gpu.address_space<workgroup>>"
@@ -157,7 +156,7 @@ def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]
     with contexts.context():
         module = contexts.parse(text)
         source = SourceText(text, "k.mlir")
-        lowering = start(replace(target_params("cpu"), sanitize=kinds), source)
+        lowering = start(target_params("cpu", sanitize=",".join(kinds)), source)
         gpu_module = contexts.gpu_modules(module)[0]
         run_passes(module, selected(PASSES, "expand-masked-lanes", "insert-checks"), lowering)
         contexts.verify(module.operation, source=source)

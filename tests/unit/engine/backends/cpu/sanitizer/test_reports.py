@@ -12,7 +12,6 @@ from gpubuild.engine.backends.cpu.state import WORKGROUP_OF
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import run_passes, selected
-from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Sanitize
 
 COUNT = """
@@ -38,7 +37,7 @@ def test_only_who_is_reported_is_put_on_record() -> None:
         module = contexts.parse(COUNT)
         source = SourceText(COUNT, "k.mlir")
         gpu_module = contexts.gpu_modules(module)[0]
-        lowering = start(replace(target_params("cpu"), sanitize=(Sanitize.BOUNDS,)), source)
+        lowering = start(target_params("cpu", sanitize=Sanitize.BOUNDS), source)
         run_passes(module, selected(PASSES, "expand-masked-lanes", "insert-checks"), lowering)
         run_passes(module, selected(PASSES, "add-workgroup-functions", "fission"), lowering)
         contexts.verify(module.operation, source=source)
