@@ -49,6 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _try(sys.stderr.write, "\ninterrupted\n")
     except OSError as error:
         code, trouble = 0, error
+    if code == _INTERRUPTED:
+        # CPython remembers an interrupt inside exec() of a text, which dataclasses are made with, even when
+        # it was caught, and would end with SIGINT instead of our code. Another exec() makes it forget.
+        exec("")  # noqa: S102
     # Not left to the interpreter: it ends with a traceback and code 120 when this fails.
     for stream in (sys.stdout, sys.stderr):
         try:
