@@ -231,12 +231,14 @@ def test_ctrl_c_while_looking_whether_there_is_anything_to_do(monkeypatch: pytes
     assert main(["build"]) == EXIT_INTERRUPTED
 
 
-def test_an_interrupt_while_a_class_is_made_has_its_exit_code() -> None:
-    """CPython would end the process with SIGINT: it remembers interrupts inside ``exec`` of a text."""
-    code = (
+def test_an_interrupt_while_a_class_is_made_has_its_exit_code(tmp_path: Path) -> None:
+    """As ``python -m``, CPython would end with SIGINT: it remembers interrupts inside ``exec`` of a text."""
+    (tmp_path / "interrupted.py").write_text(
         "import sys; from gpubuild.cli import main\n"
         "def stop(arguments): exec('raise KeyboardInterrupt')\n"
         "main._answer = stop; sys.exit(main.main(['build']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (130, "\ninterrupted\n")
