@@ -336,11 +336,11 @@ def plain_text(text: str) -> str:
 
 
 def _box_width(node: Node) -> float:
-    longest = max(len(_svg_title(node)), len(_second_line(node)))
+    longest = max(len(_shortened_title(node)), len(_second_line(node)))
     return 2 * _PADDING + _LETTER * longest
 
 
-def _svg_title(node: Node) -> str:
+def _shortened_title(node: Node) -> str:
     title = node.title
     return title if len(title) <= _LONGEST_TITLE else f"{title[:14]}…{title[15 - _LONGEST_TITLE :]}"
 
@@ -357,7 +357,7 @@ def _box(node: Node, placed: Arrangement, lefts: list[float], widths: list[float
         f'<g class="{_CLASS[node.status] if node.status else "unknown"}">'
         f"<title>{plain_text(chr(10).join(told))}</title>"
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{widths[point.column]:.1f}" height="{_BOX_HEIGHT}" rx="6"/>'
-        f'<text x="{x + _PADDING:.1f}" y="{y + 16:.1f}">{plain_text(_svg_title(node))}</text>'
+        f'<text x="{x + _PADDING:.1f}" y="{y + 16:.1f}">{plain_text(_shortened_title(node))}</text>'
         f'<text x="{x + _PADDING:.1f}" y="{y + 30:.1f}" class="kind">{plain_text(_second_line(node))}</text>'
         "</g>"
     )

@@ -6,7 +6,6 @@ something of ours that outlives this process.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import select
@@ -253,8 +252,6 @@ def _read_all(descriptor: int) -> bytes:
     return b"".join(parts)
 
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 _STOP_SECONDS = 3.0
 
 
@@ -269,7 +266,7 @@ class Foreground:
             self._process = subprocess.Popen(
                 [executable, *arguments],
                 env=dict(environment),
-                preexec_fn=_end_with_parent(os.getpid()),  # noqa: PLW1509 - one prctl call, no locks taken
+                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - one prctl call, no locks taken
             )
         except (OSError, subprocess.SubprocessError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -288,15 +285,6 @@ class Foreground:
                 self._process.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STOP_SECONDS)
-
-
-def _end_with_parent(parent: int) -> Callable[[], None]:
-    def before_exec() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died between fork and prctl
-            os._exit(127)
-
-    return before_exec
 
 
 def collect_later(directory: Path, size_bytes: int) -> None:

@@ -278,7 +278,6 @@ def _constant_sizes(launch: ir.Operation) -> list[int]:
     return known if len(known) == len(sizes) else []
 
 
-_LAUNCH_SEGMENTS = "operandSegmentSizes"
 _SIZE_PLACE = 10  # of the groups of operands: after tokens, and the sizes of grid, workgroup and cluster
 _SOURCE = "gpu.dynamic_shared_memory"
 _BYTE_BITS = 8
@@ -332,7 +331,7 @@ def _bytes_used(kernel: ir.Operation) -> int:
 
 
 def _bytes_given(launch: ir.Operation) -> int | None:
-    segments = list(launch.attributes[_LAUNCH_SEGMENTS])
+    segments = list(launch.attributes[_SEGMENTS])
     if not segments[_SIZE_PLACE]:
         return 0
     return constant_integer(launch.operands[sum(segments[:_SIZE_PLACE])])

@@ -11,7 +11,6 @@ from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.ir.builder import Emitter
 
 _AXES = "xyz"
-EQUAL = 0  # a predicate of arith.cmpi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

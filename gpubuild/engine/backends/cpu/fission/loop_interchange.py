@@ -19,7 +19,6 @@ from gpubuild.engine.ir.query import constant_integer, scalar_bits
 _UNROLLED = 32  # LLVM unrolls loops of a known number of iterations: what it does then is as good
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
-_INDEX_BITS = 64
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
 _HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}

@@ -14,8 +14,6 @@ from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, i
 from gpubuild.engine.backends.cpu.fission.uniformity import operations, terminator
 from gpubuild.engine.ir.builder import Compare, Emitter
 
-BIT = "i1"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:

@@ -22,7 +22,6 @@ from gpubuild.engine.ir.query import scalar_bits
 SHUFFLE = "gpubuild.static_shuffle"  # on a barrier: the shuffle of vectors that may stand for it
 TAKEN = "gpubuild.taken"  # on the load behind it: the array that the shuffle fills
 _LANES = image_layout.SUBGROUP
-_INDEX_BITS = 64
 
 Numbers = tuple[int, ...]  # of each lane, without a sign
 
