@@ -222,6 +222,18 @@ def test_called_functions_know_their_work_item(device, tmp_path):
     _agree(module, "f", (5, 3), (np.zeros(15, np.int32),))
 
 
+def test_a_known_workgroup_size_bounds_the_slots(device, tmp_path):
+    text = "gpu.module @k {" + _kernel(f"""
+    %v = memref.load %out[%g] : memref<?xi32>
+    {OWN_SLOT}
+    gpu.barrier
+    memref.store %v, %out[%g] : memref<?xi32>
+""").replace(" kernel {", " kernel attributes {known_block_size = array<i32: 24, 1, 1>} {") + "}"  # fmt: skip
+    module = device.load(compile_once(text, tmp_path))
+    _agree(module, "f", 24, (RNG.integers(0, 99, 24 * GRID).astype(np.int32),))
+    assert module.kernel("f").contents.slot_bytes == 192  # 24 elements, rounded up, and a line between slots
+
+
 def test_bits_in_memory_are_seen_on_both_sides_of_a_barrier(device, tmp_path):
     """Their memory is used as bytes, by way of a cast."""
     bits, mine = f"memref<64xi1, {WG}>", "memref<2xi1, #gpu.address_space<private>>"
