@@ -29,7 +29,7 @@ from timing import ROOT
 
 from gpubuild.build.opening import open_builder
 from gpubuild.config.load import load_project
-from gpubuild.model.build_options import BuildOptions
+from gpubuild.model.project import BuildOptions
 from gpubuild.model.step import Step, StepKind
 from gpubuild.settings import Settings
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from gpubuild.build.opening import open_builder
 from gpubuild.config.load import load_project
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event, Listener, StepFinished, StepStarted
-from gpubuild.model.project import Project
+from gpubuild.model.project import BuildOptions, Project
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.settings import Settings
 

@@ -12,7 +12,7 @@ from gpubuild.build.explain import Explanation, explain_step
 from gpubuild.build.log import BuildLog, log_file, read_made
 from gpubuild.build.null_build import request_of
 from gpubuild.build.null_build_record import Witness
-from gpubuild.build.prune import remove_executable, remove_leftovers
+from gpubuild.build.outputs import remove_executable, remove_leftovers
 from gpubuild.build.scheduler import Schedule, collect
 from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import StepRunner
@@ -20,9 +20,8 @@ from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError
 from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
-from gpubuild.model.build_options import BuildOptions, Goal
 from gpubuild.model.events import BuildWarning, Listener, StepFinished
-from gpubuild.model.project import Program, Project
+from gpubuild.model.project import BuildOptions, Goal, Program, Project
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout

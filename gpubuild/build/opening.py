@@ -20,9 +20,8 @@ from gpubuild.cache.open_store import open_store
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.execute.executor import Executor, LazyExecutor
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import Listener, Silent
-from gpubuild.model.project import Project, RemoteMode
+from gpubuild.model.project import BuildOptions, Project, RemoteMode
 from gpubuild.model.result import BuildReport
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import Settings

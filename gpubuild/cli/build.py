@@ -6,13 +6,11 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
-from gpubuild.cli.console import Console, labelled
-from gpubuild.cli.failures import closing_lines
+from gpubuild.cli.console import Console, closing_lines, labelled
 from gpubuild.cli.options import build_folder
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
-from gpubuild.model.build_options import Goal
-from gpubuild.model.project import Project
+from gpubuild.model.project import Goal, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import shown_path
@@ -80,7 +78,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
             hint="choose another folder with --dump-ir",
         )
     from gpubuild.build.opening import finished_build, open_builder
-    from gpubuild.model.build_options import BuildOptions
+    from gpubuild.model.project import BuildOptions
 
     request = BuildOptions(
         build_dir=build_folder(options, project.root),

@@ -21,9 +21,8 @@ from gpubuild.build.diagnosis import without_project
 from gpubuild.build.opening import open_builder, resolve_native
 from gpubuild.cli.console import Console
 from gpubuild.errors import ConfigError, UsageError
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event
-from gpubuild.model.project import ModuleOverride, Project
+from gpubuild.model.project import BuildOptions, ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
@@ -189,7 +188,7 @@ def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
     text = outline.output_path(f"module.{module.index}.mlir")
     if not module.resources:
         return text
-    from gpubuild.engine.ir.resource_section import write_section  # for few modules
+    from gpubuild.engine.ir.resources import write_section  # for few modules
 
     whole = folder / text.name
     shutil.copyfile(text, whole)

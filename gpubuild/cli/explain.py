@@ -21,7 +21,7 @@ _LISTED = 8  # candidates named when a short form fits several steps
 def execute(options: argparse.Namespace) -> int:
     """The command. Compiles nothing; sources that changed are scanned, since that makes the plan."""
     from gpubuild.build.opening import open_builder
-    from gpubuild.model.build_options import BuildOptions
+    from gpubuild.model.project import BuildOptions
 
     console: Console = options.console
     project = load(options)

@@ -14,7 +14,7 @@ from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
-from gpubuild.model.build_options import Goal
+from gpubuild.model.project import Goal
 from gpubuild.model.step import LinkParams, Step
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.sources import MLIR_SUFFIXES

@@ -50,7 +50,7 @@ def _form(asked: str | None, output: Path | None) -> str:
 
 def _diagram(options: argparse.Namespace) -> Diagram:
     from gpubuild.build.opening import open_builder
-    from gpubuild.model.build_options import BuildOptions
+    from gpubuild.model.project import BuildOptions
 
     project = load(options)
     request = BuildOptions(

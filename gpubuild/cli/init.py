@@ -1,4 +1,7 @@
-"""``gpubuild init``: start a project that builds and runs."""
+"""``gpubuild init``: start a project that builds and runs.
+
+The files of a new project, and the CI recipes that docs/ci.md explains.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,227 @@ import shlex
 from pathlib import Path
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.init_templates import OPTIONAL, files
 from gpubuild.errors import UsageError
 from gpubuild.support.text import shown_path
+
+GITHUB = """\
+on: [push, pull_request]
+jobs:
+  build:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.12"}
+      - run: pip install gpubuild
+      - uses: actions/cache/restore@v4
+        with:
+          path: gpubuild-cache.tar
+          key: gpubuild-${{ github.run_id }}
+          restore-keys: gpubuild-
+      - run: |
+          gpubuild cache import gpubuild-cache.tar || true
+          gpubuild build --json > build.json
+          GPUBUILD_DEVICE=cpu gpubuild run --all
+      - if: always()
+        run: |
+          python3 - build.json >> "$GITHUB_STEP_SUMMARY" <<'END'
+          import json, sys
+          s = json.load(open(sys.argv[1]))["summary"]
+          hits = s["hit-local"] + s["hit-remote"]
+          print(f"{s['steps']} steps: {s['ran']} ran, {hits} cached, {s['saved_seconds']:.0f} s saved")
+          print(s["note"])
+          END
+      - if: github.event_name == 'push'
+        run: gpubuild cache export gpubuild-cache.tar
+      - if: github.event_name == 'push'
+        uses: actions/cache/save@v4
+        with:
+          path: gpubuild-cache.tar
+          key: gpubuild-${{ github.run_id }}
+"""
+
+GITLAB = """\
+build:
+  image: python:3.12
+  before_script:
+    - pip install gpubuild
+  script:
+    - gpubuild cache import gpubuild-cache.tar || true
+    - gpubuild build --json > build.json
+    - GPUBUILD_DEVICE=cpu gpubuild run --all
+    - gpubuild cache export gpubuild-cache.tar
+  cache:
+    key: gpubuild
+    paths: [gpubuild-cache.tar]
+    policy: $CACHE_POLICY
+  artifacts: {paths: [build.json], when: always}
+  variables: {CACHE_POLICY: pull}
+  rules:
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+      variables: {CACHE_POLICY: pull-push}
+    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+"""
+
+
+TARGETS_YAML = """\
+# What to build, and for which devices. See `gpubuild --help`.
+version: 1
+
+targets:
+  sm_60: {}
+  sm_90: {}
+  gfx90a: {}
+  cpu: {}
+
+programs:
+  scale:
+    sources: [scale.mlir, %(main)s]
+"""
+
+KERNEL = """\
+// scale(factor, x): multiplies every element of x by factor, on the device.
+module attributes {gpu.container_module} {
+  gpu.module @scale_kernels {
+    gpu.func @scale(%factor: f32, %x: memref<?xf32>, %n: index) kernel {
+      %i = gpu.global_id x
+      %inside = arith.cmpi ult, %i, %n : index
+      scf.if %inside {
+        %old = memref.load %x[%i] : memref<?xf32>
+        %new = arith.mulf %factor, %old : f32
+        memref.store %new, %x[%i] : memref<?xf32>
+      }
+      gpu.return
+    }
+  }
+
+  func.func @scale(%factor: f32, %x: memref<?xf32>) attributes {llvm.emit_c_interface} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c256 = arith.constant 256 : index
+    %n = memref.dim %x, %c0 : memref<?xf32>
+    %blocks = arith.ceildivui %n, %c256 : index
+
+    %t0 = gpu.wait async
+    %dx, %t1 = gpu.alloc async [%t0] (%n) : memref<?xf32>
+    %t2 = gpu.memcpy async [%t1] %dx, %x : memref<?xf32>, memref<?xf32>
+    %t3 = gpu.launch_func async [%t2] @scale_kernels::@scale
+        blocks in (%blocks, %c1, %c1) threads in (%c256, %c1, %c1)
+        args(%factor : f32, %dx : memref<?xf32>, %n : index)
+    %t4 = gpu.memcpy async [%t3] %x, %dx : memref<?xf32>, memref<?xf32>
+    %t5 = gpu.dealloc async [%t4] %dx : memref<?xf32>
+    gpu.wait [%t5]
+    return
+  }
+}
+"""
+
+MAIN_MLIR = """\
+// main: scales 1,000 numbers on the device and checks every one of them.
+module {
+  llvm.mlir.global internal constant @line("scale: %s (%d of 1000 elements wrong)\\0A\\00")
+  llvm.mlir.global internal constant @ok("OK\\00")
+  llvm.mlir.global internal constant @failed("FAILED\\00")
+  llvm.func @printf(!llvm.ptr, ...) -> i32
+  func.func private @scale(f32, memref<?xf32>)
+
+  func.func @main() -> i32 {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %n = arith.constant 1000 : index
+    %factor = arith.constant 3.0 : f32
+    %zero = arith.constant 0 : i32
+
+    %x = memref.alloc(%n) : memref<?xf32>
+    scf.for %i = %c0 to %n step %c1 {
+      %int = arith.index_cast %i : index to i32
+      %value = arith.sitofp %int : i32 to f32
+      memref.store %value, %x[%i] : memref<?xf32>
+    }
+    func.call @scale(%factor, %x) : (f32, memref<?xf32>) -> ()
+
+    %wrong = scf.for %i = %c0 to %n step %c1 iter_args(%count = %zero) -> (i32) {
+      %int = arith.index_cast %i : index to i32
+      %value = arith.sitofp %int : i32 to f32
+      %expected = arith.mulf %factor, %value : f32
+      %found = memref.load %x[%i] : memref<?xf32>
+      %differs = arith.cmpf une, %found, %expected : f32
+      %one = arith.extui %differs : i1 to i32
+      %next = arith.addi %count, %one : i32
+      scf.yield %next : i32
+    }
+    memref.dealloc %x : memref<?xf32>
+
+    %is_wrong = arith.cmpi ne, %wrong, %zero : i32
+    %line = llvm.mlir.addressof @line : !llvm.ptr
+    %ok = llvm.mlir.addressof @ok : !llvm.ptr
+    %failed = llvm.mlir.addressof @failed : !llvm.ptr
+    %word = arith.select %is_wrong, %failed, %ok : !llvm.ptr
+    %printed = llvm.call @printf(%line, %word, %wrong) vararg(!llvm.func<i32 (ptr, ...)>)
+        : (!llvm.ptr, !llvm.ptr, i32) -> i32
+    %code = arith.extui %is_wrong : i1 to i32
+    return %code : i32
+  }
+}
+"""
+
+MAIN_C = """\
+#include <stdint.h>
+#include <stdio.h>
+
+// How MLIR passes a memref<?xf32>.
+typedef struct {
+  float *allocated;
+  float *aligned;
+  intptr_t offset;
+  intptr_t sizes[1];
+  intptr_t strides[1];
+} Vector;
+
+void _mlir_ciface_scale(float factor, Vector *x);
+
+int main(void) {
+  float data[1000];
+  for (int i = 0; i < 1000; ++i) data[i] = (float)i;
+  Vector x = {data, data, 0, {1000}, {1}};
+  _mlir_ciface_scale(3.0f, &x);
+  int wrong = 0;
+  for (int i = 0; i < 1000; ++i) wrong += data[i] != 3.0f * (float)i;
+  printf("scale: %s (%d of 1000 elements wrong)\\n", wrong ? "FAILED" : "OK", wrong);
+  return wrong != 0;
+}
+"""
+
+EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
+
+GITIGNORE = "/build/\n/cache/\n"
+
+SCONSTRUCT = """\
+# `scons` builds every program of targets.yaml, one node per kernel module and target.
+env = Environment(tools=["gpubuild"])
+env.GpuPrograms("targets.yaml")
+"""
+SCONS_IGNORED = "/.sconsign.dblite\n"
+
+OPTIONAL = frozenset({".gitignore"})  # an existing one is not changed
+SERVICES = {"github": (".github/workflows/gpubuild.yml", GITHUB), "gitlab": (".gitlab-ci.yml", GITLAB)}
+
+
+def files(*, main: str = "c", scons: bool = False, service: str = "") -> dict[str, str]:
+    """The text of each file by name. ``main`` is ``c`` or ``mlir``; ``service`` of ``SERVICES`` or empty."""
+    found = {
+        "targets.yaml": TARGETS_YAML % {"main": f"main.{main}"},
+        "scale.mlir": KERNEL,
+        f"main.{main}": MAIN_C if main == "c" else MAIN_MLIR,
+        "expected.txt": EXPECTED,
+        ".gitignore": GITIGNORE + SCONS_IGNORED * scons,
+    }
+    if scons:
+        found["SConstruct"] = SCONSTRUCT
+    if service:
+        name, text = SERVICES[service]
+        found[name] = text
+    return found
 
 
 def execute(options: argparse.Namespace) -> int:

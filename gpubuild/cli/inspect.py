@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def execute(options: argparse.Namespace) -> int:
     """The command."""
-    from gpubuild.inspect.extract import extract
+    from gpubuild.inspect.disassemble import extract
     from gpubuild.inspect.reader import inspect_file
     from gpubuild.inspect.records import select, to_json
     from gpubuild.inspect.table import render_table

@@ -8,8 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from gpubuild.cli.console import Console, paint
-from gpubuild.cli.failures import Failures
+from gpubuild.cli.console import Console, Failures, paint
 from gpubuild.model.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted, Waiting
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind

@@ -13,7 +13,7 @@ import time
 
 from gpubuild import environment
 from gpubuild.build import null_build
-from gpubuild.cli.option_table import FLAG, OPTIONS, PROJECT_FILE, WORDS
+from gpubuild.cli.options import FLAG, OPTIONS, PROJECT_FILE, WORDS
 from gpubuild.support.text import one_line, shown_path, visible
 
 TYPE_CHECKING = False  # typing's own costs an import

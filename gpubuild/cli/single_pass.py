@@ -43,14 +43,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def execute(options: argparse.Namespace) -> int:
     """The command."""
-    from gpubuild.engine.backends import single_pass
+    from gpubuild.engine.backends import lowering
 
     console: Console = options.console
     params = target_params(
         options.target, fast_math=options.fast_math, debug=options.debug, sanitize=options.sanitize
     )
     if options.list:
-        console.print("\n".join(one.name for one in single_pass.passes_of(params.target.kind)))
+        console.print("\n".join(one.name for one in lowering.passes_of(params.target.kind)))
         return 0
     first, _, last = options.names.partition("..")
     file: Path = options.file
@@ -58,7 +58,7 @@ def execute(options: argparse.Namespace) -> int:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    result = single_pass.run_range(text, params, first, last, name=str(file))
+    result = lowering.run_range(text, params, first, last, name=str(file))
     if options.output is None:
         console.out.write(result)
         return 0

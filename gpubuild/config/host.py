@@ -13,9 +13,17 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from gpubuild.config.files import existing_folder, resolve
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, nearest_or_all
+from gpubuild.config.yaml_tree import (
+    Member,
+    Node,
+    Place,
+    Problems,
+    Shape,
+    existing_folder,
+    nearest_or_all,
+    resolve,
+)
 from gpubuild.model.project import NO_OPTIONS, HostOptions
 from gpubuild.support.frozen import field, frozen
 

@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 from gpubuild import environment
-from gpubuild.config.files import resolve
 from gpubuild.config.host import read_host
 from gpubuild.config.keys import VERSION, document
 from gpubuild.config.programs import all_sources, read_programs
 from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
-from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse
+from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse, resolve
 from gpubuild.errors import ConfigError, Diagnostic, Location
 from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode
 from gpubuild.support.text import nearest, shown_path

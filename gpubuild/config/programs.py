@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpubuild.config.files import existing_file
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.targets import read_libraries, scalar
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, nearest_or_all
+from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, existing_file, nearest_or_all
 from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
 from gpubuild.targets import registry
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gpubuild.config.files import existing_file
-from gpubuild.config.yaml_tree import Member, Node, Problems
+from gpubuild.config.yaml_tree import Member, Node, Problems, existing_file
 from gpubuild.support.text import any_of
 from gpubuild.targets import registry
 from gpubuild.targets.target import Sanitize, Target

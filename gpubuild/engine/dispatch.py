@@ -6,7 +6,7 @@ from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
 
-from gpubuild.engine.ir import files_read
+from gpubuild.engine.ir import step_io
 from gpubuild.engine.ir.dump import dumping
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
@@ -38,7 +38,7 @@ def run_job(job: Job) -> JobResult:
 
         raise StepError("the step fails", diagnostics=search.find(job, run_job))
     io = StepIO(job)
-    with dumping(job.dump_ir), files_read.recorded(_passes(job.params), io):
+    with dumping(job.dump_ir), step_io.recorded(_passes(job.params), io):
         try:
             _run(job, io)
         except StepError as error:
@@ -60,9 +60,9 @@ def _function_of(error: StepError, job: Job, io: StepIO) -> str:
     """Return the function of the module that an error of a compile step is in, if it has a location."""
     place = next((d.location for d in error.diagnostics if d.location is not None), None)
     if isinstance(job.params, CompileParams) and place is not None and io.has("located"):
-        from gpubuild.engine.bisect import enclosing_function
+        from gpubuild.engine.bisect import search
 
-        return enclosing_function.function_at(io.text("located"), place)
+        return search.function_at(io.text("located"), place)
     return error.kernel
 
 
@@ -75,9 +75,9 @@ def _run(job: Job, io: StepIO) -> None:
         case CompileParams() as params:
             _back_end(vendor(params.target.kind)).run(params, io)
         case BundleParams() as params:
-            from gpubuild.engine.host import bundle
+            from gpubuild.engine.host import gpu_binary
 
-            bundle.run(params, io)
+            gpu_binary.run(params, io)
         case HostParams() as params:
             from gpubuild.engine.host import lowering
 

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from gpubuild.execute.channel import Channel, JobEnded, JobStarted, RunJob
-from gpubuild.execute.child import run_child
+from gpubuild.execute.child import Channel, JobEnded, JobStarted, RunJob, run_child
 from gpubuild.model.job import Job, JobResult
 
 _PR_SET_CHILD_SUBREAPER = 36

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from gpubuild.engine.bisect.second_look import second_look
+from gpubuild.engine.bisect.search import second_look
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
-from gpubuild.execute.channel import Answer, Channel, JobEnded, JobStarted, RunJob, channel_pair
+from gpubuild.execute.child import Answer, Channel, JobEnded, JobStarted, RunJob, channel_pair
 from gpubuild.execute.crash import crash_error
 from gpubuild.execute.forker import Preload, run_forker
 from gpubuild.model.job import Job, JobResult

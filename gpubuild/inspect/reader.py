@@ -11,8 +11,15 @@ from tempfile import TemporaryDirectory
 import gpubuild
 from gpubuild.errors import UsageError
 from gpubuild.inspect.elf import MAGIC, DamagedError, Elf, reading
-from gpubuild.inspect.image import describe_image
-from gpubuild.inspect.records import ImageFacts, Inspection, Kernel, Module, Object, kind_of_triple
+from gpubuild.inspect.records import (
+    ImageFacts,
+    Inspection,
+    Kernel,
+    Module,
+    Object,
+    describe_image,
+    kind_of_triple,
+)
 from gpubuild.inspect.registered import registered_images
 from gpubuild.model import offload_binary
 from gpubuild.model.offload_binary import Image

@@ -1,12 +1,17 @@
-"""Inspection: what was found in a file, as records and as the JSON document that scripts read."""
+"""Inspection: what was found in a file, as records and as the JSON document that scripts read.
+
+Image: what a device image says about itself, whatever its format.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
-from gpubuild.targets.registry import of_triple, vendor
+from gpubuild.inspect.elf import MAGIC, Elf, reading
+from gpubuild.targets.registry import of_triple, vendor, vendors
 from gpubuild.targets.vendor import WORKGROUP, Occupancy
 
 SCHEMA = 1
@@ -154,3 +159,19 @@ def _object(item: Object, workgroup: int) -> dict[str, Any]:
             for k in item.kernels
         ],
     }
+
+
+_BITCODE = b"BC\xc0\xde"
+
+
+def describe_image(data: bytes) -> ImageFacts | None:
+    """Recognise an image by its content; ``None`` for what is none. Raises ``DamagedError``."""
+    if data.startswith(_BITCODE):
+        return ImageFacts(format="offload")
+    with reading("ELF image"):
+        elf = Elf(data) if data.startswith(MAGIC) else None
+        for vendor in vendors():
+            facts: ImageFacts | None = import_module(vendor.image_reader).describe(data, elf)
+            if facts is not None:
+                return replace(facts, kind=vendor.kind, triple=facts.triple or vendor.triple or None)
+    return None

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.errors import UsageError
-from gpubuild.model.build_options import Goal
-from gpubuild.model.project import Offload, Program, Project
+from gpubuild.model.project import Goal, Offload, Program, Project
 from gpubuild.model.step import (
     BundleParams,
     CompileParams,

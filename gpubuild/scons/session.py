@@ -1,4 +1,7 @@
-"""Session: the one open build per build folder that all SCons nodes of that folder share."""
+"""Session: the one open build per build folder that all SCons nodes of that folder share.
+
+Linking: a program's link step together with what other builders of SCons made.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,39 @@ from gpubuild.build.null_build_record import load_witnessed
 from gpubuild.build.opening import open_builder
 from gpubuild.build.state import StepRecord
 from gpubuild.errors import GpubuildError, StepError
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event
-from gpubuild.model.project import Project
-from gpubuild.model.step import Step, StepKind
+from gpubuild.model.project import BuildOptions, Project
+from gpubuild.model.step import Input, LinkParams, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.scons import sketch
-from gpubuild.scons.linking import link_too
 from gpubuild.scons.node import Node, node_of
 from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import visible
+
+_CXX = frozenset({".cpp", ".cc", ".cxx", ".C", ".c++"})
+
+
+def link_too(step: Step, objects: list[Any]) -> Step:
+    """The link step with more to link, nodes of SCons, as if listed last under ``sources:``."""
+    params = step.params
+    assert isinstance(params, LinkParams)  # noqa: S101
+    first = len(step.inputs)
+    added = tuple(
+        Input(
+            name=f"{'archive' if node.get_suffix() == '.a' else 'object'}.{first + number}",
+            path=Path(node.abspath),
+        )
+        for number, node in enumerate(objects)
+    )
+    # The runtime stays last: objects need it.
+    step = replace(step, inputs=(*step.inputs[:-1], *added, step.inputs[-1]))
+    if any(source.get_suffix() in _CXX for node in objects for source in node.sources):
+        tools = tuple("cxx" if tool == "cc" else tool for tool in step.tools)
+        step = replace(step, params=replace(params, cxx=True), tools=tools)
+    return step
+
 
 _ABSENT = "absent"
 _SCANNED = frozenset({StepKind.OUTLINE, StepKind.PREPROCESS})  # their outputs decide what the nodes are

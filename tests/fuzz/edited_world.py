@@ -18,9 +18,9 @@ from gpubuild.build.builder import Builder
 from gpubuild.build.null_build_record import load_witnessed
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.store import Store
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
+from gpubuild.model.project import BuildOptions
 from gpubuild.model.result import BuildReport
 from gpubuild.plan.layout import Layout
 

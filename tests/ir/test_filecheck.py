@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import compile_module, compile_params, in_child
 
-from gpubuild.engine.backends.single_pass import passes_of, run_range
+from gpubuild.engine.backends.lowering import passes_of, run_range
 
 FOLDER = Path(__file__).parent / "device"
 VALUES = {"true": True, "false": False, "0": 0, "1": 1, "2": 2, "3": 3}

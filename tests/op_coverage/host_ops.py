@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpubuild.engine.cc.undefined_symbols import NO_SPARSE
+from gpubuild.engine.cc.link import NO_SPARSE
 
 _HOST = "tests/e2e/test_host_operations.py::test_what_the_host_says_and_kernels_capture"
 _MAPS = "tests/unit/engine/backends/nvidia/test_ops.py::test_tensor_map_descriptors_are_pointers_to_launches"

@@ -17,7 +17,7 @@ import pytest
 from unit.engine.device_steps import in_child
 
 from gpubuild.cli.single_pass import target_params
-from gpubuild.engine.backends.single_pass import passes_of, run_range
+from gpubuild.engine.backends.lowering import passes_of, run_range
 from gpubuild.engine.ir.passes import Pass
 from gpubuild.errors import StepError
 from gpubuild.targets.registry import kinds

@@ -18,7 +18,7 @@ PLAIN = {
     "build/state.py",
 }
 # File names, which are bytes: read as the locale has them.
-NAMES = {"engine/cc/link_inputs.py", "engine/cc/preprocess.py"}
+NAMES = {"engine/cc/link.py", "engine/cc/preprocess.py"}
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from unit.projects import TARGETS, make_program, make_project
 from gpubuild.build.builder import Builder
 from gpubuild.cache.store import Store
 from gpubuild.errors import StepCrashedError, StepError, ToolNotFoundError
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.model.events import Event, Silent
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.project import Program, Project
+from gpubuild.model.project import BuildOptions, Program, Project
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.model.step import CompileParams, OutlineParams
 from gpubuild.plan.layout import Layout

@@ -22,7 +22,7 @@ from gpubuild.cache.local.folder import (
     write_note,
     write_tag,
 )
-from gpubuild.cache.local.index_errors import DamagedIndexError, MalformedRowError, UnavailableIndexError
+from gpubuild.cache.local.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
 from gpubuild.cache.record import RecordError, decode_record, encode_record
 from gpubuild.cache.store import Alone, StoreStats
 from gpubuild.model.digest import Digest, is_digest

@@ -4,26 +4,120 @@ Relocatable: device code that clang-linker-wrapper links, one more output of a c
 
 What it takes differs: NVIDIA's nvlink relocatable cubins, AMD's lld bitcode (of several objects it
 would keep the metadata of the first only), the CPU's linker objects.
+
+Info: what is known of each kernel once it is assembled, as the JSON that inspection shows.
+
+Places of assembly: which of the user's operations an assembler's message is about.
+
+ptxas names a line of PTX, LLVM's assembler shows a line of inline assembly. What LLVM generates is
+right, so that such a message is about inline assembly, which the user's file has word for word but
+for its operands.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from llvmlite import binding
+from mlir import ir
 
 from gpubuild.engine.backends import workarounds
-from gpubuild.engine.backends.kernel_info import KernelInfo
 from gpubuild.engine.backends.lowering import GpuLowering
-from gpubuild.engine.ir import llvm, resource_objects
+from gpubuild.engine.ir import contexts, llvm, resource_objects
+from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.query import operations
 from gpubuild.engine.ir.resources import StepResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.errors import StepError
+from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import CompileParams
+
+INFO_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelInfo:
+    """Resources of one kernel; ``None`` where the format does not tell.
+
+    ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` the static
+    workgroup memory, ``spill_bytes`` what was stored to memory for want of registers. ``parameters``
+    is how many a launch must pass; the runtime finds it right behind the name (runtime/core/image.c).
+    """
+
+    name: str
+    parameters: int | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spill_bytes: int | None = None
+    tier: str | None = None  # CPU only: how work-items are run
+    tier_reason: str | None = None
+
+
+def info_json(kernels: Sequence[KernelInfo]) -> str:
+    """The ``info`` output of a compile step (docs/design/architecture.md)."""
+    document = {"schema": INFO_SCHEMA, "kernels": [asdict(k) for k in kernels]}
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def with_parameters(kernels: Sequence[KernelInfo], counts: Mapping[str, int]) -> list[KernelInfo]:
+    """The same kernels, with the numbers of their parameters by name."""
+    return [replace(kernel, parameters=counts.get(kernel.name)) for kernel in kernels]
+
+
+_PTXAS = re.compile(r"ptxas .*?, line (?P<line>\d+); *(?:error|fatal) *: (?P<message>.*)")
+_INLINE = re.compile(r".*<inline asm>:\d+:\d+: (?P<message>.*)")
+_TEXTS = {"llvm.inline_asm": "asm_string", "nvvm.inline_ptx": "ptxCode"}
+_OPERAND = re.compile(r"\$\{\w+(?::\w+)?\}|\$\d+|\{\$\w+\}")
+_MOST_MESSAGES = 8
+
+
+def with_ptxas_locations(error: StepError, ptx: str, io: StepIO) -> StepError:
+    """Return ``error`` with the locations in the user's file of ptxas' messages about ``ptx``."""
+    lines = ptx.splitlines()
+    found = ((int(match["line"]), match["message"]) for match in _PTXAS.finditer(error.output))
+    return _located(error, ((text, lines[n - 1]) for n, text in found if n <= len(lines)), io)
+
+
+def with_inline_locations(error: StepError, io: StepIO) -> StepError:
+    """The same for LLVM's assembler, which quotes the line below its message."""
+    lines = error.output.splitlines()
+    matches = ((match, after) for line, after in pairwise(lines) if (match := _INLINE.fullmatch(line)))
+    return _located(error, ((match["message"], after) for match, after in matches), io)
+
+
+def _located(error: StepError, messages: Iterable[tuple[str, str]], io: StepIO) -> StepError:
+    told = list(dict.fromkeys(messages))[:_MOST_MESSAGES]
+    if not told or not io.has("located"):
+        return error
+    with contexts.context():
+        module = contexts.parse(io.text("located"))
+        written = list(_inline_assembly(module))
+        found = []
+        for message, line in told:
+            places = [place for pattern, place in written if pattern.fullmatch(_bare(line))]
+            # What stands in several places, or is not found, is better not blamed on one.
+            if len(places) == 1:
+                location, text = locate(places[0], SourceText())
+                found.append(Diagnostic(message=message, location=location, source_line=text))
+    return error.with_(diagnostics=(*error.diagnostics, *found))
+
+
+def _inline_assembly(module: ir.Module) -> Iterator[tuple[re.Pattern[str], ir.Location]]:
+    """Each line of inline assembly, as a pattern of what becomes of it, with its operation's place."""
+    for op in operations(module.operation, _TEXTS):
+        for line in op.attributes[_TEXTS[op.name]].value.splitlines():
+            if bare := _bare(line):
+                yield re.compile(".*".join(map(re.escape, _OPERAND.split(bare)))), op.location
+
+
+def _bare(line: str) -> str:
+    return " ".join(line.split())
+
 
 _LIBRARY_ROLE = "lib."
 _WORKGROUP_MEMORY = "addrspace(3)"  # both GPU back ends; its size is settled at launch

@@ -1,13 +1,16 @@
 """Lowering for GPUs: one gpu.module's text to LLVM IR text, by the passes of a back end.
 
 The passes here are those that all GPU back ends have in their tables.
+
+One pass of a back end's table, or a range of them, on a text: for tests and for debugging.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 from mlir import ir
 
@@ -15,13 +18,14 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump, stage
 from gpubuild.engine.ir.locations import restore_places
-from gpubuild.engine.ir.passes import Pass, only_when, rewriting, run_passes, upstream
+from gpubuild.engine.ir.passes import Pass, only_when, rewriting, run_passes, selected, upstream
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
+from gpubuild.targets.registry import vendor
 
 _FLUSH_DENORMALS = '["denormal-fp-math-f32", "preserve-sign"]'
 _WORKGROUP_SPACE = 3
@@ -203,3 +207,29 @@ FLUSH_DENORMALS = rewriting(
     "flush-denormals", {"llvm.func": _flush_denormals}, when=lambda state: state.fast_math
 )
 LINK_WORKGROUP_MEMORY = rewriting("link-workgroup-memory", {"llvm.mlir.global": _link_workgroup_memory})
+
+
+def passes_of(kind: str) -> Sequence[Pass[Any]]:
+    """Return the ordered table of a back end: ``PASSES`` of the module ``passes`` in its folder."""
+    table: Sequence[Pass[Any]] = _module(kind).PASSES
+    return table
+
+
+def run_range(text: str, params: CompileParams, first: str, last: str = "", *, name: str = "") -> str:
+    """Return the canonical text of a module after the passes from ``first`` to ``last``.
+
+    ``name`` is that of its file, for messages. Operations of unknown dialects may stand for others.
+    Raises ``UsageError`` for passes that are not in the table of the target, and ``StepError``.
+    """
+    passes = selected(passes_of(params.target.kind), first, last)
+    with contexts.context() as context:
+        context.allow_unregistered_dialects = True
+        module = contexts.parse(text, source_name=name)
+        source = SourceText(text, name)
+        run_passes(module, passes, _module(params.target.kind).start(params, source))
+        contexts.verify(module.operation, source=source)
+        return contexts.canonical_text(module)
+
+
+def _module(kind: str) -> Any:  # noqa: ANN401 - modules are no types
+    return import_module(f"{vendor(kind).backend}.passes")

@@ -4,6 +4,10 @@ Where LLVM aborts, or an assembler refuses what was made of a module, nothing sa
 user's file it is about. So the step is repeated, each time in a process of its own, without the first
 operations of its functions, and halving finds the one without which the failure goes away. That is
 some ten compilations, only after a failure that has no place.
+
+Enclosing: the function of a gpu.module that a place in the user's file is in.
+
+Second look: the job that finds out where in the user's file a compile step has failed.
 """
 
 from __future__ import annotations
@@ -24,9 +28,71 @@ from gpubuild.engine.bisect import without_ops
 from gpubuild.engine.bisect.without_ops import Cut
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, locate
-from gpubuild.errors import Diagnostic, GpubuildError, Location
+from gpubuild.engine.ir.query import first
+from gpubuild.errors import (
+    Diagnostic,
+    GpubuildError,
+    InputChangedError,
+    Location,
+    StepError,
+    ToolNotFoundError,
+)
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult
+from gpubuild.model.step import CompileParams
+
+_FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
+
+
+def function_at(located: str, place: Location) -> str:
+    """The name of the function that an operation at ``place`` is in or is; empty where there is none.
+
+    ``located`` is the module's text with locations. Reads it anew: for messages of failures only.
+    """
+    try:
+        with contexts.context():
+            return _find(contexts.parse(located), place)
+    except StepError:
+        return ""
+
+
+def _find(module: ir.Module, place: Location) -> str:
+    source, found = SourceText(), ""
+    for kernels in contexts.gpu_modules(module):
+        for function in kernels.regions[0].blocks[0]:
+            if function.operation.name in _FUNCTIONS and _has(function.operation, place, source):
+                found = found or str(function.operation.attributes["sym_name"].value)
+    return found
+
+
+def _has(function: ir.Operation, place: Location, source: SourceText) -> bool:
+    return first(function, lambda op: locate(op.location, source)[0] == place) is not None
+
+
+_FOLDER = "second-look"  # in the job's own, so that the log of the first look stays
+_TIMEOUT_SECONDS = 60.0
+# Where what fails is no longer MLIR, which has places. Other stages fail for other reasons than the module's.
+_STAGES = frozenset({"lower", "optimize", "emit", "ptxas", "lld", "image", "libraries"})
+
+
+def second_look(job: Job, error: GpubuildError) -> Job | None:
+    """The job that looks for the place of ``error``, of ``job``; ``None`` where none would help."""
+    if not isinstance(job.params, CompileParams) or job.finds_failure:
+        return None
+    if not isinstance(error, StepError) or isinstance(error, InputChangedError | ToolNotFoundError):
+        return None
+    if error.stage not in _STAGES or any(d.location is not None for d in error.diagnostics):
+        return None
+    if not any(i.name == "located" for i in job.inputs):
+        return None
+    workdir = job.workdir / _FOLDER
+    try:
+        workdir.mkdir()
+    except OSError:  # what is told without a place is worth more than this failure
+        return None
+    limit = min(job.timeout_seconds or _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)
+    return replace(job, workdir=workdir, timeout_seconds=limit, dump_ir=None, finds_failure=True)
+
 
 _SEARCH_SECONDS = 20.0
 _TRY_SECONDS = 20  # of one compilation, which may hang

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gpubuild.engine.cc import preprocess, runtime_library
 from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, parse_messages, run_driver
-from gpubuild.engine.ir import files_read
+from gpubuild.engine.ir import step_io
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.digest import digest_bytes, digest_file
@@ -72,10 +72,10 @@ def _compile(params: CcParams, io: StepIO) -> None:
             io.warn(message.render())
         if warnings:
             _hold_places(params, io, warnings)
-        if files_read.mentions(text.read_bytes()):
+        if step_io.mentions(text.read_bytes()):
             # Names may be put together of several texts; the compiler's own assembly has them whole.
             run_driver(io, tool, ["-S", *COMMON_FLAGS, *flags, "-o", "source.s", text.name])
-            files_read.discover((io.scratch / "source.s").read_bytes(), io)
+            step_io.discover((io.scratch / "source.s").read_bytes(), io)
         io.write("object", (io.scratch / "source.o").read_bytes())
 
 

@@ -1,7 +1,12 @@
-"""``gpu.binary``: make and read the operation that holds a module's objects, with their targets."""
+"""``gpu.binary``: make and read the operation that holds a module's objects, with their targets.
+
+Bundle: put the objects of one gpu.module, one per target, into one gpu.binary.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +14,9 @@ from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
 
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.errors import StepError
+from gpubuild.model.step import BundleParams
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 
@@ -126,3 +134,61 @@ def quoted(text: str) -> str:
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()
     )
     return f'"{body}"'
+
+
+_SELECTED_INDEX = re.compile(r"#gpu\.select_object<(\d+)(?: : \w+)?>")
+_SELECTED_TARGET = re.compile(r"#gpu\.select_object<(#.*)>", re.DOTALL)
+
+
+def run(params: BundleParams, io: StepIO) -> None:
+    """Write ``binary``. Raises ``StepError`` when the handler selects none of the objects."""
+    with io.stage("bundle"), contexts.context():
+        objects = [
+            _object(number, name, target, io)
+            for number, (name, target) in enumerate(zip(params.names, params.targets, strict=True))
+        ]
+        module = make_binary(params.module, params.handler, objects)
+        _check_handler(params, module)
+        contexts.verify(module)
+        io.write("binary", contexts.canonical_text(module))
+
+
+def _object(number: int, name: str, target: Target, io: StepIO) -> ObjectData:
+    facts = vendor(target.kind)
+    properties: dict[str, str | int] = {
+        OPT_LEVEL: target.opt_level,
+        TARGET: name,
+        KERNELS: _kernels(io.text(f"info.{number}")),
+        TRIPLE: target.triple,
+        ARCH: facts.arch(target.chip, target.features),
+    }
+    if facts.lists_features and target.features:
+        properties[FEATURES] = target.features
+    if target.sanitize:
+        properties[SANITIZE] = ",".join(target.sanitize)
+    if facts.carries_assembly(target.chip):
+        properties[ASM] = io.text(f"asm.{number}")
+    return ObjectData(target=target_attr(target), data=io.read(f"object.{number}"), properties=properties)
+
+
+def _kernels(info: str) -> str:
+    return json.dumps(json.loads(info)["kernels"], separators=(",", ":"), ensure_ascii=False)
+
+
+def _check_handler(params: BundleParams, module: ir.Module) -> None:
+    """Upstream finds a wrong selection only when it translates host code, without saying why."""
+    targets = [item.target for item in read_objects(binaries(module)[params.module])]
+    handler = str(binaries(module)[params.module].attributes["offloadingHandler"])
+    if match := _SELECTED_INDEX.fullmatch(handler):
+        found = int(match[1]) < len(targets)
+    elif match := _SELECTED_TARGET.fullmatch(handler):
+        found = match[1] in targets
+    else:
+        return  # a handler of another kind has rules of its own
+    if not found:
+        listed = "\n".join(f"  {number}: {target}" for number, target in enumerate(targets))
+        raise StepError(
+            f"the offloading handler of gpu.module @{params.module} selects none of its objects: {handler}",
+            output=f"its objects are\n{listed}",
+            hint="select by index, or by a target that is spelled like one of these",
+        )

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine.host.async_tokens.flow import TOKEN_TYPE, declare, is_join, is_token
-from gpubuild.engine.host.async_tokens.points import local_array, mark
+from gpubuild.engine.host.async_tokens.flow import TOKEN_TYPE, declare, is_join, is_token, local_array, mark
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import element_bytes, scalar_bits

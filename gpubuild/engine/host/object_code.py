@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
-from gpubuild.engine.ir import files_read, llvm, resource_objects
+from gpubuild.engine.ir import llvm, resource_objects, step_io
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.llvm import new_context, parse_assembly, parse_bitcode
 from gpubuild.engine.ir.resources import External, StepResources
@@ -147,7 +147,7 @@ def write_object(
     ``externals`` are defined with the data among the step's inputs. ``opt_level`` is 0 to 3.
     Raises ``StepError``.
     """
-    files_read.discover(text.encode(), io)
+    step_io.discover(text.encode(), io)
     # The name ends up in the object: it must not be a path on the machine that made the text.
     text = _SOURCE_FILENAME.sub('source_filename = "host.ll"', text, count=1)
     with io.stage("optimise"):

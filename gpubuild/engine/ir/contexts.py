@@ -93,7 +93,7 @@ def parse(
         with _diagnosed("cannot parse the MLIR text", source):
             module = ir.Module.parse(text)
     except StepError as error:
-        from gpubuild.engine.ir.parse_hints import advise
+        from gpubuild.engine.ir.diagnostics import advise
 
         raise advise(error, text) from error.__cause__
     if settle is not None:

@@ -3,6 +3,8 @@
 Complex bits: ``complex.bitcast``, which upstream lowers for no target.
 
 The real part is the lower half, as it is in memory on all targets.
+
+Patterns: upstream's own rewrites that no pass of mlir-opt runs inside a gpu.module.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from collections.abc import Callable
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.passes import Lowering, rewriting
-from gpubuild.engine.ir.query import element_type, scalar_bits
+from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting
+from gpubuild.engine.ir.query import element_type, operations, scalar_bits
 
 _EQ, _SLT, _ULT = 0, 2, 6  # arith.cmpi predicates
 _EXPONENT_BITS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}  # mantissa, exponent
@@ -237,3 +239,34 @@ ROUND_INTEGERS_ONCE = rewriting(
 )
 EXPAND_COMPLEX_BITCAST = rewriting("expand-complex-bitcast", {"complex.bitcast": _expand_bitcast})
 WIDEN_CONTRACT_FACTORS = rewriting("widen-contract-factors", {"vector.contract": _widen_factors})
+
+
+# Ops that need them → patterns of the transform dialect.
+_PATTERNS = {
+    "vector.mask": "lower_masked_transfers",
+    "vector.multi_reduction": 'lower_multi_reduction lowering_strategy = "innerreduction"',
+    "vector.scan": "lower_scan",
+}
+
+
+def _apply_patterns(module: ir.Module, _: Lowering) -> None:
+    """Lower what only patterns lower. Nothing is loaded when there is no such op."""
+    if not contains(module.operation, _PATTERNS):
+        return
+    found = dict.fromkeys(op.name for op in operations(module.operation, _PATTERNS))
+    from mlir.dialects.transform import interpreter
+
+    wanted = "\n".join(f"transform.apply_patterns.vector.{_PATTERNS[name]}" for name in found)
+    script = ir.Module.parse(f"""
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @main(%module: !transform.any_op) {{
+    transform.apply_patterns to %module {{
+      {wanted}
+    }} : !transform.any_op
+    transform.yield
+  }}
+}}""")
+    interpreter.apply_named_sequence(module, script.body.operations[0], script)
+
+
+LOWER_VECTORS: Pass[Lowering] = Pass(name="lower-vector-patterns", run=_apply_patterns)

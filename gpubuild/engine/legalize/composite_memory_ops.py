@@ -3,12 +3,21 @@
 ``memref.realloc`` becomes allocation, copy and release. What ``vector.type_cast`` makes of memory is loaded
 and stored as the vectors it holds: upstream assumes memory to be aligned like a vector, and rows to be
 padded to a power of two. ``memref.copy`` of views with gaps would become a call of a host function.
+
+Descriptors as parameters of kernels: pointers, on both sides of a launch.
+
+Upstream's conversion of functions does not know nvgpu's types; outlining makes parameters of them.
+
+Library calls: declared functions of a kernel module are symbols of their own name.
 """
 
 from __future__ import annotations
 
+import re
+
 from mlir import ir
 
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
 from gpubuild.engine.ir.query import operations
@@ -85,3 +94,70 @@ EXPAND_REALLOC: Pass[Lowering] = upstream(
     "expand-realloc", "builtin.module(expand-realloc)", only_for=("memref.realloc",)
 )
 EXPAND_COPIES = rewriting("expand-copies", {"memref.copy": _expand_copy})
+
+
+_OWN_TYPES = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
+
+
+def _take_pointers(function: ir.Operation, _: Lowering) -> None:
+    """Give a kernel pointers in place of the nvgpu types among its parameters."""
+    body = function.regions[0].blocks
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    if not len(body) or not any(_OWN_TYPES.match(str(t)) for t in kind.inputs):
+        return
+    pointer = ir.Type.parse("!llvm.ptr")
+    emit = Emitter(body[0].operations[0].operation)
+    inputs = []
+    for argument, given in zip(body[0].arguments, kind.inputs, strict=False):
+        if not _OWN_TYPES.match(str(given)):
+            inputs.append(given)
+            continue
+        seen = emit.op("builtin.unrealized_conversion_cast", [argument], [given])
+        argument.replace_all_uses_except(seen.results[0], seen)
+        argument.set_type(pointer)
+        inputs.append(pointer)
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
+
+
+def _pass_pointers(op: ir.Operation, _: Lowering) -> None:
+    """Pass pointers in a ``gpu.launch_func``."""
+    pointer = ir.Type.parse("!llvm.ptr")
+    emit = Emitter(op)
+    for number, value in enumerate(op.operands):
+        if _OWN_TYPES.match(str(value.type)):
+            op.operands[number] = emit.cast(value, pointer)
+
+
+TAKE_POINTERS = rewriting("descriptor-parameters-to-pointers", {"gpu.func": _take_pointers})
+PASS_POINTERS = rewriting("descriptor-arguments-to-pointers", {"gpu.launch_func": _pass_pointers})
+
+
+_C_INTERFACE = "_mlir_ciface_"
+
+
+def call_libraries_directly(kernels: ir.Operation) -> None:
+    """Let a declared function without memrefs be the symbol of its own name in a device library.
+
+    Upstream makes it a wrapper around ``_mlir_ciface_<name>``, which passes memrefs by pointer and
+    means nothing where there are none.
+    """
+    functions = {
+        op.operation.attributes["sym_name"].value: op.operation
+        for op in kernels.regions[0].blocks[0]
+        if op.operation.name == "llvm.func"
+    }
+    for name, declared in functions.items():
+        wrapper = functions.get(name.removeprefix(_C_INTERFACE)) if name.startswith(_C_INTERFACE) else None
+        if wrapper is None or len(declared.regions[0].blocks):
+            continue
+        if declared.attributes["function_type"] == wrapper.attributes["function_type"]:
+            wrapper.erase()
+            declared.attributes["sym_name"] = ir.StringAttr.get(name.removeprefix(_C_INTERFACE))
+
+
+def _run(module: ir.Module, _: Lowering) -> None:
+    for kernels in contexts.gpu_modules(module):
+        call_libraries_directly(kernels)
+
+
+CALL_DIRECTLY: Pass[Lowering] = Pass(name="call-libraries-directly", run=_run)

@@ -2,6 +2,11 @@
 
 ``a * b`` and ``a + b`` stay two roundings; ``fma`` is one where the CPU has it, and ``product`` is exact
 everywhere: by Dekker's splitting without fused operations, for what is below 2^995.
+
+Contractions: ``fma`` of f32 on CPUs without an instruction for it.
+
+The product is exact in f64. The sum is rounded to odd there: towards zero, with the last bit set where
+something was lost, so that rounding it again gives what rounding once would.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpubuild.engine.mathlib.polynomials import ROUND_F64, Code
+from gpubuild.engine.mathlib.polynomials import ROUND_F64, Code, Maker
 
 _INTEGERS = {"float": "i32", "double": "i64"}
 _SHORT = {"float": "f32", "double": "f64"}
@@ -203,3 +208,18 @@ def quick_sum(a: Real | float, b: Real) -> tuple[Real, Real]:
     """(high, low): the exact sum where ``a`` is zero or no smaller than ``b``."""
     high = a + b
     return high, (a - high) + b
+
+
+def _fma(code: Code) -> str:
+    a, b, c = (Real(code, f"%{i}", "float").wide() for i in range(3))
+    total, lost = two_sum(a * b, c)
+    bits = total.bits()
+    # Nearest may be further from zero than the exact sum; then the number before it is the one.
+    further = (lost.is_("ogt", 0.0) & total.is_("olt", 0.0)) | (lost.is_("olt", 0.0) & total.is_("ogt", 0.0))
+    step = code.value(f"sext i1 {further.name} to i64")
+    some = code.value(f"zext i1 {lost.is_('one', 0.0).name} to i64")
+    odd = code.value(f"or i64 {code.value(f'add i64 {bits}, {step}')}, {some}")
+    return total.made(f"bitcast i64 {odd} to double").narrow().name
+
+
+UNFUSED: dict[str, Maker] = {"fmaf": _fma}

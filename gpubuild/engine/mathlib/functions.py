@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpubuild.engine.mathlib import (
-    contractions,
     error_functions,
     exp_log_f64,
+    expressions,
     hyperbolic,
     inverse_trigonometry,
     polynomials,
@@ -17,7 +17,7 @@ from gpubuild.engine.mathlib import (
 from gpubuild.engine.mathlib.polynomials import Code, Maker
 
 _MODULES = (error_functions, hyperbolic, inverse_trigonometry, power, roots, trigonometry)
-_F32: dict[str, Maker] = polynomials.MAKERS | contractions.UNFUSED
+_F32: dict[str, Maker] = polynomials.MAKERS | expressions.UNFUSED
 _F64: dict[str, Maker] = dict(exp_log_f64.F64)
 _SINGLE: dict[str, Maker] = exp_log_f64.SINGLE | trigonometry_f32.SINGLE
 for _singles in (error_functions, hyperbolic, inverse_trigonometry, power, roots):
@@ -33,7 +33,7 @@ _NEED_FUSED = (
 
 def has_own(name: str, *, fused: bool) -> bool:
     """Whether C's function ``name`` is code of ours; ``fused``: where there is fused multiply-add."""
-    if name in contractions.UNFUSED:
+    if name in expressions.UNFUSED:
         return not fused
     return (name in _F32 or name in _F64) and (fused or name not in _NEED_FUSED)
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from math import factorial, pi
 
 from gpubuild.engine.mathlib.expressions import Real, quick_sum, two_sum
-from gpubuild.engine.mathlib.library_fallback import or_far
 from gpubuild.engine.mathlib.polynomials import ROUND_F64, Code, Maker
-from gpubuild.engine.mathlib.range_reduction import near_or_far
+from gpubuild.engine.mathlib.range_reduction import near_or_far, or_far
 
 _KIND = "double"
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)

@@ -15,7 +15,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.locations import keep_places
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import attribute_typos, launch_checks
+from gpubuild.engine.source import launch_checks, source_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
 from gpubuild.engine.source.module_index import describe_module, libraries_called
 from gpubuild.engine.source.source_checks import check_source
@@ -77,7 +77,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
             doubts += launch_checks.drop_contradicted(source.module, source.lines)
             for warning in doubts:
                 io.warn(warning.render())
-            for warning in attribute_typos.find_misspelt(source.module, source.lines):
+            for warning in source_checks.find_misspelt(source.module, source.lines):
                 io.warn(warning.render())
         with io.stage("split"):
             _split(source, io)

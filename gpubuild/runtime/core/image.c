@@ -226,7 +226,7 @@ size_t gb_images_parse(const void *data, size_t size, struct gb_image **images, 
     return 1;
 }
 
-/* The list is gpubuild's own (engine/backends/kernel_info.py): no white space, keys in alphabetical order. */
+/* The list is gpubuild's own (engine/backends/gpu_compile.py): no white space, keys in alphabetical order. */
 int gb_image_parameters(const struct gb_image *image, const char *kernel) {
     char *key = gb_text("\"name\":\"%s\",\"parameters\":", kernel);
     const char *found = strstr(image->kernels, key);

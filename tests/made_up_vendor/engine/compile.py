@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
+from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json
 from gpubuild.engine.ir import contexts, llvm
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.query import kernel_functions

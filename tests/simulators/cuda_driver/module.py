@@ -24,9 +24,9 @@ from simulators.device_ir.nvidia import NVIDIA
 from simulators.device_ir.runner import each_in_child
 from simulators.ptx.translate import device_ir
 
-from gpubuild.engine.backends.cpu import compiler_rt
+from gpubuild.engine.backends.cpu import libdevice_calls
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
-from gpubuild.engine.backends.nvidia.ptxas_info import parse_ptxas
+from gpubuild.engine.backends.nvidia.compile import parse_ptxas
 from gpubuild.engine.ir import llvm
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
@@ -124,7 +124,7 @@ def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
     _set_apart(module)
     machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
     llvm.set_target(module, machine)
-    compiler_rt.link_half_conversions(module, machine.triple)
+    libdevice_calls.link_half_conversions(module, machine.triple)
     module = keep_odd_halves(module, machine)
     module.verify()
     return llvm.emit_object(module, machine)

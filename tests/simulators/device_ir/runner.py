@@ -31,7 +31,7 @@ from simulators.device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, Ven
 from simulators.device_ir.nvidia import NVIDIA
 
 import gpubuild
-from gpubuild.engine.backends.cpu import compiler_rt
+from gpubuild.engine.backends.cpu import libdevice_calls
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.ir import llvm
 from gpubuild.targets.amd import AMD, gfx_version
@@ -137,7 +137,7 @@ class DeviceModule:
         module = llvm.parse_assembly(form.text, llvm.new_context(), name="host form")
         machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
         llvm.set_target(module, machine)
-        compiler_rt.link_half_conversions(module, machine.triple)
+        libdevice_calls.link_half_conversions(module, machine.triple)
         module = keep_odd_halves(module, machine)
         module.verify()
         wanted = {name for names in form.shared.values() for name in names}

@@ -15,11 +15,10 @@ from unit.world import FakeTools, fake_engine
 from gpubuild.build import null_build
 from gpubuild.build.builder import Builder
 from gpubuild.build.null_build_record import Witness
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.project import Project
+from gpubuild.model.project import BuildOptions, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
 from gpubuild.plan.layout import Layout

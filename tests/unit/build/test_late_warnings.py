@@ -9,8 +9,8 @@ from unit.projects import make_program, make_project
 
 from gpubuild.build import opening
 from gpubuild.build.opening import open_builder
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event
+from gpubuild.model.project import BuildOptions
 from gpubuild.settings import Settings
 
 

@@ -15,8 +15,8 @@ from gpubuild.build.lock import build_lock
 from gpubuild.build.opening import open_builder
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
-from gpubuild.model.build_options import BuildOptions
 from gpubuild.model.events import BuildWarning, Event, Silent
+from gpubuild.model.project import BuildOptions
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import Settings
 

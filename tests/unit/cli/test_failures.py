@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpubuild.cli.failures import Failures, closing_lines
+from gpubuild.cli.console import Failures, closing_lines
 from gpubuild.errors import Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
 from gpubuild.model.events import PlanGrew, StepFinished, Waiting
 from gpubuild.model.result import STOPPED, BuildReport, Status, StepReport

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cli import init, init_templates
+from gpubuild.cli import init
 from gpubuild.cli.main import main
 from gpubuild.cli.parser import CI_SERVICES
 from gpubuild.config.load import load_project
@@ -59,9 +59,9 @@ def test_one_main_program_only(tmp_path: Path) -> None:
 
 
 def test_the_recipes_are_those_of_the_page() -> None:
-    assert set(CI_SERVICES) == set(init_templates.SERVICES)
+    assert set(CI_SERVICES) == set(init.SERVICES)
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.S)
-    assert blocks == [text for _, text in init_templates.SERVICES.values()]
+    assert blocks == [text for _, text in init.SERVICES.values()]
 
 
 @pytest.mark.parametrize("name", sorted(BASE - {".gitignore"}))

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpubuild.cli import reference
-from gpubuild.cli.man import manual
-from gpubuild.cli.reference import all_commands, page
+from gpubuild.cli.reference import all_commands, manual, page
 
 ROOT = Path(__file__).parents[3]
 

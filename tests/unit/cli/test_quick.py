@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpubuild.cli import quick
-from gpubuild.cli.option_table import FLAG, OPTIONS, WORDS
+from gpubuild.cli.options import FLAG, OPTIONS, WORDS
 from gpubuild.cli.parser import parse
 from gpubuild.errors import UsageError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cli.run_checks import Check, check_program, expected_file, render, summarize
+from gpubuild.cli.run import Check, check_program, expected_file, render, summarize
 from gpubuild.model.project import Program
 
 

@@ -3,7 +3,7 @@
 from unit.engine.device_steps import in_child, kernel
 
 from gpubuild.cli.single_pass import target_params
-from gpubuild.engine.backends.single_pass import run_range
+from gpubuild.engine.backends.lowering import run_range
 
 FIRST, LAST = "expand-matrices", "lower-vector-patterns"
 

@@ -9,8 +9,7 @@ from unit.inspect import samples
 
 from gpubuild.inspect import cpu_image
 from gpubuild.inspect.elf import DamagedError
-from gpubuild.inspect.image import describe_image
-from gpubuild.inspect.records import Kernel
+from gpubuild.inspect.records import Kernel, describe_image
 
 
 @pytest.mark.parametrize(

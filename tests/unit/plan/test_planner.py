@@ -9,8 +9,7 @@ import pytest
 from unit.projects import TARGETS, make_program, make_project
 
 from gpubuild.errors import UsageError
-from gpubuild.model.build_options import Goal
-from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
+from gpubuild.model.project import Goal, ModuleOverride, Offload, Passes, Program
 from gpubuild.model.step import BundleParams, CompileParams, HostParams, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan

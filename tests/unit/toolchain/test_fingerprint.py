@@ -24,7 +24,7 @@ CODE = ("engine", "model", "targets")
 REGISTRY = "targets/registry.py"  # leads to the facts of all vendors; what asks it names its kind
 ENTRIES = {
     "outline": "engine/source/outline.py",
-    "bundle": "engine/host/bundle.py",
+    "bundle": "engine/host/gpu_binary.py",
     "host": "engine/host/lowering.py",
     "llvm": "engine/host/object_code.py",
     "cc": "engine/cc/compile.py",

@@ -7,21 +7,22 @@ from importlib import resources
 from pathlib import Path
 
 from gpubuild.engine.backends import gpu_compile
-from gpubuild.engine.backends.amd import inline_assembly, ocml, passes, printf, workarounds
-from gpubuild.engine.backends.amd.assembly_info import parse_assembly
-from gpubuild.engine.backends.assembly_locations import with_inline_locations
+from gpubuild.engine.backends.amd import assembly, ocml, passes, printf, workarounds
+from gpubuild.engine.backends.amd.assembly import parse_assembly
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     Stage,
+    info_json,
     optimize_module,
     refuse_undefined,
     run_stages,
     take_lowered,
     user_libraries,
+    with_inline_locations,
+    with_parameters,
 )
-from gpubuild.engine.backends.kernel_info import info_json, with_parameters
 from gpubuild.engine.backends.lowering import lower
-from gpubuild.engine.ir import files_read, llvm
+from gpubuild.engine.ir import llvm, step_io
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -133,8 +134,8 @@ def emit_code(build: AmdBuild) -> None:
         ),
     )
     params = build.params
-    if inline_assembly.uses_inline_assembly(build.module):
-        build.assembly, build.link_arguments = inline_assembly.emit_assembly(
+    if assembly.uses_inline_assembly(build.module):
+        build.assembly, build.link_arguments = assembly.emit_assembly(
             build.module,
             build.io,
             chip=params.target.chip,
@@ -144,13 +145,13 @@ def emit_code(build: AmdBuild) -> None:
         )
         build.io.write("asm", build.assembly)
         text = str(build.module).encode()
-        if params.relocatable and files_read.mentions(text):
+        if params.relocatable and step_io.mentions(text):
             raise StepError(
                 f"inline assembly in @{params.module} reads a file, which with `offload: clang` is read only "
                 "when the program is linked",
                 hint="put the data into a memref.global or a device library, or choose another `offload:`",
             )
-        files_read.discover(text, build.io)
+        step_io.discover(text, build.io)
         return
     # Code generation changes the module it works on, so each output starts from the same one.
     build.assembly = llvm.emit_assembly(build.module.clone(), build.machine)

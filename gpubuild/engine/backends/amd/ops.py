@@ -1,6 +1,8 @@
 """AMD ops: what chips lack though upstream's conversion takes the operation, so that LLVM ends the process.
 
 Found by compiling each for a chip of every generation with LLVM 22.
+
+Subgroups of AMD GPUs: how their lanes read one lane, and how they wait for each other.
 """
 
 from __future__ import annotations
@@ -8,6 +10,12 @@ from __future__ import annotations
 import re
 
 from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
+from gpubuild.engine.legalize.matrices import expand_matrices
+from gpubuild.engine.legalize.state import Legalization
+from gpubuild.engine.legalize.subgroup_shuffle import move
 
 _LARGEST = "amdgpu.raw_buffer_atomic_fmax"
 _WAIT = "amdgpu.memory_counter_wait"
@@ -29,3 +37,45 @@ def _atomic_maxima(kind: str) -> str:
     if kind == "f64":
         return r"gfx90a|gfx9[45]\w|gfx10\w\w|gfx125\w"
     return r"gfx1\d\w\w"
+
+
+_ACQUIRE, _RELEASE = 4, 5  # orderings of llvm.fence
+
+
+def _broadcast(op: ir.Operation, _: Lowering) -> None:
+    """``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
+    emit = Emitter(op)
+    i32 = ir.IntegerType.get_signless(32)
+    specific = len(op.operands) > 1
+
+    def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+        name = "rocdl.readlane" if specific else "rocdl.readfirstlane"
+        return at.op(name, [word, *list(op.operands)[1:]], [i32]).results[0], word
+
+    emit.replace(move(emit, op.operands[0], read)[0])
+
+
+def _wait_in_wave(emit: Emitter, _: ir.Operation) -> None:
+    """Lanes go in step and their accesses keep their order, unless the compiler moves them."""
+    scope = ir.StringAttr.get("wavefront")
+    _fence(emit, _RELEASE, scope)
+    barrier = {
+        "intrin": ir.StringAttr.get("llvm.amdgcn.wave.barrier"),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+    }
+    emit.op("llvm.call_intrinsic", [], [], barrier)
+    _fence(emit, _ACQUIRE, scope)
+
+
+def _fence(emit: Emitter, ordering: int, scope: ir.Attribute) -> None:
+    order = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), ordering)
+    emit.op("llvm.fence", [], [], {"ordering": order, "syncscope": scope})
+
+
+def _expand_matrices(module: ir.Module, state: Legalization) -> None:
+    expand_matrices(module, state, wait=_wait_in_wave)
+
+
+BROADCAST = rewriting("subgroup-broadcast-to-rocdl", {"gpu.subgroup_broadcast": _broadcast})
+EXPAND_MATRICES: Pass[Legalization] = Pass(name="expand-matrices", run=_expand_matrices)

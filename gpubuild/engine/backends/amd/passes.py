@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from gpubuild.engine.backends.amd import ops, printf, subgroups
+from gpubuild.engine.backends.amd import ops, printf
 from gpubuild.engine.backends.lowering import (
     FINISH_LLVM,
     FLUSH_DENORMALS,
@@ -29,21 +29,18 @@ from gpubuild.engine.legalize import (
     atomics,
     booleans,
     composite_memory_ops,
-    descriptor_parameters,
     e8m0_floats,
     fast_math,
-    library_calls,
     small_floats,
     softmax,
     subgroup_reduce,
     subgroup_shuffle,
     unsupported_ops,
-    upstream_patterns,
     vectors,
     workarounds,
 )
 from gpubuild.engine.legalize import printf as generic_printf
-from gpubuild.engine.legalize import subgroups as generic_subgroups
+from gpubuild.engine.legalize import subgroup_reduce as generic_subgroups
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.amd import AMD, gfx_version
@@ -147,7 +144,7 @@ def _take_formats(module: ir.Module, state: AmdLowering) -> None:
 
 PASSES: tuple[Pass[AmdLowering], ...] = (
     *replaceable((
-        subgroups.EXPAND_MATRICES,
+        ops.EXPAND_MATRICES,
         composite_memory_ops.EXPAND_CASTS,
         composite_memory_ops.EXPAND_REALLOC,
         booleans.lower_structured("gpu.module"),
@@ -155,7 +152,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         fast_math.SET_FLAGS,
         generic_subgroups.EXPAND_IDS,
         subgroup_shuffle.EXPAND_SHUFFLES,
-        subgroups.BROADCAST,
+        ops.BROADCAST,
         generic_printf.PROMOTE_ARGUMENTS,
         printf.EXPAND,
         booleans.USE_BYTES,
@@ -176,12 +173,12 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         all_reduce.SEPARATE,
         all_reduce.EXPAND,
         generic_subgroups.EXPAND_EXECUTE_ON_LANE_0,
-        descriptor_parameters.TAKE_POINTERS,
+        composite_memory_ops.TAKE_POINTERS,
         e8m0_floats.EXPAND_SCALING,
         small_floats.EMULATE,
         small_floats.EXPAND_CONVERSIONS,
         e8m0_floats.EXPAND_CONVERSIONS,
-        upstream_patterns.LOWER_VECTORS,
+        arith_expansions.LOWER_VECTORS,
         workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         upstream("convert-math-to-rocdl", _convert_math),
@@ -195,7 +192,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
     rewriting("allow-large-workgroups", {"llvm.func": _allow_large_workgroups}),
     FLUSH_DENORMALS,
     LINK_WORKGROUP_MEMORY,
-    library_calls.CALL_DIRECTLY,
+    composite_memory_ops.CALL_DIRECTLY,
     Pass(name="move-stack-to-private", run=_move_stack),
     Pass(name="take-message-formats", run=_take_formats),
 )  # fmt: skip

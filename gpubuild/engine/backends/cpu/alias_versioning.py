@@ -17,9 +17,8 @@ from gpubuild.engine.backends.cpu.fission.loop_interchange import is_id
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
 from gpubuild.engine.backends.cpu.image_layout import MAX_BLOCK
 from gpubuild.engine.backends.cpu.kernel_facts import MemrefParameter, Parameters
-from gpubuild.engine.backends.cpu.nontemporal import PIECE_BYTES, WHOLE, filled
+from gpubuild.engine.backends.cpu.nontemporal import PIECE_BYTES, WHOLE, filled, streams
 from gpubuild.engine.backends.cpu.state import ALIAS_VERSIONS, CpuLowering, kernel_module
-from gpubuild.engine.backends.cpu.streaming import streams
 from gpubuild.engine.ir.query import VIEWS, element_bytes
 
 _LOADS = frozenset({"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload"})

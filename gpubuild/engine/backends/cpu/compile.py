@@ -10,15 +10,14 @@ from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.backends import gpu_compile, libdevice
-from gpubuild.engine.backends.cpu import compiler_rt, image_layout, libdevice_calls
+from gpubuild.engine.backends.cpu import image_layout, libdevice_calls
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
-from gpubuild.engine.backends.cpu.llvm_text import mark_stores
+from gpubuild.engine.backends.cpu.nontemporal import mark_stores
 from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_CPU, start
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
-from gpubuild.engine.backends.gpu_compile import user_libraries
-from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
-from gpubuild.engine.ir import contexts, files_read, llvm, resource_objects
+from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json, user_libraries
+from gpubuild.engine.ir import contexts, llvm, resource_objects, step_io
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.locations import restore_places
@@ -186,8 +185,8 @@ def link_libraries(build: CpuBuild) -> None:
     if left and io.has_tool("libdevice"):
         data = Path(io.tool("libdevice")[0]).read_bytes()
         build.module = libdevice.link_libdevice(module, data, fast_math=build.params.target.fast_math)
-    compiler_rt.link_wide_integers(build.module)
-    compiler_rt.link_half_conversions(build.module, build.params.target.triple)
+    libdevice_calls.link_wide_integers(build.module)
+    libdevice_calls.link_half_conversions(build.module, build.params.target.triple)
     _refuse_undefined(build)
 
 
@@ -210,7 +209,7 @@ def optimize(build: CpuBuild) -> None:
     """Stage: LLVM's pipeline; writes output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.target.opt_level)
     build.module = mark_stores(build.module, build.filling)
-    files_read.discover(str(build.module).encode(), build.io)
+    step_io.discover(str(build.module).encode(), build.io)
     build.module = keep_odd_halves(build.module, build.machine)
     build.io.write("llvm", str(build.module))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpubuild.engine.backends.cpu import alias_versioning, image_layout, workgroup_coalescing
 from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts, Parameters, Tier
-from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
+from gpubuild.engine.backends.cpu.nontemporal import FUNCTION_ATTRIBUTES
 
 _AXES = "xyz"
 # Bytes; vectors, complex numbers and integers of other widths are as large as LLVM makes them.

@@ -97,7 +97,7 @@ PLACE_ITEM = "gpubuild.place_item"
 # Called by fissioned code with a byte for each work-item, where not all or none of them go on to wait
 DIVERGED = "gpubuild.diverged"
 
-# What checked code calls (engine.backends.cpu.sanitizer.reports)
+# What checked code calls (engine.backends.cpu.sanitizer.instrument)
 CHECK_BOUNDS = "gpubuild.check_bounds"
 CHECK_VIEW = "gpubuild.check_view"
 CHECK_ACCESS = "gpubuild.check_access"

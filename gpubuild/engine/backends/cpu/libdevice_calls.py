@@ -2,14 +2,23 @@
 
 The NVVM route lowers the math dialect to calls of ``__nv_*``. Intrinsics let LLVM vectorise and
 fold; what they do not cover goes to libm, which the runtime has loaded before any image.
+
+compiler-rt: functions that LLVM's code generator may call, and which the C library does not have.
+
+They stand in LLVM IR files under their own names and are hidden in the image, so that it needs nothing but
+the C library. The linker drops those that are not called.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib import resources
 
-from gpubuild.engine.mathlib import functions, library_fallback
+from llvmlite import binding
+
+from gpubuild.engine.ir import llvm
+from gpubuild.engine.mathlib import functions, range_reduction
 
 PREFIX = "__nv_"
 
@@ -90,7 +99,7 @@ def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool =
 
 def _kept(text: str) -> str:
     """Keeps functions that LLVM's vectoriser may call, and nothing before it."""
-    names = re.findall(rf"^define internal .*?(@{re.escape(library_fallback.PREFIX)}[\w.]+)\(", text, re.M)
+    names = re.findall(rf"^define internal .*?(@{re.escape(range_reduction.PREFIX)}[\w.]+)\(", text, re.M)
     pointers = ", ".join(f"ptr {name}" for name in names)
     line = (
         f'@llvm.compiler.used = appending global [{len(names)} x ptr] [{pointers}], section "llvm.metadata"\n'
@@ -209,3 +218,29 @@ def _function(result: str, name: str, parameters: str, body: str) -> str:
 def needs_half_helpers(text: str) -> bool:
     """Return whether LLVM IR uses 16-bit floats, for which plain x86-64 calls compiler-rt's functions."""
     return re.search(r"\b(?:half|bfloat)\b", text) is not None
+
+
+_HALF, _WIDE = "half.ll", "wide.ll"
+_WIDE_USE = re.compile(
+    r"= (?:[su]div|[su]rem|[su]itofp|fpto[su]i) [^\n]*\bi(?:6[5-9]|[7-9]\d|1[01]\d|12[0-8])\b"
+)
+
+
+def link_half_conversions(module: binding.ModuleRef, triple: str) -> None:
+    """Link conversions of 16-bit floats into ``module`` if it uses such. AArch64 has instructions."""
+    if triple.startswith("x86_64") and needs_half_helpers(str(module)):
+        _link(module, _HALF)
+
+
+def link_wide_integers(module: binding.ModuleRef) -> None:
+    """Link division and conversion of integers of 65 to 128 bits into ``module`` if it has such.
+
+    LLVM expands what is wider.
+    """
+    if _WIDE_USE.search(str(module)):
+        _link(module, _WIDE)
+
+
+def _link(module: binding.ModuleRef, file: str) -> None:
+    text = (resources.files("gpubuild.engine.backends.cpu") / file).read_text(encoding="utf-8")
+    llvm.link_text(module, text, file)

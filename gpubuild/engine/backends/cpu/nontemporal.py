@@ -7,17 +7,130 @@ as all its rows and those of a workgroup do, at a piece that one store can write
 
 Such stores stay in order for the thread that makes them; a fence at the end puts them before whatever tells
 other threads that the workgroups are done. Kernels whose workgroups talk to each other have none of this.
+
+Edits of LLVM IR as text, for what neither MLIR nor llvmlite can do in the CPU back end.
+
+Stores are made non-temporal after optimisation, not by MLIR's ``nontemporal`` attribute before it. LLVM's
+vectoriser takes a loop with such stores only if each scalar one is aligned like a vector of two, which a
+``f32`` is not, and the kernel has one body for results of every size. llvmlite reads instructions, but cannot
+attach metadata to them.
+
+Streaming kernels: their time depends on memory alone, so that LLVM's usual choices are not the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
+from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
-from gpubuild.engine.backends.cpu.fission.uniformity import GROUP_IDS, ITEM_IDS, is_pure, nested
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    GROUP_IDS,
+    ITEM_IDS,
+    collective_ops,
+    is_pure,
+    nested,
+    operations,
+)
+from gpubuild.engine.backends.cpu.state import STREAMING, CpuLowering, kernel_module
+from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.query import constant_integer
+
+_FUNCTIONS = re.compile(r"^define [^\n]*\n.*?^}$", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r"@(\"[^\"]*\"|[^(\s]+)\(")
+_ADDRESS = re.compile(r"^  (?P<name>%\S+) = getelementptr [^\n]*?, ptr (?P<base>%[^,\s]+),", re.MULTILINE)
+_STORE = re.compile(
+    r"^  store <(?P<count>\d+) x (?P<element>\w+)> [^\n]*, ptr (?P<address>%[^,\s]+), align (?P<align>\d+)",
+    re.MULTILINE,
+)
+_METADATA = re.compile(r"^!(\d+) =", re.MULTILINE)
+_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+
+
+def mark_stores(module: binding.ModuleRef, bases: Mapping[str, frozenset[str]]) -> binding.ModuleRef:
+    """Make vector stores of the functions in ``bases`` non-temporal that go through the values named there.
+
+    Returns a copy if there are any: only after all optimisation is it known which stores are vectors, and
+    LLVM's vectoriser leaves loops with non-temporal scalars alone. Vectors whose address is not known to be
+    a multiple of a piece stay as they are.
+    """
+    if not bases:
+        return module
+    text = str(module)
+    kind = f"!{1 + max((int(number) for number in _METADATA.findall(text)), default=-1)}"
+
+    def rewrite(found: re.Match[str]) -> str:
+        function = found[0]
+        name = _NAME.search(function)
+        wanted = bases.get(name[1].strip('"')) if name else None
+        return function if wanted is None else _marked(function, wanted, kind)
+
+    marked = _FUNCTIONS.sub(rewrite, text)
+    if marked == text:
+        return module
+    return llvm.parse_assembly(f"{marked}\n{kind} = !{{i32 1}}\n", llvm.new_context())
+
+
+def _marked(function: str, wanted: frozenset[str], kind: str) -> str:
+    below = {found["name"]: found["base"] for found in _ADDRESS.finditer(function)}
+
+    def rewrite(store: re.Match[str]) -> str:
+        base = store["address"]
+        while base in below:
+            base = below[base]
+        size_bytes = int(store["count"]) * _BITS.get(store["element"], 0) // 8
+        if base.removeprefix("%") not in wanted or min(size_bytes, int(store["align"])) < PIECE_BYTES:
+            return store[0]
+        return f"{store[0]}, !nontemporal {kind}"
+
+    return _STORE.sub(rewrite, function)
+
+
+# Attributes (name, value) of their functions. Memory was read half as fast again by vectors of 32 bytes as by
+# those of 64. Of loops that copy LLVM would make calls of memcpy, and the C library's is up to four times
+# slower for some distances of source and destination.
+FUNCTION_ATTRIBUTES = (
+    ("prefer-vector-width", "256"),
+    ("no-builtin-memcpy", ""),
+    ("no-builtin-memmove", ""),
+)
+_LOOPS = frozenset({"scf.for", "scf.while", "scf.parallel"})
+_CALLS = frozenset({"func.call", "llvm.call"})
+
+
+def mark_streaming(module: ir.Module, _: CpuLowering) -> None:
+    """Mark the kernels that stream."""
+    for op in operations(kernel_module(module).regions[0].blocks[0]):
+        if op.name == "gpu.func" and "gpu.kernel" in op.attributes and streams(op):
+            op.attributes[STREAMING] = ir.UnitAttr.get()
+
+
+def streams(kernel: ir.Operation) -> bool:
+    """Return whether work-items do little but read and write each place of global memory once.
+
+    So there is no mathematics, no call, no loop but those that all run together, and no memref of which an
+    item loads twice, since neighbours then find in a cache what others loaded.
+    """
+    if len(kernel.regions[0].blocks) != 1:
+        return False
+    inside = [inner for op in operations(kernel.regions[0].blocks[0]) for inner in nested(op)]
+    together = collective_ops(inside, kernel)
+    loaded: set[ir.Value] = set()
+    for op in inside:
+        if op.name.startswith("math.") or op.name in _CALLS or (op.name in _LOOPS and op not in together):
+            return False
+        if op.name.endswith("load") and isinstance(op.operands[0].type, ir.MemRefType):
+            memory = op.operands[0]
+            if "workgroup" in str(ir.MemRefType(memory.type).memory_space):
+                continue
+            if memory in loaded:
+                return False
+            loaded.add(memory)
+    return True
+
 
 # What such a store writes at least, at an address that is a multiple of it: LLVM makes several of a longer
 # vector where that is all it knows. Large blocks that malloc returns start in the middle of a line.

@@ -17,13 +17,15 @@ from gpubuild.engine.backends.cpu.lower import abi
 from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
 from gpubuild.engine.backends.cpu.lower.barriers import lower_barriers
 from gpubuild.engine.backends.cpu.lower.calls import lower_calls
-from gpubuild.engine.backends.cpu.lower.loop_allocations import hoist_allocations
 from gpubuild.engine.backends.cpu.lower.special_registers import read_special_registers
-from gpubuild.engine.backends.cpu.lower.workgroup_atomics import relax_workgroup_atomics
-from gpubuild.engine.backends.cpu.lower.workgroup_memory import place_workgroup_memory
+from gpubuild.engine.backends.cpu.lower.workgroup_memory import (
+    hoist_allocations,
+    place_workgroup_memory,
+    relax_workgroup_atomics,
+)
+from gpubuild.engine.backends.cpu.nontemporal import mark_streaming
 from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
-from gpubuild.engine.backends.cpu.streaming import mark_streaming
 from gpubuild.engine.backends.cpu.workgroup_coalescing import coalesce_workgroups
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
@@ -36,19 +38,15 @@ from gpubuild.engine.legalize import (
     atomics,
     booleans,
     composite_memory_ops,
-    descriptor_parameters,
     e8m0_floats,
     fast_math,
-    library_calls,
     matrices,
     printf,
     small_floats,
     softmax,
     subgroup_reduce,
     subgroup_shuffle,
-    subgroups,
     unsupported_ops,
-    upstream_patterns,
     vectors,
     workarounds,
 )
@@ -99,8 +97,8 @@ LEGALIZE: tuple[Pass[CpuLowering], ...] = (
     booleans.lower_structured("gpu.module"),
     unsupported_ops.checking(),
     fast_math.SET_FLAGS,
-    subgroups.EXPAND_SIZE,
-    subgroups.EXPAND_IDS,
+    subgroup_reduce.EXPAND_SIZE,
+    subgroup_reduce.EXPAND_IDS,
     subgroup_shuffle.EXPAND_SHUFFLES,
     subgroup_shuffle.EXPAND_BROADCAST,
     printf.PROMOTE_ARGUMENTS,
@@ -117,13 +115,13 @@ LEGALIZE: tuple[Pass[CpuLowering], ...] = (
     atomics.USE_INTEGERS,
     subgroup_reduce.EXPAND,
     all_reduce.WIDEN,
-    subgroups.EXPAND_EXECUTE_ON_LANE_0,
-    descriptor_parameters.TAKE_POINTERS,
+    subgroup_reduce.EXPAND_EXECUTE_ON_LANE_0,
+    composite_memory_ops.TAKE_POINTERS,
     e8m0_floats.EXPAND_SCALING,
     small_floats.EMULATE,
     small_floats.EXPAND_CONVERSIONS,
     e8m0_floats.EXPAND_CONVERSIONS,
-    upstream_patterns.LOWER_VECTORS,
+    arith_expansions.LOWER_VECTORS,
 )
 TO_LOOPS: tuple[Pass[CpuLowering], ...] = (
     Pass(name="hoist-loop-allocations", run=hoist_allocations),
@@ -161,7 +159,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
 )
 # From LLVM's dialect with NVIDIA's operations, as passes of the user's own leave it, to what a CPU runs.
 TO_CPU: tuple[Pass[CpuLowering], ...] = (
-    library_calls.CALL_DIRECTLY,
+    composite_memory_ops.CALL_DIRECTLY,
     Pass(name="check-translatable", run=_check_translatable),
     Pass(name="pass-work-items", run=abi.pass_work_items),
     Pass(name="place-workgroup-memory", run=place_workgroup_memory),

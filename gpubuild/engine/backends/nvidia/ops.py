@@ -2,6 +2,13 @@
 
 LLVM ends the process when it is to select an instruction that a chip lacks. The numbers are those of
 the PTX ISA manual, section "Target ISA Notes" of each instruction.
+
+Subgroups of NVIDIA GPUs: operations that their instructions do better than shuffles.
+
+GPUs since sm_80 reduce 32-bit integers of a subgroup by one instruction, of those lanes that are there;
+as upstream does, it is taken where the source says (``uniform``) that the whole subgroup comes to it.
+
+Integer parameters of NVIDIA kernels: of the widths that PTX has types for.
 """
 
 from __future__ import annotations
@@ -10,7 +17,18 @@ import re
 
 from mlir import ir
 
-from gpubuild.engine.ir.query import matching
+from gpubuild.engine.backends.lowering import GpuLowering
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, rewriting
+from gpubuild.engine.ir.query import element_type, matching, scalar_bits
+from gpubuild.engine.legalize.state import Legalization
+from gpubuild.engine.legalize.subgroup_reduce import (
+    fills_subgroups,
+    lanes_present,
+    reduction_name,
+    replace_by_element,
+)
+from gpubuild.engine.legalize.subgroup_shuffle import lane_number, move
 from gpubuild.targets.nvidia import sm_number
 
 _TENSORS, _ASYNC, _HOPPER = 75, 80, 90
@@ -147,3 +165,121 @@ def _is_large(op: ir.Operation) -> bool:
     element = str(ir.VectorType(op.operands[0].type).element_type)
     rows, _, depth = (int(n.value) for n in ir.ArrayAttr(op.attributes["mmaShape"]))
     return not ((element.startswith("i") and rows == 8) or (element == "f16" and depth == 8))
+
+
+# What nvvm.redux.sync calls them; it does not multiply.
+_REDUX = {
+    "add": "add", "minui": "umin", "minsi": "min", "maxui": "umax", "maxsi": "max",
+    "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
+_REDUX_SINCE = 80
+_I32_BITS = 32
+
+
+def _reduce(op: ir.Operation, state: GpuLowering) -> None:
+    """``gpu.subgroup_reduce`` of whole subgroups as ``nvvm.redux.sync``."""
+    size = state.capabilities.subgroup_size
+    if "cluster_size" in op.attributes and op.attributes["cluster_size"].value != size:
+        return
+    name = reduction_name(op)
+    if "uniform" in op.attributes and name in _REDUX and _is_word(op.operands[0].type):
+        replace_by_element(op, _Redux(Emitter(op), name, full=fills_subgroups(op, size)).reduce)
+
+
+def _is_word(kind: ir.Type) -> bool:
+    """Whether values of ``kind``, or their elements, are integers of 32 bits."""
+    element = element_type(kind)
+    return isinstance(element, ir.IntegerType) and scalar_bits(element) == _I32_BITS
+
+
+class _Redux:
+    """``nvvm.redux.sync`` of the lanes that are there: naming others would wait for them."""
+
+    def __init__(self, emit: Emitter, name: str, *, full: bool) -> None:
+        self._emit = emit
+        self._kind = ir.Attribute.parse(f"#nvvm<redux_kind {_REDUX[name]}>")
+        i32 = ir.IntegerType.get_signless(_I32_BITS)
+        self._lanes = emit.constant(-1, i32)
+        if not full:
+            width = emit.constant(_I32_BITS, i32)
+            present = emit.binary("arith.minui", lanes_present(emit, lane_number(emit)), width)
+            self._lanes = emit.binary("arith.shrui", self._lanes, emit.binary("arith.subi", width, present))
+
+    def reduce(self, value: ir.Value) -> ir.Value:
+        """The reduction of the subgroup, in every lane."""
+        operands = [value, self._lanes]
+        return self._emit.op("nvvm.redux.sync", operands, [value.type], {"kind": self._kind}).results[0]
+
+
+def _broadcast(op: ir.Operation, state: Legalization) -> None:
+    """``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
+    emit = Emitter(op)
+    i32 = ir.IntegerType.get_signless(_I32_BITS)
+    mask = emit.op(
+        "llvm.call_intrinsic",
+        [],
+        [i32],
+        {
+            "intrin": ir.StringAttr.get("llvm.nvvm.activemask"),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+        },
+    ).results[0]
+    specific = len(op.operands) > 1
+    source = op.operands[1] if specific else emit.op("math.cttz", [mask], [i32]).results[0]
+
+    def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+        shuffle = at.op(
+            "nvvm.shfl.sync",
+            [mask, word, source, at.constant(state.capabilities.subgroup_size - 1, i32)],
+            [i32],
+            {"kind": ir.Attribute.parse("#nvvm<shfl_kind idx>")},
+        )
+        return shuffle.results[0], word
+
+    emit.replace(move(emit, op.operands[0], read)[0])
+
+
+REDUCE = rewriting(
+    "subgroup-reduce-to-redux",
+    {"gpu.subgroup_reduce": _reduce},
+    when=lambda state: sm_number(state.params.target.chip) >= _REDUX_SINCE,
+)
+BROADCAST = rewriting("subgroup-broadcast-to-nvvm", {"gpu.subgroup_broadcast": _broadcast})
+
+
+_PARAMETER_BITS = (8, 16, 32, 64)  # integers that PTX has types for, or that LLVM passes as one of them
+
+
+def _widen(function: ir.Operation, _: Lowering) -> None:
+    """Give a kernel whole bytes, words or double words in place of integers that PTX has no types for.
+
+    The host passes the address of such an integer in as much room; the bits beyond it are not looked at.
+    """
+    if "gpu.kernel" not in function.attributes and "kernel" not in function.attributes:
+        return
+    body = function.regions[0].blocks
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    wider = [_wider(given) for given in kind.inputs]
+    if not len(body) or all(w is None for w in wider):
+        return
+    emit = Emitter(body[0].operations[0].operation)
+    for argument, given, wide in zip(body[0].arguments, kind.inputs, wider, strict=False):
+        if wide is not None:
+            seen = emit.op("arith.trunci", [argument], [given])
+            argument.replace_all_uses_except(seen.results[0], seen)
+            argument.set_type(wide)
+    inputs = [wide or given for given, wide in zip(kind.inputs, wider, strict=True)]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
+
+
+def _wider(kind: ir.Type) -> ir.Type | None:
+    if not isinstance(kind, ir.IntegerType):
+        return None
+    width = ir.IntegerType(kind).width
+    if width in {1, *_PARAMETER_BITS} or width > _PARAMETER_BITS[-1]:
+        return None
+    return ir.IntegerType.get_signless(next(bits for bits in _PARAMETER_BITS if bits >= width))
+
+
+WIDEN = rewriting("widen-integer-parameters", {"gpu.func": _widen})

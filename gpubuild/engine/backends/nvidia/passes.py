@@ -17,7 +17,7 @@ from gpubuild.engine.backends.lowering import (
     mark_kernels,
     replaceable,
 )
-from gpubuild.engine.backends.nvidia import integer_parameters, ops, subgroups, tensor_cores, workarounds
+from gpubuild.engine.backends.nvidia import ops, tensor_cores, workarounds
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Pass, upstream
@@ -28,20 +28,17 @@ from gpubuild.engine.legalize import (
     atomics,
     booleans,
     composite_memory_ops,
-    descriptor_parameters,
     e8m0_floats,
     fast_math,
-    library_calls,
     printf,
     small_floats,
     softmax,
     subgroup_reduce,
     subgroup_shuffle,
     unsupported_ops,
-    upstream_patterns,
     vectors,
 )
-from gpubuild.engine.legalize import subgroups as generic_subgroups
+from gpubuild.engine.legalize import subgroup_reduce as generic_subgroups
 from gpubuild.engine.legalize import workarounds as generic_workarounds
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
@@ -117,7 +114,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         generic_subgroups.EXPAND_SIZE,
         generic_subgroups.EXPAND_IDS,
         subgroup_shuffle.EXPAND_SHUFFLES,
-        subgroups.BROADCAST,
+        ops.BROADCAST,
         printf.PROMOTE_ARGUMENTS,
         booleans.USE_BYTES,
         composite_memory_ops.EXPAND_COPIES,
@@ -132,18 +129,18 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         atomics.USE_INTEGERS,
         tensor_cores.EXPAND_ELEMENTWISE,
         tensor_cores.BF16_PRODUCTS,
-        subgroups.REDUCE,
+        ops.REDUCE,
         subgroup_reduce.EXPAND,
         all_reduce.WIDEN,
         all_reduce.SEPARATE,
         generic_subgroups.EXPAND_EXECUTE_ON_LANE_0,
-        descriptor_parameters.TAKE_POINTERS,
-        integer_parameters.WIDEN,
+        composite_memory_ops.TAKE_POINTERS,
+        ops.WIDEN,
         e8m0_floats.EXPAND_SCALING,
         small_floats.EMULATE,
         small_floats.EXPAND_CONVERSIONS,
         e8m0_floats.EXPAND_CONVERSIONS,
-        upstream_patterns.LOWER_VECTORS,
+        arith_expansions.LOWER_VECTORS,
         generic_workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         TO_LOOPS,
@@ -161,6 +158,6 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
     mark_kernels("nvvm.kernel"),
     FLUSH_DENORMALS,
     LINK_WORKGROUP_MEMORY,
-    library_calls.CALL_DIRECTLY,
+    composite_memory_ops.CALL_DIRECTLY,
     workarounds.PASS_IN_BYTES,
 )  # fmt: skip

@@ -20,7 +20,7 @@ from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
 from gpubuild.engine.ir.query import first
 from gpubuild.engine.legalize.matrices import expand_matrices
-from gpubuild.engine.legalize.matrix_fragments import MatrixType
+from gpubuild.engine.legalize.matrix_ops import MatrixType
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
 from gpubuild.targets.nvidia import NVIDIA, sm_number
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.host import memory
-from gpubuild.engine.host.async_tokens import choice, flow, passing
+from gpubuild.engine.host.async_tokens import flow, passing
 from gpubuild.engine.host.async_tokens.flow import TOKEN_TYPE, is_token
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
@@ -50,7 +50,7 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
             tasks = _uses_async_dialect(function.operation)
             if ops and not tasks and not any(_is_async(op) for op in ops):
                 contexts.run_passes(function, "func.func(gpu-async-region)", source=source)
-    choice.lower(module)
+    passing.lower_choices(module)
     flow.check(module, source)
     for op in _async_ops(module.operation):
         _normalize_op(op)

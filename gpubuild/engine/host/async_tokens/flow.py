@@ -5,6 +5,10 @@ host destroys its stream. Both are right only when every token is consumed once,
 makes it. All other consumers, in loops, branches and other blocks, too, get streams of their own.
 Tokens that are passed on as arguments or results, which upstream would take for events, become
 streams that whoever receives them joins and releases (token_passing).
+
+Edges: blocks of their own on the ways from a branch to its successors.
+
+Tokens for points of a stream: where a token is last used, and new tokens that mark a point.
 """
 
 from __future__ import annotations
@@ -13,11 +17,124 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine.host.async_tokens import points
-from gpubuild.engine.host.async_tokens.points import mark
+from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import matching
 from gpubuild.errors import StepError
+
+# Branches whose edges can be split.
+BRANCHES = frozenset({"cf.cond_br", "cf.switch"})
+_SEGMENTS = "operandSegmentSizes"
+_CASE_SEGMENTS = "case_operand_segments"
+
+
+def passed(branch: ir.Operation) -> list[list[ir.Value]]:
+    """What one of ``BRANCHES`` passes to each of its successors, in their order."""
+    sizes = list(branch.attributes[_SEGMENTS])[1:]  # the first is the condition's
+    if branch.name == "cf.switch":
+        sizes = [sizes[0], *branch.attributes[_CASE_SEGMENTS]]
+    operands = iter(list(branch.operands)[1:])
+    return [[next(operands) for _ in range(size)] for size in sizes]
+
+
+def split(branch: ir.Operation, number: int) -> tuple[ir.Operation, ir.Block]:
+    """Put a block on the way to successor ``number``, which passes on what the branch passed.
+
+    Returns the branch, which is another operation now, and the block, which ends with `cf.br`.
+    """
+    groups = passed(branch)
+    successors = list(branch.successors)
+    edge = branch.block.create_after()
+    with ir.InsertionPoint(edge), branch.location:
+        ir.Operation.create("cf.br", operands=groups[number], successors=[successors[number]])
+    groups[number] = []
+    successors[number] = edge
+    attributes = dict(branch.attributes.items())
+    first, *others = (len(group) for group in groups)
+    attributes[_SEGMENTS] = ir.DenseI32ArrayAttr.get([1, first, sum(others)])
+    if branch.name == "cf.switch":
+        attributes[_CASE_SEGMENTS] = ir.DenseI32ArrayAttr.get(others)
+    operands = [branch.operands[0], *(value for group in groups for value in group)]
+    with ir.InsertionPoint(branch), branch.location:
+        new = ir.Operation.create(
+            branch.name, operands=operands, attributes=attributes, successors=successors
+        )
+    branch.erase()
+    return new, edge
+
+
+_SCOPES = frozenset({"func.func", "async.execute", "async.func"})
+
+
+def mark(op: ir.Operation, token: ir.Value) -> ir.Value:
+    """A token, made before ``op``, of what the stream of ``token`` has to do by then.
+
+    Upstream records the event that others wait for where a token was made. A copy of nothing makes one.
+    """
+    nothing = local_array(op, 0, ir.IntegerType.get_signless(8))
+    return Emitter(op).op("gpu.memcpy", [token, nothing, nothing], [token.type]).results[0]
+
+
+def local_array(op: ir.Operation, count: int, kind: ir.Type) -> ir.Value:
+    """An array on the stack, made where the function begins: a loop must not make one each time round."""
+    scope = op.parent.operation
+    while scope.name not in _SCOPES:
+        scope = scope.parent.operation
+    start = scope.regions[0].blocks[0].operations[0]
+    sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
+    return (
+        Emitter(start.operation).op("memref.alloca", [], [ir.MemRefType.get([count], kind)], sizes).results[0]
+    )
+
+
+def places(token: ir.Value) -> list[ir.InsertionPoint]:
+    """Points of which control passes one for each time the token is made, after its last use.
+
+    A token that no block but its own uses has one, after its last use there or where it is made.
+    Blocks may be put between others. Branches of other dialects than cf's are left as they are: where
+    one of them leads away from all uses there is no point, so the token is left behind on that way.
+    """
+    maker = token.owner.operation
+    last = _last_uses(token)
+    entered = _entered(maker.block, last)
+    found = []
+    for block in [maker.block, *entered]:
+        following = [successor in entered for successor in block.successors]
+        if not any(following):
+            found.append(ir.InsertionPoint.after(last.get(block, maker)))
+            continue
+        branch = block.operations[len(block.operations) - 1].operation
+        for number, goes_on in enumerate(following):
+            if not goes_on and branch.name in BRANCHES:
+                branch, edge = split(branch, number)
+                found.append(ir.InsertionPoint.at_block_begin(edge))
+    return found
+
+
+def _last_uses(token: ir.Value) -> dict[ir.Block, ir.Operation]:
+    """The last operation of each block that uses the token, itself or somewhere inside."""
+    region = token.owner.operation.block.region
+    last: dict[ir.Block, ir.Operation] = {}
+    for use in token.uses:
+        op = use.owner.operation
+        while op.block.region != region:
+            op = op.parent.operation
+        if op.block not in last or last[op.block].is_before_in_block(op):
+            last[op.block] = op
+    return last
+
+
+def _entered(home: ir.Block, last: dict[ir.Block, ir.Operation]) -> list[ir.Block]:
+    """The blocks before whose beginning the token is made and in or after which it is used."""
+    waiting = [block for block in last if block != home]
+    entered: list[ir.Block] = []
+    while waiting:
+        block = waiting.pop()
+        if block not in entered:
+            entered.append(block)
+            waiting += [before for before in block.predecessors if before != home]
+    return entered
+
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
 # Operations that hand tokens to a block, a region's results, a function or its caller.
@@ -201,7 +318,7 @@ def release(module: ir.Module) -> None:
     """
     ends = [token for token in _tokens(module) if not any(_goes_on(use.owner) for use in token.uses)]
     for token in ends:
-        for place in points.places(token):
+        for place in places(token):
             with place, token.owner.operation.location:
                 callee = {"callee": ir.FlatSymbolRefAttr.get(RELEASE)}
                 ir.Operation.create("func.call", operands=[token], attributes=callee)

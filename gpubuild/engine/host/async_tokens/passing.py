@@ -4,12 +4,19 @@ Upstream's lowering takes a token for a stream only where it sees the stream mad
 passed on as it is. Here the giver makes a stream that waits for the token and hands it over as a
 pointer; the receiver makes another that waits for it, and releases the first. Whatever way control
 takes, each stream is released once. What chooses between tokens is rewritten before (token_choice).
+
+Token choice: one of several tokens, as `arith.select` takes, or as a branch hands to one successor.
+
+Both become forms in which ownership does not depend on the way control takes (see token_passing): a
+select an `scf.if` that yields one of them, so that only the chosen one is waited for; a branch one
+without tokens, to blocks that end with `cf.br`.
 """
 
 from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.host.async_tokens import flow
 from gpubuild.engine.host.async_tokens.flow import (
     JOIN,
     PASSING,
@@ -17,10 +24,37 @@ from gpubuild.engine.host.async_tokens.flow import (
     TOKEN_TYPE,
     declare,
     is_token,
+    mark,
     needs_mark,
 )
-from gpubuild.engine.host.async_tokens.points import mark
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import matching
+
+
+def lower_choices(module: ir.Module) -> None:
+    """Rewrite all choices between tokens in host code, in place. Runs before ``token_passing.lower``."""
+    chooses = {"arith.select", *flow.BRANCHES}
+    for op in matching(module.operation, lambda op: op.name in chooses and any(map(is_token, op.operands))):
+        if op.name == "arith.select":
+            _select(op)
+        else:
+            _branch(op)
+
+
+def _select(op: ir.Operation) -> None:
+    condition, *tokens = op.operands
+    emit = Emitter(op)
+    choice = emit.op("scf.if", [condition], [op.results[0].type], regions=2)
+    for region, token in zip(choice.regions, tokens, strict=True):
+        emit.inside(region.blocks.append()).op("scf.yield", [token], [])
+    emit.replace(choice.results[0])
+
+
+def _branch(op: ir.Operation) -> None:
+    for number, values in enumerate(flow.passed(op)):
+        if any(is_token(value) for value in values):
+            op, _ = flow.split(op, number)
+
 
 _POINTER = "!llvm.ptr"
 # Operations whose results are tokens that their regions or their callee pass on.

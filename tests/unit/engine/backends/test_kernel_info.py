@@ -2,9 +2,9 @@
 
 import json
 
-from gpubuild.engine.backends.amd.assembly_info import parse_assembly
-from gpubuild.engine.backends.kernel_info import KernelInfo, info_json
-from gpubuild.engine.backends.nvidia.ptxas_info import parse_ptxas
+from gpubuild.engine.backends.amd.assembly import parse_assembly
+from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json
+from gpubuild.engine.backends.nvidia.compile import parse_ptxas
 
 PTXAS = """\
 ptxas info    : 0 bytes gmem, 8 bytes cmem[4]

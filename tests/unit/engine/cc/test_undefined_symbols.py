@@ -2,13 +2,13 @@
 
 import pytest
 
-from gpubuild.engine.cc.link import library_or_flag_hint
-from gpubuild.engine.cc.undefined_symbols import (
+from gpubuild.engine.cc.link import (
     describe,
     describe_duplicates,
     duplicate_hint,
     duplicate_symbols,
     hint,
+    library_or_flag_hint,
     undefined_symbols,
 )
 

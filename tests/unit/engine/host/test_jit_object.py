@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from unit.engine.steps import run_step
 
-from gpubuild.engine.host import jit_object
+from gpubuild.engine.host import jit
 from gpubuild.errors import StepError
 from gpubuild.model.step import LlvmParams, StepKind
 
@@ -34,7 +34,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def test_arrays_of_constructors_get_symbols(data: bytes) -> None:
-    found = jit_object.prepare(data, "a.o", "array", {"absent": "elsewhere"})
+    found = jit.prepare(data, "a.o", "array", {"absent": "elsewhere"})
     assert found.has_thread_data
     assert sorted((a.priority, a.is_destructor, a.count) for a in found.arrays) == [
         (101, False, 1),
@@ -45,7 +45,7 @@ def test_arrays_of_constructors_get_symbols(data: bytes) -> None:
     assert "early" not in found.defined  # a local symbol
     assert found.undefined == {"elsewhere"}
     # Read back, the changed object defines them.
-    again = jit_object.prepare(found.data, "a.o", "again", {})
+    again = jit.prepare(found.data, "a.o", "again", {})
     assert again.defined == found.defined | {array.symbol for array in found.arrays}
     assert not again.arrays  # LLVM does not see them
     assert again.undefined == {"elsewhere"}
@@ -54,11 +54,11 @@ def test_arrays_of_constructors_get_symbols(data: bytes) -> None:
 def test_an_object_cut_off_anywhere_is_refused(data: bytes) -> None:
     for end in [*range(0, 200), *range(200, len(data), 97)]:
         with pytest.raises(StepError, match="not a 64-bit ELF object"):
-            jit_object.prepare(data[:end], "a.o", "array", {})
+            jit.prepare(data[:end], "a.o", "array", {})
 
 
 @pytest.mark.parametrize("junk", [b"", b"\x7fELF\1\1" + bytes(200), b"!<arch>\n" + bytes(100), bytes(64)])
 def test_other_files_are_refused(junk: bytes) -> None:
     with pytest.raises(StepError) as caught:
-        jit_object.prepare(junk, "lib/a.o", "array", {})
+        jit.prepare(junk, "lib/a.o", "array", {})
     assert "lib/a.o" in caught.value.message

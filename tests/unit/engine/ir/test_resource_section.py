@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from gpubuild.engine.ir.resource_section import Digits, separate
+from gpubuild.engine.ir.resources import Digits, separate
 from gpubuild.model.digest import digest_bytes
 
 PROGRAM = rb"""memref.global @w : memref<4xi8> = dense_resource<w> // {-# "
@@ -38,7 +38,7 @@ def test_data_are_taken_out_of_the_section_only() -> None:
 
 
 def test_many_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpubuild.engine.ir.resource_section._CHUNK", 6)
+    monkeypatch.setattr("gpubuild.engine.ir.resources._CHUNK", 6)
     content = bytes(range(256))
     text = b'{-# dialect_resources: {builtin: {w: "0x04000000' + content.hex().encode() + b'"}} #-}'
     assert data(separate(text)[1]["w"]) == content

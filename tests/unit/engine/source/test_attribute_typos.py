@@ -9,7 +9,7 @@ from unit.engine.device_steps import in_child
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.source import attribute_typos
+from gpubuild.engine.source import source_checks
 
 TEXT = """module attributes {gpu.containermodule, my.note = 1} {
   gpu.module @m attributes {target = 1, owner = "me", my.targets = 2} {
@@ -49,7 +49,7 @@ TOLD = [
 
 def told(text: str) -> list[str]:
     with contexts.context():
-        found = attribute_typos.find_misspelt(
+        found = source_checks.find_misspelt(
             contexts.parse(text, source_name="k.mlir"), SourceText(text, "k.mlir")
         )
         return [
@@ -84,4 +84,4 @@ def test_what_is_told_and_what_is_the_users_own() -> None:
     ],
 )
 def test_what_was_meant(name: str, meant: str) -> None:
-    assert attribute_typos.closest(name, (*attribute_typos._KERNEL, *attribute_typos._FUNCTION)) == meant
+    assert source_checks.closest(name, (*source_checks._KERNEL, *source_checks._FUNCTION)) == meant

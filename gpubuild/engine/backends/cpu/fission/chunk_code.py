@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.context_arrays import load, store
-from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS, Chunk
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
-from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops, for_loop, if_op
+from gpubuild.engine.backends.cpu.fission.item_loops import CHUNK_ITEMS, Chunk, ItemLoops, for_loop, if_op
 from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Interchange, is_id, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, is_pure, nested, operations, terminator
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError

@@ -21,9 +21,15 @@ from gpubuild.engine.backends.cpu.fission import masks
 from gpubuild.engine.backends.cpu.fission.chunk_code import ChunkCode
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, load, store
 from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, body_of
-from gpubuild.engine.backends.cpu.fission.item_chunks import open_chunks
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, for_loop, if_op, set_operands
+from gpubuild.engine.backends.cpu.fission.item_loops import (
+    Extents,
+    ItemLoops,
+    for_loop,
+    if_op,
+    open_chunks,
+    set_operands,
+)
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
 from gpubuild.engine.backends.cpu.fission.masks import Mask
 from gpubuild.engine.backends.cpu.fission.uniformity import (
@@ -47,8 +53,7 @@ from gpubuild.engine.backends.cpu.fission.workgroup_functions import (
     each_workgroup_function,
     most_items,
 )
-from gpubuild.engine.backends.cpu.reductions.combine import Reduction
-from gpubuild.engine.backends.cpu.reductions.partial_sums import PartialSums, worth_repeating
+from gpubuild.engine.backends.cpu.reductions.partial_sums import PartialSums, Reduction, worth_repeating
 from gpubuild.engine.backends.cpu.reductions.workgroup_array import reduce_array
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter

@@ -18,8 +18,7 @@ from gpubuild.engine.backends.cpu.fission.applicability import is_report, needs_
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, load
 from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops
 from gpubuild.engine.backends.cpu.fission.masks import Mask
-from gpubuild.engine.backends.cpu.fission.shuffle_through_memory import FROM_LANE
-from gpubuild.engine.backends.cpu.fission.shuffle_vectors import StaticShuffles
+from gpubuild.engine.backends.cpu.fission.shuffles import FROM_LANE, StaticShuffles
 from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, Uniformity, is_pure, nested
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Emitter

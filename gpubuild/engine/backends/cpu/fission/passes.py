@@ -6,16 +6,19 @@ from collections.abc import Callable
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.applicability import functions_with_barriers, refuse_unknown
+from gpubuild.engine.backends.cpu.fission.applicability import (
+    functions_with_barriers,
+    inline_barrier_calls,
+    refuse_unknown,
+)
+from gpubuild.engine.backends.cpu.fission.context_arrays import allocate_attributions, place_private_memory
 from gpubuild.engine.backends.cpu.fission.fission import fission
 from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import has_bounds_check
-from gpubuild.engine.backends.cpu.fission.index_loop_counters import count_in_indices
-from gpubuild.engine.backends.cpu.fission.inline_barrier_calls import inline_barrier_calls
-from gpubuild.engine.backends.cpu.fission.lift_control_flow import lift_branches
 from gpubuild.engine.backends.cpu.fission.loop_interchange import has_interchangeable_loop
-from gpubuild.engine.backends.cpu.fission.private_memory import allocate_attributions, place_private_memory
-from gpubuild.engine.backends.cpu.fission.shuffle_through_memory import lower_shuffles
+from gpubuild.engine.backends.cpu.fission.shuffles import lower_shuffles
 from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
+    count_in_indices,
+    lift_branches,
     open_divergent_loops,
     simplify_structures,
 )

@@ -18,8 +18,9 @@ from gpubuild.engine.backends.cpu.kernel_facts import (
     choose_tiers,
     reachable,
 )
-from gpubuild.engine.backends.cpu.lower.functions import functions
+from gpubuild.engine.backends.cpu.lower.calls import functions
 from gpubuild.engine.backends.cpu.lower.workgroup_memory import size_in_bytes
+from gpubuild.engine.backends.cpu.nontemporal import FUNCTION_ATTRIBUTES
 from gpubuild.engine.backends.cpu.state import (
     ALIAS_VERSIONS,
     BLOCK_SIZE,
@@ -32,7 +33,6 @@ from gpubuild.engine.backends.cpu.state import (
     CpuLowering,
     kernel_module,
 )
-from gpubuild.engine.backends.cpu.streaming import FUNCTION_ATTRIBUTES
 from gpubuild.engine.ir.query import callee, matching, operations, symbol_name
 from gpubuild.errors import StepError
 

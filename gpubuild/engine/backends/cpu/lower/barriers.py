@@ -10,8 +10,13 @@ import re
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.lower.functions import Rewrite, erase_declarations, functions, work_item
-from gpubuild.engine.backends.cpu.lower.services import call_service
+from gpubuild.engine.backends.cpu.lower.calls import (
+    Rewrite,
+    call_service,
+    erase_declarations,
+    functions,
+    work_item,
+)
 from gpubuild.engine.backends.cpu.state import CLUSTER_BARRIER, WAITS, CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import bound_of_shuffle_up
 from gpubuild.engine.ir.builder import LlvmBuilder, replace

@@ -1,18 +1,94 @@
-"""Calls of the module's and CUDA's device functions, fences, and operations without effect on CPUs."""
+"""Calls of the module's and CUDA's device functions, fences, and operations without effect on CPUs.
+
+Functions in the LLVM dialect.
+
+Services: functions of the runtime that kernels call through a table in their image.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Container, Sequence
+from typing import TypeAlias
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.lower.functions import Rewrite, erase_declarations, functions, work_item
-from gpubuild.engine.backends.cpu.lower.services import call_service
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import LlvmBuilder, replace
 from gpubuild.engine.ir.diagnostics import file_position
 from gpubuild.engine.ir.query import callee, operations, symbol_name
+
+# Replaces an operation; it gets the function around it as well.
+Rewrite: TypeAlias = Callable[[ir.Operation, ir.Operation, CpuLowering], None]
+
+
+def functions(kernels: ir.Operation) -> list[ir.Operation]:
+    """Return the functions with a body of a gpu.module."""
+    return [
+        op.operation
+        for op in kernels.regions[0].blocks[0].operations
+        if op.operation.name == "llvm.func" and has_body(op.operation)
+    ]
+
+
+def has_body(function: ir.Operation) -> bool:
+    """Return whether ``function`` is more than a declaration."""
+    return len(function.regions[0].blocks) > 0
+
+
+def erase_declarations(kernels: ir.Operation, names: Container[str]) -> None:
+    """Erase the functions without a body of these names, which nothing calls any more."""
+    for op in list(kernels.regions[0].blocks[0].operations):
+        function = op.operation
+        if function.name == "llvm.func" and symbol_name(function) in names and not has_body(function):
+            function.erase()
+
+
+def work_item(function: ir.Operation) -> ir.Value:
+    """Return the last argument of ``function``, of type ``gb_cpu_item *``."""
+    arguments = function.regions[0].blocks[0].arguments
+    return arguments[len(arguments) - 1]
+
+
+_WRITES_NOTHING = (
+    "#llvm.memory_effects<other = read, argMem = read, inaccessibleMem = readwrite, errnoMem = none, "
+    "targetMem0 = none, targetMem1 = none>"
+)
+
+
+def call_service(
+    build: LlvmBuilder,
+    index: int,
+    result: str,
+    arguments: Sequence[ir.Value],
+    *,
+    variadic: str = "",
+    writes_nothing: bool = False,
+) -> ir.Operation:
+    """Call function ``index`` of the runtime's service table; ``result`` is empty for none.
+
+    One that ``writes_nothing`` keeps what it learns where no kernel looks, and throws nothing.
+    """
+    image = build.value(
+        "llvm.mlir.addressof",
+        "!llvm.ptr",
+        global_name=ir.FlatSymbolRefAttr.get(image_layout.IMAGE_SYMBOL),
+    )
+    table = build.load(image, image_layout.IMAGE_SERVICES, "!llvm.ptr")
+    function = build.load(table, 8 * index, "!llvm.ptr")
+    operands = [function, *arguments]
+    attributes = {
+        "op_bundle_sizes": "array<i32>",
+        "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
+    }
+    if writes_nothing:
+        attributes["memory_effects"] = _WRITES_NOTHING
+        attributes["no_unwind"] = "unit"
+    if variadic:
+        attributes["var_callee_type"] = variadic
+    return build.op("llvm.call", [result] if result else [], operands, **attributes)
+
 
 _FENCES = ("nvvm.memory.barrier", "nvvm.fence.sc.cluster", "nvvm.fence.proxy", "nvvm.fence.mbarrier.init")
 _NO_EFFECT = ("nvvm.nanosleep", "nvvm.prefetch", "nvvm.setmaxregister", "nvvm.griddepcontrol")

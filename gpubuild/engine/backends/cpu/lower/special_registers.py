@@ -8,8 +8,7 @@ from collections.abc import Callable
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.lower.functions import functions, work_item
-from gpubuild.engine.backends.cpu.lower.services import call_service
+from gpubuild.engine.backends.cpu.lower.calls import call_service, functions, work_item
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import LlvmBuilder, replace
 from gpubuild.engine.ir.query import matching

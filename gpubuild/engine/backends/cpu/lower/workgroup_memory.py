@@ -1,4 +1,14 @@
-"""Workgroup memory: variables of a workgroup become offsets from pointers that the work-item holds."""
+"""Workgroup memory: variables of a workgroup become offsets from pointers that the work-item holds.
+
+Workgroup atomics: atomic operations on workgroup memory that need not be atomic on CPUs.
+
+One thread runs all work-items of a workgroup, in every tier, and those of a cluster too. It goes from
+one work-item to another only where they wait, never inside an operation. So nobody else sees workgroup
+memory, and a load, an operation and a store are as good as an atomic one, and much faster. What lies
+in global memory stays atomic: other threads run other workgroups.
+
+Allocations: private memory made in a loop, which would use up the stack of a work-item.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +18,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.lower.functions import functions, work_item
+from gpubuild.engine.backends.cpu.lower.calls import functions, work_item
 from gpubuild.engine.backends.cpu.state import (
     WORKGROUP_OF,
     CpuLowering,
@@ -16,6 +26,7 @@ from gpubuild.engine.backends.cpu.state import (
     owner_of_context_array,
 )
 from gpubuild.engine.ir.builder import LlvmBuilder, replace
+from gpubuild.engine.ir.passes import Lowering
 from gpubuild.engine.ir.query import operations, symbol_name
 from gpubuild.errors import StepError
 
@@ -136,3 +147,112 @@ def size_in_bytes(text: str) -> int:
     if size is None:
         raise StepError(f"workgroup memory of type {text} is not supported on CPUs")
     return size
+
+
+_WORKGROUP_POINTER = "!llvm.ptr<3>"
+_RELAXED = "0 : i64"  # enum AtomicOrdering of the LLVM dialect: not atomic
+# enum AtomicBinOp of the LLVM dialect → what computes the new value from the old one and the operand
+_OPERATIONS = {
+    1: "add",
+    2: "sub",
+    3: "and",
+    5: "or",
+    6: "xor",
+    7: "intr.smax",
+    8: "intr.smin",
+    9: "intr.umax",
+    10: "intr.umin",
+    11: "fadd",
+    12: "fsub",
+    13: "intr.maxnum",
+    14: "intr.minnum",
+    19: "intr.maximum",
+    20: "intr.minimum",
+}
+_EXCHANGE = 0
+
+
+def relax_workgroup_atomics(module: ir.Operation) -> None:
+    """Rewrite them inside ``module``, whose pointers must still have their address spaces."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _REWRITES and str(op.operands[0].type) == _WORKGROUP_POINTER:
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit)
+    for op in found:
+        _REWRITES[op.name](op)
+
+
+def _read_modify_write(op: ir.Operation) -> None:
+    pointer, operand = op.operands
+    number = ir.IntegerAttr(op.attributes["bin_op"]).value
+    if number != _EXCHANGE and number not in _OPERATIONS:
+        return  # stays atomic
+    build = LlvmBuilder(op)
+    old = build.value("llvm.load", operand.type, pointer, ordering=_RELAXED)
+    new = operand if number == _EXCHANGE else build.binary(_OPERATIONS[number], old, operand)
+    build.op("llvm.store", [], [new, pointer], ordering=_RELAXED)
+    replace(op, old)
+
+
+def _compare_and_exchange(op: ir.Operation) -> None:
+    pointer, expected, wanted = op.operands
+    if not isinstance(expected.type, ir.IntegerType):
+        return
+    build = LlvmBuilder(op)
+    old = build.value("llvm.load", expected.type, pointer, ordering=_RELAXED)
+    same = build.value("llvm.icmp", "i1", old, expected, predicate="0 : i64")
+    new = build.value("llvm.select", expected.type, same, wanted, old)
+    build.op("llvm.store", [], [new, pointer], ordering=_RELAXED)
+    result = build.value("llvm.mlir.undef", op.results[0].type)
+    for position, value in enumerate((old, same)):
+        result = build.value(
+            "llvm.insertvalue", op.results[0].type, result, value, position=f"array<i64: {position}>"
+        )
+    replace(op, result)
+
+
+_REWRITES = {"llvm.atomicrmw": _read_modify_write, "llvm.cmpxchg": _compare_and_exchange}
+
+
+# Loops whose body is an allocation scope: memory made in an iteration ends with it, so that all
+# iterations may use the same place.
+_SCOPED_LOOPS = frozenset({"scf.for", "scf.forall", "scf.parallel", "affine.for", "affine.parallel"})
+_ONCE = frozenset({"scf.if", "scf.index_switch", "scf.execute_region", "affine.if"})
+_FUNCTIONS = frozenset({"gpu.func", "func.func"})
+
+
+def hoist_allocations(module: ir.Module, _: Lowering) -> None:
+    """Move each ``memref.alloca`` of constant size out of the loops it is in, to its function's entry."""
+    found: list[tuple[ir.Operation, ir.Operation]] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "memref.alloca" and not len(op.operands):
+            function = _function_around(op)
+            if function is not None:
+                found.append((op, function))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op, function in found:
+        first = function.regions[0].blocks[0].operations[0].operation
+        if first != op:
+            op.move_before(first)
+
+
+def _function_around(op: ir.Operation) -> ir.Operation | None:
+    """Return the function ``op`` may move to the entry of: everything between them is scoped or runs once."""
+    parent = op.parent
+    while parent is not None:
+        name = parent.operation.name
+        if name in _FUNCTIONS:
+            # In a function with branches of its own only structured code tells where a loop is.
+            blocks = parent.operation.regions[0].blocks
+            return parent.operation if len(blocks) == 1 or op.parent.operation != parent.operation else None
+        if name not in _SCOPED_LOOPS and name not in _ONCE:
+            return None
+        parent = parent.operation.parent
+    return None

@@ -16,8 +16,9 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_loops import if_op
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations, terminator
-from gpubuild.engine.backends.cpu.reductions.combine import FLOAT, INTEGER
-from gpubuild.engine.backends.cpu.reductions.vector_sums import (
+from gpubuild.engine.backends.cpu.reductions.partial_sums import (
+    FLOAT,
+    INTEGER,
     PIECE_BITS,
     VECTOR_ELEMENTS,
     halve,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.item_chunks import CHUNK_ITEMS
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_op, set_operands
+from gpubuild.engine.backends.cpu.fission.item_loops import (
+    CHUNK_ITEMS,
+    Extents,
+    for_loop,
+    if_op,
+    set_operands,
+)
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
-from gpubuild.engine.backends.cpu.reductions.combine import Reduction
-from gpubuild.engine.backends.cpu.reductions.vector_sums import total
+from gpubuild.engine.backends.cpu.reductions.partial_sums import Reduction, total
 from gpubuild.engine.ir.builder import Compare, Emitter
 
 _INDEX_BITS = 64

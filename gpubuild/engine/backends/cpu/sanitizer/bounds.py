@@ -20,8 +20,8 @@ from gpubuild.engine.backends.cpu.sanitizer.accesses import (
 from gpubuild.engine.backends.cpu.sanitizer.ranges import Ranges, Truth
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import element_bytes
-from gpubuild.engine.legalize.matrix_fragments import MatrixType
-from gpubuild.engine.legalize.matrix_sync import LOAD, STORE
+from gpubuild.engine.legalize.matrices import LOAD, STORE
+from gpubuild.engine.legalize.matrix_ops import MatrixType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

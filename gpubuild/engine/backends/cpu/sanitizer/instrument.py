@@ -3,6 +3,10 @@
 Works on the memref and vector dialects, before a tier is chosen. An access whose indices are out of
 bounds is reported and skipped: a load gives zero, a store does nothing. Reports are calls of functions
 without a body; ``reports`` turns them into services of the runtime.
+
+Calls by which checked code reports to the runtime.
+
+They are of functions without a body, until lowering turns them into services of the runtime.
 """
 
 from __future__ import annotations
@@ -12,7 +16,6 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.sanitizer import reports
 from gpubuild.engine.backends.cpu.sanitizer.accesses import (
     Access,
     View,
@@ -41,6 +44,50 @@ from gpubuild.engine.legalize.composite_memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 
+BOUNDS = image_layout.CHECK_BOUNDS
+VIEW = image_layout.CHECK_VIEW
+ACCESS = image_layout.CHECK_ACCESS
+MEET = image_layout.CHECK_MEET
+WAIT = image_layout.CHECK_WAIT
+BARRIER = image_layout.CHECK_BARRIER
+DYNAMIC_BYTES = image_layout.CHECK_DYNAMIC_BYTES
+
+
+def callee(function: str) -> dict[str, ir.Attribute]:
+    """Attributes of a ``func.call`` of ``function``."""
+    return {"callee": ir.FlatSymbolRefAttr.get(function)}
+
+
+def declare(body: ir.Block) -> None:
+    """Declare all of them in the block of a gpu.module, where they are not yet."""
+    i32, index = ir.IntegerType.get_signless(32), ir.IndexType.get()
+    extent = [i32, i32, index, index, index, index]
+    kinds = {
+        BOUNDS: (extent, []),
+        VIEW: (extent, []),
+        ACCESS: ([i32, i32, index, index], []),
+        MEET: ([], []),
+        WAIT: ([], []),
+        BARRIER: ([i32], []),
+        DYNAMIC_BYTES: ([], [index]),
+    }
+    known = {op.attributes["sym_name"].value for op in body.operations if "sym_name" in op.attributes}
+    for name, (inputs, results) in kinds.items():
+        if name in known:
+            continue
+        ir.Operation.create(
+            "func.func",
+            regions=1,
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
+            },
+            loc=ir.Location.unknown(),
+            ip=ir.InsertionPoint.at_block_begin(body),
+        )
+
+
 # Which elements these write is not looked at, where masked_lanes has left any.
 _UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
 _FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
@@ -62,7 +109,7 @@ def check_early(module: ir.Module, lowering: CpuLowering) -> None:
         emit = Emitter(op)
         _check_extents(emit, matrix_extents(op, emit), lowering.access_site(op))
     if matrices:
-        reports.declare(kernels.regions[0].blocks[0])
+        declare(kernels.regions[0].blocks[0])
 
 
 def expand_masked_lanes(module: ir.Module, lowering: CpuLowering) -> None:
@@ -83,15 +130,15 @@ def insert_checks(module: ir.Module, lowering: CpuLowering) -> None:
     for op in matching(kernels, lambda op: op != kernels):
         if op.name in COLLECTIVES or orders_subgroup(op):
             if Sanitize.RACE in lowering.sanitize and op not in silent:
-                order = reports.MEET if op.name in COLLECTIVES else reports.WAIT
-                _after(op).op("func.call", [], [], reports.callee(order))
+                order = MEET if op.name in COLLECTIVES else WAIT
+                _after(op).op("func.call", [], [], callee(order))
         elif (view := view_of(op)) is not None and Sanitize.BOUNDS in lowering.sanitize:
             _check_view(view, lowering)
         elif (access := access_of(op)) is not None:
             _check_access(op, access, lowering)
         elif op.name in _UNKNOWN_STORES:
             _record_unknown(op, op.operands[0], lowering)
-    reports.declare(kernels.regions[0].blocks[0])
+    declare(kernels.regions[0].blocks[0])
 
 
 def keep_barriers_apart(module: ir.Module, lowering: CpuLowering) -> None:
@@ -103,7 +150,7 @@ def keep_barriers_apart(module: ir.Module, lowering: CpuLowering) -> None:
         if not len(op.operands):
             emit = Emitter(op)
             site = emit.constant(lowering.access_site(op), ir.IntegerType.get_signless(32))
-            emit.op("func.call", [site], [], reports.callee(reports.BARRIER))
+            emit.op("func.call", [site], [], callee(BARRIER))
             op.erase()
 
 
@@ -146,7 +193,7 @@ def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:
     outside = emit.binary("arith.xori", inside, yes)
     branch = emit.op("scf.if", [outside], [], regions=2)
     block = branch.regions[0].blocks.append()
-    _report(emit.inside(block), extents, site, reports.VIEW)
+    _report(emit.inside(block), extents, site, VIEW)
     emit.inside(block).op("scf.yield", [], [])
 
 
@@ -158,7 +205,7 @@ def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) 
         count = extent.count if isinstance(extent.count, ir.Value) else emit.constant(extent.count)
         step = extent.step if isinstance(extent.step, ir.Value) else emit.constant(extent.step)
         operands = [*numbers, extent.first, count, step, extent.size]
-        emit.op("func.call", operands, [], reports.callee(function))
+        emit.op("func.call", operands, [], callee(function))
 
 
 def _check_access(op: ir.Operation, access: Access, lowering: CpuLowering) -> None:
@@ -182,7 +229,7 @@ def _check_access(op: ir.Operation, access: Access, lowering: CpuLowering) -> No
     end = emit.inside(good).op("scf.yield", list(op.results), [])
     op.move_before(end)
     other = emit.inside(bad)
-    _report(other, extents, site, reports.BOUNDS)
+    _report(other, extents, site, BOUNDS)
     other.op("scf.yield", [_nothing(other, kind) for kind in kinds], [])
     _record(op, access, lowering, site, proven)
 
@@ -231,7 +278,7 @@ def _record(
         address,
         emit.binary("arith.muli", count, emit.constant(bytes_each)),
     ]
-    emit.op("func.call", operands, [], reports.callee(reports.ACCESS))
+    emit.op("func.call", operands, [], callee(ACCESS))
 
 
 def _only_for(wanted: frozenset[Sanitize]) -> int:
@@ -251,4 +298,4 @@ def _record_unknown(op: ir.Operation, memory: ir.Value, lowering: CpuLowering) -
     i32 = ir.IntegerType.get_signless(32)
     address, bytes_ = whole_memory(emit, memory, bytes_each)
     numbers = [emit.constant(lowering.access_site(op), i32), emit.constant(image_layout.CHECK_UNKNOWN, i32)]
-    emit.op("func.call", [*numbers, address, bytes_], [], reports.callee(reports.ACCESS))
+    emit.op("func.call", [*numbers, address, bytes_], [], callee(ACCESS))
