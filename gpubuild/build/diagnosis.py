@@ -19,6 +19,7 @@ from gpubuild.model.step import CompileParams, Step, StepKind
 from gpubuild.settings import python_command
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import nearest, of_byte, shown_path
+from gpubuild.targets.registry import vendor
 
 _LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
 # The name of the text that an object was compiled from.
@@ -134,6 +135,13 @@ def reproducer(step: Step) -> str:
     if target.sanitize:
         command.append(f"--sanitize={','.join(target.sanitize)}")
     command += ["--fast-math"] * target.fast_math + ["--debug"] * target.debug
+    facts = vendor(target.kind)
+    implied = facts.with_fast_flags((), fast_math=target.fast_math)
+    command += [f"--flag={flag}" for flag in target.flags if flag not in implied]
+    if target.abi:
+        command.append(f"--abi={target.abi}")
+    option = facts.assembler_key.removesuffix("s").replace("_", "-")
+    command += [f"--{option}={word}" for word in target.assembler_options]
     if target.passes:
         command.append(f"--passes={target.passes}")
     command += [f"--device-lib={i.path}" for i in step.inputs if i.name.startswith("lib.")]

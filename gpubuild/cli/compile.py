@@ -29,7 +29,7 @@ from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
 from gpubuild.support.text import nearest, shown_path, suggestion
-from gpubuild.targets.registry import vendor
+from gpubuild.targets.registry import vendor, vendors
 from gpubuild.targets.target import cpu_triple
 
 PROGRAM = "kernels"  # the made-up program's name; it is in no output
@@ -104,6 +104,9 @@ def made_up_project(options: argparse.Namespace) -> Project:
         "features": options.features,
         "opt_level": options.opt_level,
         "fast_math": options.fast_math or None,
+        "flags": options.flags,
+        "abi": options.abi,
+        **{v.assembler_key: getattr(options, v.assembler_key) for v in vendors() if v.assembler_key},
         "debug": options.debug or None,
         "passes": options.passes,
         "sanitize": options.sanitize.split(",") if options.sanitize else None,

@@ -21,7 +21,7 @@ from gpubuild.cli.options import (
     path,
     positive,
 )
-from gpubuild.targets.registry import kinds
+from gpubuild.targets.registry import kinds, vendors
 
 SHELLS = ("bash", "zsh", "fish")
 GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
@@ -308,6 +308,18 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--features", metavar="LIST", help="LLVM features, such as +ptx80")
     parser.add_argument("--opt-level", type=int, choices=range(4), metavar="0-3", help="default: 3")
     parser.add_argument("--fast-math", action="store_true", help="allow inexact floating point")
+    parser.add_argument(
+        "--flag", action="append", metavar="WORD", dest="flags",
+        help="a flag of MLIR's target attribute, such as ftz or wave64; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--abi", type=int, metavar="N", help="version of AMD's code object: 400, 500 or 600")
+    for vendor in vendors():
+        if vendor.assembler_key:
+            name = "--" + vendor.assembler_key.removesuffix("s").replace("_", "-")
+            parser.add_argument(
+                name, action="append", metavar="OPTION", dest=vendor.assembler_key,
+                help=f"{vendor.maker}: an option for the assembler, as {name}=-OPTION; may be repeated",
+            )  # fmt: skip
     parser.add_argument("--debug", action="store_true", help="keep source lines for debuggers")
     parser.add_argument(
         "--sanitize", metavar="LIST",

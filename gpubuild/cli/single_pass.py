@@ -86,6 +86,7 @@ def target_params(
         triple=vendor.default_triple(chip, machine),
         chip=chip,
         fast_math=fast_math,
+        flags=vendor.with_fast_flags((), fast_math=fast_math),
         debug=debug,
         sanitize=_checks(sanitize),
     )

@@ -224,6 +224,11 @@ _CACHE = Record(
 )
 
 
+def _flags(vendors: Sequence[Vendor]) -> str:
+    lists = [f"{', '.join(f'`{flag}`' for flag in v.flags)} ({v.maker})" for v in vendors if v.flags]
+    return "; ".join(lists)
+
+
 def _target(vendors: Sequence[Vendor]) -> Record:
     kinds = [v.kind if v.kind == v.maker.lower() else f"{v.kind} ({v.maker})" for v in vendors]
     chip = Text(what=f"a chip such as {any_of([v.example for v in vendors])}", pattern=_CHIP)
@@ -249,6 +254,26 @@ def _target(vendors: Sequence[Vendor]) -> Record:
                 aka=("mattr",),
             ),
             **_OPTIONS,
+            "flags": Key(
+                spec=ListOf(
+                    item=Text(what="a flag of the target attribute", pattern=r"\w[\w-]*"), unique=True
+                ),
+                help="Flags of MLIR's target attribute besides `fast`: " + _flags(vendors) + ".",
+            ),
+            "abi": Key(
+                spec=Whole(),
+                help="Version of AMD's code objects: 400, 500 or 600.",
+                default=None,
+                aka=("code_object_version", "mcode-object-version"),
+            ),
+            **{
+                vendor.assembler_key: Key(
+                    spec=ListOf(item=Text(what="an option")),
+                    help=f"{vendor.maker} targets: options for the assembler, one argument an item.",
+                )
+                for vendor in vendors
+                if vendor.assembler_key
+            },
             "device_libs": Key(
                 spec=_LIBRARIES,
                 help="Bitcode or LLVM IR files linked into every kernel module of this target.",

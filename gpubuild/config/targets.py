@@ -62,6 +62,7 @@ def read_targets(
         if _of_chip(chip) in (None, vendor):  # else that is reported
             _check(member, vendor, chip, triple, problems)
         options = read_options(member.node, defaults)
+        attribute = _attribute(name, member, vendor, chip, problems)
         targets[name] = Target(
             name=name,
             kind=vendor.kind,
@@ -70,12 +71,47 @@ def read_targets(
             features=",".join(str(item.scalar) for item in _features(member)),
             opt_level=options.opt_level,
             fast_math=options.fast_math,
+            flags=vendor.with_fast_flags(attribute.flags, fast_math=options.fast_math),
+            abi=attribute.abi,
+            assembler_options=attribute.assembler_options,
             debug=options.debug,
             device_libs=device_libs,
             passes=str(scalar(member.node, "passes") or ""),
             sanitize=_sanitize(name, member, vendor, problems),
         )
     return targets
+
+
+class _Attribute(NamedTuple):
+    """What a target says that only the target attribute of its vendor has."""
+
+    flags: tuple[str, ...]
+    abi: str
+    assembler_options: tuple[str, ...]
+
+
+def _attribute(name: str, member: Member, vendor: Vendor, chip: str, problems: Problems) -> _Attribute:
+    members = member.node.members
+    for key in sorted({v.assembler_key for v in registry.vendors()} - {"", vendor.assembler_key}):
+        if key in members:
+            text = f"'{key}' is not for targets of kind {vendor.kind}, as '{name}' is"
+            problems.add(members[key].place, text)
+    flags = _texts(members.get("flags"))
+    options = _texts(members.get(vendor.assembler_key)) if vendor.assembler_key else ()
+    abi = str(scalar(member.node, "abi") or "")
+    found = (
+        ("flags", vendor.flags_flaw(flags, chip, ",".join(str(f.scalar) for f in _features(member)))),
+        ("abi", vendor.abi_flaw(abi, chip) if abi else None),
+        (vendor.assembler_key, vendor.assembler_flaw(options)),
+    )
+    for key, flaw in found:
+        if flaw is not None:
+            problems.add(members[key].node.place, f"{flaw.message} ({flaw.hint})")
+    return _Attribute(flags, abi if abi not in vendor.abis[:1] else "", options)
+
+
+def _texts(member: Member | None) -> tuple[str, ...]:
+    return tuple(str(item.scalar) for item in member.node.items) if member else ()
 
 
 def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:

@@ -68,10 +68,17 @@ def settle(
 
 def _with_override(program: Program, override: ModuleOverride, target: Target) -> Target:
     libraries = (*target.device_libs, *program.device_libs.get(target.kind, ()), *override.device_libs)
+    fast_math = target.fast_math if override.fast_math is None else override.fast_math
+    flags = set(target.flags)
+    if fast_math and not target.fast_math:
+        flags.update(vendor(target.kind).fast_flags)
+    elif target.fast_math and not fast_math:
+        flags.difference_update(vendor(target.kind).fast_flags)
     return replace(
         target,
         opt_level=target.opt_level if override.opt_level is None else override.opt_level,
-        fast_math=target.fast_math if override.fast_math is None else override.fast_math,
+        fast_math=fast_math,
+        flags=tuple(sorted(flags)),
         debug=target.debug if override.debug is None else override.debug,
         device_libs=tuple(dict.fromkeys(libraries)),
         passes=target.passes or program.passes.kinds.get(target.kind, ""),

@@ -89,6 +89,9 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
                 features=str(t["features"]),
                 opt_level=int(t["opt_level"]),
                 fast_math=bool(t["fast_math"]),
+                flags=tuple(str(flag) for flag in t["flags"]),
+                abi=str(t["abi"]),
+                assembler_options=tuple(str(option) for option in t["assembler_options"]),
                 device_libs=tuple(Path(library) for library in t["link"]),
             )
             for t in data["targets"]

@@ -7,11 +7,14 @@ and their granule), against which a test holds every chip.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 
 from gpubuild.support.frozen import frozen
+from gpubuild.targets.target import Target
 from gpubuild.targets.vendor import (
     WORKGROUP,
+    Flaw,
     ImageKind,
     ImageKinds,
     Occupancy,
@@ -26,6 +29,7 @@ _CHIP = re.compile(r"gfx[0-9a-f]+((-\d+)?-generic)?")
 _GENERIC = re.compile(r"gfx(\d+)(?:-(\d+))?-generic")
 # Features that tell code objects for one chip apart, in the order of a target id.
 _TARGET_ID_FEATURES = ("sramecc", "xnack")
+_ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
 _WAVE32_SINCE = 10  # GFX10 and later run 32 work-items in a subgroup unless told otherwise
 _SWIZZLES_SINCE = 8  # GFX6 and 7 have no instruction that reads another lane's registers
 
@@ -42,6 +46,18 @@ class Amd(Vendor):
     attribute = "rocdl"
     attribute_chip = "gfx900"
     dialects = frozenset({"rocdl"})
+    flags = MappingProxyType(
+        {
+            "wave64": "subgroups of 64 work-items",
+            "no_wave64": "subgroups of 32 work-items",
+            "daz": "flush subnormal numbers of f32 to zero",
+            "finite_only": "assume that no number is infinite or NaN",
+            "unsafe_math": "approximate functions",
+            "unsafe_sqrt": "square roots of f32 need not be rounded correctly",
+            "correct_sqrt": "square roots of f32 are rounded correctly, with `fast` too",
+        }
+    )
+    abis = ("600", "500", "400")
     asm_suffix, object_suffix, relocatable_suffix = "s", "hsaco", "bc"
     image_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.HIP)
     relocatable_kinds = ImageKinds(ImageKind.BITCODE, OffloadKind.HIP)
@@ -65,6 +81,27 @@ class Amd(Vendor):
     def features(self, triple: str) -> frozenset[str]:
         """See :class:`Vendor`."""
         return _FEATURES
+
+    def flags_flaw(self, flags: Sequence[str], chip: str, features: str) -> Flaw | None:
+        """Flags that contradict each other, a feature or the chip are wrong, too."""
+        if flaw := super().flags_flaw(flags, chip, features):
+            return flaw
+        for one, other in (("wave64", "no_wave64"), ("correct_sqrt", "unsafe_sqrt")):
+            if one in flags and other in flags:
+                return Flaw(f"flags {one!r} and {other!r} contradict each other", "leave one of them out")
+        if "no_wave64" in flags and gfx_version(chip)[0] < _WAVE32_SINCE:
+            return Flaw(f"{chip} has no subgroups of 32 work-items", "leave 'no_wave64' out")
+        for flag, feature in (("wave64", "+wavefrontsize32"), ("no_wave64", "+wavefrontsize64")):
+            if flag in flags and feature in features:
+                return Flaw(f"flag {flag!r} contradicts feature {feature!r}", "leave one of them out")
+        return None
+
+    def abi_flaw(self, abi: str, chip: str) -> Flaw | None:
+        """The older versions do not know all chips."""
+        flaw = super().abi_flaw(abi, chip)
+        if flaw is None and abi != self.abis[0] and (chip.endswith("-generic") or chip in _ABI_6_CHIPS):
+            return Flaw(f"code objects for {chip} have ABI version {self.abis[0]}", "leave 'abi' out")
+        return flaw
 
     def arch(self, chip: str, features: str) -> str:
         """AMD's name of a processor with its settings, such as ``gfx90a:sramecc+:xnack-``."""
@@ -119,6 +156,18 @@ class Amd(Vendor):
         # objects say their chip, to newer LLVMs only
         chip = chip.partition(":")[0]
         yield ("llvm-objdump", "-d", *([f"--mcpu={chip}"] if chip else []))
+
+
+def features_with_flags(features: str, flags: Sequence[str]) -> str:
+    """``features`` with those that flags of the target attribute stand for."""
+    size = {"wave64": "+wavefrontsize64", "no_wave64": "+wavefrontsize32"}
+    added = [size[flag] for flag in flags if flag in size and size[flag] not in features]
+    return ",".join(filter(None, (features, *added)))
+
+
+def rounds_roots(target: Target) -> bool:
+    """Whether square roots of f32 are rounded correctly."""
+    return "correct_sqrt" in target.flags or not (target.fast_math or "unsafe_sqrt" in target.flags)
 
 
 def gfx_version(chip: str) -> tuple[int, int, int]:

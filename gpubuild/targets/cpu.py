@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 from gpubuild.targets.target import cpu_triple
 from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind, Vendor, names
@@ -23,8 +24,9 @@ class Cpu(Vendor):
     architectures = ("x86_64", "aarch64", "arm64")
     # The verifier of `#gpu.object` refuses `#llvm.target`, so a host triple is in `#nvvm.target`.
     attribute_chip = "generic"
-    fast_flags = "fast, ftz"
     dialects = frozenset({"nvvm"})
+    flags = MappingProxyType({"ftz": "functions of libdevice may flush subnormal numbers of f32 to zero"})
+    fast_flags = ("ftz",)
     asm_suffix, object_suffix, relocatable_suffix = "s", "so", "o"
     image_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
     relocatable_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.OPENMP)

@@ -9,7 +9,8 @@ registers are given to a subgroup in units of 256, to multiples of 4 subgroups; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 
 from gpubuild.support.frozen import frozen
 from gpubuild.targets.vendor import (
@@ -42,6 +43,12 @@ _PTX_FEATURE = re.compile(r"\+ptx(\d+)")
 _CHIPS = frozenset(_PTX_MINIMUM)
 _FEATURES = frozenset({f"ptx{version}" for version in _PTX_VERSIONS} | _CHIPS)
 _CHIP = re.compile(r"sm_(\d+)[af]?")
+# Options of ptxas that name files, or make something else than a cubin of the target's chip.
+_PTXAS_REFUSED = frozenset({
+    "-o", "--output-file", "-c", "--compile-only", "-ewp", "--extensible-whole-program", "-optf",
+    "--options-file", "-ias", "--input-as-string", "-arch", "--gpu-name", "-m", "--machine", "-h", "--help",
+    "-V", "--version",
+})  # fmt: skip
 _CLUSTERS_SINCE, _MATRIX_UNITS_SINCE = 90, 70
 _REGISTERS, _REGISTER_UNIT, _GRANULE = 65536, 256, 4  # of a unit; given to a subgroup; subgroups
 
@@ -56,8 +63,10 @@ class Nvidia(Vendor):
     triple = TRIPLE
     architectures = ("nvptx64", "nvptx")
     attribute_chip = "sm_50"
-    fast_flags = "fast, ftz"  # NVVM's reading of "fast" has flushing to zero beside it
     dialects = frozenset({"nvvm"})
+    flags = MappingProxyType({"ftz": "flush subnormal numbers of f32 to zero"})
+    fast_flags = ("ftz",)
+    assembler_flag, assembler_key = "ptxas-cmd-options", "ptxas_options"
     asm_suffix, object_suffix, relocatable_suffix = "ptx", "cubin", "o"
     image_kinds = relocatable_kinds = ImageKinds(ImageKind.CUBIN, OffloadKind.CUDA)
     asm_kind = ImageKind.PTX
@@ -92,6 +101,18 @@ class Nvidia(Vendor):
             f"{chip} needs PTX {oldest // 10}.{oldest % 10} or newer, not {version // 10}.{version % 10}",
             f"write +ptx{oldest}, or leave the PTX version out",
         )
+
+    def assembler_flaw(self, options: Sequence[str]) -> Flaw | None:
+        """Refuse options that name files or change what ptxas makes."""
+        after_option = False
+        for option in options:
+            is_option = option.startswith("-")
+            if option.partition("=")[0] in _PTXAS_REFUSED:
+                return Flaw(f"ptxas option {option!r} is not allowed", "gpubuild sets input, output and chip")
+            if not is_option and (not after_option or "/" in option):
+                return Flaw(f"{option!r} is not an option of ptxas", "options begin with '-'")
+            after_option = is_option and "=" not in option
+        return None
 
     def carries_assembly(self, chip: str) -> bool:
         # not so for sm_90a, sm_100f and the like

@@ -29,7 +29,9 @@ class Target:
     ``kind`` is a word of ``targets.registry``, ``features`` an LLVM feature string such as ``+ptx80``
     or ``+sramecc,-xnack``. ``device_libs`` are absolute paths of ``.bc``/``.ll`` files linked into
     every module of this target; their content is an input of steps. ``passes`` replaces our pass
-    pipeline for this target.
+    pipeline for this target. ``flags`` are words of the target attribute's flags besides ``fast``, sorted;
+    ``abi`` is the version of its code objects, empty for the vendor's default; ``assembler_options`` are
+    arguments of the vendor's assembler.
     """
 
     name: str = field(repr=False, compare=False)
@@ -39,6 +41,9 @@ class Target:
     features: str = ""
     opt_level: int = 3
     fast_math: bool = False
+    flags: tuple[str, ...] = ()
+    abi: str = ""
+    assembler_options: tuple[str, ...] = ()
     debug: bool = False
     device_libs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     passes: str = ""

@@ -8,13 +8,14 @@ Nothing else compares kinds: what differs between them is asked of the vendor.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpubuild.errors import UsageError
 from gpubuild.support.frozen import frozen
-from gpubuild.support.text import nearest
+from gpubuild.support.text import any_of, nearest
 
 _LISTED = 12  # names of a family that a message shows
 WORKGROUP = 256  # work-items of a workgroup whose occupancy is estimated by default
@@ -82,12 +83,21 @@ class Vendor(ABC):
     architectures: tuple[str, ...]  # the first parts of triples that are of this kind
 
     # MLIR: the dialect of the target attribute that describes a target of this kind, what the attribute
-    # means where it leaves the chip out, its flags for fast mathematics, and the dialects of lowered
-    # modules that are compiled, besides `gpu` and `llvm`.
+    # means where it leaves the chip out, and the dialects of lowered modules that are compiled, besides
+    # `gpu` and `llvm`.
     attribute: str = "nvvm"
     attribute_chip: str
-    fast_flags: str = "fast"
     dialects: frozenset[str] = frozenset()
+
+    # The words of the attribute's `flags` besides `fast`, and what each does. `fast_flags` are those that
+    # `fast_math` of targets.yaml sets as well. `assembler_flag` is the flag with options for the vendor's
+    # assembler, `assembler_key` the key of targets.yaml for them. `abis` are the versions of the ABI that
+    # code objects can have, where the attribute has one; MLIR's default comes first.
+    flags: Mapping[str, str] = MappingProxyType({})
+    fast_flags: tuple[str, ...] = ()
+    assembler_flag: str = ""
+    assembler_key: str = ""
+    abis: tuple[str, ...] = ()
 
     # Artefacts: suffixes of files, and what containers say of images. `elf_machine` is the number of
     # device ELF images of this kind, where no host has the same.
@@ -157,6 +167,32 @@ class Vendor(ABC):
         if name in known:
             return None
         return Flaw(f"unknown feature {name!r} for {chip}", _suggestion(name, known))
+
+    def with_fast_flags(self, flags: Sequence[str], *, fast_math: bool) -> tuple[str, ...]:
+        """Return ``flags`` with those that ``fast_math`` of targets.yaml sets, sorted."""
+        return tuple(sorted({*flags, *(self.fast_flags if fast_math else ())}))
+
+    def flags_flaw(self, flags: Sequence[str], chip: str, features: str) -> Flaw | None:
+        """What is wrong with ``flags``, words of the attribute's ``flags`` besides ``fast``."""
+        known = frozenset({"fast", *self.flags, *filter(None, (self.assembler_flag,))})
+        for flag in flags:
+            if flag not in self.flags:
+                return Flaw(f"unknown flag {flag!r} for {self.noun}", _suggestion(flag, known))
+        return None
+
+    def abi_flaw(self, abi: str, chip: str) -> Flaw | None:
+        """What is wrong with the ABI version ``abi``."""
+        if abi in self.abis:
+            return None
+        if not self.abis:
+            return Flaw(f"targets of kind {self.kind} have no ABI version", "leave 'abi' out")
+        return Flaw(f"unknown ABI version {abi!r} for {self.noun}", f"use {any_of(self.abis)}")
+
+    def assembler_flaw(self, options: Sequence[str]) -> Flaw | None:
+        """What is wrong with ``options`` of the assembler, which reports unknown ones itself."""
+        if options and not self.assembler_flag:
+            return Flaw(f"targets of kind {self.kind} have no options of an assembler", "leave them out")
+        return None
 
     def check(self, chip: str, features: str, triple: str) -> None:
         """Raise ``UsageError`` for the first flaw; ``features`` are joined by commas."""

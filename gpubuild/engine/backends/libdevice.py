@@ -7,21 +7,22 @@ import re
 from llvmlite import binding
 
 from gpubuild.engine.ir import llvm
+from gpubuild.targets.target import Target
 
 PREFIX = "__nv_"  # of all its functions
 _QUESTION = re.compile(r'^(@[-\w.$"]+) = [^\n]*c"(__CUDA_\w+)\\00"', re.MULTILINE)
 _ASKED = r"call i32 @__nvvm_reflect\(ptr (?:nonnull )?(?:noundef )?{name}\)[^\n]*"
 
 
-def link_libdevice(module: binding.ModuleRef, data: bytes, *, fast_math: bool) -> binding.ModuleRef:
+def link_libdevice(module: binding.ModuleRef, data: bytes, target: Target) -> binding.ModuleRef:
     """Link what ``module`` uses, and return the module to go on with.
 
     The library asks ``__nvvm_reflect`` whether to flush denormals and whether square roots must
     be correctly rounded. LLVM answers the second with no, whatever the code says, so both are
-    answered here: IEEE results unless ``fast_math``.
+    answered here: IEEE results unless the target has the flag `ftz` or fast mathematics.
     """
     llvm.link_library(module, data, "libdevice")
-    answers = {"__CUDA_FTZ": int(fast_math), "__CUDA_PREC_SQRT": int(not fast_math)}
+    answers = {"__CUDA_FTZ": int("ftz" in target.flags), "__CUDA_PREC_SQRT": int(not target.fast_math)}
     text = str(module)
     resolved = text
     for match in _QUESTION.finditer(text):

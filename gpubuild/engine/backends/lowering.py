@@ -26,6 +26,7 @@ from gpubuild.engine.legalize.state import Legalization
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import Target
 
 _FLUSH_DENORMALS = '["denormal-fp-math-f32", "preserve-sign"]'
 _WORKGROUP_SPACE = 3
@@ -203,9 +204,13 @@ def _link_workgroup_memory(op: ir.Operation, _: GpuLowering) -> None:
         op.attributes["alignment"] = ir.IntegerAttr.get(i64, _DYNAMIC_ALIGNMENT)
 
 
-FLUSH_DENORMALS = rewriting(
-    "flush-denormals", {"llvm.func": _flush_denormals}, when=lambda state: state.fast_math
-)
+def flush_denormals(when: Callable[[Target], bool]) -> Pass[GpuLowering]:
+    """Return the pass that lets functions flush subnormal numbers of f32, for the targets that ask for it."""
+    return rewriting(
+        "flush-denormals", {"llvm.func": _flush_denormals}, when=lambda state: when(state.params.target)
+    )
+
+
 LINK_WORKGROUP_MEMORY = rewriting("link-workgroup-memory", {"llvm.mlir.global": _link_workgroup_memory})
 
 

@@ -123,8 +123,14 @@ def target_attr(target: Target) -> str:
     fields.append(f"chip = {quoted(target.chip)}")
     if target.features:
         fields.append(f"features = {quoted(target.features)}")
-    if target.fast_math:
-        fields.append(f"flags = {{{facts.fast_flags}}}")
+    if target.abi:
+        fields.append(f"abi = {quoted(target.abi)}")
+    flags = ["fast"] * target.fast_math + list(target.flags)
+    if target.assembler_options:
+        options = ", ".join(map(quoted, target.assembler_options))
+        flags.append(f"{quoted(facts.assembler_flag)} = [{options}]")
+    if flags:
+        fields.append(f"flags = {{{', '.join(flags)}}}")
     return f"#{facts.attribute}.target<{', '.join(fields)}>"
 
 

@@ -47,4 +47,6 @@ class Legalization:
     capabilities: Capabilities
     target: str = ""  # its name, for messages
     fast_math: bool = False
+    finite_only: bool = False  # no number is infinite or NaN
+    exact_roots: bool = True  # square roots are rounded correctly, also with fast mathematics
     warnings: list[str] = field(default_factory=list)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable
 from typing import Any
 
 from mlir import ir
@@ -12,9 +14,10 @@ from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.support.text import any_of
 from gpubuild.targets.registry import vendors
-from gpubuild.targets.vendor import Vendor
+from gpubuild.targets.vendor import Flaw, Vendor
 
 _TARGET = re.compile(r"#(\w+)\.target(?:<(.*)>)?", re.DOTALL)
+_FAST = "fast"
 _OPT_LEVEL = 2  # what the attributes mean when they leave it out (NVVMTargetAttr, ROCDLTargetAttr)
 
 
@@ -67,26 +70,66 @@ def _describe_target(attribute: ir.Attribute, module: ir.Operation) -> dict[str,
         # Several kinds share an attribute (see engine.host.gpu_binary).
         vendor = next((v for v in candidates if v.owns(triple)), None)
         if vendor is not None:
-            return _target_fields(vendor, triple, given)
-    location, line = locate(module.location, SourceText())
+            return _target_fields(vendor, triple, given, module, attribute)
     name = module.attributes["sym_name"].value
     known = any_of(list(dict.fromkeys(f"#{v.attribute}.target" for v in vendors())))
-    raise StepError(
+    raise _target_error(
+        module,
+        attribute,
         f"gpu.module @{name} asks for a target that gpubuild has no compiler for",
-        diagnostics=[Diagnostic(message=str(attribute), location=location, source_line=line)],
-        hint=f"use {known}, or drop it and list targets in targets.yaml",
+        f"use {known}, or drop it and list targets in targets.yaml",
     )
 
 
-def _target_fields(vendor: Vendor, triple: str, given: dict[str, Any]) -> dict[str, Any]:
-    flags = sorted(item.name for item in given["flags"]) if "flags" in given else []
-    return {
+def _target_error(module: ir.Operation, attribute: ir.Attribute, message: str, hint: str) -> StepError:
+    location, line = locate(module.location, SourceText())
+    found = Diagnostic(message=str(attribute), location=location, source_line=line)
+    return StepError(message, diagnostics=[found], hint=hint)
+
+
+def _target_fields(
+    vendor: Vendor, triple: str, given: dict[str, Any], module: ir.Operation, attribute: ir.Attribute
+) -> dict[str, Any]:
+    fields = {
         "kind": vendor.kind,
         "triple": triple,
         "chip": given["chip"].value if "chip" in given else vendor.attribute_chip,
         "features": given["features"].value if "features" in given else "",
         "opt_level": given["O"].value if "O" in given else _OPT_LEVEL,
-        "fast_math": "fast" in flags,
-        "flags": flags,
         "link": [item.value for item in given["link"]] if "link" in given else [],
+        "abi": given["abi"].value if "abi" in given else "",
+        **_flags(vendor, given.get("flags", ())),
+    }
+    flaw = (
+        fields.pop("flaw")
+        or vendor.flags_flaw(fields["flags"], fields["chip"], fields["features"])
+        or vendor.assembler_flaw(fields["assembler_options"])
+        or (vendor.abi_flaw(fields["abi"], fields["chip"]) if fields["abi"] else None)
+    )
+    if flaw:
+        name = module.attributes["sym_name"].value
+        message = f"a target of gpu.module @{name}: {flaw.message}"
+        raise _target_error(module, attribute, message, flaw.hint)
+    return fields
+
+
+def _flags(vendor: Vendor, given: Iterable[ir.NamedAttribute]) -> dict[str, Any]:
+    """Split the flags of an attribute into `fast`, options of the assembler, and the rest."""
+    words, options, flaw = [], [], None
+    for item in given:
+        if item.name == vendor.assembler_flag:
+            try:
+                texts = item.attr if isinstance(item.attr, ir.ArrayAttr) else [item.attr]
+                options = [word for text in texts for word in shlex.split(ir.StringAttr(text).value)]
+            except ValueError:
+                flaw = Flaw(f"flag {item.name!r} is no list of texts", f'write "{item.name}" = ["-option"]')
+        elif isinstance(item.attr, ir.UnitAttr):
+            words.append(item.name)
+        else:
+            flaw = Flaw(f"flag {item.name!r} has a value", f"write {item.name} alone, or leave it out")
+    return {
+        "fast_math": _FAST in words,
+        "flags": sorted(word for word in words if word != _FAST),
+        "assembler_options": options,
+        "flaw": flaw,
     }

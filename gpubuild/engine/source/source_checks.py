@@ -21,7 +21,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position
 from gpubuild.errors import Diagnostic, Location, StepError
-from gpubuild.support.text import similarity
+from gpubuild.support.text import any_of, similarity
 from gpubuild.targets.registry import vendors
 
 # By LLVM 22: GPUDialect, NVVMDialect, ROCDLDialect and what translates them to LLVM IR.
@@ -164,6 +164,7 @@ _READ_AS_TEXT = {
 }
 _NAMED = re.compile(rf"//[^\n]*|({'|'.join(map(re.escape, _READ_AS_TEXT))})?{_STRING}")
 _WHAT = "cannot parse the MLIR text"
+_LEVELS = ("0", "1", "2", "3")
 
 
 def check_source(text: str, source: SourceText, name: str) -> None:
@@ -173,6 +174,8 @@ def check_source(text: str, source: SourceText, name: str) -> None:
         _refuse_deep(text, source, name)
     if _NO_ASCII.search(text):
         _refuse_undecodable(text, source, name)
+    if ".target<" in text:
+        _refuse_targets(text, source, name)
 
 
 def _refuse_deep(text: str, source: SourceText, name: str) -> None:
@@ -199,6 +202,30 @@ def _refuse_undecodable(text: str, source: SourceText, name: str) -> None:
             found.append(_at(match.start(2) - 1, message, text, source, name))
     if found:
         raise StepError(_WHAT, diagnostics=found, hint="bytes are written \\HH; `ü` can be written as it is")
+
+
+_TARGET = re.compile(rf"//[^\n]*|#(\w+)\.target<((?:[^<>\"]|{_STRING})*)>")
+_FIELD = re.compile(rf"\b(O|abi|chip|triple)\s*=\s*(?:{_STRING}|(-?\w+))")
+
+
+def _refuse_targets(text: str, source: SourceText, name: str) -> None:
+    """Refuse values of target attributes on which MLIR's verifier ends the process."""
+    for target in _TARGET.finditer(text):
+        vendor = next((v for v in vendors() if v.attribute == target[1]), None)
+        for field in _FIELD.finditer(target[2] or "") if vendor else ():
+            key, value = field[1], field[2] or field[3] or ""
+            flaw = ""
+            if key == "O" and value not in _LEVELS:
+                flaw = f"O = {value}: the optimisation level is 0, 1, 2 or 3"
+            elif key == "abi" and vendor.abis and value not in vendor.abis:
+                flaw = f"unknown ABI version {value!r}: use {any_of(vendor.abis)}"
+            elif key in ("chip", "triple") and not value:
+                flaw = f"{key} is empty"
+            if flaw:
+                at = _at(target.start(2) + field.start(), flaw, text, source, name)
+                raise StepError(
+                    _WHAT, diagnostics=[at], hint=f"correct #{target[1]}.target, or leave {key} out"
+                )
 
 
 def _is_utf8(literal: str) -> bool:

@@ -49,7 +49,7 @@ gpu.module @k {
 
 // GFX90A-LLVM: target triple = "amdgcn-amd-amdhsa"
 // GFX90A-LLVM: define amdgpu_kernel void @saxpy(
-// GFX90A-LLVM: !"amdhsa_code_object_version", i32 500
+// GFX90A-LLVM: !"amdhsa_code_object_version", i32 600
 
 // GFX90A-ASM: .amdgcn_target "amdgcn-amd-amdhsa--gfx90a"
 // GFX90A-ASM: v_mul_f32

@@ -76,10 +76,18 @@ def test_every_key(root: Path) -> None:
         triple="nvptx64-nvidia-cuda",
         opt_level=2,
         fast_math=True,
+        flags=("ftz",),
     )
     assert project.targets["sm_60"] == sm_60
     assert project.targets["sm_90"] == replace(
-        sm_60, name="sm_90", chip="sm_90", features="+ptx80", opt_level=3, fast_math=False, debug=True
+        sm_60,
+        name="sm_90",
+        chip="sm_90",
+        features="+ptx80",
+        opt_level=3,
+        fast_math=False,
+        flags=(),
+        debug=True,
     )
     assert project.targets["mi210"] == Target(
         name="mi210",

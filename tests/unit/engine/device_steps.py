@@ -17,6 +17,7 @@ from gpubuild.model.step import CompileParams, OutlineParams, StepKind
 from gpubuild.settings import Settings
 from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
 from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
+from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import Toolchain
 
@@ -96,6 +97,8 @@ def compile_params(chip: str, **options: Any) -> CompileParams:
     triple = NVVM_TRIPLE if kind == "nvvm" else ROCDL_TRIPLE
     relocatable = options.pop("relocatable", False)
     name = options.pop("target", chip)
+    fast = options.get("fast_math", False)
+    options["flags"] = vendor(kind).with_fast_flags(options.get("flags", ()), fast_math=fast)
     target = Target(name=name, kind=kind, triple=triple, chip=chip, **options)
     return CompileParams(module="k", target=target, relocatable=relocatable)
 

@@ -26,14 +26,14 @@ from gpubuild.engine.ir import llvm, step_io
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.amd import AMD, gfx_version
+from gpubuild.targets.amd import AMD, features_with_flags, gfx_version, rounds_roots
+from gpubuild.targets.target import Target
 from gpubuild.toolchain.run import run_tool
 
-_ABI_5, _ABI_6 = 500, 600  # both lay out implicit arguments as our minimal ockl reads them
-_ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
 _DEVICE_LIBRARIES = "rocm-device-libs"
 _FAST_LIBRARY = "ocml_fast.ll"
-_OWN_LIBRARIES = ("ockl.ll", "ocml.ll", printf.LIBRARY)
+_OWN_LIBRARIES = ("ocml.ll", printf.LIBRARY)
+_ABI_4 = 400  # lays out implicit arguments in another way than the later versions
 _ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
 _INSTALL_HINT = (
     "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
@@ -65,7 +65,7 @@ def check_target(build: AmdBuild) -> None:
     """Stage: refuse names that LLVM would only warn about."""
     params = build.params
     AMD.check(params.target.chip, params.target.features, params.target.triple)
-    build.features = params.target.features
+    build.features = features_with_flags(params.target.features, params.target.flags)
 
 
 def lower_module(build: AmdBuild) -> None:
@@ -80,9 +80,7 @@ def link_libraries(build: AmdBuild) -> None:
 
     Ours come first, so that a machine with ROCm makes the same bytes as one without.
     """
-    llvm.add_module_flag(
-        build.module, "amdhsa_code_object_version", code_object_version(build.params.target.chip)
-    )
+    llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.target))
     if build.formats:
         llvm.link_text(build.module, printf.metadata(build.formats), "formats of messages")
     if record := printf.assertion_record(llvm.undefined_symbols(build.module)):
@@ -91,9 +89,7 @@ def link_libraries(build: AmdBuild) -> None:
     asks_for_all = (
         build.params.target.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
     )
-    fast = [_FAST_LIBRARY] if build.params.target.fast_math else []
-    own = [*fast, *_OWN_LIBRARIES]
-    libraries = [*given, *(_own_library(name) for name in own)]
+    libraries = [*given, *(_own_library(name) for name in _own_libraries(build.params.target))]
     llvm.link_libraries(build.module, libraries)
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
@@ -178,9 +174,21 @@ def write_info(build: AmdBuild) -> None:
     build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
 
 
-def code_object_version(chip: str) -> int:
-    """The ABI of the code object: the oldest that knows the chip, as LLVM counts (500 is 5)."""
-    return _ABI_6 if chip.endswith("-generic") or chip in _ABI_6_CHIPS else _ABI_5
+def code_object_version(target: Target) -> int:
+    """Return the version of the code object as LLVM counts: 500 is version 5."""
+    return int(target.abi or AMD.abis[0])
+
+
+def _own_libraries(target: Target) -> list[str]:
+    """Return the files of our libraries for ``target``; the first definition of a function counts."""
+    approximate = target.fast_math or "unsafe_math" in target.flags
+    old = code_object_version(target) == _ABI_4
+    return [
+        *[_FAST_LIBRARY] * approximate,
+        *["ocml_unsafe_sqrt.ll"] * (not rounds_roots(target)),
+        "ockl_abi4.ll" if old else "ockl.ll",
+        *_OWN_LIBRARIES,
+    ]
 
 
 def _own_library(name: str) -> tuple[str, bytes]:
@@ -191,17 +199,17 @@ def _own_library(name: str) -> tuple[str, bytes]:
 def _controls(build: AmdBuild) -> str:
     """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
     params = build.params
-    major, minor, stepping = gfx_version(params.target.chip)
-    wave64 = AMD.subgroup_size(params.target.chip, params.target.features) == 64
-    fast = int(params.target.fast_math)
+    target = params.target
+    major, minor, stepping = gfx_version(target.chip)
+    wave64 = AMD.subgroup_size(target.chip, build.features) == 64
     values = (
         ("__oclc_ISA_version", "i32", major * 1000 + minor * 100 + stepping),
-        ("__oclc_ABI_version", "i32", code_object_version(params.target.chip)),
+        ("__oclc_ABI_version", "i32", code_object_version(target)),
         ("__oclc_wavefrontsize64", "i8", int(wave64)),
-        ("__oclc_finite_only_opt", "i8", fast),
-        ("__oclc_unsafe_math_opt", "i8", fast),
-        ("__oclc_daz_opt", "i8", fast),
-        ("__oclc_correctly_rounded_sqrt32", "i8", 1 - fast),
+        ("__oclc_finite_only_opt", "i8", int(target.fast_math or "finite_only" in target.flags)),
+        ("__oclc_unsafe_math_opt", "i8", int(target.fast_math or "unsafe_math" in target.flags)),
+        ("__oclc_daz_opt", "i8", int(target.fast_math or "daz" in target.flags)),
+        ("__oclc_correctly_rounded_sqrt32", "i8", int(rounds_roots(target))),
     )
     return "".join(
         f"@{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {kind} {value}\n"

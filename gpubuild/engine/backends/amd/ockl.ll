@@ -21,5 +21,13 @@ define linkonce_odr hidden i64 @__ockl_get_local_size(i32 %dimension) alwaysinli
   ret i64 %result
 }
 
+; The buffer that HIP's runtime prints messages from; null where it has none.
+define linkonce_odr hidden ptr addrspace(1) @gpubuild_printf_buffer() alwaysinline nounwind {
+  %arguments = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
+  %slot = getelementptr i8, ptr addrspace(4) %arguments, i64 72
+  %buffer = load ptr addrspace(1), ptr addrspace(4) %slot, align 8
+  ret ptr addrspace(1) %buffer
+}
+
 !0 = !{}
 !1 = !{i16 1, i16 1025}

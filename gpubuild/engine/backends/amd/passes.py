@@ -9,12 +9,12 @@ from mlir import ir
 from gpubuild.engine.backends.amd import ops, printf
 from gpubuild.engine.backends.lowering import (
     FINISH_LLVM,
-    FLUSH_DENORMALS,
     LINK_WORKGROUP_MEMORY,
     TO_BLOCKS,
     TO_LOOPS,
     GpuLowering,
     debug_scope,
+    flush_denormals,
     mark_kernels,
     replaceable,
 )
@@ -43,7 +43,7 @@ from gpubuild.engine.legalize import printf as generic_printf
 from gpubuild.engine.legalize import subgroup_reduce as generic_subgroups
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.amd import AMD, gfx_version
+from gpubuild.targets.amd import AMD, features_with_flags, gfx_version, rounds_roots
 
 _PRIVATE_SPACE = 5  # where a work-item's own memory lies
 _STACK_SAVE = "llvm.intr.stacksave"
@@ -65,7 +65,9 @@ def start(params: CompileParams, source: SourceText) -> AmdLowering:
     """Return the state in which the passes begin."""
     capabilities = Capabilities(
         devices="AMD GPUs",
-        subgroup_size=AMD.subgroup_size(params.target.chip, params.target.features),
+        subgroup_size=AMD.subgroup_size(
+            params.target.chip, features_with_flags(params.target.features, params.target.flags)
+        ),
         shuffles=Shuffles.REGISTERS,
         dialects=frozenset({"rocdl", "amdgpu"}),
         intrinsics=frozenset({"amdgcn", "r600"}),
@@ -81,6 +83,8 @@ def start(params: CompileParams, source: SourceText) -> AmdLowering:
         capabilities=capabilities,
         target=params.target.name,
         fast_math=params.target.fast_math,
+        finite_only="finite_only" in params.target.flags,
+        exact_roots=rounds_roots(params.target),
         params=params,
     )
 
@@ -190,7 +194,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
     debug_scope("LineTablesOnly"),
     mark_kernels("rocdl.kernel"),
     rewriting("allow-large-workgroups", {"llvm.func": _allow_large_workgroups}),
-    FLUSH_DENORMALS,
+    flush_denormals(lambda target: target.fast_math or "daz" in target.flags),
     LINK_WORKGROUP_MEMORY,
     composite_memory_ops.CALL_DIRECTLY,
     Pass(name="move-stack-to-private", run=_move_stack),

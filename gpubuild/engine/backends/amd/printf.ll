@@ -1,7 +1,7 @@
 ; Messages of kernels on AMD GPUs: they are left in a buffer, which HIP's runtime (5.7 or newer) prints
 ; when the kernel has ended. The format of the buffer: docs/design/amd.md.
 
-declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
+declare ptr addrspace(1) @gpubuild_printf_buffer()
 declare i32 @llvm.amdgcn.workgroup.id.x()
 declare i32 @llvm.amdgcn.workgroup.id.y()
 declare i32 @llvm.amdgcn.workgroup.id.z()
@@ -13,9 +13,7 @@ declare i32 @llvm.amdgcn.workitem.id.z()
 ; format is told by its name), and bit 0 for stderr. Null where there is no room: the message is lost.
 define linkonce_odr hidden ptr addrspace(1) @gpubuild_message(i32 %control, i64 %format) noinline norecurse nounwind {
 entry:
-  %arguments = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
-  %place = getelementptr i8, ptr addrspace(4) %arguments, i64 72
-  %buffer = load ptr addrspace(1), ptr addrspace(4) %place, align 8
+  %buffer = call ptr addrspace(1) @gpubuild_printf_buffer()
   %none = icmp eq ptr addrspace(1) %buffer, null
   br i1 %none, label %lost, label %start
 

@@ -184,7 +184,7 @@ def link_libraries(build: CpuBuild) -> None:
     left = [n for n in llvm.undefined_symbols(module) if n.startswith(libdevice.PREFIX)]
     if left and io.has_tool("libdevice"):
         data = Path(io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(module, data, fast_math=build.params.target.fast_math)
+        build.module = libdevice.link_libdevice(module, data, build.params.target)
     libdevice_calls.link_wide_integers(build.module)
     libdevice_calls.link_half_conversions(build.module, build.params.target.triple)
     _refuse_undefined(build)

@@ -103,7 +103,7 @@ def link_libraries(build: DeviceBuild) -> None:
         llvm.link_libraries(build.module, libraries)
     if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
         data = Path(build.io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(build.module, data, fast_math=build.params.target.fast_math)
+        build.module = libdevice.link_libdevice(build.module, data, build.params.target)
 
 
 def emit_ptx(build: DeviceBuild) -> None:
@@ -148,6 +148,7 @@ def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
     command = [*io.tool("ptxas"), f"-arch={params.target.chip}", f"-O{params.target.opt_level}", option]
     if params.target.debug:
         command.append("-lineinfo")  # -g would switch optimisation off
+    command += params.target.assembler_options
     done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
     try:
         done.check(f"assembling @{params.module} for {params.target.chip}")

@@ -8,12 +8,12 @@ from mlir import ir
 
 from gpubuild.engine.backends.lowering import (
     FINISH_LLVM,
-    FLUSH_DENORMALS,
     LINK_WORKGROUP_MEMORY,
     TO_BLOCKS,
     TO_LOOPS,
     GpuLowering,
     debug_scope,
+    flush_denormals,
     mark_kernels,
     replaceable,
 )
@@ -156,7 +156,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
     # Without `debug` in the PTX's .target line, with which ptxas refuses to optimise.
     debug_scope("DebugDirectivesOnly"),
     mark_kernels("nvvm.kernel"),
-    FLUSH_DENORMALS,
+    flush_denormals(lambda target: "ftz" in target.flags),
     LINK_WORKGROUP_MEMORY,
     composite_memory_ops.CALL_DIRECTLY,
     workarounds.PASS_IN_BYTES,

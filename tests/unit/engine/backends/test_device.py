@@ -64,7 +64,7 @@ def test_hsaco_is_for_the_chip_and_has_the_kernel(chip, features, mach, xnack, s
     assert header["e_type"] == "ET_DYN"
     flags = header["e_flags"]
     assert (flags & 0xFF, flags >> 8 & 3, flags >> 10 & 3) == (mach, xnack, sramecc)
-    assert header["e_ident"]["EI_ABIVERSION"] == 3  # code object 5
+    assert header["e_ident"]["EI_ABIVERSION"] == 4  # code object 6
     assert {"f", "f.kd"} <= symbols(built.object)
 
 

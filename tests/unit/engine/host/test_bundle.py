@@ -34,6 +34,7 @@ CPU = Target(
     chip="x86-64-v3",
     features="+avx512f",
     fast_math=True,
+    flags=("ftz",),
 )
 OBJECTS = (SM_60, SM_90A, GFX90A, CPU)
 BLOBS = (bytes(range(256)), b'"\\22"\0', b"\x7fELF\n\r\t", b"")

@@ -23,7 +23,7 @@ def params(kind: str, chip: str, **options: object) -> Target:
     [
         (params("nvvm", "sm_90"), '#nvvm.target<O = 3, chip = "sm_90">'),
         (
-            params("nvvm", "sm_90", fast_math=True, features="+ptx80", opt_level=0),
+            params("nvvm", "sm_90", fast_math=True, flags=("ftz",), features="+ptx80", opt_level=0),
             '#nvvm.target<O = 0, chip = "sm_90", features = "+ptx80", flags = {fast, ftz}>',
         ),
         (

@@ -110,7 +110,9 @@ def test_index_says_what_the_modules_say() -> None:
             "features": "",
             "opt_level": 2,
             "fast_math": True,
-            "flags": ["fast"],
+            "flags": [],
+            "abi": "",
+            "assembler_options": [],
             "link": ["x>.bc"],
         },
         {
@@ -121,6 +123,8 @@ def test_index_says_what_the_modules_say() -> None:
             "opt_level": 2,
             "fast_math": False,
             "flags": [],
+            "abi": "",
+            "assembler_options": [],
             "link": [],
         },
         {
@@ -131,6 +135,8 @@ def test_index_says_what_the_modules_say() -> None:
             "opt_level": 1,
             "fast_math": False,
             "flags": [],
+            "abi": "",
+            "assembler_options": [],
             "link": [],
         },
     ]
