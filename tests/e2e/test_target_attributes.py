@@ -9,11 +9,12 @@ import io
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import mlir
 import pytest
-from e2e.command import gpubuild
+from e2e.command import ROOT, gpubuild
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import compile_module, kernel, tools
 
@@ -21,7 +22,7 @@ from gpubuild.errors import StepError
 
 MLIR_OPT = Path(next(iter(mlir.__path__))) / "bin" / "mlir-opt"
 CODE_OBJECTS = {"400": 2, "500": 3, "": 4}  # by `abi`: EI_ABIVERSION
-ROOT = "%r = math.sqrt %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
+SQUARE_ROOT = "%r = math.sqrt %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 CALL = "%r = func.call @__ocml_sqrt_f32(%x) : (f32) -> f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 SUM = "%r = arith.addf %x, %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 SIZES = """
@@ -86,7 +87,7 @@ def test_subnormal_numbers_and_fast_math_are_separate_flags_on_nvidia() -> None:
     assert NVIDIA.with_fast_flags((), fast_math=True) == ("ftz",)
     asm = compile_module(kernel(SUM), "sm_80", flags=("ftz",)).asm
     assert "add.rn.ftz.f32" in asm or "add.ftz.f32" in asm
-    assert "sqrt.rn.ftz.f32" in compile_module(kernel(ROOT), "sm_80", flags=("ftz",)).asm
+    assert "sqrt.rn.ftz.f32" in compile_module(kernel(SQUARE_ROOT), "sm_80", flags=("ftz",)).asm
 
 
 @pytest.mark.parametrize("abi", CODE_OBJECTS)
@@ -110,21 +111,48 @@ def test_subgroup_size_follows_flags() -> None:
 
 
 def test_numbers_follow_flags_on_amd() -> None:
-    plain = compile_module(kernel(ROOT), "gfx90a")
+    plain = compile_module(kernel(SQUARE_ROOT), "gfx90a")
     assert ".amdhsa_float_denorm_mode_32 3" in plain.asm
     assert ".amdhsa_float_denorm_mode_32 0" in compile_module(kernel(SUM), "gfx90a", flags=("daz",)).asm
-    rough = compile_module(kernel(ROOT), "gfx90a", flags=("unsafe_sqrt",)).asm
+    rough = compile_module(kernel(SQUARE_ROOT), "gfx90a", flags=("unsafe_sqrt",)).asm
     assert "v_sqrt_f32" in rough and len(rough) < len(plain.asm)
     called = kernel(CALL, extra="func.func private @__ocml_sqrt_f32(f32) -> f32")
     rough, exact = (compile_module(called, "gfx90a", flags=f).asm for f in (("unsafe_sqrt",), ()))
     assert "v_sqrt_f32" in rough and len(rough) < len(exact)
-    exact = compile_module(kernel(ROOT), "gfx90a", fast_math=True, flags=("correct_sqrt",)).asm
-    assert len(exact) > len(compile_module(kernel(ROOT), "gfx90a", fast_math=True).asm)
-    sine = kernel(ROOT.replace("sqrt", "sin"))
+    exact = compile_module(kernel(SQUARE_ROOT), "gfx90a", fast_math=True, flags=("correct_sqrt",)).asm
+    assert len(exact) > len(compile_module(kernel(SQUARE_ROOT), "gfx90a", fast_math=True).asm)
+    sine = kernel(SQUARE_ROOT.replace("sqrt", "sin"))
     assert "v_sin_f32" in compile_module(sine, "gfx90a", flags=("unsafe_math",)).asm
     assert "v_sin_f32" not in compile_module(sine, "gfx90a").asm
     finite = compile_module(kernel(SUM), "gfx90a", flags=("finite_only",))
     assert "fadd nnan ninf float" in finite.ran.text("llvm")
+
+
+def clang_command(name: str) -> list[str]:
+    """Return the command of docs/device-libraries.md that makes ``name``; the zig package has a clang."""
+    lines = (ROOT / "docs/device-libraries.md").read_text().splitlines()
+    command = next(line for line in lines if line.startswith("clang ") and line.endswith(name))
+    return [sys.executable, "-m", "ziglang", *command.split()]
+
+
+@pytest.mark.parametrize(
+    ("source", "library", "chip"), [("nv.cu", "nv.bc", "sm_90"), ("amd.hip", "amd.bc", "gfx90a")]
+)
+def test_libraries_that_clang_makes_by_the_commands_of_the_page(source, library, chip, tmp_path) -> None:
+    (tmp_path / source).write_text(
+        'extern "C" __attribute__((device)) float twice(float x) { return x + x; }'
+    )
+    subprocess.run(clang_command(library), cwd=tmp_path, check=True, capture_output=True)
+    called = kernel(CALL.replace("__ocml_sqrt_f32", "twice"), extra="func.func private @twice(f32) -> f32")
+    data = (tmp_path / library).read_bytes()
+    assert compile_module(called, chip, libraries=(data,)).kernels[0]["name"] == "f"
+    other = "gfx90a" if chip == "sm_90" else "sm_90"
+    with pytest.raises(StepError, match=r"lib\.0: it is compiled for (nvptx64|amdgcn)"):
+        compile_module(called, other, libraries=(data,))
+    if chip == "gfx90a":
+        with pytest.raises(StepError) as caught:
+            compile_module(called, chip, libraries=(data,), abi="500")
+        assert "the library is for code objects of version 6" in caught.value.hint
 
 
 ATTRIBUTES = (

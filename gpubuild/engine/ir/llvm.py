@@ -118,6 +118,12 @@ def link_libraries(module: binding.ModuleRef, libraries: Sequence[tuple[str, byt
             if not missing:
                 break
             library = parse(data, context, name=name)
+            machine = library.triple.partition("-")[0]
+            if machine and machine != module.triple.partition("-")[0]:
+                raise StepError(
+                    f"cannot link {name}: it is compiled for {library.triple}",
+                    hint=f"compile it for {module.triple}, or list it for targets of its kind only",
+                )
             library.triple, library.data_layout = module.triple, module.data_layout
             offered = {v.name for v in _values(library) if not v.is_declaration}
             if not offered & set(missing):

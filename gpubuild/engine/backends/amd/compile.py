@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -33,6 +34,7 @@ from gpubuild.toolchain.run import run_tool
 _DEVICE_LIBRARIES = "rocm-device-libs"
 _FAST_LIBRARY = "ocml_fast.ll"
 _OWN_LIBRARIES = ("ocml.ll", printf.LIBRARY)
+_OTHER_VERSION = re.compile(r"'i32 ([456])00'")
 _ABI_4 = 400  # lays out implicit arguments in another way than the later versions
 _ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
 _INSTALL_HINT = (
@@ -90,7 +92,18 @@ def link_libraries(build: AmdBuild) -> None:
         build.params.target.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
     )
     libraries = [*given, *(_own_library(name) for name in _own_libraries(build.params.target))]
-    llvm.link_libraries(build.module, libraries)
+    try:
+        llvm.link_libraries(build.module, libraries)
+    except StepError as error:
+        versions = [int(version) for version in _OTHER_VERSION.findall(error.output)]
+        if not versions:
+            raise
+        asked = code_object_version(build.params.target)
+        other = next((v for v in versions if v != asked // 100), asked // 100)
+        raise error.with_(
+            hint=f"the library is for code objects of version {other}: compile it with "
+            f"-mcode-object-version={asked // 100} or =none, or write `abi: {other}00` for the target"
+        ) from error
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
         llvm.link_library(build.module, mathematics.encode(), "mathematics")
