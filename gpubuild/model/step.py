@@ -70,7 +70,8 @@ class HostParams:
     """Lower the host part of one source to an object file.
 
     Inputs ``host`` (text with a placeholder gpu.binary per module), ``binary.N`` in the order of
-    ``modules`` (images for ``dispatch`` and their strings are read from the binaries), for ``clang``
+    ``modules`` (images for ``dispatch`` and their strings are read from the binaries; of the modules
+    ``chosen`` the object that their handler selects), for ``clang``
     ``device.N.M`` (relocatable code of object M of binary N), ``resource.N``, and optionally
     ``located`` (the same text with locations, not in the key; for diagnostics only).
     Outputs ``mlir`` (host with real gpu.binary ops), ``llvm`` (text), ``object`` (ELF).
@@ -78,6 +79,7 @@ class HostParams:
 
     modules: tuple[str, ...]
     offload: Offload
+    chosen: tuple[str, ...] = ()
     passes: str = ""
     opt_level: int = 3
     debug: bool = False

@@ -20,11 +20,15 @@ _FOR_ALL = frozenset({"gpu", "llvm"})  # dialects of modules that are compiled f
 
 @frozen
 class ModuleTargets:
-    """A module of one program, its targets in order, and its offloading handler's text."""
+    """A module of one program, its targets in order, and its offloading handler's text.
+
+    ``chosen``: the source selects an object, so that executables contain that one only.
+    """
 
     module: ScannedModule
     targets: tuple[Target, ...]
     handler: str
+    chosen: bool = False
 
 
 def settle(
@@ -61,9 +65,9 @@ def settle(
                 hint=f"list its targets under programs: {program.name}: modules: {module.name}: targets:",
             )
     settled = tuple(_with_override(program, override, target) for target in targets)
-    return ModuleTargets(
-        module=module, targets=settled, handler=_handler(program, module, settled, restricted=bool(only))
-    )
+    chosen = bool(module.handler) and override.targets is None and not only and program.select is None
+    handler = module.handler if chosen else _handler(program, module, settled)
+    return ModuleTargets(module=module, targets=settled, handler=handler, chosen=chosen)
 
 
 def _with_override(program: Program, override: ModuleOverride, target: Target) -> Target:
@@ -120,13 +124,9 @@ def _each_named(targets: Sequence[Target]) -> list[Target]:
     return named
 
 
-def _handler(
-    program: Program, module: ScannedModule, targets: tuple[Target, ...], *, restricted: bool
-) -> str:
+def _handler(program: Program, module: ScannedModule, targets: tuple[Target, ...]) -> str:
     names = [t.name for t in targets]
     if program.select is None:
-        if module.handler and not restricted:
-            return module.handler
         return "#gpu.select_object<0>"
     if isinstance(program.select, int):
         index = program.select

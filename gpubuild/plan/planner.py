@@ -286,6 +286,7 @@ class Planner:
             kind=StepKind.HOST,
             params=HostParams(
                 modules=tuple(m.module.name for m in modules),
+                chosen=tuple(m.module.name for m in modules if m.chosen),
                 offload=program.offload,
                 passes=program.passes.host,
                 opt_level=self.project.opt_level,

@@ -130,19 +130,27 @@ def test_an_image_for_another_device_is_a_clear_error_at_run_time(tmp_path: Path
     assert "\n  program: app\n" in outcome.err
 
 
-def test_targets_and_handler_in_the_ir(tmp_path: Path) -> None:
+@pytest.mark.parametrize("offload", ["select_object", "dispatch", "clang"])
+def test_targets_and_handler_in_the_ir(offload: str, tmp_path: Path) -> None:
+    """The program contains the object that the handler selects, and no other."""
+    cpu = '#nvvm.target<triple = "x86_64-unknown-linux-gnu", chip = "x86-64-v2">'
     source = DOUBLE.replace(
-        "gpu.module @k {",
-        'gpu.module @k <#gpu.select_object<1>> [#nvvm.target<chip = "sm_75">, #nvvm.target] {',
-    ).replace("#nvvm.target]", '#nvvm.target<triple = "x86_64-unknown-linux-gnu", chip = "x86-64-v2">]')
+        "gpu.module @k {", f'gpu.module @k <#gpu.select_object<1>> [#nvvm.target<chip = "sm_75">, {cpu}] {{'
+    )
     yaml = (
         "targets: {sm_60: {}, cpu: {}}\n"
-        "programs: {app: {sources: [k.mlir, main.c], offload: select_object}}\n"
+        f"programs: {{app: {{sources: [k.mlir, main.c], offload: {offload}}}}}\n"
     )
     folder = project(tmp_path, yaml, k_mlir=source)
-    steps = build(folder)
-    assert {s.rsplit("/", 1)[1] for s in steps if "/compile/" in s} == {"sm_75", "cpu"}
-    check_output(folder)
+    if offload == "clang":  # linking needs LLVM's clang-linker-wrapper, the host object does not
+        gpubuild("build", "-k", cwd=folder)
+    else:
+        steps = build(folder)
+        assert {s.rsplit("/", 1)[1] for s in steps if "/compile/" in s} == {"sm_75", "cpu"}
+        check_output(folder)
+    if offload != "select_object":
+        listed = gpubuild("inspect", "--json", "build/app/host.o", cwd=folder).document
+        assert {item["chip"] for m in listed["modules"] for item in m["objects"]} == {"x86-64-v2"}
 
 
 def test_a_ready_gpu_binary_passes_through(tmp_path: Path) -> None:

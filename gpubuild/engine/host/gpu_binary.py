@@ -183,18 +183,40 @@ def _kernels(info: str) -> str:
 
 def _check_handler(params: BundleParams, module: ir.Module) -> None:
     """Upstream finds a wrong selection only when it translates host code, without saying why."""
-    targets = [item.target for item in read_objects(binaries(module)[params.module])]
-    handler = str(binaries(module)[params.module].attributes["offloadingHandler"])
-    if match := _SELECTED_INDEX.fullmatch(handler):
-        found = int(match[1]) < len(targets)
-    elif match := _SELECTED_TARGET.fullmatch(handler):
-        found = match[1] in targets
-    else:
-        return  # a handler of another kind has rules of its own
-    if not found:
+    binary = binaries(module)[params.module]
+    handler = binary.attributes["offloadingHandler"]
+    targets = [item.target for item in read_objects(binary)]
+    if _selects(str(handler)) and _selected(str(handler), targets) is None:
         listed = "\n".join(f"  {number}: {target}" for number, target in enumerate(targets))
         raise StepError(
             f"the offloading handler of gpu.module @{params.module} selects none of its objects: {handler}",
             output=f"its objects are\n{listed}",
             hint="select by index, or by a target that is spelled like one of these",
         )
+
+
+def keep_selected(binary: ir.Operation) -> int | None:
+    """Remove the objects that the handler of ``binary`` does not select; return the number of the other.
+
+    Returns ``None``, and removes nothing, for handlers of other dialects.
+    """
+    objects = read_objects(binary)
+    number = _selected(str(binary.attributes["offloadingHandler"]), [item.target for item in objects])
+    if number is not None:
+        binary.attributes["objects"] = objects_attribute([objects[number]])
+        binary.attributes["offloadingHandler"] = ir.Attribute.parse("#gpu.select_object<0>")
+    return number
+
+
+def _selects(handler: str) -> bool:
+    return handler.startswith("#gpu.select_object<")
+
+
+def _selected(handler: str, targets: Sequence[str]) -> int | None:
+    """Return the number of the object that ``handler`` selects by index or by target."""
+    if match := _SELECTED_INDEX.fullmatch(handler):
+        number = int(match[1])
+        return number if number < len(targets) else None
+    if match := _SELECTED_TARGET.fullmatch(handler):
+        return targets.index(match[1]) if match[1] in targets else None
+    return None

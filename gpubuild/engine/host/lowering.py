@@ -105,12 +105,16 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
             named = call_locations.names(module)
             placed = _place_binaries(module, params, io)
             mlir_text = contexts.canonical_text(module)
-            if params.offload is Offload.DISPATCH:
-                for name, binary in placed.items():
+            for number, (name, binary) in enumerate(placed.items()):
+                if params.offload is Offload.SELECT_OBJECT:
+                    continue
+                kept = gpu_binary.keep_selected(binary) if name in params.chosen else None
+                if params.offload is Offload.DISPATCH:
                     fat_container.embed_container(binary, name)
-            if params.offload is Offload.CLANG:
-                for number, (name, binary) in enumerate(placed.items()):
-                    carried.append(clang_offload.embed_record(binary, name, _device_codes(number, io)))
+                else:
+                    codes = _device_codes(number, io)
+                    codes = codes if kept is None else [codes[kept]]
+                    carried.append(clang_offload.embed_record(binary, name, codes))
         resources = StepResources.of(io)
         with io.stage("lower host"):
             if params.passes:
