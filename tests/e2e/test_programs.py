@@ -153,6 +153,25 @@ def test_targets_and_handler_in_the_ir(offload: str, tmp_path: Path) -> None:
         assert {item["chip"] for m in listed["modules"] for item in m["objects"]} == {"x86-64-v2"}
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "warning", "compiled"),
+    [
+        ("nvvm-attach-target{chip=sm_75}", "attached targets to gpu.module @k", {"sm_75"}),
+        ("nvvm-attach-target{chip=sm_75},gpu.module(convert-gpu-to-nvvm)", "attached targets", {"sm_75"}),
+    ],
+)
+def test_targets_attached_by_passes_replace_those_of_the_file_with_a_warning(
+    pipeline: str, warning: str, compiled: set[str], tmp_path: Path
+) -> None:
+    passes = f"passes: {{source: 'builtin.module({pipeline})'}}"
+    yaml = (
+        f"targets: {{sm_60: {{}}, cpu: {{}}}}\nprograms: {{app: {{sources: [k.mlir, main.c], {passes}}}}}\n"
+    )
+    outcome = gpubuild("build", "--json", "-k", cwd=project(tmp_path, yaml))
+    assert warning in outcome.err + outcome.out
+    assert {s.rsplit("/", 1)[1] for s in outcome.statuses() if "/compile/" in s} == compiled
+
+
 def test_a_ready_gpu_binary_passes_through(tmp_path: Path) -> None:
     yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], offload: select_object}}\n"
     folder = project(tmp_path / "first", yaml)

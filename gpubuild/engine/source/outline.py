@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlir import ir
@@ -61,10 +62,13 @@ def run(params: OutlineParams, io: StepIO) -> None:
             source = _Source(module=module, lines=lines, resources=resources)
         if params.passes:
             with io.stage("passes"):
+                before = _settled(source.module)
                 resources.bind(source.module)
                 contexts.run_passes(source.module, params.passes, source=source.lines)
                 resources.settle(source.module, lines)
                 drop(source.module)
+                for warning in _replaced_targets(before, _settled(source.module)):
+                    io.warn(warning)
         with io.stage("outline"):
             if _contains(source.module.operation, "gpu.launch"):
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
@@ -81,6 +85,33 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 io.warn(warning.render())
         with io.stage("split"):
             _split(source, io)
+
+
+def _settled(module: ir.Module) -> dict[str, str]:
+    """Return the gpu.modules with targets and the gpu.binary operations, by name, and which each is."""
+    block = module.operation.regions[0].blocks[0]
+    found = {}
+    for op in (op.operation for op in block):
+        if op.name == "gpu.binary" or (op.name == "gpu.module" and "targets" in op.attributes):
+            found[op.attributes["sym_name"].value] = op.name
+    return found
+
+
+def _replaced_targets(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
+    """Yield warnings about targets of targets.yaml that ``passes: source:`` has made useless."""
+    for name, kind in after.items():
+        if before.get(name) == kind:
+            continue
+        if kind == "gpu.binary":
+            yield (
+                f"passes: source: compiled gpu.module @{name} to a gpu.binary, which is linked unchanged; "
+                "the targets of targets.yaml do not apply to it: remove gpu-module-to-binary"
+            )
+        else:
+            yield (
+                f"passes: source: attached targets to gpu.module @{name}; they replace those of "
+                f"targets.yaml, unless `modules: {name}: targets:` lists some"
+            )
 
 
 def _split(source: _Source, io: StepIO) -> None:
