@@ -121,7 +121,7 @@ def missing_input(path: Path, root: Path) -> StepError:
 
 def reproducer(step: Step) -> str:
     """A command that shows a compile step's failure again; empty for other kinds of steps."""
-    if not isinstance(step.params, CompileParams):
+    if not isinstance(step.params, CompileParams) or not any(i.name == "located" for i in step.inputs):
         return ""
     import shlex  # for failures only
 

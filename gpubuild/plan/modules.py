@@ -5,13 +5,13 @@ With ``offload: clang``, only targets that clang-linker-wrapper can tell apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from gpubuild.errors import UsageError
 from gpubuild.model.project import ModuleOverride, Program, Project
 from gpubuild.plan.sources import ScannedModule
-from gpubuild.support.frozen import frozen, replace
+from gpubuild.support.frozen import field, frozen, replace
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 
@@ -29,6 +29,7 @@ class ModuleTargets:
     targets: tuple[Target, ...]
     handler: str
     chosen: bool = False
+    bitcode: Mapping[str, str] = field(default_factory=dict)  # by target: the outline's output
 
 
 def settle(
@@ -41,6 +42,12 @@ def settle(
     names a target the module is not compiled for.
     """
     override = program.modules.get(module.name, ModuleOverride())
+    if module.bitcode and override != ModuleOverride():
+        raise UsageError(
+            f"program {program.name}: modules: {module.name}: this is a gpu.binary with bitcode for its own "
+            "targets",
+            hint="leave it out of modules:, or keep the gpu.module in the source",
+        )
     if override.targets is not None:
         targets = [project.targets[name] for name in override.targets]
     elif module.targets:
@@ -49,6 +56,7 @@ def settle(
             _check_written(program, module, target)
     else:
         targets = [project.targets[name] for name in program.targets]
+    bitcode = dict(zip((target.name for target in targets), module.bitcode, strict=False))
     if only:
         targets = [t for t in targets if t.name in only]
         if not targets:
@@ -67,7 +75,7 @@ def settle(
     settled = tuple(_with_override(program, override, target) for target in targets)
     chosen = bool(module.handler) and override.targets is None and not only and program.select is None
     handler = module.handler if chosen else _handler(program, module, settled)
-    return ModuleTargets(module=module, targets=settled, handler=handler, chosen=chosen)
+    return ModuleTargets(module=module, targets=settled, handler=handler, chosen=chosen, bitcode=bitcode)
 
 
 def _with_override(program: Program, override: ModuleOverride, target: Target) -> Target:

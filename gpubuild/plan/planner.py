@@ -232,21 +232,7 @@ class Planner:
             kind=StepKind.COMPILE,
             params=CompileParams(module=module.name, target=target, relocatable=relocatable),
             inputs=(
-                # With debug information or checks the locations are part of what is compiled; else they
-                # only serve messages and stay out of the key.
-                Input(
-                    name="module",
-                    path=outline.output_path(
-                        f"{'located' if target.debug or target.sanitize else 'module'}.{module.index}.mlir"
-                    ),
-                    producer=outline.id,
-                ),
-                Input(
-                    name="located",
-                    path=outline.output_path(f"located.{module.index}.mlir"),
-                    producer=outline.id,
-                    in_key=False,
-                ),
+                *_code_inputs(outline, settled, target),
                 *libraries,
                 *resource_inputs(outline, module.resources),
             ),
@@ -370,3 +356,20 @@ def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     for number, source in enumerate(sources):
         stems.setdefault(source, source.stem if count[source.stem] == 1 else f"{source.stem}-{number}")
     return stems
+
+
+def _code_inputs(outline: Step, settled: ModuleTargets, target: Target) -> tuple[Input, ...]:
+    """Return what ``target`` is compiled from: the module's text, or bitcode.
+
+    With debug information or checks the locations are part of what is compiled; else they only serve
+    messages and stay out of the key.
+    """
+    if file := settled.bitcode.get(target.name):
+        return (Input(name="bitcode", path=outline.output_path(file), producer=outline.id),)
+    index = settled.module.index
+    text = f"{'located' if target.debug or target.sanitize else 'module'}.{index}.mlir"
+    located = outline.output_path(f"located.{index}.mlir")
+    return (
+        Input(name="module", path=outline.output_path(text), producer=outline.id),
+        Input(name="located", path=located, producer=outline.id, in_key=False),
+    )

@@ -35,7 +35,8 @@ class ScannedModule:
 
     ``targets`` are those written in the IR, with libraries as they are written. ``calls`` are the kinds
     whose optional tools it may need, as far as the names of functions in it say. ``resources`` are
-    outputs of the outline step with data that its text refers to.
+    outputs of the outline step with data that its text refers to. ``bitcode``: instead of a text, the
+    module is LLVM bitcode for each of ``targets``, in these outputs of the outline step.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ScannedModule:
     targets: tuple[Target, ...] = ()
     calls: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
+    bitcode: tuple[str, ...] = ()
 
 
 @frozen
@@ -80,6 +82,7 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         handler=str(data["handler"]),
         calls=tuple(str(kind) for kind in data["calls"]),
         resources=_resources(data),
+        bitcode=tuple(str(name) for name in data.get("bitcode", ())),
         targets=tuple(
             Target(
                 name=str(t["chip"]),

@@ -46,6 +46,7 @@ class Amd(Vendor):
     attribute = "rocdl"
     attribute_chip = "gfx900"
     dialects = frozenset({"rocdl"})
+    compiles_bitcode = True
     flags = MappingProxyType(
         {
             "wave64": "subgroups of 64 work-items",

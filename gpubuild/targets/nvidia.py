@@ -64,6 +64,7 @@ class Nvidia(Vendor):
     architectures = ("nvptx64", "nvptx")
     attribute_chip = "sm_50"
     dialects = frozenset({"nvvm"})
+    compiles_bitcode = True
     flags = MappingProxyType({"ftz": "flush subnormal numbers of f32 to zero"})
     fast_flags = ("ftz",)
     assembler_flag, assembler_key = "ptxas-cmd-options", "ptxas_options"

@@ -88,6 +88,7 @@ class Vendor(ABC):
     attribute: str = "nvvm"
     attribute_chip: str
     dialects: frozenset[str] = frozenset()
+    compiles_bitcode: bool = False  # objects of format `offload` can be compiled further
 
     # The words of the attribute's `flags` besides `fast`, and what each does. `fast_flags` are those that
     # `fast_math` of targets.yaml sets as well. `assembler_flag` is the flag with options for the vendor's

@@ -185,6 +185,45 @@ def test_a_ready_gpu_binary_passes_through(tmp_path: Path) -> None:
     check_output(again)
 
 
+def offload_binary(folder: Path) -> str:
+    """Return ``DOUBLE`` with a gpu.binary of bitcode, as upstream makes it of the gpu.module."""
+    kernels = "gpu.module(convert-index-to-llvm,convert-gpu-to-nvvm,reconcile-unrealized-casts)"
+    serialize = "nvvm-attach-target{chip=sm_75},gpu-module-to-binary{format=llvm}"
+    (folder / "given.mlir").write_text(DOUBLE)
+    command = [MLIR_BIN / "mlir-opt", folder / "given.mlir"]
+    command.append(f"--pass-pipeline=builtin.module({kernels},{serialize})")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_bitcode_in_a_ready_gpu_binary_is_compiled_for_its_target(tmp_path: Path) -> None:
+    text = offload_binary(tmp_path)
+    assert 'offload = "BC' in text
+    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
+    folder = project(tmp_path / "app", yaml, k_mlir=text)
+    assert [step for step in build(folder) if "/compile/" in step] == ["app/compile/k/sm_75"]
+    listed = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
+    (cubin, ptx) = listed["modules"][0]["objects"]
+    assert (cubin["format"], cubin["chip"], ptx["format"]) == ("bin", "sm_75", "assembly")
+    assert [kernel["name"] for kernel in cubin["kernels"]] == ["double"]
+    done = standin.run(folder / "build/app/app", "8.0", tmp_path / "modules")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ('#gpu.object<#nvvm.target, offload = "BC">, #gpu.object<#nvvm.target, bin = "x">', "another is not"),
+        ('#gpu.object<#nvvm.target<triple = "x86_64-unknown-linux-gnu">, offload = "BC">', "of kind cpu"),
+        ('#gpu.object<#nvvm.target, offload = "no bitcode">', "cannot read LLVM bitcode"),
+    ],
+)
+def test_bitcode_that_cannot_be_compiled_is_an_error(objects: str, message: str, tmp_path: Path) -> None:
+    source = f"module attributes {{gpu.container_module}} {{\n  gpu.binary @k [{objects}]\n}}\n"
+    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
+    outcome = gpubuild("build", cwd=project(tmp_path, yaml, k_mlir=source))
+    assert outcome.code == 1 and message in outcome.err
+
+
 def test_every_kind_of_source(tmp_path: Path) -> None:
     """MLIR, C, C++, LLVM IR as text and bitcode, an object and an archive in one program."""
     parts = {

@@ -119,6 +119,8 @@ def _bare(line: str) -> str:
     return " ".join(line.split())
 
 
+# The name of a function with the calling convention of kernels of PTX or AMD.
+_KERNEL = re.compile(r'^define [^@\n]*\b(?:ptx|amdgpu)_kernel [^@\n]*@"?([^"( ]+)"?\(', re.MULTILINE)
 _LIBRARY_ROLE = "lib."
 _WORKGROUP_MEMORY = "addrspace(3)"  # both GPU back ends; its size is settled at launch
 
@@ -130,17 +132,12 @@ class DeviceBuild:
     params: CompileParams
     io: StepIO
     features: str = ""
-    lowered: GpuLowering | None = None
+    kernel_names: tuple[str, ...] = ()  # in order
     module: binding.ModuleRef = None  # set by the stage `lower`
     machine: binding.TargetMachine = None
     assembly: str = ""
     kernels: list[KernelInfo] = field(default_factory=list)
     parameters: dict[str, int] = field(default_factory=dict)  # how many each kernel has
-
-    @property
-    def kernel_names(self) -> tuple[str, ...]:
-        """Names of the module's kernels, in order."""
-        return self.lowered.kernels if self.lowered else ()
 
 
 class Build(Protocol):
@@ -173,11 +170,22 @@ def stages_with(
 
 def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
     """Parse what the passes in MLIR came to, for the target's code generator."""
-    build.lowered = lowered
+    build.kernel_names = lowered.kernels
     build.module = llvm.parse_assembly(lowered.llvm, llvm.new_context(), name="translated LLVM IR")
     resource_objects.declare(build.module, lowered.externals)
     resource_objects.define_in_place(build.module, lowered.externals, StepResources.of(build.io))
-    workarounds.keep_calls_together(build.module, lowered.kernels)
+    _take_module(build)
+
+
+def take_bitcode(build: DeviceBuild) -> None:
+    """Parse a module that is given as LLVM bitcode instead of MLIR."""
+    build.module = llvm.parse_bitcode(build.io.read("bitcode"), llvm.new_context(), name="LLVM bitcode")
+    build.kernel_names = tuple(_KERNEL.findall(str(build.module)))
+    _take_module(build)
+
+
+def _take_module(build: DeviceBuild) -> None:
+    workarounds.keep_calls_together(build.module, build.kernel_names)
     params = build.params
     build.machine = llvm.target_machine(
         params.target.triple, params.target.chip, build.features, params.target.opt_level

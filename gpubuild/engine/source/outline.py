@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlir import ir
+from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText, locate
@@ -18,7 +19,12 @@ from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import launch_checks, source_checks
 from gpubuild.engine.source.divergence import check_reach, may_meet
-from gpubuild.engine.source.module_index import describe_module, libraries_called
+from gpubuild.engine.source.module_index import (
+    describe_binary,
+    describe_module,
+    has_bitcode,
+    libraries_called,
+)
 from gpubuild.engine.source.source_checks import check_source
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
@@ -67,8 +73,8 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 contexts.run_passes(source.module, params.passes, source=source.lines)
                 resources.settle(source.module, lines)
                 drop(source.module)
-                for warning in _replaced_targets(before, _settled(source.module)):
-                    io.warn(warning)
+                for message in _replaced_targets(before, _settled(source.module)):
+                    io.warn(message)
         with io.stage("outline"):
             if _contains(source.module.operation, "gpu.launch"):
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
@@ -135,6 +141,12 @@ def _split(source: _Source, io: StepIO) -> None:
         used = source.resources.write(text, io)
         entries.append(entry | {"calls": libraries_called(text)} | ({"resources": used} if used else {}))
         _replace_by_placeholder(kernels)
+    for binary in [op.operation for op in block if has_bitcode(op.operation)]:
+        entry = describe_binary(binary, len(entries))
+        for file, item in zip(entry["bitcode"], binary.attributes["objects"], strict=True):
+            io.write(file, ObjectAttr(item).object)
+        entries.append(entry)
+        _replace_by_placeholder(binary)
     if entries:
         # The verifier of gpu.launch_func asks for it; a module outlined by hand may lack it.
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()

@@ -212,7 +212,9 @@ def _refuse_targets(text: str, source: SourceText, name: str) -> None:
     """Refuse values of target attributes on which MLIR's verifier ends the process."""
     for target in _TARGET.finditer(text):
         vendor = next((v for v in vendors() if v.attribute == target[1]), None)
-        for field in _FIELD.finditer(target[2] or "") if vendor else ():
+        if vendor is None:
+            continue
+        for field in _FIELD.finditer(target[2]):
             key, value = field[1], field[2] or field[3] or ""
             flaw = ""
             if key == "O" and value not in _LEVELS:

@@ -17,6 +17,7 @@ from gpubuild.engine.backends.gpu_compile import (
     optimize_module,
     refuse_undefined,
     run_stages,
+    take_bitcode,
     take_lowered,
     user_libraries,
     with_inline_locations,
@@ -72,6 +73,9 @@ def check_target(build: AmdBuild) -> None:
 
 def lower_module(build: AmdBuild) -> None:
     """Stage: MLIR to an LLVM module."""
+    if build.io.has("bitcode"):
+        take_bitcode(build)
+        return
     lowered = lower(build.params, build.io, passes.PASSES, passes.start)
     build.formats = lowered.formats
     take_lowered(build, lowered)

@@ -18,6 +18,7 @@ from gpubuild.engine.backends.gpu_compile import (
     optimize_module,
     refuse_undefined,
     run_stages,
+    take_bitcode,
     take_lowered,
     user_libraries,
     with_parameters,
@@ -91,6 +92,10 @@ def check_target(build: DeviceBuild) -> None:
 def lower_module(build: DeviceBuild) -> None:
     """Stage: MLIR to an LLVM module, in the PTX version that its instructions need."""
     params = build.params
+    if build.io.has("bitcode"):
+        build.features = ptx_features(params.target.chip, params.target.features)
+        take_bitcode(build)
+        return
     lowered = lower(params, build.io, passes.PASSES, passes.start)
     build.features = ptx_features(params.target.chip, params.target.features, needed=lowered.ptx_needed)
     take_lowered(build, lowered)
