@@ -34,6 +34,7 @@ INDEX_SCHEMA = 2
 _OUTLINE_PASSES = "builtin.module(gpu-launch-sink-index-computations,gpu-kernel-outlining)"
 _INHERITED_PREFIX = "dlti."  # data layout: a gpu.module sees it on the module around it
 _HANDLER = "offloadingHandler"
+_LAUNCHES = ("gpu.launch", "gpu.launch_func")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 for message in _replaced_targets(before, _settled(source.module)):
                     io.warn(message)
         with io.stage("outline"):
+            _refuse_nested_launches(source)
             if _contains(source.module.operation, "gpu.launch"):
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
             contexts.verify(source.module, source=source.lines)
@@ -197,6 +199,35 @@ def _replace_by_placeholder(kernels: ir.Operation) -> None:
     place = ir.InsertionPoint(kernels)
     ir.Operation.create("gpu.binary", attributes=attributes, loc=kernels.location, ip=place)
     kernels.erase()
+
+
+def _refuse_nested_launches(source: _Source) -> None:
+    """A kernel cannot launch another one: the device has no runtime that could."""
+    found: list[Diagnostic] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _LAUNCHES and _in_kernel(op):
+            location, line = locate(op.location, source.lines)
+            message = f"'{op.name}' inside a kernel: kernels cannot launch kernels"
+            found.append(Diagnostic(message=message, location=location, source_line=line))
+        return ir.WalkResult.ADVANCE
+
+    source.module.operation.walk(visit)
+    if found:
+        raise StepError(
+            "a launch is inside a kernel",
+            diagnostics=found,
+            hint="launch it from host code, after the outer kernel, or call a function of the gpu.module",
+        )
+
+
+def _in_kernel(op: ir.Operation) -> bool:
+    parent = op.parent
+    while parent is not None:
+        if parent.name in ("gpu.launch", "gpu.module"):
+            return True
+        parent = parent.parent
+    return False
 
 
 def _refuse_nested_modules(source: _Source) -> None:

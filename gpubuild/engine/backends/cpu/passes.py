@@ -41,6 +41,7 @@ from gpubuild.engine.legalize import (
     e8m0_floats,
     fast_math,
     matrices,
+    memory_spaces,
     printf,
     small_floats,
     softmax,
@@ -90,6 +91,7 @@ def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
 
 RECORD_WRITTEN_OPS: Pass[CpuLowering] = Pass(name="record-written-ops", run=record_written_ops)
 LEGALIZE: tuple[Pass[CpuLowering], ...] = (
+    memory_spaces.NAME_PRIVATE,
     composite_memory_ops.EXPAND_CASTS,
     composite_memory_ops.EXPAND_REALLOC,
     Pass(name="check-matrices-and-copies", run=instrument.check_early, when=_checked),

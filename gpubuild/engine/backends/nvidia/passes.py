@@ -30,6 +30,7 @@ from gpubuild.engine.legalize import (
     composite_memory_ops,
     e8m0_floats,
     fast_math,
+    memory_spaces,
     printf,
     small_floats,
     softmax,
@@ -105,6 +106,7 @@ def _attach_target(state: GpuLowering) -> str:
 PASSES: tuple[Pass[NvidiaLowering], ...] = (
     Pass(name="find-ptx-version", run=_find_ptx_version),
     *replaceable((
+        memory_spaces.NAME_PRIVATE,
         tensor_cores.EXPAND_MATRICES,
         composite_memory_ops.EXPAND_CASTS,
         composite_memory_ops.EXPAND_REALLOC,

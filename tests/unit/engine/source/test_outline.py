@@ -373,3 +373,28 @@ def test_workgroups_that_no_device_takes(x: int, z: str, known: str, lines: list
         outline_source(text, name="run.mlir")
     assert [d.location.line for d in caught.value.diagnostics if d.location] == lines
     assert all("has more than 1024 work-items" in d.message for d in caught.value.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("launch", "name"),
+    [
+        ("gpu.launch blocks(%1, %2, %3) in (%4 = %c, %5 = %c, %6 = %c) "
+         "threads(%7, %8, %9) in (%10 = %c, %11 = %c, %12 = %c) {\ngpu.terminator\n}", "gpu.launch"),
+        ("gpu.launch_func @k::@f blocks in (%c, %c, %c) threads in (%c, %c, %c)", "gpu.launch_func"),
+    ],
+)  # fmt: skip
+def test_a_launch_inside_a_kernel_is_refused_at_its_place(launch: str, name: str) -> None:
+    text = f"""module attributes {{gpu.container_module}} {{
+gpu.module @k {{
+gpu.func @f() kernel {{
+%c = arith.constant 1 : index
+{launch}
+gpu.return
+}}
+}}
+}}"""
+    with pytest.raises(StepError, match="a launch is inside a kernel") as caught:
+        outline_source(text)
+    (found,) = caught.value.diagnostics
+    assert found.message == f"'{name}' inside a kernel: kernels cannot launch kernels"
+    assert found.location is not None and found.location.line == 5
