@@ -14,6 +14,6 @@ gpu.module @k {
 }
 
 // CHECK: func.func private @sum(memref<2xf32, #gpu.address_space<private>>) -> f32
-// CHECK: workgroup(%{{.*}}: memref<32xf32, 3>) private(%[[P:.*]]: memref<2xf32, #gpu.address_space<private>>)
+// CHECK: workgroup(%{{.*}} : memref<32xf32, 3>) private(%[[P:[a-z0-9]+]] : memref<2xf32, #gpu.address_space<private>>)
 // CHECK: memref.subview %[[P]]{{.*}} to memref<1xf32, strided<[1], offset: 1>, #gpu.address_space<private>>
 // CHECK-NOT: memref<{{.*}}, 5>

@@ -130,7 +130,7 @@ def test_says_what_and_why_at_the_place(tmp_path, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("space", "refusing"),
-    [("", ("gfx90a",)), (", 5", ("sm_90", "cpu")), (", #gpu.address_space<private>", ())],
+    [("", ("gfx90a",)), (", 5", ()), (", #gpu.address_space<private>", ())],
 )
 def test_private_memory_has_a_space_that_is_right_everywhere(tmp_path, space: str, refusing) -> None:
     text = f"""gpu.module @k {{
