@@ -266,6 +266,11 @@ def _target(vendors: Sequence[Vendor]) -> Record:
                 default=None,
                 aka=("code_object_version", "mcode-object-version"),
             ),
+            "format": Key(
+                spec=Choice(words=tuple(dict.fromkeys(f for v in vendors for f in v.formats))),
+                help="What `gpu.binary` contains: bin (machine code), assembly, offload (LLVM bitcode). "
+                "Machine code when left out, on NVIDIA with PTX for later chips.",
+            ),
             **{
                 vendor.assembler_key: Key(
                     spec=ListOf(item=Text(what="an option")),

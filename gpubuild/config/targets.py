@@ -74,6 +74,7 @@ def read_targets(
             flags=vendor.with_fast_flags(attribute.flags, fast_math=options.fast_math),
             abi=attribute.abi,
             assembler_options=attribute.assembler_options,
+            format=attribute.format,
             debug=options.debug,
             device_libs=device_libs,
             passes=str(scalar(member.node, "passes") or ""),
@@ -88,6 +89,7 @@ class _Attribute(NamedTuple):
     flags: tuple[str, ...]
     abi: str
     assembler_options: tuple[str, ...]
+    format: str
 
 
 def _attribute(name: str, member: Member, vendor: Vendor, chip: str, problems: Problems) -> _Attribute:
@@ -99,7 +101,9 @@ def _attribute(name: str, member: Member, vendor: Vendor, chip: str, problems: P
     flags = _texts(members.get("flags"))
     options = _texts(members.get(vendor.assembler_key)) if vendor.assembler_key else ()
     abi = str(scalar(member.node, "abi") or "")
+    given = str(scalar(member.node, "format") or "")
     found = (
+        ("format", vendor.format_flaw(given) if given else None),
         ("flags", vendor.flags_flaw(flags, chip, ",".join(str(f.scalar) for f in _features(member)))),
         ("abi", vendor.abi_flaw(abi, chip) if abi else None),
         (vendor.assembler_key, vendor.assembler_flaw(options)),
@@ -107,7 +111,7 @@ def _attribute(name: str, member: Member, vendor: Vendor, chip: str, problems: P
     for key, flaw in found:
         if flaw is not None:
             problems.add(members[key].node.place, f"{flaw.message} ({flaw.hint})")
-    return _Attribute(flags, abi if abi not in vendor.abis[:1] else "", options)
+    return _Attribute(flags, abi if abi not in vendor.abis[:1] else "", options, given)
 
 
 def _texts(member: Member | None) -> tuple[str, ...]:

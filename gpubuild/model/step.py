@@ -55,14 +55,15 @@ class BundleParams:
     """Put a module's objects into one ``gpu.binary``. Output ``binary`` (``.binary.mlir`` text).
 
     ``handler`` is the attribute text of the offloading handler, such as ``#gpu.select_object<0>``.
-    Inputs ``object.N``, ``asm.N`` and ``info.N`` are of target N. The names of targets are written
-    into the bundle, so here they are a part of the key.
+    Inputs ``object.N``, ``asm.N``, ``llvm.N`` and ``info.N`` are of target N, those that its format
+    takes. The names of targets are written into the bundle, so here they are a part of the key.
     """
 
     module: str
     handler: str
     targets: tuple[Target, ...]
     names: tuple[str, ...]
+    formats: tuple[str, ...]
 
 
 @frozen

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from gpubuild.errors import UsageError
-from gpubuild.model.project import ModuleOverride, Program, Project
+from gpubuild.model.project import ModuleOverride, Offload, Program, Project
 from gpubuild.plan.sources import ScannedModule
 from gpubuild.support.frozen import field, frozen, replace
 from gpubuild.targets.registry import vendor
@@ -73,6 +73,8 @@ def settle(
                 hint=f"list its targets under programs: {program.name}: modules: {module.name}: targets:",
             )
     settled = tuple(_with_override(program, override, target) for target in targets)
+    for target in settled:
+        _check_format(program, module, target)
     chosen = bool(module.handler) and override.targets is None and not only and program.select is None
     handler = module.handler if chosen else _handler(program, module, settled)
     return ModuleTargets(module=module, targets=settled, handler=handler, chosen=chosen, bitcode=bitcode)
@@ -95,6 +97,25 @@ def _with_override(program: Program, override: ModuleOverride, target: Target) -
         device_libs=tuple(dict.fromkeys(libraries)),
         passes=target.passes or program.passes.kinds.get(target.kind, ""),
     )
+
+
+def _check_format(program: Program, module: ScannedModule, target: Target) -> None:
+    """Raise ``UsageError`` for objects that programs of this kind of `offload:` could not load."""
+    loaded = vendor(target.kind).loaded_formats
+    if not target.format or program.offload is Offload.SELECT_OBJECT:
+        return
+    if program.offload is Offload.CLANG:
+        raise UsageError(
+            f"program {program.name}: target {target.name} has `format: {target.format}`, and "
+            "clang-linker-wrapper takes relocatable code only",
+            hint="leave `format:` out, or choose another `offload:`",
+        )
+    if target.format not in loaded:
+        raise UsageError(
+            f"program {program.name}: gpu.module @{module.name}: the runtime loads no objects of format "
+            f"{target.format} for target {target.name}",
+            hint=f"use `format: {loaded[0]}`, or `offload: select_object` for a loader of your own",
+        )
 
 
 def _from_ir(project: Project, written: Target) -> Target:

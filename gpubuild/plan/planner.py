@@ -38,6 +38,7 @@ from gpubuild.support.frozen import frozen
 from gpubuild.support.text import suggestion
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
+from gpubuild.targets.vendor import Format
 
 
 def tools_of(kind: str) -> tuple[str, ...]:
@@ -194,11 +195,9 @@ class Planner:
         steps = [self._compile(program, outline, settled, target) for target in settled.targets]
         inputs = []
         for number, (step, target) in enumerate(zip(steps, settled.targets, strict=True)):
-            carries = vendor(target.kind).carries_assembly(target.chip)
-            roles = ("object", "info", *(["asm"] if carries else []))
             inputs += [
                 Input(name=f"{role}.{number}", path=step.output_path(role), producer=step.id)
-                for role in roles
+                for role in ("info", *_bundled(target))
             ]
         steps.append(
             Step(
@@ -209,10 +208,16 @@ class Planner:
                     handler=settled.handler,
                     targets=settled.targets,
                     names=tuple(target.name for target in settled.targets),
+                    formats=tuple(target.format for target in settled.targets),
                 ),
                 inputs=tuple(inputs),
                 outputs=(Output(name="binary", path=self.layout.binary_file(program.name, module.name)),),
-                tools=(OURS, FACTS, "mlir"),
+                tools=(
+                    OURS,
+                    FACTS,
+                    "mlir",
+                    *["llvmlite"] * any(t.format == Format.OFFLOAD for t in settled.targets),
+                ),
                 program=program.name,
                 module=module.name,
             )
@@ -356,6 +361,16 @@ def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     for number, source in enumerate(sources):
         stems.setdefault(source, source.stem if count[source.stem] == 1 else f"{source.stem}-{number}")
     return stems
+
+
+_BUNDLED = {Format.BIN: ("object",), Format.ASSEMBLY: ("asm",), Format.OFFLOAD: ("llvm",)}
+
+
+def _bundled(target: Target) -> tuple[str, ...]:
+    """Return the outputs of a compile step that the gpu.binary is made of."""
+    if target.format:
+        return _BUNDLED[Format(target.format)]
+    return ("object", "asm") if vendor(target.kind).carries_assembly(target.chip) else ("object",)
 
 
 def _code_inputs(outline: Step, settled: ModuleTargets, target: Target) -> tuple[Input, ...]:

@@ -15,6 +15,7 @@ from gpubuild.targets.target import Target
 from gpubuild.targets.vendor import (
     WORKGROUP,
     Flaw,
+    Format,
     ImageKind,
     ImageKinds,
     Occupancy,
@@ -47,6 +48,7 @@ class Amd(Vendor):
     attribute_chip = "gfx900"
     dialects = frozenset({"rocdl"})
     compiles_bitcode = True
+    formats = (Format.BIN, Format.ASSEMBLY, Format.OFFLOAD)
     flags = MappingProxyType(
         {
             "wave64": "subgroups of 64 work-items",

@@ -16,6 +16,7 @@ from gpubuild.support.frozen import frozen
 from gpubuild.targets.vendor import (
     WORKGROUP,
     Flaw,
+    Format,
     ImageKind,
     ImageKinds,
     Occupancy,
@@ -65,6 +66,8 @@ class Nvidia(Vendor):
     attribute_chip = "sm_50"
     dialects = frozenset({"nvvm"})
     compiles_bitcode = True
+    formats = (Format.BIN, Format.ASSEMBLY, Format.OFFLOAD)
+    loaded_formats = (Format.BIN, Format.ASSEMBLY)
     flags = MappingProxyType({"ftz": "flush subnormal numbers of f32 to zero"})
     fast_flags = ("ftz",)
     assembler_flag, assembler_key = "ptxas-cmd-options", "ptxas_options"

@@ -31,7 +31,9 @@ class Target:
     every module of this target; their content is an input of steps. ``passes`` replaces our pass
     pipeline for this target. ``flags`` are words of the target attribute's flags besides ``fast``, sorted;
     ``abi`` is the version of its code objects, empty for the vendor's default; ``assembler_options`` are
-    arguments of the vendor's assembler.
+    arguments of the vendor's assembler. ``format`` is what the gpu.binary contains of this target, a word of
+    ``vendor.Format``; empty: machine code, and assembly for later chips where the vendor has that. It is
+    chosen when objects are bundled, so it is not a part of what compile steps are asked for.
     """
 
     name: str = field(repr=False, compare=False)
@@ -47,6 +49,7 @@ class Target:
     debug: bool = False
     device_libs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     passes: str = ""
+    format: str = field(default="", repr=False, compare=False)
     sanitize: tuple[Sanitize, ...] = ()  # in the order of the enum
 
 

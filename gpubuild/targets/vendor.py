@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -41,6 +41,15 @@ class OffloadKind(IntEnum):
     CUDA = 2
     HIP = 4
     SYCL = 8
+
+
+class Format(StrEnum):
+    """What a ``#gpu.object`` contains: MLIR's words."""
+
+    OFFLOAD = "offload"  # LLVM bitcode
+    ASSEMBLY = "assembly"
+    BIN = "bin"
+    FATBIN = "fatbin"
 
 
 class ImageKinds(NamedTuple):
@@ -99,6 +108,10 @@ class Vendor(ABC):
     assembler_flag: str = ""
     assembler_key: str = ""
     abis: tuple[str, ...] = ()
+
+    # What a `#gpu.object` can contain (`format:`), and which of these the runtime loads.
+    formats: tuple[Format, ...] = (Format.BIN,)
+    loaded_formats: tuple[Format, ...] = (Format.BIN,)
 
     # Artefacts: suffixes of files, and what containers say of images. `elf_machine` is the number of
     # device ELF images of this kind, where no host has the same.
@@ -172,6 +185,14 @@ class Vendor(ABC):
     def with_fast_flags(self, flags: Sequence[str], *, fast_math: bool) -> tuple[str, ...]:
         """Return ``flags`` with those that ``fast_math`` of targets.yaml sets, sorted."""
         return tuple(sorted({*flags, *(self.fast_flags if fast_math else ())}))
+
+    def format_flaw(self, given: str) -> Flaw | None:
+        """What is wrong with the format ``given`` for objects."""
+        if given in self.formats:
+            return None
+        return Flaw(
+            f"targets of kind {self.kind} have no objects of format {given}", f"use {any_of(self.formats)}"
+        )
 
     def flags_flaw(self, flags: Sequence[str], chip: str, features: str) -> Flaw | None:
         """What is wrong with ``flags``, words of the attribute's ``flags`` besides ``fast``."""

@@ -224,6 +224,43 @@ def test_bitcode_that_cannot_be_compiled_is_an_error(objects: str, message: str,
     assert outcome.code == 1 and message in outcome.err
 
 
+@pytest.mark.parametrize(("given", "carried"), [("bin", ["bin"]), ("assembly", ["assembly"])])
+def test_a_program_contains_the_format_asked_for(given: str, carried: list[str], tmp_path: Path) -> None:
+    yaml = f"targets: {{sm_80: {{format: {given}}}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n"
+    folder = project(tmp_path, yaml)
+    build(folder)
+    (op,) = re.findall(
+        r"gpu\.object<.*?, (bin|assembly|offload) = ", (folder / "build/app/k.binary.mlir").read_text()
+    )
+    assert op == given
+    listed = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
+    assert [item["format"] for item in listed["modules"][0]["objects"]] == carried
+    if given == "assembly":  # the driver compiles it
+        done = standin.run(folder / "build/app/app", "8.0", tmp_path / "modules")
+        assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    (folder / "targets.yaml").write_text((folder / "targets.yaml").read_text().replace(given, "offload"))
+    refused = gpubuild("build", cwd=folder)
+    assert refused.code == 2 and "the runtime loads no objects of format offload" in refused.err
+
+
+def test_bitcode_of_one_build_is_compiled_by_another(tmp_path: Path) -> None:
+    """`format: offload` writes what a gpu.binary of another project may contain."""
+    yaml = (
+        "targets: {sm_80: {format: offload}, gfx90a: {format: offload}}\n"
+        "programs: {app: {sources: [k.mlir, main.c], offload: select_object}}\n"
+    )
+    folder = project(tmp_path / "first", yaml)
+    assert not [step for step in build(folder) if "/failed" in step]
+    [op] = re.findall(r"^ *gpu\.binary .*$", (folder / "build/app/k.binary.mlir").read_text(), re.MULTILINE)
+    start, end = DOUBLE.index("  gpu.module @k"), DOUBLE.index("  func.func")
+    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
+    again = project(tmp_path / "second", yaml, k_mlir=DOUBLE[:start] + op + "\n" + DOUBLE[end:])
+    assert {s for s in build(again) if "/compile/" in s} == {"app/compile/k/sm_80", "app/compile/k/gfx90a"}
+    listed = gpubuild("inspect", "--json", "build/app/app", cwd=again).document
+    kernels = [kernel["name"] for item in listed["modules"][0]["objects"] for kernel in item["kernels"]]
+    assert set(kernels) == {"double"} and len(listed["modules"][0]["objects"]) >= 2
+
+
 def test_every_kind_of_source(tmp_path: Path) -> None:
     """MLIR, C, C++, LLVM IR as text and bitcode, an object and an archive in one program."""
     parts = {

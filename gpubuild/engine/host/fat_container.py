@@ -8,7 +8,7 @@ from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.host.gpu_binary import FATBIN, ObjectData
 from gpubuild.model.offload_binary import SECTION, Image, pack
 from gpubuild.targets.registry import of_triple
-from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind
+from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind, Vendor
 
 _OTHER = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
 
@@ -53,9 +53,17 @@ def images(item: ObjectData, module: str) -> list[Image]:
     strings = strings_of(item, module)
     vendor = of_triple(strings["triple"])
     image_kind, offload_kind = vendor.kinds_of(strings["triple"]) if vendor else _OTHER
+    if vendor and item.format == gpu_binary.ASSEMBLY:
+        return [_assembly(vendor, offload_kind, strings, item.data)]
     found = [Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=item.data)]
     if vendor and gpu_binary.ASM in item.properties:
-        # NVIDIA's driver reads PTX up to a NUL.
-        asm = str(item.properties[gpu_binary.ASM]).encode().rstrip(b"\0") + b"\0"
-        found.append(Image(image_kind=vendor.asm_kind, offload_kind=offload_kind, strings=strings, data=asm))
+        text = str(item.properties[gpu_binary.ASM]).encode()
+        found.append(_assembly(vendor, offload_kind, strings, text))
     return found
+
+
+def _assembly(vendor: Vendor, kind: OffloadKind, strings: dict[str, str], text: bytes) -> Image:
+    """NVIDIA's driver reads PTX up to a NUL."""
+    return Image(
+        image_kind=vendor.asm_kind, offload_kind=kind, strings=strings, data=text.rstrip(b"\0") + b"\0"
+    )

@@ -19,10 +19,11 @@ from gpubuild.errors import StepError
 from gpubuild.model.step import BundleParams
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
+from gpubuild.targets.vendor import Format
 
 # gpu::CompilationTarget; its Python spelling lives in the wrapper.
-BINARY = 3
-FATBIN = 4
+OFFLOAD, ASSEMBLY, BINARY, FATBIN = 1, 2, 3, 4
+_FORMATS = {Format.OFFLOAD: OFFLOAD, Format.ASSEMBLY: ASSEMBLY, Format.BIN: BINARY}
 
 # What an object's properties say, besides upstream's `O` and `section`.
 OPT_LEVEL = "O"
@@ -149,17 +150,15 @@ _SELECTED_TARGET = re.compile(r"#gpu\.select_object<(#.*)>", re.DOTALL)
 def run(params: BundleParams, io: StepIO) -> None:
     """Write ``binary``. Raises ``StepError`` when the handler selects none of the objects."""
     with io.stage("bundle"), contexts.context():
-        objects = [
-            _object(number, name, target, io)
-            for number, (name, target) in enumerate(zip(params.names, params.targets, strict=True))
-        ]
+        objects = [_object(number, params, io) for number in range(len(params.targets))]
         module = make_binary(params.module, params.handler, objects)
         _check_handler(params, module)
         contexts.verify(module)
         io.write("binary", contexts.canonical_text(module))
 
 
-def _object(number: int, name: str, target: Target, io: StepIO) -> ObjectData:
+def _object(number: int, params: BundleParams, io: StepIO) -> ObjectData:
+    name, target, given = params.names[number], params.targets[number], params.formats[number]
     facts = vendor(target.kind)
     properties: dict[str, str | int] = {
         OPT_LEVEL: target.opt_level,
@@ -172,9 +171,23 @@ def _object(number: int, name: str, target: Target, io: StepIO) -> ObjectData:
         properties[FEATURES] = target.features
     if target.sanitize:
         properties[SANITIZE] = ",".join(target.sanitize)
-    if facts.carries_assembly(target.chip):
+    if not given and facts.carries_assembly(target.chip):
         properties[ASM] = io.text(f"asm.{number}")
-    return ObjectData(target=target_attr(target), data=io.read(f"object.{number}"), properties=properties)
+    return ObjectData(
+        target=target_attr(target),
+        data=_data(number, given, io),
+        properties=properties,
+        format=_FORMATS[Format(given or Format.BIN)],
+    )
+
+
+def _data(number: int, given: str, io: StepIO) -> bytes:
+    if given == Format.OFFLOAD:
+        from gpubuild.engine.ir import llvm  # few bundles need it
+
+        text = io.text(f"llvm.{number}")
+        return llvm.emit_bitcode(llvm.parse_assembly(text, llvm.new_context(), name="optimised LLVM IR"))
+    return io.read(f"asm.{number}" if given == Format.ASSEMBLY else f"object.{number}")
 
 
 def _kernels(info: str) -> str:

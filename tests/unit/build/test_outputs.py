@@ -40,7 +40,7 @@ def make_step(folder: Path) -> Step:
     return Step(
         id=folder.name,
         kind=StepKind.BUNDLE,
-        params=BundleParams(module="k", handler="", targets=(), names=()),
+        params=BundleParams(module="k", handler="", targets=(), names=(), formats=()),
         inputs=(),
         outputs=files,
     )

@@ -45,7 +45,11 @@ INFO = json.dumps({"schema": 1, "kernels": KERNELS})
 
 def params(handler: str = "#gpu.select_object<0>", targets: tuple[Target, ...] = OBJECTS) -> BundleParams:
     return BundleParams(
-        module="saxpy_kernels", handler=handler, targets=targets, names=tuple(t.name for t in targets)
+        module="saxpy_kernels",
+        handler=handler,
+        targets=targets,
+        names=tuple(t.name for t in targets),
+        formats=tuple(t.format for t in targets),
     )
 
 
