@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpubuild.engine.ir.older_forms import form_of_today
 from gpubuild.errors import Diagnostic, Location, StepError
 from gpubuild.support import text as columns
 from gpubuild.support.text import nearest
@@ -141,6 +142,8 @@ def advise(error: StepError, text: str) -> StepError:
     if not error.diagnostics:
         return error
     first = error.diagnostics[0]
+    if today := form_of_today(first.source_line):
+        return error.with_(hint=f"{today} (this is a form of an older MLIR)")
     for pattern, say in _HINTS:
         if found := re.search(pattern, first.message):
             hint = say(found, first, text)
@@ -246,7 +249,11 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
     (r"^custom op '([\w.]+)' is unknown", _operation),
     (r"kernel function '@([^:']+)::@([^']+)' is undefined", _kernel),
     (r"kernel container '([^']+)' is undefined", _container),
-    (r"missing the 'gpu\.kernel' attribute", _fixed("write `kernel` after the arguments of the gpu.func")),
+    (
+        r"missing the 'gpu\.kernel' attribute",
+        _fixed("write `kernel` after the arguments of the gpu.func; `nvvm.kernel` alone is of an older MLIR"),
+    ),
+    (r"^'gpu\.return' op expects parent op", _fixed("the body of a gpu.launch ends with `gpu.terminator`")),
     (
         r"to have the 'gpu\.container_module' attribute",
         _fixed("begin the module with `module attributes {gpu.container_module} {`"),
