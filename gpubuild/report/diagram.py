@@ -184,16 +184,13 @@ def _title(step: Step) -> str:
 
 
 SCHEMA = 1
-_FILL = {
-    Status.UP_TO_DATE: "#dafbe1",
-    Status.WOULD_RUN: "#fff8c5",
-    Status.WOULD_HIT: "#fff8c5",
-    Status.RAN: "#dafbe1",
-    Status.HIT_LOCAL: "#dafbe1",
-    Status.HIT_REMOTE: "#dafbe1",
-    Status.FAILED: "#ffebe9",
-    Status.SKIPPED: "#ffebe9",
+# The sources are scanned for the drawing: steps that ran are up to date now.
+_CLASS = {
+    **dict.fromkeys((Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE), "up-to-date"),
+    **dict.fromkeys((Status.WOULD_RUN, Status.WOULD_HIT), "would-run"),
+    **dict.fromkeys((Status.FAILED, Status.SKIPPED), "failed"),
 }
+_FILL = {"up-to-date": "#dafbe1", "would-run": "#fff8c5", "failed": "#ffebe9"}
 # What Mermaid would take for its own, as the entities it knows.
 _MERMAID = {ord(c): f"#{ord(c)};" for c in '"#&<>`{}[]()|\\'} | dict.fromkeys(range(32), " ")
 
@@ -207,7 +204,7 @@ def draw_dot(diagram: Diagram) -> str:
     ]
     for node in diagram.nodes:
         label = f"{_dot(node.title)}\\n{node.kind}"
-        fill = f', fillcolor="{_FILL[node.status]}"' if node.status else ""
+        fill = f', fillcolor="{_FILL[_CLASS[node.status]]}"' if node.status else ""
         lines.append(f'  "{_dot(node.id)}" [label="{label}", tooltip="{_dot(_told(node))}"{fill}];')
     lines += [
         f'  "{_dot(e.maker)}" -> "{_dot(e.reader)}" [tooltip="{_dot(", ".join(e.roles))}"];'
@@ -225,7 +222,7 @@ def draw_mermaid(diagram: Diagram) -> str:
     lines += [f"  {names[edge.maker]} --> {names[edge.reader]}" for edge in diagram.edges]
     for status in dict.fromkeys(node.status for node in diagram.nodes if node.status):
         style = status.value.replace("-", "_")
-        lines.append(f"  classDef {style} fill:{_FILL[status]},color:#1c2128")
+        lines.append(f"  classDef {style} fill:{_FILL[_CLASS[status]]},color:#1c2128")
         lines.append(f"  class {','.join(names[n.id] for n in diagram.nodes if n.status is status)} {style}")
     return "\n".join([*lines, ""])
 
@@ -284,17 +281,6 @@ rect{fill:#161b22;stroke:#6e7681}.edge{stroke:#6e7681}.tip{fill:#6e7681}
 .would-run rect,rect.would-run{fill:#3d2f06;stroke:#d29922}
 .failed rect,rect.failed{fill:#4c1114;stroke:#f85149}}
 """
-_CLASS = {
-    Status.UP_TO_DATE: "up-to-date",
-    Status.WOULD_RUN: "would-run",
-    Status.WOULD_HIT: "would-run",
-    # Sources are scanned to draw the picture: they are up to date now.
-    Status.RAN: "up-to-date",
-    Status.HIT_LOCAL: "up-to-date",
-    Status.HIT_REMOTE: "up-to-date",
-    Status.FAILED: "failed",
-    Status.SKIPPED: "failed",
-}
 _LEGEND = (("up-to-date", "up to date"), ("would-run", "would run"), ("failed", "failed"))
 
 
@@ -394,3 +380,6 @@ def _legend(top: float) -> list[str]:
         parts.append(f'<text x="{x + 20:.1f}" y="{top + 11:.1f}">{text}</text>')
         x += 20 + _LETTER * (len(text) + 3)
     return parts
+
+
+DRAW = {"svg": draw_svg, "dot": draw_dot, "mermaid": draw_mermaid, "json": draw_json}
