@@ -1,7 +1,7 @@
-"""``gpubuild compile``: the kernels of one file for some targets, without a targets.yaml.
+"""``gpubuild compile``: compile the kernels of one file for some targets, without a targets.yaml.
 
-The steps are the very ones of a build, planned for a project made up on the spot and run in a
-folder that is thrown away; nothing is read from or written to a cache.
+The steps are those of a build, planned for a temporary project and run in a temporary folder without a
+cache.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import cpu_triple
 
-PROGRAM = "kernels"  # the made-up program's name; it is in no output
+PROGRAM = "kernels"  # the program of the temporary project; in no output
 _OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One thing to write: a file made by a step, and what to call it."""
+    """A file that a step made, and the name to write it to."""
 
     file: Path
     name: str
@@ -46,26 +46,26 @@ class Result:
 
 
 class _Warnings:
-    """Shows warnings once each; everything else a single file's steps do needs no telling."""
+    """A listener that shows each warning once and nothing else."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, BuildWarning) and event.message not in self._told:
-            self._told.add(event.message)
+        if isinstance(event, BuildWarning) and event.message not in self._shown:
+            self._shown.add(event.message)
             self._console.warning(event.message)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command."""
     console: Console = options.console
     if options.output == "-" and options.emit == "obj" and console.out.isatty():
         raise UsageError(
             "an object is binary and stdout is a terminal", hint="use -o FILE, or redirect stdout"
         )
-    project = made_up_project(options)
+    project = temporary_project(options)
     with tempfile.TemporaryDirectory(prefix="gpubuild-compile-") as folder:
         request = BuildOptions(
             build_dir=Path(folder),
@@ -79,8 +79,8 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def made_up_project(options: argparse.Namespace) -> Project:
-    """The project that a targets.yaml with these options would describe, checked like one."""
+def temporary_project(options: argparse.Namespace) -> Project:
+    """Return the project of a targets.yaml with these options. Raises ``UsageError``."""
     from gpubuild.config.load import loads
 
     source: Path = options.file.absolute()
@@ -91,13 +91,13 @@ def made_up_project(options: argparse.Namespace) -> Project:
             hint=f"did you mean {shown_path(source.parent / near[0])}?" if near else "",
         )
     if source.suffix != ".mlir":
-        raise UsageError(f"{options.file} is not an .mlir file", hint="compile takes kernels in MLIR")
+        raise UsageError(f"{options.file} is not an .mlir file", hint="compile reads kernels in MLIR")
     for library in options.device_libs:
         if not library.is_file():
             raise UsageError(f"there is no device library {library}")
     names = list(dict.fromkeys(options.targets))
     if options.chip and len(names) > 1:
-        raise UsageError("--chip goes with one target", hint="run compile once per target")
+        raise UsageError("--chip is for one target", hint="run compile once per target")
     given = {
         "kind": options.kind,
         "chip": options.chip,
@@ -117,7 +117,7 @@ def made_up_project(options: argparse.Namespace) -> Project:
     try:
         project = loads(json.dumps(document), Path.cwd() / "targets.yaml")
     except ConfigError as error:
-        # The places are in a file that does not exist: the message is enough.
+        # The locations are in a file that does not exist.
         problems = dict.fromkeys(p.message for p in error.problems)
         text = re.sub(
             r"add `kind: (.*?), or name",
@@ -131,10 +131,10 @@ def made_up_project(options: argparse.Namespace) -> Project:
 def compile_kernels(
     builder: Builder, project: Project, folder: Path, emit: str, module: str | None = None
 ) -> list[Result]:
-    """Run the steps that ``emit`` takes, for the gpu.module called ``module`` or all of them.
+    """Run the steps for ``emit``, for one gpu.module or all of them.
 
-    Every target that was asked for is used, whatever targets the IR names. Raises ``StepError``
-    for the first step that fails and ``UsageError`` when there is no such module.
+    The targets are those of the project, not those in the IR. Raises ``StepError`` for the first step
+    that fails and ``UsageError`` for an unknown module.
     """
     layout = Layout(root=project.root, build_dir=folder)
     planner = Planner(
@@ -184,7 +184,7 @@ def compile_kernels(
 
 
 def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
-    """The file with the text of ``module``, and with the data that it refers to."""
+    """Return the file with the text of ``module`` and the data that it refers to."""
     text = outline.output_path(f"module.{module.index}.mlir")
     if not module.resources:
         return text
@@ -199,11 +199,11 @@ def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
 
 
 def deliver(results: list[Result], output: str | None, console: Console) -> None:
-    """Put the results where ``-o`` says. Raises ``UsageError`` when they do not fit there."""
+    """Write the results to the path of ``-o``. Raises ``UsageError``."""
     if output is not None and len(results) > 1 and (output == "-" or not Path(output).is_dir()):
         raise UsageError(
-            f"there are {len(results)} results for one -o: " + ", ".join(r.name for r in results),
-            hint="choose one with --module and -t, or give an existing folder to -o",
+            f"-o names one file for {len(results)} results: " + ", ".join(r.name for r in results),
+            hint="choose one with --module and -t, or name an existing folder with -o",
         )
     if output == "-":
         console.out.flush()

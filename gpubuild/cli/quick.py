@@ -48,7 +48,7 @@ OPTIONS = {
 _NAMED = {spelling: (name, row[1]) for name, row in OPTIONS.items() for spelling in row[0]}
 _NOT_QUICK = {"dry_run", "dump_ir", "trace"}
 _STATUS = "up-to-date"
-_LOCATED = r".*?:\d+(:\d+)?: warning: "  # as in cli.console
+LOCATED = r".*?:\d+(:\d+)?: warning: "
 
 
 def answer(arguments: list[str]) -> tuple[str, str] | None:
@@ -71,7 +71,7 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         found = null_build.read(null_build.path_for(request))
         if found is None or not found.proves(request):
             return None
-        if _takes_color(sys.stderr) and any(re.match(_LOCATED, message) for message in found.warnings):
+        if _takes_color(sys.stderr) and any(re.match(LOCATED, message) for message in found.warnings):
             return None  # the whole command colours locations
         return _report(options, found, began)
     except Exception:  # of any kind: the whole command reports it
@@ -117,7 +117,7 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
 def _report(options: dict[str, list[str]], found: null_build.Receipt, began: float) -> tuple[str, str]:
     out, err = "", ""
     for message in (*environment.misspelt(), *found.warnings):
-        located = re.match(_LOCATED, message)
+        located = re.match(LOCATED, message)
         err += ("" if located else _paint("warning:", "33", sys.stderr) + " ") + visible(message) + "\n"
     if "explain" in options or ("verbose" in options and "quiet" not in options):
         stream = sys.stderr if "json" in options else sys.stdout

@@ -69,7 +69,7 @@ def test_nothing_is_overwritten(tmp_path: Path, name: str, capsys: pytest.Captur
     (tmp_path / name).symlink_to("nowhere")  # even a broken link is somebody's
     assert main(["init", str(tmp_path)]) == 2
     assert [p.name for p in tmp_path.iterdir()] == [name]
-    assert "is there already" in capsys.readouterr().err
+    assert "exists; nothing was written" in capsys.readouterr().err
 
 
 def test_a_gitignore_is_kept(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_only_program_needs_no_name(choose) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        ([], "which program? targets.yaml has edges, saxpy", "gpubuild run edges"),
+        ([], "name a program: targets.yaml has edges, saxpy", "gpubuild run edges"),
         (["saxpi"], "did you mean 'saxpy'?", "edges, saxpy"),
         (["edges", "in.ppm", "out.ppm"], "one program, not 3", "gpubuild run edges -- in.ppm out.ppm"),
     ],
