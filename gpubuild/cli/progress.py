@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpubuild.cli.console import Console, Failures, paint
 from gpubuild.model.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted, Waiting
-from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.result import STATUS_WORDS, BuildReport, Status, StepReport
 from gpubuild.support.text import counted, one_line
 
 _COUNTED = (Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE)
@@ -88,22 +87,7 @@ _FRAME_SECONDS = 0.1
 _LEAST_SAVED_SECONDS = 0.05  # the summary omits less
 
 
-class View(Protocol):
-    """A listener that may draw on the terminal between ``__enter__`` and ``__exit__``."""
-
-    def on_event(self, event: Event) -> None:
-        """See ``Listener``."""
-
-    def __enter__(self) -> View:
-        """Draw nothing before the first event: workers are forked in between."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Restore the terminal."""
-
-
-def make_view(console: Console, *, to_err: bool, explain: bool) -> View:
+def make_view(console: Console, *, to_err: bool, explain: bool) -> PlainView | LiveView:
     """Return the view for the stream. ``to_err`` keeps stdout for results and for output of programs."""
     stream = console.err if to_err else console.out
     if stream.isatty() and not console.quiet:
@@ -178,7 +162,7 @@ class LiveView:
         self._estimate = Estimate()
 
     def __enter__(self) -> LiveView:
-        return self
+        return self  # draws nothing before the first event: workers are forked in between
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
@@ -229,7 +213,7 @@ class LiveView:
         # Called in a thread of rich: copy what the thread of the build changes.
         found = list(self._counts.items())
         done = sum(n for _, n in found)
-        counts = ", ".join(f"{n} {_WORDS[s]}" for s, n in found)
+        counts = ", ".join(f"{n} {STATUS_WORDS[s]}" for s, n in found)
         running = dict(self._estimate.running)
         now = time.monotonic()
         left = self._estimate.left(now)
@@ -248,18 +232,6 @@ def _tail(step: str, cells: int) -> str:
     return step if len(step) <= cells else "…" + step[len(step) - max(cells - 1, 1) :]
 
 
-_WORDS = {
-    Status.RAN: "ran",
-    Status.HIT_LOCAL: "from the cache",
-    Status.HIT_REMOTE: "from the remote cache",
-    Status.UP_TO_DATE: "up to date",
-    Status.FAILED: "failed",
-    Status.SKIPPED: "skipped",
-    Status.WOULD_RUN: "would run",
-    Status.WOULD_HIT: "would come from the cache",
-}
-
-
 def step_line(report: StepReport, *, explain: bool, color: bool) -> str:
     """Return the line of a step: status, id, seconds if it ran, and the reason if ``explain``."""
     line = paint(f"{report.status:{_WIDTH}}", _STYLE[report.status], on=color)
@@ -275,6 +247,6 @@ def summary_line(report: BuildReport) -> str:
     """Return ``12 steps: 3 ran, 9 from the cache in 0.4 s, 5.2 s saved``, in time of workers."""
     steps, saved = report.steps, report.saved_seconds
     counts = [(s, sum(1 for step in steps if step.status is s)) for s in Status]
-    listed = ", ".join(f"{n} {_WORDS[s]}" for s, n in counts if n)
+    listed = ", ".join(f"{n} {STATUS_WORDS[s]}" for s, n in counts if n)
     more = f", {saved:.1f} s saved" if saved >= _LEAST_SAVED_SECONDS else ""
     return f"{counted(len(steps), 'step')}: {listed or 'nothing to do'} in {report.seconds:.1f} s{more}"
