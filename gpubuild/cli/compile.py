@@ -85,7 +85,7 @@ def temporary_project(options: argparse.Namespace) -> Project:
 
     source: Path = options.file.absolute()
     if not source.is_file():
-        near = nearest(source.name, _siblings(source))
+        near = nearest(source.name, (path.name for path in source.parent.glob("*")))
         raise UsageError(
             f"there is no file {options.file}",
             hint=f"did you mean {shown_path(source.parent / near[0])}?" if near else "",
@@ -252,10 +252,3 @@ def _wanted(plan: Plan, kind: StepKind) -> list[Step]:
 def _suffix(emit: str, kind: str) -> str:
     suffixes = vendor(kind)
     return {"llvm": "ll", "asm": suffixes.asm_suffix, "obj": suffixes.object_suffix}[emit]
-
-
-def _siblings(path: Path) -> list[str]:
-    try:
-        return [p.name for p in path.parent.iterdir()]
-    except OSError:
-        return []

@@ -19,7 +19,7 @@ from gpubuild.errors import GpubuildError
 
 def execute(options: argparse.Namespace) -> int:
     """Run the command."""
-    from argcomplete import shellcode
+    from argcomplete.shell_integration import shellcode
 
     options.console.out.write(shellcode(["gpubuild"], shell=options.shell))
     return 0

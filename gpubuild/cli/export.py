@@ -30,7 +30,7 @@ _LIBRARIES = ("-lm", "-ldl", "-lpthread")
 
 def execute(options: argparse.Namespace) -> int:
     """Run the command."""
-    name = choose_program(options)
+    name = choose_program(options, "export")
     folder: Path = options.output or Path(f"{name}-objects")
     if folder.exists() and (
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())

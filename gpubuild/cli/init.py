@@ -231,7 +231,7 @@ def files(*, main: str = "c", scons: bool = False, service: str = "") -> dict[st
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command. It writes all of its files or none, and overwrites nothing."""
+    """Run the command. It overwrites nothing."""
     console: Console = options.console
     folder: Path = options.directory
     wanted = files(main=options.main, scons=options.scons, service=options.ci)
@@ -242,21 +242,16 @@ def execute(options: argparse.Namespace) -> int:
             hint="choose another folder: gpubuild init DIR",
         )
     written: list[Path] = []
-    made: list[Path] = []
     try:
         for name, text in wanted.items():
             path = folder / name
-            _make_folder(path.parent, made)
+            path.parent.mkdir(parents=True, exist_ok=True)
             if name in OPTIONAL and _exists(path):
                 continue
             with path.open("x", encoding="utf-8") as stream:
-                written.append(path)
                 stream.write(text)
+            written.append(path)
     except OSError as error:
-        for path in written:
-            path.unlink(missing_ok=True)
-        for path in reversed(made):
-            path.rmdir()
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     if not console.quiet:
         for path in written:
@@ -264,15 +259,6 @@ def execute(options: argparse.Namespace) -> int:
         into = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
         console.print(f"next: {into}{'scons -Q' if options.scons else 'gpubuild run'}")
     return 0
-
-
-def _make_folder(folder: Path, made: list[Path]) -> None:
-    """Make a folder and its parents, and add each to ``made``. Raises ``OSError``."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent, made)
-    folder.mkdir()
-    made.append(folder)
 
 
 def _exists(path: Path) -> bool:

@@ -168,15 +168,17 @@ def _jit_command(name: str, step: Step, layout: Layout) -> list[str]:
     return program.command(python_command()[0])
 
 
-def choose_program(options: argparse.Namespace) -> str:
-    """Return the name of the program to run. Raises ``UsageError``."""
+def choose_program(options: argparse.Namespace, command: str = "run") -> str:
+    """Return the one program that ``command`` is for. Raises ``UsageError`` and ``ConfigError``."""
     known = tuple(load(options).programs)
     if len(options.programs) > 1:
-        given = " ".join(options.programs)
+        first, *others = options.programs
         raise UsageError(
-            f"run takes one program, not {len(options.programs)}: {given}",
-            hint=f"put the arguments of the program after --: "
-            f"gpubuild run {options.programs[0]} -- {' '.join(options.programs[1:])}",
+            f"{command} is for one program, not {len(options.programs)}: {' '.join(options.programs)}",
+            hint=""
+            if command == "export"
+            else "put the arguments of the program after --: "
+            f"gpubuild {command} {first} -- {' '.join(others)}",
         )
     if options.programs:
         name: str = options.programs[0]
@@ -189,7 +191,7 @@ def choose_program(options: argparse.Namespace) -> str:
     if len(known) != 1:
         raise UsageError(
             f"name a program: {options.file} has " + ", ".join(known),
-            hint=f"gpubuild run {known[0]}, or gpubuild run --all" if known else "add one under programs:",
+            hint=f"gpubuild {command} {known[0]}" + ", or gpubuild run --all" * (command == "run"),
         )
     return known[0]
 

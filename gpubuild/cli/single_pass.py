@@ -61,11 +61,8 @@ def execute(options: argparse.Namespace) -> int:
     result = lowering.run_range(text, params, first, last, name=str(file))
     if options.output is None:
         console.out.write(result)
-        return 0
-    try:
-        options.output.write_text(result, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    else:
+        console.save(options.output, result)
     return 0
 
 

@@ -21,6 +21,7 @@ from gpubuild.build.watch import (
 from gpubuild.cli.build import build
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import build_folder
+from gpubuild.cli.run import choose_program
 from gpubuild.config.load import load_project
 from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.plan.layout import Layout
@@ -37,11 +38,10 @@ def execute(options: argparse.Namespace) -> int:
     console: Console = options.console
     if options.program_arguments and not options.run:
         raise UsageError("arguments after -- are for the program that --run runs", hint="add --run")
-    if options.run and len(options.programs) > 1:
-        given = " ".join(options.programs)
-        raise UsageError(f"--run runs one program, not {len(options.programs)}: {given}", hint="name one")
     if not options.file.is_file():
         load_project(options.file)  # raises the error
+    if options.run and len(options.programs) > 1:
+        choose_program(options, "watch --run")  # raises the error
     root = options.file.absolute().parent
     layout = Layout(root=root, build_dir=build_folder(options, root))
     program: Foreground | None = None
@@ -84,7 +84,7 @@ def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
     """Build and show errors. Return whether the build succeeded, and the program to run, if any."""
     console: Console = options.console
     try:
-        name = _program(options) if options.run else ""
+        name = choose_program(options, "watch --run") if options.run else ""
         outcome = build(options, to_err=True)
     except InterruptedBuildError:
         raise
@@ -96,20 +96,6 @@ def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
         for line in outcome.ending():
             console.note(labelled(line, on=console.color_err))
     return report.ok, report.executables.get(name) if report.ok else None
-
-
-def _program(options: argparse.Namespace) -> str:
-    """Return the program to run. Raises ``UsageError`` and ``ConfigError``."""
-    if len(options.programs) == 1:
-        name: str = options.programs[0]
-        return name
-    known = tuple(load_project(options.file).programs)
-    if options.programs or len(known) != 1:
-        raise UsageError(
-            f"--run runs one program; {options.file} has " + ", ".join(known),
-            hint=f"gpubuild watch --run {known[0]}" if known else "add one under programs:",
-        )
-    return known[0]
 
 
 def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:

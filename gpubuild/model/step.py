@@ -323,11 +323,5 @@ class JitProgram:
     @classmethod
     def from_json(cls, text: str) -> JitProgram:
         """The program of such a command line."""
-        data = json.loads(text)
-        return cls(
-            name=data["name"],
-            objects=tuple(data["objects"]),
-            runtime=data["runtime"],
-            libraries=tuple(data["libraries"]),
-            cxx=data["cxx"],
-        )
+        data = {name: tuple(v) if isinstance(v, list) else v for name, v in json.loads(text).items()}
+        return cls(**data)

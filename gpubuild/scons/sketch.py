@@ -34,7 +34,8 @@ class Sketch:
 
     def _node(self, step_id: str) -> Node:
         stored = (tuple(value) if isinstance(value, list) else value for value in self._nodes[step_id])
-        return Node(id=step_id, **dict(zip(_STORED, stored, strict=True)))
+        fields: dict[str, Any] = dict(zip(_STORED, stored, strict=True))
+        return Node(id=step_id, **fields)
 
 
 def request(file: str, build_dir: str) -> null_build.Request:

@@ -87,7 +87,14 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     assert done.stderr.strip() == "[]"
 
 
-def test_watch_run_takes_one_program(capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong command line is not watched: no edit mends it."""
+def test_watch_run_is_for_one_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong command line is not watched: no edit fixes it."""
+    (tmp_path / "main.c").touch()
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms: {a: {sources: [main.c]}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
     assert main(["watch", "--run", "a", "b"]) == 2
-    assert "error: --run runs one program, not 2: a b" in capsys.readouterr().err
+    assert "error: watch --run is for one program, not 2: a b" in capsys.readouterr().err
