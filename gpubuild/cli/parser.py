@@ -33,6 +33,11 @@ examples:
                                     list the contents of an executable
   gpubuild doctor                   show which tools were found, and where
 
+environment (docs/reference.md has all variables):
+  GPUBUILD_DEVICE=cpu               where programs run kernels: auto, cpu, cuda[:N] or hip[:N]
+  GPUBUILD_JOBS, GPUBUILD_CACHE_DIR like --jobs and --cache-dir
+  GPUBUILD_DEBUG=1                  show where an internal error happened
+
 exit codes: 0 done, 1 a step failed, 2 wrong usage or configuration, 3 internal error, 130 interrupted
 """
 _BUILD_EPILOG = """\
@@ -64,8 +69,8 @@ examples:
   gpubuild inspect app --extract objects
                                     write every object to a file
 
-columns: code is the bytes of a kernel's instructions, occ the estimated occupancy, from registers and
-workgroup memory
+columns: size in bytes of the object, code of the kernel; regs: registers of a work-item; shared: bytes
+of workgroup memory; spills: bytes; occ: estimated occupancy; tier: how a CPU runs the work-items
 """
 _COMPILE_EPILOG = """\
 examples:
@@ -172,8 +177,12 @@ def _build(commands: argparse._SubParsersAction[Parser]) -> None:
 def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "run", "build a program and run it", epilog=_RUN_EPILOG, verbose="")
     parser.usage = "gpubuild run [options] [PROGRAM] [-- ARGUMENTS]"
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="not needed when there is only one")
-    parser.add_argument("--all", action="store_true", help="run every program and check what it prints")
+    parser.add_argument(
+        "programs", nargs="*", metavar="PROGRAM", help="default: the only program of the project"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="run every program and compare its output with expected.txt"
+    )
     parser.add_argument(
         "--jit", action="store_true", help="run from the objects, without linking an executable"
     )
@@ -184,7 +193,9 @@ def _export(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "export", "write objects and runtime sources, to link them on another machine", verbose=""
     )
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="not needed when there is only one")
+    parser.add_argument(
+        "programs", nargs="*", metavar="PROGRAM", help="default: the only program of the project"
+    )
     parser.add_argument(
         "-o", "--output", type=path, metavar="DIR", help="the folder to write (default: PROGRAM-objects)"
     )
@@ -206,10 +217,12 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
         help="a file, an existing folder, or - for stdout (default: files named after module and target)",
     )  # fmt: skip
     parser.add_argument("--module", metavar="NAME", help="compile only this gpu.module")
-    parser.add_argument("--kind", choices=kinds(), help="required if the chip does not imply it")
+    parser.add_argument("--kind", choices=kinds(), help="the kind of target, if the chip does not imply it")
     parser.add_argument("--chip", metavar="CHIP", help="the chip (default: the name of the target)")
     parser.add_argument("--features", metavar="LIST", help="LLVM features, such as +ptx80")
-    parser.add_argument("--opt-level", type=int, choices=range(4), metavar="0-3", help="default: 3")
+    parser.add_argument(
+        "--opt-level", type=int, choices=range(4), metavar="0-3", help="optimisation level (default: 3)"
+    )
     parser.add_argument("--fast-math", action="store_true", help="allow inexact floating point")
     parser.add_argument("--debug", action="store_true", help="keep source lines for debuggers")
     parser.add_argument(
@@ -232,7 +245,7 @@ def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     parser.add_argument("step", metavar="STEP", help="the id of a step, or some of its parts")
     add_options(parser, "file", "build_dir")
-    add_options(parser, "targets", text="as given to build; may be repeated")
+    add_options(parser, "targets", text="the -t options of the build; may be repeated")
     parser.add_argument("--all", action="store_true", help="also list unchanged parts")
     add_options(parser, "json")
 
@@ -278,7 +291,7 @@ def _init(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "init", "start a project: targets.yaml, a kernel and a main program", epilog=_INIT_EPILOG
     )
     parser.add_argument(
-        "directory", nargs="?", type=path, default=Path(), metavar="DIR", help="default: this folder"
+        "directory", nargs="?", type=path, default=Path(), metavar="DIR", help="default: the current folder"
     )
     mains = parser.add_mutually_exclusive_group()
     mains.add_argument(
@@ -311,7 +324,9 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     add("clear", "delete everything stored")
     add("verify", "check every stored byte, and set damaged files aside")
     gc = add("gc", "delete the least recently used results; builds may run meanwhile")
-    gc.add_argument("--max-size", metavar="SIZE", help="keep at most this, such as 2GiB (default: max_size)")
+    gc.add_argument(
+        "--max-size", metavar="SIZE", help="keep at most this, such as 2GiB (default: that of the project)"
+    )
     gc.add_argument(
         "--max-age", metavar="TIME", help="delete results not used for this long, such as 14d or 12h"
     )
@@ -338,9 +353,7 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
     add_options(parser, "file", "build_dir")
     add_options(parser, "targets", text="draw device code for this target only; may be repeated")
     add_modules(parser, "draw only the steps that make or use this gpu.module")
-    parser.add_argument(
-        "--format", choices=GRAPH_FORMATS, help="default: from the name of the output file, else svg"
-    )
+    parser.add_argument("--format", choices=GRAPH_FORMATS, help="default: that of the suffix of -o, else svg")
     parser.add_argument(
         "-o", "--output", type=path, metavar="FILE", help="the file to write (default: stdout)"
     )
