@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,7 +42,6 @@ class Result:
 
     file: Path
     name: str
-    binary: bool = False
 
 
 class _Warnings:
@@ -141,39 +140,25 @@ def compile_kernels(
         project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_sources={}
     )
     (program,) = project.programs.values()
-    scans: dict[str, ScannedSource] = {}
     outline = next(iter(planner.scan_plan((program,)).steps.values()))
     _run(builder, outline)
-    scans[outline.id] = parse_index(outline.output_path("index.json").read_text(encoding="utf-8"))
-    modules = {m.name: m.index for m in scans[outline.id].modules}
-    chosen = _choose(modules, module, program.sources[0])
+    scan = parse_index(outline.output_path("index.json").read_text(encoding="utf-8"))
+    chosen = _choose([m.name for m in scan.modules], module, program.sources[0])
+    modules = tuple(m for m in scan.modules if m.name in chosen)
     if emit == "mlir":
-        found = [m for m in scans[outline.id].modules if m.name in chosen]
         return [
-            Result(file=_module_text(outline, m, folder), name=f"{file_name(m.name)}.mlir") for m in found
+            Result(file=_module_text(outline, m, folder), name=f"{file_name(m.name)}.mlir") for m in modules
         ]
-    overrides = {name: ModuleOverride(targets=program.targets) for name in modules}
-    program = replace(program, modules=overrides)
-    kept = {
-        key: ScannedSource(modules=tuple(m for m in scan.modules if m.name in chosen))
-        for key, scan in scans.items()
-    }
-    program = replace(program, modules={n: o for n, o in overrides.items() if n in chosen})
+    program = replace(program, modules={name: ModuleOverride(targets=program.targets) for name in chosen})
     planner = replace(planner, project=replace(project, programs={PROGRAM: program}))
-    plan = planner.full_plan((program,), kept)
+    plan = planner.full_plan((program,), {outline.id: ScannedSource(modules=modules)})
     results = []
     for step in _wanted(plan, StepKind.COMPILE):
         _run(builder, step)
         if emit != "bin":
             kind = project.targets[step.target].kind
             stem = f"{file_name(step.module)}.{file_name(step.target)}"
-            results.append(
-                Result(
-                    file=step.output_path(_OUTPUT[emit]),
-                    name=f"{stem}.{_suffix(emit, kind)}",
-                    binary=emit == "obj",
-                )
-            )
+            results.append(Result(file=step.output_path(_OUTPUT[emit]), name=f"{stem}.{_suffix(emit, kind)}"))
     if emit == "bin":
         for step in _wanted(plan, StepKind.BUNDLE):
             _run(builder, step)
@@ -228,7 +213,7 @@ def _run(builder: Builder, step: Step) -> None:
         raise without_project(error)
 
 
-def _choose(modules: Mapping[str, int], wanted: str | None, source: Path) -> list[str]:
+def _choose(modules: Sequence[str], wanted: str | None, source: Path) -> list[str]:
     if not modules:
         raise UsageError(
             f"{source.name} has no gpu.module and no gpu.launch: there is nothing to compile",

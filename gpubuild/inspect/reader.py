@@ -27,10 +27,9 @@ from gpubuild.targets.registry import vendors
 from gpubuild.targets.vendor import ImageKind
 from gpubuild.toolchain.run import run_tool
 
-_FORMATS = {
-    ImageKind.OBJECT: "bin",
+# All others are machine code.
+_FORMATS: dict[int, str] = {
     ImageKind.BITCODE: "offload",
-    ImageKind.CUBIN: "bin",
     ImageKind.FATBINARY: "fatbin",
     ImageKind.PTX: "assembly",
 }

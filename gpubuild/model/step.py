@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.project import Offload
-from gpubuild.support.frozen import field, frozen
+from gpubuild.support.frozen import field, fields, frozen
 from gpubuild.targets.target import Target
 
 
@@ -306,7 +306,7 @@ _ROOT = Path(__file__).parents[2]
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from gpubuild.engine.host.jit import main; main()"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JitProgram:
     """Paths of files, and names of link libraries; ``name`` is the program's ``argv[0]``."""
 
@@ -318,10 +318,11 @@ class JitProgram:
 
     def command(self, python: str, arguments: Iterable[str] = ()) -> list[str]:
         """The command line of a process that runs it with ``arguments``."""
-        return [python, "-P", "-c", _START, str(_ROOT), json.dumps(asdict(self)), *arguments]
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [python, "-P", "-c", _START, str(_ROOT), json.dumps(data), *arguments]
 
     @classmethod
     def from_json(cls, text: str) -> JitProgram:
         """The program of such a command line."""
-        data = {name: tuple(v) if isinstance(v, list) else v for name, v in json.loads(text).items()}
-        return cls(**data)
+        data: dict[str, Any] = json.loads(text)
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in data.items()})

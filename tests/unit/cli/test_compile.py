@@ -74,13 +74,13 @@ def test_wrong_file(name: str, message: str) -> None:
 
 
 def test_choosing_a_module() -> None:
-    modules = {"a_kernels": 0, "b_kernels": 1}
+    modules = ["a_kernels", "b_kernels"]
     assert _choose(modules, None, Path("k.mlir")) == ["a_kernels", "b_kernels"]
     assert _choose(modules, "@b_kernels", Path("k.mlir")) == ["b_kernels"]
     with pytest.raises(UsageError, match="did you mean 'a_kernels'"):
         _choose(modules, "a_kernel", Path("k.mlir"))
     with pytest.raises(UsageError, match="nothing to compile"):
-        _choose({}, None, Path("k.mlir"))
+        _choose([], None, Path("k.mlir"))
 
 
 class Stream(io.TextIOWrapper):
