@@ -21,7 +21,7 @@ from gpubuild.model.project import Goal, Program
 from gpubuild.model.step import JitProgram, LinkParams, Step
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import program_environment, python_command
-from gpubuild.support.text import suggestion
+from gpubuild.support.text import counted, suggestion
 from gpubuild.toolchain.run import run_tool
 
 EXPECTED = "expected.txt"  # beside a program's first source
@@ -95,7 +95,7 @@ def summarize(checks: Iterable[Check]) -> str:
     """Return ``10 programs: 10 ok``."""
     found = list(checks)
     failed = [c.name for c in found if not c.ok]
-    text = f"{len(found)} program{'' if len(found) == 1 else 's'}: {len(found) - len(failed)} ok"
+    text = f"{counted(len(found), 'program')}: {len(found) - len(failed)} ok"
     return text + (f", {len(failed)} failed ({', '.join(failed)})" if failed else "")
 
 

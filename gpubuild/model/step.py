@@ -325,4 +325,5 @@ class JitProgram:
     def from_json(cls, text: str) -> JitProgram:
         """The program of such a command line."""
         data: dict[str, Any] = json.loads(text)
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in data.items()})
+        data |= {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        return cls(**data)
