@@ -1,7 +1,7 @@
 """``gpubuild build`` with nothing to do, answered from the receipt of the last build.
 
 Its output is that of the whole command, which also gets every request that is in any way unusual. It
-imports next to nothing, which is why the table of options is here: argparse takes longer than all of it.
+imports next to nothing, which is why the table of options is here: argparse loads slower than all of it.
 """
 
 from __future__ import annotations
@@ -91,22 +91,22 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
         if word[:2] == "-j" and word[2:].isdigit():
             spelling, equals, value = "--jobs", "=", word[2:]
         before = name
-        name, takes = _NAMED.get(spelling, ("programs", ""))
-        if not takes:
+        name, kind = _NAMED.get(spelling, ("programs", ""))
+        if not kind:
             if not word or word[0] == "-" or (name in found and name != before):
                 return None  # programs in two places are an error
             value = word
-        elif equals and (takes == FLAG or spelling[:2] != "--"):
+        elif equals and (kind == FLAG or spelling[:2] != "--"):
             return None
-        elif takes != FLAG:
+        elif kind != FLAG:
             value = value if equals else next(words, "")
             if not value or value[0] == "-":
                 return None
         found.setdefault(name, []).append(value)
     for name, values in found.items():
-        takes = OPTIONS[name][1] if name in OPTIONS else WORDS
-        most = len(set(values)) if takes == WORDS else 1
-        if name in _NOT_QUICK or (takes != FLAG and len(values) > most):
+        kind = OPTIONS[name][1] if name in OPTIONS else WORDS
+        most = len(set(values)) if kind == WORDS else 1
+        if name in _NOT_QUICK or (kind != FLAG and len(values) > most):
             return None
     jobs, build_dir = found.get("jobs", ["1"])[0], found.get("build_dir", ["."])[0]
     if not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= 4096):
