@@ -73,15 +73,15 @@ def _try(write: Callable[[Any], object], text: object) -> None:
 
 def _answer(arguments: list[str]) -> int:
     """Run a command and return its exit code. Raises ``OSError`` when output cannot be written."""
+    if arguments in (["--version"], ["-V"]):
+        print(f"gpubuild {__version__}")
+        return 0
     from gpubuild import environment
 
     if environment.completes():
         from gpubuild.cli.completion import answer
 
         answer()
-    if arguments in (["--version"], ["-V"]):
-        print(f"gpubuild {__version__}")
-        return 0
     if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
         return 0
     return _command(arguments)
