@@ -73,6 +73,11 @@ def misspelt() -> list[str]:
     return found
 
 
+def completes() -> bool:
+    """Return whether a shell asks for completions (``cli.completion``)."""
+    return "_ARGCOMPLETE" in os.environ
+
+
 def whole() -> dict[str, str]:
     """Every variable as it is now."""
     return dict(os.environ)

@@ -1,4 +1,4 @@
-"""``gpubuild build``: bring programs up to date and say what was done."""
+"""``gpubuild build``: bring programs up to date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpubuild.support.text import shown_path
 
 @frozen
 class Outcome:
-    """A finished build: the project, the programs that were asked for, the folder, the report."""
+    """A finished build of ``programs``."""
 
     project: Project
     programs: tuple[str, ...]
@@ -26,12 +26,12 @@ class Outcome:
     report: BuildReport
 
     def ending(self) -> list[str]:
-        """The last lines: the summary, and after a failure what failed and what was not tried."""
+        """Return the summary line, and lines that list failed steps and those that were not tried."""
         return [summary_line(self.report), *closing_lines(self.report, programs=len(self.programs))]
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command."""
     console: Console = options.console
     try:
         outcome = build(options, to_err=options.json)
@@ -41,7 +41,7 @@ def execute(options: argparse.Namespace) -> int:
         if options.json:
             from gpubuild.cli.json_document import dump, error_document
 
-            with suppress(OSError):  # the error says more than that this cannot be written
+            with suppress(OSError):  # the error itself matters more
                 console.print(dump(error_document(error)))
         raise
     report = outcome.report
@@ -60,18 +60,18 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUTABLE) -> Outcome:
-    """Build what ``options`` ask for, showing progress; ``to_err`` keeps it off stdout.
+    """Build and show progress, on stderr if ``to_err``.
 
-    Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``; failures of steps are in
-    the report and were shown.
+    Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``. Failures of steps are shown, and
+    listed in the report.
     """
     from gpubuild.build.null_build_record import load_witnessed
 
     project, witness = load_witnessed(options.file)
     if goal is not Goal.EXECUTABLE:
-        witness = None  # a receipt says that executables are there
+        witness = None  # a receipt proves that executables are up to date
     if options.trace and not options.trace.absolute().parent.is_dir():
-        raise UsageError(f"cannot write the trace {options.trace}: there is no such folder")
+        raise UsageError(f"cannot write the trace {options.trace}: its folder does not exist")
     if options.dump_ir and options.dump_ir.exists() and not options.dump_ir.is_dir():
         raise UsageError(
             f"cannot write IR into {options.dump_ir}: it is not a folder",
@@ -122,18 +122,18 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
 
 
 def exit_code(report: BuildReport) -> int:
-    """0, or what the failed steps ask for: a missing tool is the user's to fix, like bad usage."""
+    """Return 0, the exit code that all failed steps share (2 for a missing tool), or 1."""
     if report.ok:
         return 0
     codes = {step.error.exit_code for step in report.failed if step.error is not None}
-    return max(codes, default=EXIT_STEP_FAILED) if len(codes) == 1 else EXIT_STEP_FAILED
+    return codes.pop() if len(codes) == 1 else EXIT_STEP_FAILED
 
 
 def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
     console: Console = options.console
     if not options.json or console.verbose or explain or console.err.isatty():
         return console
-    # A script reads stdout and shows stderr when something is wrong: keep that free of progress.
+    # A script reads stdout and shows stderr after a failure: keep progress out of it.
     from gpubuild.support.frozen import replace
 
     return replace(console, quiet=True)

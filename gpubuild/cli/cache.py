@@ -1,4 +1,4 @@
-"""``gpubuild cache``: look at the cache, check it, shrink it, carry it elsewhere, empty it."""
+"""``gpubuild cache``: show, check, shrink, copy and clear the cache."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from gpubuild.cache.local.disk_store import DiskStore
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_ASKED = ("hit-local", "hit-remote", "ran")  # how steps end for which the cache was asked
+_LOOKED_UP = ("hit-local", "hit-remote", "ran")  # statuses of steps after a look-up in the cache
 _SHOWN_BUILDS = 10
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def stats(options: argparse.Namespace) -> int:
-    """``cache stats``: count and measure, and how the last builds in the build folder were served."""
+    """Run ``cache stats``: show sizes, and the hit rates of the last builds in the build folder."""
     from gpubuild.build.log import log_file, read_log
 
     console: Console = options.console
@@ -42,7 +42,7 @@ def stats(options: argparse.Namespace) -> int:
     builds = [
         steps
         for build in read_log(log_file(_layout(options))).builds
-        if (steps := [step for step in build.steps if step.status in _ASKED])
+        if (steps := [step for step in build.steps if step.status in _LOOKED_UP])
     ]
     groups: dict[tuple[str, str], list[LoggedStep]] = {}
     for step in sorted(chain.from_iterable(builds), key=lambda step: (step.kind, step.target)):
@@ -82,7 +82,7 @@ def stats(options: argparse.Namespace) -> int:
 
 
 def clear(options: argparse.Namespace) -> int:
-    """``cache clear``: delete everything stored; the folder itself stays."""
+    """Run ``cache clear``: delete everything stored; the folder itself stays."""
     console: Console = options.console
     store, config = _open(options, only_deletes=True)
     freed = store.clear()
@@ -95,7 +95,7 @@ def clear(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """``cache verify``: check everything; exit code 1 when something was damaged."""
+    """Run ``cache verify``: check everything; exit code 1 for damaged files."""
     from gpubuild.cache.local import upkeep
 
     console: Console = options.console
@@ -115,13 +115,13 @@ def verify(options: argparse.Namespace) -> int:
     bad = len(found.damaged) + len(found.unreadable)
     console.print(
         f"{config.directory}: {counted(found.records, 'result')}, {counted(found.blobs, 'blob')}, "
-        f"{size_text(found.size_bytes)}: " + (f"{bad} bad{dropped}" if bad else f"all good{dropped}")
+        f"{size_text(found.size_bytes)}: " + (f"{bad} damaged{dropped}" if bad else f"no damage{dropped}")
     )
     return 0 if found.ok else EXIT_STEP_FAILED
 
 
 def gc(options: argparse.Namespace) -> int:
-    """``cache gc``: delete what was used longest ago."""
+    """Run ``cache gc``: delete the least recently used results."""
     from gpubuild.cache.local import upkeep
 
     console: Console = options.console
@@ -138,7 +138,7 @@ def gc(options: argparse.Namespace) -> int:
     if options.json:
         console.print(dump({"schema": 1, "directory": str(config.directory), **asdict(done)}))
     elif done.busy:
-        console.print(f"{config.directory}: another process is collecting")
+        console.print(f"{config.directory}: another `cache gc` is running")
     elif not console.quiet:
         console.print(
             f"{config.directory}: {size_text(done.freed_bytes)} freed, "
@@ -148,7 +148,7 @@ def gc(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """``cache export``: the results that make up the build folder, or everything, in one file."""
+    """Run ``cache export``: write the results of the build folder, or all, to one file."""
     from gpubuild.build.state import BuildState
     from gpubuild.cache.local.archive import export_archive
 
@@ -167,14 +167,13 @@ def export(options: argparse.Namespace) -> int:
         console.print(f"{options.archive}: {counted(done.records, 'result')}, {size_text(done.size_bytes)}")
     if not done.records:
         console.warning(
-            f"there is nothing to export from {config.directory}: build first, with this cache and in "
-            "this project, or use --all"
+            f"nothing to export from {config.directory}: build first, with this cache, or use --all"
         )
     return 0
 
 
 def import_(options: argparse.Namespace) -> int:
-    """``cache import``: exit code 1 when not everything in the file could be taken."""
+    """Run ``cache import``: exit code 1 if a part of the file could not be imported."""
     from gpubuild.cache.local.archive import DEFAULT_LIMIT_BYTES, import_archive
 
     console: Console = options.console
@@ -196,7 +195,7 @@ def import_(options: argparse.Namespace) -> int:
 
 
 def size_text(size_bytes: int) -> str:
-    """``12.3 MiB``: a size for people."""
+    """Return a size such as ``12.3 MiB``."""
     size = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
@@ -206,18 +205,18 @@ def size_text(size_bytes: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``2GiB``, ``500 M`` or ``1000000``. Raises ``UsageError``."""
+    """Return the bytes of ``2GiB``, ``500 M`` or ``1000000``. Raises ``UsageError``."""
     found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([KMGT]?)(?:i?B)?", text)
     if not found:
-        raise UsageError(f"{text!r} is not a size", hint="write bytes or something like 2GiB")
+        raise UsageError(f"{text!r} is not a size", hint="write a number of bytes, or 2GiB for example")
     return int(float(found[1]) * _UNITS[found[2]]) if "." in found[1] else int(found[1]) * _UNITS[found[2]]
 
 
 def parse_age(text: str) -> float:
-    """Seconds of ``14d``, ``12h``, ``30m``. Raises ``UsageError``."""
+    """Return the seconds of ``14d``, ``12h`` or ``30m``. Raises ``UsageError``."""
     found = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
     if not found:
-        raise UsageError(f"{text!r} is not a length of time", hint="write something like 14d, 12h or 30m")
+        raise UsageError(f"{text!r} is not a length of time", hint="write 14d, 12h or 30m for example")
     return int(found[1]) * _SECONDS[found[2]]
 
 
@@ -227,7 +226,7 @@ def _open(options: argparse.Namespace, *, only_deletes: bool = False) -> tuple[D
 
     shared = only_deletes or options.settings.cache_shared
     given: Path | None = options.cache_dir.absolute() if options.cache_dir else options.settings.cache_dir
-    # A folder that was named needs no project file to be looked at.
+    # A named folder needs no project file.
     config, root = CacheConfig(directory=given) if given else None, None
     if config is None:
         project = load(options)
@@ -237,12 +236,12 @@ def _open(options: argparse.Namespace, *, only_deletes: bool = False) -> tuple[D
 
 
 def _close(console: Console, store: DiskStore) -> None:
-    """Raises ``UsageError`` if there is a cache that cannot be used: numbers about it would be wrong."""
+    """Close the cache and show warnings. Raises ``UsageError`` for an unusable cache."""
     store.close()
     if store.unusable:
         raise UsageError(
             f"cannot use the cache {store.directory}: {store.unusable}",
-            hint="caches belong to the user who made them: choose another folder with --cache-dir",
+            hint="only the user that made a cache can use it: choose another folder with --cache-dir",
         )
     for warning in store.warnings:
         console.warning(warning)
@@ -254,7 +253,7 @@ def _layout(options: argparse.Namespace) -> Layout:
 
 
 def _counts(steps: Sequence[LoggedStep]) -> dict[str, int]:
-    return {status: sum(step.status == status for step in steps) for status in _ASKED}
+    return {status: sum(step.status == status for step in steps) for status in _LOOKED_UP}
 
 
 def _rate(steps: Sequence[LoggedStep]) -> float:

@@ -1,4 +1,4 @@
-"""``gpubuild clean``: remove from the build folder what gpubuild made there, and nothing else."""
+"""``gpubuild clean``: remove the files that gpubuild made in the build folder, and no others."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from gpubuild.support.text import counted, shown_path
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command. Needs no valid project file, only to know where one would lie."""
+    """Run the command. The project file need not exist: its path tells where the build folder is."""
     console: Console = options.console
     root = options.file.absolute().parent
     build_dir = build_folder(options, root)
     layout = Layout(root=root, build_dir=build_dir)
     if not build_dir.exists():
-        console.print(f"nothing to clean: there is no {shown_path(build_dir)}")
+        console.print(f"nothing to clean: {shown_path(build_dir)} does not exist")
         return 0
     refuse_dangerous(build_dir, root)
     if not layout.private.is_dir():
         raise UsageError(
-            f"{shown_path(build_dir)} was not made by gpubuild (it has no {layout.private.name} in it)",
-            hint="name the right folder with --build-dir, or delete this one yourself",
+            f"{shown_path(build_dir)} was not made by gpubuild (it has no folder {layout.private.name})",
+            hint="name the build folder with --build-dir, or delete this folder yourself",
         )
     from gpubuild.build.lock import build_lock
 
@@ -51,35 +51,31 @@ def execute(options: argparse.Namespace) -> int:
     rest = [] if gone else _names_in(build_dir, but=layout.private.name)
     if rest and not console.quiet:
         listed = ", ".join(rest[:5]) + ", …" * (len(rest) > 5)
-        console.print(f"kept {shown_path(build_dir)}: not made by gpubuild: {listed}")
+        console.print(f"kept {shown_path(build_dir)}: it has other files: {listed}")
     if not console.quiet:
         console.print(f"removed {counted(len(files), 'file')} from {shown_path(build_dir)}")
     return 0
 
 
 def refuse_dangerous(build_dir: Path, root: Path) -> None:
-    """Raise ``UsageError`` for a folder that cannot be a build folder: it holds more than a build."""
+    """Raise ``UsageError`` for a folder that contains the project or the current folder, and for links."""
     real = build_dir.resolve()
-    for what, other in (
-        ("the project itself", root),
-        ("the current folder", Path.cwd()),
-    ):
+    for what, other in (("the project", root), ("the current folder", Path.cwd())):
         if other.resolve() == real or real in other.resolve().parents:
             raise UsageError(
                 f"refusing to clean {build_dir}: it is or contains {what}",
                 hint="name the build folder with --build-dir",
             )
     if build_dir.is_symlink() or not build_dir.is_dir():
-        raise UsageError(f"refusing to clean {build_dir}: it is not a folder of its own")
+        raise UsageError(f"refusing to clean {build_dir}: it is not a folder")
 
 
 def recorded_files(layout: Layout) -> list[Path]:
-    """Outputs of past builds outside the private folder, by the build state's own account.
+    """Return the outputs of past builds outside the private folder, from the build state.
 
-    A file counts when the state knows its path with a digest that some step's output had (sources
-    that the user keeps in the build folder are known by path, too, but are no outputs); or, since
-    the project may have been moved, when it lies in a program's folder and has the content of one
-    of that program's outputs.
+    The state has the paths of outputs and of sources, which may lie in the build folder, too: a path counts
+    if its digest is that of an output. After a move of the project, a file in a program's folder counts if
+    it has the content of one of the program's outputs.
     """
     try:
         document: dict[str, Any] = json.loads(layout.state_file.read_bytes())
@@ -89,7 +85,7 @@ def recorded_files(layout: Layout) -> list[Path]:
             made.setdefault(folder, set()).update(blob[1] for blob in step["blobs"])
         known = [(Path(path), entry[-1]) for path, entry in document["files"].items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return []  # no state: only the private folder is certainly ours
+        return []  # without a state, only the private folder is certain
     digests = set().union(*made.values())
     found = {path for path, digest in known if digest in digests and layout.private not in path.parents}
     for folder, contents in made.items():
@@ -100,9 +96,9 @@ def recorded_files(layout: Layout) -> list[Path]:
 
 
 def _remove_private(layout: Layout) -> None:
-    """Delete the private folder, its lock last: until then other builds here wait.
+    """Delete the private folder. Other builds wait for its lock, which is deleted last.
 
-    Waiting builds see that the lock is gone and make another; their folder stays.
+    A build that waited makes another lock, in a folder that stays.
     """
     for path in layout.private.iterdir():
         if path == layout.lock_file:

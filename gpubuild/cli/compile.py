@@ -1,7 +1,7 @@
-"""``gpubuild compile``: the kernels of one file for some targets, without a targets.yaml.
+"""``gpubuild compile``: compile the kernels of one file for some targets, without a targets.yaml.
 
-The steps are the very ones of a build, planned for a project made up on the spot and run in a
-folder that is thrown away; nothing is read from or written to a cache.
+The steps are those of a build, planned for a temporary project and run in a temporary folder without a
+cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,40 +32,39 @@ from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor, vendors
 from gpubuild.targets.target import cpu_triple
 
-PROGRAM = "kernels"  # the made-up program's name; it is in no output
+PROGRAM = "kernels"  # the program of the temporary project; in no output
 _OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One thing to write: a file made by a step, and what to call it."""
+    """A file that a step made, and the name to write it to."""
 
     file: Path
     name: str
-    binary: bool = False
 
 
 class _Warnings:
-    """Shows warnings once each; everything else a single file's steps do needs no telling."""
+    """A listener that shows each warning once and nothing else."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, BuildWarning) and event.message not in self._told:
-            self._told.add(event.message)
+        if isinstance(event, BuildWarning) and event.message not in self._shown:
+            self._shown.add(event.message)
             self._console.warning(event.message)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command."""
     console: Console = options.console
     if options.output == "-" and options.emit == "obj" and console.out.isatty():
         raise UsageError(
             "an object is binary and stdout is a terminal", hint="use -o FILE, or redirect stdout"
         )
-    project = made_up_project(options)
+    project = temporary_project(options)
     with tempfile.TemporaryDirectory(prefix="gpubuild-compile-") as folder:
         request = BuildOptions(
             build_dir=Path(folder),
@@ -79,25 +78,25 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def made_up_project(options: argparse.Namespace) -> Project:
-    """The project that a targets.yaml with these options would describe, checked like one."""
+def temporary_project(options: argparse.Namespace) -> Project:
+    """Return the project of a targets.yaml with these options. Raises ``UsageError``."""
     from gpubuild.config.load import loads
 
     source: Path = options.file.absolute()
     if not source.is_file():
-        near = nearest(source.name, _siblings(source))
+        near = nearest(source.name, (path.name for path in source.parent.glob("*")))
         raise UsageError(
             f"there is no file {options.file}",
             hint=f"did you mean {shown_path(source.parent / near[0])}?" if near else "",
         )
     if source.suffix != ".mlir":
-        raise UsageError(f"{options.file} is not an .mlir file", hint="compile takes kernels in MLIR")
+        raise UsageError(f"{options.file} is not an .mlir file", hint="compile reads kernels in MLIR")
     for library in options.device_libs:
         if not library.is_file():
             raise UsageError(f"there is no device library {library}")
     names = list(dict.fromkeys(options.targets))
     if options.chip and len(names) > 1:
-        raise UsageError("--chip goes with one target", hint="run compile once per target")
+        raise UsageError("--chip is for one target", hint="run compile once per target")
     given = {
         "kind": options.kind,
         "chip": options.chip,
@@ -120,7 +119,7 @@ def made_up_project(options: argparse.Namespace) -> Project:
     try:
         project = loads(json.dumps(document), Path.cwd() / "targets.yaml")
     except ConfigError as error:
-        # The places are in a file that does not exist: the message is enough.
+        # The locations are in a file that does not exist.
         problems = dict.fromkeys(p.message for p in error.problems)
         text = re.sub(
             r"add `kind: (.*?), or name",
@@ -134,49 +133,35 @@ def made_up_project(options: argparse.Namespace) -> Project:
 def compile_kernels(
     builder: Builder, project: Project, folder: Path, emit: str, module: str | None = None
 ) -> list[Result]:
-    """Run the steps that ``emit`` takes, for the gpu.module called ``module`` or all of them.
+    """Run the steps for ``emit``, for one gpu.module or all of them.
 
-    Every target that was asked for is used, whatever targets the IR names. Raises ``StepError``
-    for the first step that fails and ``UsageError`` when there is no such module.
+    The targets are those of the project, not those in the IR. Raises ``StepError`` for the first step
+    that fails and ``UsageError`` for an unknown module.
     """
     layout = Layout(root=project.root, build_dir=folder)
     planner = Planner(
         project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_sources={}
     )
     (program,) = project.programs.values()
-    scans: dict[str, ScannedSource] = {}
     outline = next(iter(planner.scan_plan((program,)).steps.values()))
     _run(builder, outline)
-    scans[outline.id] = parse_index(outline.output_path("index.json").read_text(encoding="utf-8"))
-    modules = {m.name: m.index for m in scans[outline.id].modules}
-    chosen = _choose(modules, module, program.sources[0])
+    scan = parse_index(outline.output_path("index.json").read_text(encoding="utf-8"))
+    chosen = _choose([m.name for m in scan.modules], module, program.sources[0])
+    modules = tuple(m for m in scan.modules if m.name in chosen)
     if emit == "mlir":
-        found = [m for m in scans[outline.id].modules if m.name in chosen]
         return [
-            Result(file=_module_text(outline, m, folder), name=f"{file_name(m.name)}.mlir") for m in found
+            Result(file=_module_text(outline, m, folder), name=f"{file_name(m.name)}.mlir") for m in modules
         ]
-    overrides = {name: ModuleOverride(targets=program.targets) for name in modules}
-    program = replace(program, modules=overrides)
-    kept = {
-        key: ScannedSource(modules=tuple(m for m in scan.modules if m.name in chosen))
-        for key, scan in scans.items()
-    }
-    program = replace(program, modules={n: o for n, o in overrides.items() if n in chosen})
+    program = replace(program, modules={name: ModuleOverride(targets=program.targets) for name in chosen})
     planner = replace(planner, project=replace(project, programs={PROGRAM: program}))
-    plan = planner.full_plan((program,), kept)
+    plan = planner.full_plan((program,), {outline.id: ScannedSource(modules=modules)})
     results = []
     for step in _wanted(plan, StepKind.COMPILE):
         _run(builder, step)
         if emit != "bin":
             kind = project.targets[step.target].kind
             stem = f"{file_name(step.module)}.{file_name(step.target)}"
-            results.append(
-                Result(
-                    file=step.output_path(_OUTPUT[emit]),
-                    name=f"{stem}.{_suffix(emit, kind)}",
-                    binary=emit == "obj",
-                )
-            )
+            results.append(Result(file=step.output_path(_OUTPUT[emit]), name=f"{stem}.{_suffix(emit, kind)}"))
     if emit == "bin":
         for step in _wanted(plan, StepKind.BUNDLE):
             _run(builder, step)
@@ -187,7 +172,7 @@ def compile_kernels(
 
 
 def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
-    """The file with the text of ``module``, and with the data that it refers to."""
+    """Return the file with the text of ``module`` and the data that it refers to."""
     text = outline.output_path(f"module.{module.index}.mlir")
     if not module.resources:
         return text
@@ -202,11 +187,11 @@ def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
 
 
 def deliver(results: list[Result], output: str | None, console: Console) -> None:
-    """Put the results where ``-o`` says. Raises ``UsageError`` when they do not fit there."""
+    """Write the results to the path of ``-o``. Raises ``UsageError``."""
     if output is not None and len(results) > 1 and (output == "-" or not Path(output).is_dir()):
         raise UsageError(
-            f"there are {len(results)} results for one -o: " + ", ".join(r.name for r in results),
-            hint="choose one with --module and -t, or give an existing folder to -o",
+            f"-o names one file for {len(results)} results: " + ", ".join(r.name for r in results),
+            hint="choose one with --module and -t, or name an existing folder with -o",
         )
     if output == "-":
         console.out.flush()
@@ -231,7 +216,7 @@ def _run(builder: Builder, step: Step) -> None:
         raise without_project(error)
 
 
-def _choose(modules: Mapping[str, int], wanted: str | None, source: Path) -> list[str]:
+def _choose(modules: Sequence[str], wanted: str | None, source: Path) -> list[str]:
     if not modules:
         raise UsageError(
             f"{source.name} has no gpu.module and no gpu.launch: there is nothing to compile",
@@ -255,10 +240,3 @@ def _wanted(plan: Plan, kind: StepKind) -> list[Step]:
 def _suffix(emit: str, kind: str) -> str:
     suffixes = vendor(kind)
     return {"llvm": "ll", "asm": suffixes.asm_suffix, "obj": suffixes.object_suffix}[emit]
-
-
-def _siblings(path: Path) -> list[str]:
-    try:
-        return [p.name for p in path.parent.iterdir()]
-    except OSError:
-        return []

@@ -1,4 +1,4 @@
-"""``gpubuild doctor``: which tools are used, from where, and what each target of a project needs."""
+"""``gpubuild doctor``: list the tools, where they were found, and what each target of a project needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_FILE = Path("targets.yaml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRow:
-    """One target. It compiles when ``missing`` is empty; without ``wanted`` some kernels do not."""
+    """The tools of a target. It cannot compile without ``missing``; some kernels need ``wanted``."""
 
     name: str
     kind: str
@@ -35,14 +35,14 @@ class TargetRow:
 
     @property
     def found(self) -> bool:
-        """Whether all required tools were found."""
+        """Return whether all required tools were found."""
         return not self.missing
 
 
 def load(file: Path | None, console: Console) -> Project | None:
-    """The project in ``file``, by default in targets.yaml if there is one that can be read.
+    """Return the project in ``file``, by default in targets.yaml if that exists and is valid.
 
-    Raises ``ConfigError`` for a file that was asked for.
+    Raises ``ConfigError`` for a named file.
     """
     from gpubuild.config.load import load_project
     from gpubuild.errors import GpubuildError
@@ -56,11 +56,6 @@ def load(file: Path | None, console: Console) -> Project | None:
     except GpubuildError:
         console.warning(f"{DEFAULT_FILE} has errors (see `gpubuild build`); its targets are not listed")
         return None
-
-
-def target_rows(project: Project, tools: Mapping[str, ToolRow]) -> list[TargetRow]:
-    """A row for each target, in the order of the project file."""
-    return [_row(target, tools) for target in project.targets.values()]
 
 
 def _row(target: Target, tools: Mapping[str, ToolRow]) -> TargetRow:
@@ -79,13 +74,14 @@ def _row(target: Target, tools: Mapping[str, ToolRow]) -> TargetRow:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command: 0 when everything that is always needed was found."""
+    """Run the command; the exit code is 0 if all required tools were found."""
     from gpubuild.toolchain.find import Toolchain
 
     console: Console = options.console
     project = load(options.file, console)
     rows = Toolchain(options.settings).describe_all()
-    targets = target_rows(project, {row.name: row for row in rows}) if project else []
+    tools = {row.name: row for row in rows}
+    targets = [_row(target, tools) for target in project.targets.values()] if project else []
     healthy = all(row.found for row in rows if row.required)
     if options.json:
         document = {
@@ -131,9 +127,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _needs(target: TargetRow) -> str:
-    """The tools of a target, or those that it lacks; the tool's row says how to get it."""
+    """Return the tools of a target, or the missing ones; their rows say how to get them."""
     if target.missing:
         return f"needs {', '.join(target.missing)}"
     if target.wanted:
-        return f"without {', '.join(target.wanted)}: kernels that call its functions are refused"
+        return f"without {', '.join(target.wanted)}: kernels that call its functions cannot compile"
     return ", ".join(target.tools)

@@ -1,4 +1,4 @@
-"""``gpubuild explain STEP``: what the step's key is made of, now and last time, and why it last ran."""
+"""``gpubuild explain STEP``: the inputs of a step, now and last time, and why it last ran."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpubuild.support.text import did_you_mean, nearest, one_line
 if TYPE_CHECKING:
     from gpubuild.build.explain import Explanation
 
-_LISTED = 8  # candidates named when a short form fits several steps
+_LISTED = 8  # steps that a short form matches
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command. Compiles nothing; sources that changed are scanned, since that makes the plan."""
+    """Run the command. Only scans sources that changed, since the plan depends on them."""
     from gpubuild.build.opening import open_builder
     from gpubuild.model.project import BuildOptions
 
@@ -38,24 +38,24 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def find_step(name: str, known: Collection[str]) -> str:
-    """The id that ``name`` is, or is short for: some of its parts, in order.
+    """Return the id that ``name`` is, or of which it has some parts in order.
 
-    ``app/k/sm_90`` stands for ``app/compile/k/sm_90``. Raises ``UsageError`` for none or several.
+    ``app/k/sm_90`` is short for ``app/compile/k/sm_90``. Raises ``UsageError`` for none or several.
     """
     if name in known:
         return name
     parts = [part.removeprefix("@") for part in name.split("/")]
-    fitting = [step for step in known if _is_within(parts, step.split("/"))]
-    # `saxpy/k` would fit each of its compile steps: what ends with the last part fits better.
-    closest = [step for step in fitting if step.split("/")[-1] == parts[-1]] or fitting
+    matching = [step for step in known if _is_within(parts, step.split("/"))]
+    # `saxpy/k` matches each of its compile steps: prefer ids that end with the last part.
+    closest = [step for step in matching if step.split("/")[-1] == parts[-1]] or matching
     if len(closest) == 1:
         return closest[0]
     if closest:
         listed = ", ".join(closest[:_LISTED]) + ", …" * (len(closest) > _LISTED)
-        raise UsageError(f"{name} could be {len(closest)} steps: {listed}", hint="give more of the step's id")
-    # Of a short form the last part is what tells steps apart: `app/sm_9` is not nearly `app/host`.
-    alike = nearest(parts[-1], {step.split("/")[-1]: None for step in known})
-    corrected = [s for s in known if alike and _is_within([*parts[:-1], *alike], s.split("/"))]
+        raise UsageError(f"{name} matches {len(closest)} steps: {listed}", hint="give more of the step's id")
+    # The last part of a short form distinguishes steps: `app/sm_9` is not similar to `app/host`.
+    similar = nearest(parts[-1], {step.split("/")[-1]: None for step in known})
+    corrected = [s for s in known if similar and _is_within([*parts[:-1], *similar], s.split("/"))]
     meant = did_you_mean(name, corrected or known, cutoff=0.0 if corrected else 0.4)
     raise UsageError(
         f"there is no step {name!r}" + (f" ({meant})" if meant else ""),
@@ -64,14 +64,14 @@ def find_step(name: str, known: Collection[str]) -> str:
 
 
 def render(found: Explanation, *, color: bool, all_rows: bool) -> str:
-    """A headline and a table; unchanged rows only with ``all_rows`` or when nothing changed."""
+    """Return a headline and a table; unchanged rows only with ``all_rows`` or when nothing changed."""
     lines = [f"{paint(one_line(found.step), 'bold', on=color)}: {found.state}"]
     if found.why:
         lines.append(f"  last brought up to date because: {found.why}")
     listed = [row for row in found.rows if row.changed or all_rows]
     if not listed:
         listed = list(found.rows)
-    if not listed:  # what it depends on is to be made first
+    if not listed:  # its inputs have not been built
         return "\n".join(lines)
     rows = [(one_line(row.name), one_line(row.before), one_line(row.now)) for row in listed]
     cells = [("", "last time", "now"), *rows]
@@ -83,12 +83,12 @@ def render(found: Explanation, *, color: bool, all_rows: bool) -> str:
         lines.append(paint(line, "yellow", on=color) if name in changed else line)
     hidden = len(found.rows) - len(listed)
     if hidden:
-        lines.append(f"  ({hidden} more are the same; --all lists them)")
+        lines.append(f"  ({hidden} more are unchanged; --all lists them)")
     return "\n".join(lines)
 
 
 def to_json(found: Explanation) -> dict[str, Any]:
-    """For scripts."""
+    """Return the document of ``--json``."""
     return {
         "schema": 1,
         "step": found.step,
@@ -96,18 +96,13 @@ def to_json(found: Explanation) -> dict[str, Any]:
         "state": found.state,
         "why": found.why,
         "parts": [
-            {
-                "name": row.name,
-                "before": row.before or None,
-                "now": row.now or None,
-                "changed": row.changed,
-            }
+            {"name": row.name, "before": row.before or None, "now": row.now or None, "changed": row.changed}
             for row in found.rows
         ],
     }
 
 
 def _is_within(wanted: Iterable[str], parts: Iterable[str]) -> bool:
-    """Whether ``wanted`` is a subsequence of ``parts``."""
+    """Return whether ``wanted`` is a subsequence of ``parts``."""
     rest = iter(parts)
     return all(any(part == other for other in rest) for part in wanted)

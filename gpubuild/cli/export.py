@@ -1,4 +1,4 @@
-"""``gpubuild export``: compile here, link elsewhere: objects, the runtime's sources and how to link them."""
+"""``gpubuild export``: write objects, the runtime's sources and a script that links them elsewhere."""
 
 from __future__ import annotations
 
@@ -29,22 +29,20 @@ _LIBRARIES = ("-lm", "-ldl", "-lpthread")
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command."""
-    name = choose_program(options)
+    """Run the command."""
+    name = choose_program(options, "export")
     folder: Path = options.output or Path(f"{name}-objects")
     if folder.exists() and (
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())
     ):
-        raise UsageError(
-            f"{folder} is there already, and no earlier export", hint="name another folder with -o"
-        )
+        raise UsageError(f"{folder} exists and is no earlier export", hint="name another folder with -o")
     options.programs = [name]
     outcome = build(options, to_err=True, goal=Goal.OBJECTS)
     step = outcome.report.links.get(name)
     if step is None or not outcome.report.ok:
         return exit_code(outcome.report) or EXIT_STEP_FAILED
     try:
-        recipe = _write(name, step, folder, _places(name, outcome))
+        recipe = _write(name, step, folder, _locations(name, outcome))
     except OSError as error:
         raise UsageError(
             f"cannot write {error.filename2 or error.filename or folder}: {error.strerror}"
@@ -56,8 +54,8 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _places(name: str, outcome: Outcome) -> str:
-    """What messages of the program look up beside it: where operations of its sources are."""
+def _locations(name: str, outcome: Outcome) -> str:
+    """Return the locations of the sources' operations, which messages of the program look up."""
     program = outcome.project.programs[name]
     layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
     sources = [source for source in program.sources if source.suffix in MLIR_SUFFIXES]
@@ -65,30 +63,29 @@ def _places(name: str, outcome: Outcome) -> str:
     return "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 
-def _write(name: str, step: Step, folder: Path, places: str) -> Path:
-    """Make the export beside ``folder`` and have its files take the places of those there.
+def _write(name: str, step: Step, folder: Path, locations: str) -> Path:
+    """Write the export to a temporary folder, then replace the files in ``folder`` one by one.
 
-    One by one and never without one: an export that a build tool asks for happens while the same
-    build compiles the runtime's sources, or links the objects, of the last one.
+    A build tool that requests an export may compile the files of the last one at the same time.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as fresh:
         _fill(name, step, Path(fresh))
         (Path(fresh) / f"{step.output_path('executable').name}.places.txt").write_text(
-            places, encoding="utf-8"
+            locations, encoding="utf-8"
         )
-        _take_over(Path(fresh), folder)
+        _replace_files(Path(fresh), folder)
     return folder / RECIPE
 
 
-def _take_over(fresh: Path, folder: Path) -> None:
+def _replace_files(fresh: Path, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         if not (fresh / path.name).exists() or path.is_dir() != (fresh / path.name).is_dir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     for path in fresh.iterdir():
         if path.is_dir():
-            _take_over(path, folder / path.name)
+            _replace_files(path, folder / path.name)
         else:
             path.replace(folder / path.name)
 
@@ -97,7 +94,7 @@ def _fill(name: str, step: Step, folder: Path) -> None:
     for relative, path in runtime_sources().items():
         copy = folder / _RUNTIME / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, copy)  # with its time, from which make knows what is new
+        shutil.copy2(path, copy)  # keeps its time, which make compares
     objects: list[str] = []
     archives: list[str] = []
     for item in step.inputs:
@@ -116,7 +113,7 @@ def _fill(name: str, step: Step, folder: Path) -> None:
 
 
 def _free_name(path: Path, folder: Path) -> str:
-    """A name for an object after its source: C objects all have the same one in a build."""
+    """Return a name for an object after its source: all C objects are called ``object.o`` in a build."""
     stem = Path(path.parent.name).stem if path.name == "object.o" else path.stem
     stem = stem.rpartition("%2F")[2]
     name, number = stem + path.suffix, 1
@@ -157,7 +154,7 @@ def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> s
             f"-o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*/*.o')} {ending}"
         )
     elif params.cxx:
-        # A C++ driver would take the runtime for C++.
+        # A C++ driver would compile the runtime as C++.
         lines = (
             f'for source in {sources}; do ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"; done\n'
             f"${{CXX:-c++}} -o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*/*.o')} {ending}"

@@ -1,7 +1,4 @@
-"""``gpubuild init``: start a project that builds and runs.
-
-The files of a new project, and the CI recipes that docs/ci.md explains.
-"""
+"""``gpubuild init``: write the files of a new project, and the CI recipes that docs/ci.md explains."""
 
 from __future__ import annotations
 
@@ -212,12 +209,12 @@ env.GpuPrograms("targets.yaml")
 """
 SCONS_IGNORED = "/.sconsign.dblite\n"
 
-OPTIONAL = frozenset({".gitignore"})  # an existing one is not changed
+OPTIONAL = frozenset({".gitignore"})  # kept if it exists
 SERVICES = {"github": (".github/workflows/gpubuild.yml", GITHUB), "gitlab": (".gitlab-ci.yml", GITLAB)}
 
 
 def files(*, main: str = "c", scons: bool = False, service: str = "") -> dict[str, str]:
-    """The text of each file by name. ``main`` is ``c`` or ``mlir``; ``service`` of ``SERVICES`` or empty."""
+    """Return the texts of the files by name. ``service`` is a key of ``SERVICES`` or empty."""
     found = {
         "targets.yaml": TARGETS_YAML % {"main": f"main.{main}"},
         "scale.mlir": KERNEL,
@@ -234,32 +231,27 @@ def files(*, main: str = "c", scons: bool = False, service: str = "") -> dict[st
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command. Overwrites nothing: it writes all of its files or none."""
+    """Run the command. It overwrites nothing."""
     console: Console = options.console
     folder: Path = options.directory
     wanted = files(main=options.main, scons=options.scons, service=options.ci)
-    taken = [name for name in wanted if name not in OPTIONAL and _is_there(folder / name)]
+    taken = [name for name in wanted if name not in OPTIONAL and _exists(folder / name)]
     if taken:
         raise UsageError(
-            f"{folder / taken[0]} is there already; nothing was written",
+            f"{folder / taken[0]} exists; nothing was written",
             hint="choose another folder: gpubuild init DIR",
         )
     written: list[Path] = []
-    made: list[Path] = []
     try:
         for name, text in wanted.items():
             path = folder / name
-            _make_folder(path.parent, made)
-            if name in OPTIONAL and _is_there(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if name in OPTIONAL and _exists(path):
                 continue
             with path.open("x", encoding="utf-8") as stream:
-                written.append(path)
                 stream.write(text)
+            written.append(path)
     except OSError as error:
-        for path in written:
-            path.unlink(missing_ok=True)
-        for path in reversed(made):
-            path.rmdir()
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     if not console.quiet:
         for path in written:
@@ -269,14 +261,5 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _make_folder(folder: Path, made: list[Path]) -> None:
-    """Make a folder and those above it, and note each in ``made``. Raises ``OSError``."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent, made)
-    folder.mkdir()
-    made.append(folder)
-
-
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     return path.exists() or path.is_symlink()

@@ -1,4 +1,4 @@
-"""``gpubuild inspect``: what a file carries, for which targets."""
+"""``gpubuild inspect``: list, extract and disassemble the device images of a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command."""
     from gpubuild.inspect.disassemble import extract
     from gpubuild.inspect.reader import inspect_file
     from gpubuild.inspect.records import select, to_json
@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _disassemble(found: Inspection, options: argparse.Namespace) -> int:
-    """The code of every object; one that nothing here can read hides no other."""
+    """Print the code of every object; a warning for each that no tool here can disassemble."""
     from gpubuild.inspect.disassemble import disassemble
 
     console: Console = options.console

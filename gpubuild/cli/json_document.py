@@ -1,44 +1,102 @@
-"""Document: what ``build --json`` prints. Others script against it (README, "JSON")."""
+"""The JSON documents of the command line, whose form scripts rely on (docs/cli.md, "JSON").
+
+Only ``json`` is imported: a build with nothing to do writes a document, too.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
 
-from gpubuild.errors import ConfigError, GpubuildError
-from gpubuild.model.result import BuildReport, Status, StepReport
+TYPE_CHECKING = False  # typing's own costs an import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from gpubuild.errors import GpubuildError
+    from gpubuild.model.result import BuildReport
 
 SCHEMA = 1
+# The values of `Status`, in its order.
+STATUSES = (
+    *("ran", "hit-local", "hit-remote", "up-to-date", "failed", "skipped"),
+    *("would-run", "would-hit"),
+)
 
 
 def build_document(
     report: BuildReport, programs: Iterable[str], shown: Callable[[Path], str] = str
 ) -> dict[str, Any]:
-    """``programs`` are the names that were asked for; ``shown`` spells paths."""
+    """Return the document of a build of ``programs``; ``shown`` formats paths."""
+    steps = []
+    for one in report.steps:
+        entry = step(
+            one.id, one.kind.value, one.module, one.target, one.status.value, map(shown, one.outputs)
+        )
+        entry |= {"reason": one.reason, "seconds": round(one.seconds, 6)}
+        if one.error is not None:
+            entry["error"] = describe(one.error)
+        steps.append(entry)
+    made = report.executables
+    return build(
+        {name: shown(made[name]) if name in made else None for name in programs},
+        steps,
+        {status: sum(one.status.value == status for one in report.steps) for status in STATUSES},
+        ok=report.ok,
+        seconds=report.seconds,
+        saved_seconds=round(report.saved_seconds, 3),
+        warnings=list(report.warnings),
+        hit_rate=None if report.hit_rate is None else round(report.hit_rate, 4),
+        note=report.note,
+    )
+
+
+def build(
+    programs: Mapping[str, str | None],
+    steps: list[dict[str, Any]],
+    counts: Mapping[str, int],
+    *,
+    seconds: float,
+    ok: bool = True,
+    **more: object,
+) -> dict[str, Any]:
+    """Return the document of a build from its parts; ``programs`` maps names to executables."""
     return {
         "schema": SCHEMA,
-        "programs": [
-            {"name": n, "executable": shown(report.executables[n]) if n in report.executables else None}
-            for n in programs
-        ],
-        "steps": [_step(step, shown) for step in report.steps],
+        "programs": [{"name": name, "executable": file} for name, file in programs.items()],
+        "steps": steps,
         "summary": {
-            "ok": report.ok,
-            "steps": len(report.steps),
-            **{status.value: sum(1 for s in report.steps if s.status is status) for status in Status},
-            "seconds": round(report.seconds, 3),
-            "saved_seconds": round(report.saved_seconds, 3),
-            "warnings": list(report.warnings),
-            "hit_rate": None if report.hit_rate is None else round(report.hit_rate, 4),
-            "note": report.note,
+            "ok": ok,
+            "steps": len(steps),
+            **{status: counts.get(status, 0) for status in STATUSES},
+            "seconds": round(seconds, 3),
+            "saved_seconds": 0.0,
+            "warnings": [],
+            "hit_rate": None,
+            "note": "",
+            **more,
         },
     }
 
 
+def step(
+    step_id: str, kind: str, module: str, target: str, status: str, outputs: Iterable[str]
+) -> dict[str, Any]:
+    """Return the entry of one step."""
+    return {
+        "id": step_id,
+        "kind": kind,
+        "module": module or None,
+        "target": target or None,
+        "status": status,
+        "reason": "",
+        "seconds": 0.0,
+        "outputs": list(outputs),
+    }
+
+
 def error_document(error: GpubuildError) -> dict[str, Any]:
-    """The document of a build that could not begin: wrong configuration, an unknown program."""
+    """Return the document of a build that could not begin, for example for an unknown program."""
     return {
         "schema": SCHEMA,
         "programs": [],
@@ -49,7 +107,9 @@ def error_document(error: GpubuildError) -> dict[str, Any]:
 
 
 def describe(error: GpubuildError) -> dict[str, Any]:
-    """An error for a script: its message, its text as a person sees it, and the exit code."""
+    """Return the entry of an error: its message, its whole text and its exit code."""
+    from gpubuild.errors import ConfigError
+
     found: dict[str, Any] = {
         "message": error.message,
         "text": error.render(),
@@ -70,21 +130,5 @@ def describe(error: GpubuildError) -> dict[str, Any]:
 
 
 def dump(document: dict[str, Any] | list[dict[str, Any]]) -> str:
-    """Text of a document, ending without a newline."""
+    """Return the text of a document, without a newline at its end."""
     return json.dumps(document, indent=2, ensure_ascii=False)
-
-
-def _step(step: StepReport, shown: Callable[[Path], str]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "id": step.id,
-        "kind": step.kind.value,
-        "module": step.module or None,
-        "target": step.target or None,
-        "status": step.status.value,
-        "reason": step.reason,
-        "seconds": round(step.seconds, 6),
-        "outputs": [shown(path) for path in step.outputs],
-    }
-    if step.error is not None:
-        found["error"] = describe(step.error)
-    return found

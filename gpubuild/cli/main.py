@@ -1,6 +1,6 @@
-"""Main: runs one command and turns however it ends into an exit code (README, "Exit codes").
+"""Run one command and return its exit code (README, "Exit codes").
 
-What is imported here costs every command its time, `build` with nothing to do most of all.
+Every import here costs each command time, above all a ``build`` with nothing to do.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _ISSUES = "the project's issue tracker"
 _STEP_FAILED, _INTERRUPTED = 1, 130  # as in `errors`, which costs an import
-_PLAIN = {"→": "->", "…": "...", "·": "*", "µ": "u"}  # of what we write ourselves
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+_PLAIN = {"→": "->", "…": "...", "·": "*", "µ": "u"}  # for encodings without these characters
+_WRITE_FAILED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,52 +37,58 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return main(sys.argv[1:])
         finally:
-            gc.freeze()  # at its end the interpreter would look for cycles in all objects: 3 % of a build
-    _settle_streams()
-    trouble: OSError | None = None
+            gc.freeze()  # skips the search for cycles when the interpreter ends: 3 % of a build
+    _prepare_streams()
+    write_error: OSError | None = None
     try:
         code = _answer(list(argv))
-    except SystemExit as error:  # argparse's way to end after `--help`
+    except SystemExit as error:  # argparse ends `--help` like this
         code = int(error.code or 0)
-    except KeyboardInterrupt:  # while modules are imported, say: there is nothing to stop yet
+    except KeyboardInterrupt:  # for example during imports: nothing to stop yet
         code = _INTERRUPTED
         _try(sys.stderr.write, "\ninterrupted\n")
     except OSError as error:
-        code, trouble = 0, error
+        code, write_error = 0, error
     if code == _INTERRUPTED:
-        # CPython remembers an interrupt inside exec() of a text, which dataclasses are made with, even when
-        # it was caught, and would end with SIGINT instead of our code. Another exec() makes it forget.
+        # CPython remembers an interrupt inside exec() of a text, which makes dataclasses, even when it was
+        # caught, and then ends with SIGINT instead of this code. Another exec() clears that.
         exec("")  # noqa: S102
-    # Not left to the interpreter: it ends with a traceback and code 120 when this fails.
+    # The interpreter itself ends with a traceback and code 120 when this fails.
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError as error:
-            trouble = trouble or error
-            _abandon(stream)
-    return code if trouble is None else code or _unwritten(trouble)
+            write_error = write_error or error
+            _discard_buffer(stream)
+    return code if write_error is None else code or _report_write_error(write_error)
 
 
 def _try(write: Callable[[Any], object], text: object) -> None:
-    """Write where that is possible; the exit code counts where stderr is closed or full."""
-    try:  # noqa: SIM105 - contextlib takes its time to load
+    """Write if possible: where stderr is closed or full, the exit code still counts."""
+    try:  # noqa: SIM105 - contextlib is slow to load
         write(text)
     except OSError:
         pass
 
 
 def _answer(arguments: list[str]) -> int:
-    """The exit code of a command. Raises ``OSError`` when something could not be written."""
+    """Run a command and return its exit code. Raises ``OSError`` when output cannot be written."""
     if arguments in (["--version"], ["-V"]):
         print(f"gpubuild {__version__}")
         return 0
+    from gpubuild import environment
+
+    if environment.completes():
+        from gpubuild.cli.completion import answer
+
+        answer()
     if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
         return 0
     return _command(arguments)
 
 
 def _nothing_to_do(arguments: list[str]) -> bool:
-    """Answer a ``build`` that has nothing to do; whether it was one."""
+    """Answer a ``build`` that has nothing to do, and return whether it was one."""
     from gpubuild.cli.quick import answer
 
     texts = answer(arguments)
@@ -100,15 +106,15 @@ def _command(arguments: list[str]) -> int:
     from gpubuild.settings import Settings
 
     gc.set_threshold(50_000, 20, 50)  # a build makes many objects and little garbage: 5 % of its time
-    trouble: GpubuildError | None = None
+    invalid: GpubuildError | None = None
     try:
         settings = Settings.from_environ()
     except GpubuildError as error:
-        settings, trouble = Settings(color=environment.color()), error
+        settings, invalid = Settings(color=environment.color()), error
     console = Console.standard(settings)
-    previous = _end_on_sigterm()
+    previous = _interrupt_on_sigterm()
     try:
-        return _run(arguments, settings, trouble)
+        return _run(arguments, settings, invalid)
     except KeyboardInterrupt:
         _try(console.note, "\ninterrupted")
         return EXIT_INTERRUPTED
@@ -119,7 +125,7 @@ def _command(arguments: list[str]) -> int:
         if isinstance(error, FileNotFoundError) and not _has_current_folder():
             console.note('error: the current folder does not exist\n  hint: change to another one: cd "$PWD"')
             return EXIT_USAGE
-        if error.errno in _NO_ROOM or isinstance(error, BrokenPipeError):
+        if error.errno in _WRITE_FAILED or isinstance(error, BrokenPipeError):
             raise
         return _internal(error, settings, console)
     except Exception as error:
@@ -129,7 +135,8 @@ def _command(arguments: list[str]) -> int:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None) -> int:
+def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None) -> int:
+    """Run a command. ``invalid`` is an error of the settings, which `--help` does not need."""
     from gpubuild import environment
     from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
@@ -138,8 +145,8 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
     building = False
     try:
         options = parse(arguments)
-        if trouble is not None:
-            raise trouble
+        if invalid is not None:
+            raise invalid
         options.settings = settings
         options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
         for warning in environment.misspelt():
@@ -150,11 +157,10 @@ def _run(arguments: list[str], settings: Settings, trouble: GpubuildError | None
     except InterruptedBuildError:
         raise
     except GpubuildError as error:
-        # A build reports its own errors: its document has more data.
+        # A build writes its own document, which has more data.
         if "--json" in arguments and not building:
             from gpubuild.cli.json_document import describe, dump
 
-            # The error itself matters more than that this cannot be written.
             _try(Console.standard(settings).print, dump({"schema": 1, "error": describe(error)}))
         raise
 
@@ -169,9 +175,9 @@ def _has_current_folder() -> bool:
     return True
 
 
-def _unwritten(error: OSError) -> int:
-    """Report that something could not be written; the exit code."""
-    if isinstance(error, BrokenPipeError):  # the reader went away (`gpubuild … | head`)
+def _report_write_error(error: OSError) -> int:
+    """Report that output could not be written, and return the exit code."""
+    if isinstance(error, BrokenPipeError):  # the reader has ended (`gpubuild … | head`)
         return 128 + signal.SIGPIPE
     from gpubuild.support.text import visible
 
@@ -185,27 +191,27 @@ def _write_error(text: str) -> None:
     sys.stderr.flush()
 
 
-def _abandon(stream: TextIO) -> None:
-    """Discard what is still in the stream's buffer: the interpreter would fail to write it at its end."""
+def _discard_buffer(stream: TextIO) -> None:
+    """Discard the buffer of a stream, which the interpreter would fail to write when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
-def _settle_streams() -> None:
-    """Make printing safe: streams may be closed, or of an encoding without our arrows."""
+def _prepare_streams() -> None:
+    """Make printing safe: streams may be closed, or have an encoding without arrows."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
     if sys.stderr is None:
         sys.stderr = sys.stdout
-    codecs.register_error("gpubuild", _spelt_out)
+    codecs.register_error("gpubuild", _encode_lossy)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="gpubuild")
 
 
-def _spelt_out(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What to write for characters that an encoding lacks, and for bytes of paths that were no text."""
+def _encode_lossy(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return a replacement for a character that the encoding lacks, and the byte of an undecodable path."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     character = error.object[error.start]
@@ -215,15 +221,15 @@ def _spelt_out(error: UnicodeError) -> tuple[str | bytes, int]:
     return plain, error.start + 1
 
 
-def _end_on_sigterm() -> signal._HANDLER:
-    """Let SIGTERM end the process as Ctrl-C does: with everything stopped and cleaned up."""
+def _interrupt_on_sigterm() -> signal._HANDLER:
+    """Handle SIGTERM like Ctrl-C: stop all workers and clean up."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     try:
         return signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: whoever embeds us decides about signals
+    except ValueError:  # not the main thread: signals are the embedding program's
         return None
 
 

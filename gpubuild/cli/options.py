@@ -1,9 +1,4 @@
-"""Options that several commands share, and the project they name.
-
-Option table: the options of ``build`` as data, for the parser and for ``cli.quick``.
-
-Imports nothing: a build with nothing to do has no time for argparse.
-"""
+"""The argument parser, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -14,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, WORDS
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project
 from gpubuild.support.text import suggestion
@@ -21,32 +17,12 @@ from gpubuild.support.text import suggestion
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-FLAG, PATH, NUMBER, WORDS = "flag", "path", "number", "words"  # words: may be repeated
-PROJECT_FILE = "targets.yaml"
-
-# By where the parser puts it: names, what it takes, what the help calls that, and the help.
-OPTIONS = {
-    "quiet": (("-q", "--quiet"), FLAG, "", "no progress"),
-    "verbose": (("-v", "--verbose"), FLAG, "", "also show steps that had nothing to do"),
-    "file": (("-f", "--file"), PATH, "FILE", f"the project file (default: {PROJECT_FILE})"),
-    "build_dir": (("--build-dir",), PATH, "DIR", "default: build, beside the project file"),
-    "jobs": (("-j", "--jobs"), NUMBER, "N", "steps at once (default: CPUs)"),
-    "targets": (("-t", "--target"), WORDS, "TARGET", "compile kernels for this target only; may be repeated"),
-    "cache_dir": (("--cache-dir",), PATH, "DIR", "overrides the project file"),
-    "no_cache": (("--no-cache",), FLAG, "", "neither read nor write the cache"),
-    "keep_going": (("-k", "--keep-going"), FLAG, "", "continue with all independent steps after a failure"),
-    "dump_ir": (("--dump-ir",), PATH, "DIR", "write the IR after every stage; cached steps run again"),
-    "trace": (("--trace",), PATH, "FILE", "write a trace for Perfetto or Chrome"),
-    "dry_run": (("-n", "--dry-run"), FLAG, "", "say what would be done, compile nothing"),
-    "explain": (("--explain",), FLAG, "", "list every step with its status and reason"),
-    "json": (("--json",), FLAG, "", "one JSON document on stdout, nothing else there"),
-}
-
 
 class Text(argparse.RawDescriptionHelpFormatter):
-    """The text of a help. argparse makes one for every option, too, only to check it.
+    """Format a help text.
 
-    By itself it would ask how wide the terminal is, of ``shutil``, which loads bz2 and lzma.
+    argparse makes a formatter for every option to check it. The default width comes from ``shutil``,
+    which loads bz2 and lzma.
     """
 
     columns = 80
@@ -56,22 +32,22 @@ class Text(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports mistakes as ``UsageError``, with what was probably meant."""
+    """A parser that raises ``UsageError``, with the option or word that was probably meant."""
 
     def format_help(self) -> str:
-        """The help, as wide as the terminal."""
+        """Return the help, as wide as the terminal."""
         import shutil
 
         Text.columns = shutil.get_terminal_size().columns
         return super().format_help()
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        # argparse's own ignores that it cannot be written.
+        # argparse ignores write errors.
         if message and file is not None:
             file.write(message)
 
     def error(self, message: str) -> NoReturn:
-        """See the class."""
+        """Raise ``UsageError``."""
         hint = f"see `{self.prog} --help`"
         near = self._near(message)
         for action in self._actions:
@@ -97,46 +73,41 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_options(parser: Parser, *names: str, text: str = "") -> None:
-    """Options of the table; ``text`` is the help of a command for which they mean something else."""
+    """Add options of the table; ``text`` replaces the help."""
     for name in names:
-        spellings, takes, metavar, usual = OPTIONS[name]
-        if takes == FLAG:
+        spellings, kind, metavar, usual = OPTIONS[name]
+        if kind == FLAG:
             parser.add_argument(*spellings, dest=name, action="store_true", help=text or usual)
             continue
-        default = Path(PROJECT_FILE) if name == "file" else {NUMBER: 0, WORDS: []}.get(takes)
+        default = Path(PROJECT_FILE) if name == "file" else {NUMBER: 0, WORDS: []}.get(kind)
         parser.add_argument(
             *spellings, dest=name, metavar=metavar, default=default, help=text or usual,
-            action="append" if takes == WORDS else "store", type=_TYPES[takes],
+            action="append" if kind == WORDS else "store", type=_TYPES[kind],
         )  # fmt: skip
 
 
-def add_project(parser: Parser) -> None:
-    """Where the project and its build folder are."""
-    add_options(parser, "file", "build_dir")
-
-
 def add_build_options(parser: Parser) -> None:
-    """What every command that builds takes."""
-    add_project(parser)
-    add_options(parser, "jobs", "targets", "cache_dir", "no_cache", "keep_going", "dump_ir", "trace")
-
-
-def add_targets(parser: Parser, meaning: str) -> None:
-    """``-t``, for what ``meaning`` says."""
-    add_options(parser, "targets", text=f"{meaning}; may be repeated")
+    """Add the options of every command that builds."""
+    names = (
+        "file",
+        "build_dir",
+        "jobs",
+        "targets",
+        "cache_dir",
+        "no_cache",
+        "keep_going",
+        "dump_ir",
+        "trace",
+    )
+    add_options(parser, *names)
 
 
 def add_modules(parser: Parser, meaning: str) -> None:
-    """``--module``, for what ``meaning`` says."""
+    """Add ``--module``."""
     parser.add_argument(
         "--module", action="append", default=[], metavar="NAME", dest="modules",
         help=f"{meaning}; may be repeated",
     )  # fmt: skip
-
-
-def add_json(parser: Parser) -> None:
-    """``--json``."""
-    add_options(parser, "json")
 
 
 def add_command(
@@ -146,11 +117,11 @@ def add_command(
     *,
     epilog: str = "",
     handler: str | None = None,
-    verbose: str = "",
+    verbose: str = argparse.SUPPRESS,
 ) -> Parser:
-    """A command of its own; ``handler`` is where it is carried out: ``module:function``, imported then.
+    """Add a command. ``handler``, as ``module:function``, is imported when the command runs.
 
-    ``verbose`` is what ``-v`` does, if it is something else than usual.
+    ``verbose`` is the help of ``-v``, which all commands accept and few need.
     """
     parser = commands.add_parser(
         name,
@@ -170,7 +141,7 @@ def add_command(
 
 
 def late(handler: str) -> Callable[[argparse.Namespace], int]:
-    """``module:function``, imported when it is called."""
+    """Return a function that imports and calls ``handler``."""
     module, _, function = handler.partition(":")
 
     def call(options: argparse.Namespace) -> int:
@@ -181,14 +152,14 @@ def late(handler: str) -> Callable[[argparse.Namespace], int]:
 
 
 def positive(text: str) -> int:
-    """A number of steps, work-items or builds, for ``type=``."""
+    """Convert a number of steps or work-items, for ``type=``."""
     if not text.isdigit() or not 1 <= int(text) <= 4096:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 4096, not {text!r}")
     return int(text)
 
 
 def path(text: str) -> Path:
-    """A file or folder, for ``type=``; nothing at all, of an unset variable say, is none."""
+    """Convert a path, for ``type=``; an empty one, of an unset variable for example, is an error."""
     if not text:
         raise argparse.ArgumentTypeError("expected a path, got nothing")
     return Path(text)
@@ -198,12 +169,12 @@ _TYPES: dict[str, Callable[[str], object]] = {NUMBER: positive, PATH: path, WORD
 
 
 def load(options: argparse.Namespace) -> Project:
-    """The project that ``-f`` names. Raises ``ConfigError``."""
+    """Load the project that ``-f`` names. Raises ``ConfigError``."""
     from gpubuild.config.load import load_project
 
     return load_project(options.file)
 
 
 def build_folder(options: argparse.Namespace, root: Path) -> Path:
-    """The absolute build folder: as given, from here; by default ``build`` in the project."""
+    """Return the absolute build folder: ``--build-dir``, by default ``build`` in the project."""
     return Path.cwd() / options.build_dir if options.build_dir else root / "build"

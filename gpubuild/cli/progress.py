@@ -3,86 +3,66 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpubuild.cli.console import Console, Failures, paint
 from gpubuild.model.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted, Waiting
-from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import StepKind
+from gpubuild.model.result import STATUS_WORDS, BuildReport, Status, StepReport
 from gpubuild.support.text import counted, one_line
 
-_ENOUGH = 3  # steps that ran in this build, before kinds that have not run are judged by the others
 _COUNTED = (Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE)
 
 
 class Estimate:
-    """Keeps account of a build's steps. Times are the caller's clock, in seconds.
+    """The remaining time of a build, in seconds of the caller's clock.
 
-    A step is expected to take what it took last time, else what steps of its kind took in this
-    build. That a step still to come will run at all is as likely as it was for those of its kind.
+    A step is expected to take as long as last time, else as long as steps of this build on average. The
+    share of steps that had to run so far is the probability that a waiting step will run.
     """
 
     def __init__(self) -> None:
+        self.running: dict[str, float] = {}  # when each step began
         self._workers = 1
         self._waiting: dict[str, Waiting] = {}
-        self._running: dict[str, float] = {}
-        self._took: dict[StepKind, list[float]] = {}  # of steps that ran
-        self._settled: dict[StepKind, int] = {}  # how many ended well, ran or not
+        self._took: list[float] = []  # of steps that ran
+        self._ended = 0
 
     def grow(self, waiting: Mapping[str, Waiting], workers: int) -> None:
-        """These steps are still to come; ``workers`` run at once."""
+        """Replace the waiting steps; ``workers`` run at once."""
         self._waiting = dict(waiting)
         self._workers = max(workers, 1)
 
-    def start(self, step_id: str, now: float) -> None:
-        """A worker has begun a step."""
-        self._running[step_id] = now
-
     def finish(self, report: StepReport) -> None:
-        """A step has ended."""
+        """Count a step that ended."""
         self._waiting.pop(report.id, None)
-        self._running.pop(report.id, None)
+        self.running.pop(report.id, None)
         if report.status in _COUNTED:
-            self._settled[report.kind] = self._settled.get(report.kind, 0) + 1
+            self._ended += 1
             if report.status is Status.RAN:
-                self._took.setdefault(report.kind, []).append(report.cost_seconds)
+                self._took.append(report.cost_seconds)
 
     def left(self, now: float) -> float | None:
-        """Seconds until the build will have ended; ``None`` where too little is known."""
+        """Return the seconds until the build ends; ``None`` where too little is known."""
         if not self._waiting:
             return None
+        probability = len(self._took) / self._ended if self._ended else 1.0
         work, longest = 0.0, 0.0
         for waiting in tuple(self._waiting.values()):
-            seconds = self._expected(waiting)
+            seconds = waiting.seconds
             if seconds is None:
-                return None
-            since = self._running.get(waiting.id)
-            if since is None:
-                work += seconds * self._likelihood(waiting.kind)
+                if not self._took:
+                    return None
+                seconds = sum(self._took) / len(self._took)  # importing statistics takes longer
+            began = self.running.get(waiting.id)
+            if began is None:
+                work += seconds * probability
             else:
-                rest = max(seconds - (now - since), 0.0)
+                rest = max(seconds - (now - began), 0.0)
                 work += rest
                 longest = max(longest, rest)
         return max(work / self._workers, longest)
-
-    def _expected(self, waiting: Waiting) -> float | None:
-        if waiting.seconds is not None:
-            return waiting.seconds
-        if took := self._took.get(waiting.kind):
-            return _mean(took)
-        everything = [seconds for some in tuple(self._took.values()) for seconds in some]
-        return _mean(everything) if len(everything) >= _ENOUGH else None
-
-    def _likelihood(self, kind: StepKind) -> float:
-        settled = self._settled.get(kind, 0)
-        return len(self._took.get(kind, ())) / settled if settled else 1.0
-
-
-def _mean(seconds: Sequence[float]) -> float:
-    return sum(seconds) / len(seconds)  # importing statistics takes longer than most estimates
 
 
 if TYPE_CHECKING:
@@ -100,35 +80,15 @@ _STYLE = {
     Status.WOULD_HIT: "cyan",
 }
 _WIDTH = max(map(len, Status))
-_LISTED = (
-    Status.RAN,
-    Status.FAILED,
-    Status.WOULD_RUN,
-    Status.WOULD_HIT,
-)  # without -v; the rest is in the summary
-_LISTED_LIVE = (Status.FAILED, Status.WOULD_RUN, Status.WOULD_HIT)  # the view itself shows what runs
+_LISTED_LIVE = (Status.FAILED, Status.WOULD_RUN, Status.WOULD_HIT)  # the view itself shows running steps
+_LISTED = (Status.RAN, *_LISTED_LIVE)  # without -v; the summary counts the others
 _ROWS = 8  # running steps shown at once
 _FRAME_SECONDS = 0.1
-_LEAST_SAVED_SECONDS = 0.05  # less is shown as nothing
+_LEAST_SAVED_SECONDS = 0.05  # the summary omits less
 
 
-class View(Protocol):
-    """A listener that may own the terminal between ``__enter__`` and ``__exit__``."""
-
-    def on_event(self, event: Event) -> None:
-        """See ``Listener``."""
-
-    def __enter__(self) -> View:
-        """Nothing is drawn before the first event: workers are forked in between."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the terminal as it was found."""
-
-
-def make_view(console: Console, *, to_err: bool, explain: bool) -> View:
-    """The fitting view. ``to_err`` keeps stdout for the command's result or for a program's output."""
+def make_view(console: Console, *, to_err: bool, explain: bool) -> PlainView | LiveView:
+    """Return the view for the stream. ``to_err`` keeps stdout for results and for output of programs."""
     stream = console.err if to_err else console.out
     if stream.isatty() and not console.quiet:
         return LiveView(console, to_err=to_err, explain=explain)
@@ -136,9 +96,9 @@ def make_view(console: Console, *, to_err: bool, explain: bool) -> View:
 
 
 class PlainView:
-    """A line for each step that ran or failed; with ``explain`` or ``-v`` for each step.
+    """Print a line for each step that ran or failed; with ``explain`` or ``-v`` for each step.
 
-    The errors of a module follow when all of its targets were tried (:class:`Failures`).
+    The errors of a module follow when all of its targets have been tried (:class:`Failures`).
     """
 
     def __init__(
@@ -165,7 +125,7 @@ class PlainView:
             write()
 
     def lines(self, event: Event) -> list[Callable[[], None]]:
-        """What ``event`` leads to, to be written by calling each; for each event once."""
+        """Return functions that write what ``event`` leads to. Call once per event."""
         lines: list[Callable[[], None]] = []
         if isinstance(event, BuildWarning) and event.message not in self._warned:
             self._warned.add(event.message)
@@ -187,7 +147,7 @@ class PlainView:
 
 
 class LiveView:
-    """Running steps and counts in a few lines that are drawn over; finished ones scroll above."""
+    """Draw running steps and counts in a few lines; lines of finished steps scroll above them."""
 
     def __init__(self, console: Console, *, to_err: bool, explain: bool) -> None:
         from rich.console import Console as RichConsole
@@ -198,12 +158,11 @@ class LiveView:
         self._live: Live | None = None
         self._total = 0
         self._counts: dict[Status, int] = {}
-        self._running: dict[str, float] = {}
         self._begun = time.monotonic()
         self._estimate = Estimate()
 
     def __enter__(self) -> LiveView:
-        return self
+        return self  # draws nothing before the first event: workers are forked in between
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
@@ -217,10 +176,8 @@ class LiveView:
             self._total = event.total
             self._estimate.grow(event.waiting, event.workers)
         elif isinstance(event, StepStarted):
-            self._running[event.id] = now = time.monotonic()
-            self._estimate.start(event.id, now)
+            self._estimate.running[event.id] = time.monotonic()
         elif isinstance(event, StepFinished):
-            self._running.pop(event.report.id, None)
             self._estimate.finish(event.report)
             status = event.report.status
             self._counts[status] = self._counts.get(status, 0) + 1
@@ -229,8 +186,8 @@ class LiveView:
     def _draw(self, event: Event) -> None:
         from rich.live import Live
 
-        if self._live is None and not self._running:
-            # A thread of rich's draws the clock: only when the first step runs were all workers forked.
+        if self._live is None and not self._estimate.running:
+            # rich draws in a thread, which must not exist before all workers are forked.
             self._plain.on_event(event)
             return
         if self._live is None:
@@ -244,7 +201,7 @@ class LiveView:
             )
             self._live.start()
         if lines := self._plain.lines(event):
-            # Take the view away, let the lines scroll; the next event puts the view back below them.
+            # Remove the view to let the lines scroll; the next event draws it again below them.
             self._live.stop()
             self._live = None
             for write in lines:
@@ -253,41 +210,30 @@ class LiveView:
     def _render(self) -> Text:
         from rich.text import Text
 
-        # Called in rich's thread: copy what the build's thread may be changing.
+        # Called in a thread of rich: copy what the thread of the build changes.
         found = list(self._counts.items())
         done = sum(n for _, n in found)
-        counts = ", ".join(f"{n} {_WORDS[s]}" for s, n in found)
+        counts = ", ".join(f"{n} {STATUS_WORDS[s]}" for s, n in found)
+        running = dict(self._estimate.running)
         now = time.monotonic()
         left = self._estimate.left(now)
         rest = "" if left is None else f", about {max(round(left), 1)} s left"
         lines = [f"[{done}/{max(self._total, done)}] {now - self._begun:.1f} s{rest}  {counts}"]
-        for step, since in list(self._running.items())[:_ROWS]:
+        for step, since in list(running.items())[:_ROWS]:
             begin = f"  {now - since:5.1f} s  "
             lines.append(begin + _tail(one_line(step), self._rich.width - len(begin)))
-        if len(self._running) > _ROWS:
-            lines.append(f"           and {len(self._running) - _ROWS} more")
+        if len(running) > _ROWS:
+            lines.append(f"           and {len(running) - _ROWS} more")
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
 def _tail(step: str, cells: int) -> str:
-    """The end of a step's id, which is unique, where there is no room for all of it."""
+    """Return the end of a step's id, which is unique, where the whole id is too long."""
     return step if len(step) <= cells else "…" + step[len(step) - max(cells - 1, 1) :]
 
 
-_WORDS = {
-    Status.RAN: "ran",
-    Status.HIT_LOCAL: "from the cache",
-    Status.HIT_REMOTE: "from the remote cache",
-    Status.UP_TO_DATE: "up to date",
-    Status.FAILED: "failed",
-    Status.SKIPPED: "skipped",
-    Status.WOULD_RUN: "would run",
-    Status.WOULD_HIT: "would come from the cache",
-}
-
-
 def step_line(report: StepReport, *, explain: bool, color: bool) -> str:
-    """One step on one line: status, id, seconds when it ran, reason when asked for."""
+    """Return the line of a step: status, id, seconds if it ran, and the reason if ``explain``."""
     line = paint(f"{report.status:{_WIDTH}}", _STYLE[report.status], on=color)
     line += f"  {one_line(report.id)}"
     if report.status is Status.RAN:
@@ -298,9 +244,9 @@ def step_line(report: StepReport, *, explain: bool, color: bool) -> str:
 
 
 def summary_line(report: BuildReport) -> str:
-    """``12 steps: 3 ran, 9 from the cache in 0.4 s, 5.2 s saved``: worker's time, when they were made."""
+    """Return ``12 steps: 3 ran, 9 from the cache in 0.4 s, 5.2 s saved``, in time of workers."""
     steps, saved = report.steps, report.saved_seconds
     counts = [(s, sum(1 for step in steps if step.status is s)) for s in Status]
-    listed = ", ".join(f"{n} {_WORDS[s]}" for s, n in counts if n)
-    told = f", {saved:.1f} s saved" if saved >= _LEAST_SAVED_SECONDS else ""
-    return f"{counted(len(steps), 'step')}: {listed or 'nothing to do'} in {report.seconds:.1f} s{told}"
+    listed = ", ".join(f"{n} {STATUS_WORDS[s]}" for s, n in counts if n)
+    more = f", {saved:.1f} s saved" if saved >= _LEAST_SAVED_SECONDS else ""
+    return f"{counted(len(steps), 'step')}: {listed or 'nothing to do'} in {report.seconds:.1f} s{more}"

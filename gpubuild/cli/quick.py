@@ -1,7 +1,7 @@
-"""Quick: ``gpubuild build`` when there is nothing to do, answered from the receipt of the last build.
+"""``gpubuild build`` with nothing to do, answered from the receipt of the last build.
 
-Imports next to nothing and writes what the whole command would. Whatever is out of the ordinary,
-be it an unusual argument, is left to the whole command: ``None`` says so.
+Its output is that of the whole command, which also gets every request that is in any way unusual. It
+imports next to nothing, which is why the table of options is here: argparse loads slower than all of it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,46 @@ import time
 
 from gpubuild import environment
 from gpubuild.build import null_build
-from gpubuild.cli.options import FLAG, OPTIONS, PROJECT_FILE, WORDS
 from gpubuild.support.text import one_line, shown_path, visible
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from typing import TextIO
 
+FLAG, PATH, NUMBER, WORDS = "flag", "path", "number", "words"  # words: may be repeated
+PROJECT_FILE = "targets.yaml"
+
+# Options of `build` by attribute: spellings, kind of value, name of the value in help, help.
+OPTIONS = {
+    "quiet": (("-q", "--quiet"), FLAG, "", "show errors, warnings and results only"),
+    "verbose": (("-v", "--verbose"), FLAG, "", "also list steps that had nothing to do"),
+    "file": (("-f", "--file"), PATH, "FILE", f"the project file (default: {PROJECT_FILE})"),
+    "build_dir": (
+        ("--build-dir",),
+        PATH,
+        "DIR",
+        "build folder (default: build, beside the project file)",
+    ),
+    "jobs": (("-j", "--jobs"), NUMBER, "N", "run N steps at once (default: the number of CPUs)"),
+    "targets": (("-t", "--target"), WORDS, "TARGET", "compile kernels for this target only; may be repeated"),
+    "cache_dir": (("--cache-dir",), PATH, "DIR", "the cache folder (default: that of the project file)"),
+    "no_cache": (("--no-cache",), FLAG, "", "neither read nor write the cache"),
+    "keep_going": (("-k", "--keep-going"), FLAG, "", "after a failure, continue with independent steps"),
+    "dump_ir": (("--dump-ir",), PATH, "DIR", "write the IR after every stage; cached steps run again"),
+    "trace": (("--trace",), PATH, "FILE", "write a timeline of the steps for Perfetto or Chrome"),
+    "dry_run": (("-n", "--dry-run"), FLAG, "", "list what would be done; compile nothing"),
+    "explain": (("--explain",), FLAG, "", "list every step with its status and reason"),
+    "json": (("--json",), FLAG, "", "print one JSON document on stdout and nothing else"),
+}
+
 _NAMED = {spelling: (name, row[1]) for name, row in OPTIONS.items() for spelling in row[0]}
-_ALWAYS_WORK = {"dry_run", "dump_ir", "trace"}
+_NOT_QUICK = {"dry_run", "dump_ir", "trace"}
 _STATUS = "up-to-date"
-_LOCATED = r".*?:\d+(:\d+)?: warning: "  # as in cli.console
+LOCATED = r".*?:\d+(:\d+)?: warning: "
 
 
 def answer(arguments: list[str]) -> tuple[str, str] | None:
-    """What ``gpubuild build`` with these arguments writes to stdout and stderr; ``None``: ask it."""
+    """Return what ``gpubuild build`` writes to stdout and stderr; ``None`` if the whole command must run."""
     try:
         began = time.monotonic()
         options = parse(arguments)
@@ -46,17 +71,17 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         found = null_build.read(null_build.path_for(request))
         if found is None or not found.proves(request):
             return None
-        if _takes_color(sys.stderr) and any(re.match(_LOCATED, message) for message in found.warnings):
-            return None  # places have colours of their own
+        if _takes_color(sys.stderr) and any(re.match(LOCATED, message) for message in found.warnings):
+            return None  # the whole command colours locations
         return _report(options, found, began)
-    except Exception:  # anything at all: the whole command knows better
+    except Exception:  # of any kind: the whole command reports it
         return None
 
 
 def parse(arguments: list[str]) -> dict[str, list[str]] | None:
-    """The values of each option that is there, by its name in the table; those of flags are empty.
+    """Return the values of each given option by its name in the table.
 
-    ``None``, which is to ask the whole parser, for what is not spelt in full and what may be an error.
+    ``None`` for options that are not spelt in full and for what may be an error: argparse decides.
     """
     found: dict[str, list[str]] = {}
     words = iter(arguments)
@@ -66,22 +91,22 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
         if word[:2] == "-j" and word[2:].isdigit():
             spelling, equals, value = "--jobs", "=", word[2:]
         before = name
-        name, takes = _NAMED.get(spelling, ("programs", ""))
-        if not takes:
+        name, kind = _NAMED.get(spelling, ("programs", ""))
+        if not kind:
             if not word or word[0] == "-" or (name in found and name != before):
                 return None  # programs in two places are an error
             value = word
-        elif equals and (takes == FLAG or spelling[:2] != "--"):
+        elif equals and (kind == FLAG or spelling[:2] != "--"):
             return None
-        elif takes != FLAG:
+        elif kind != FLAG:
             value = value if equals else next(words, "")
             if not value or value[0] == "-":
                 return None
         found.setdefault(name, []).append(value)
     for name, values in found.items():
-        takes = OPTIONS[name][1] if name in OPTIONS else WORDS
-        most = len(set(values)) if takes == WORDS else 1
-        if name in _ALWAYS_WORK or (takes != FLAG and len(values) > most):
+        kind = OPTIONS[name][1] if name in OPTIONS else WORDS
+        most = len(set(values)) if kind == WORDS else 1
+        if name in _NOT_QUICK or (kind != FLAG and len(values) > most):
             return None
     jobs, build_dir = found.get("jobs", ["1"])[0], found.get("build_dir", ["."])[0]
     if not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= 4096):
@@ -92,7 +117,7 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
 def _report(options: dict[str, list[str]], found: null_build.Receipt, began: float) -> tuple[str, str]:
     out, err = "", ""
     for message in (*environment.misspelt(), *found.warnings):
-        located = re.match(_LOCATED, message)
+        located = re.match(LOCATED, message)
         err += ("" if located else _paint("warning:", "33", sys.stderr) + " ") + visible(message) + "\n"
     if "explain" in options or ("verbose" in options and "quiet" not in options):
         stream = sys.stderr if "json" in options else sys.stdout
@@ -115,22 +140,17 @@ def _report(options: dict[str, list[str]], found: null_build.Receipt, began: flo
 
 
 def _document(found: null_build.Receipt, seconds: float) -> str:
-    from pathlib import Path
+    from gpubuild.cli import json_document
 
-    from gpubuild.cli.json_document import build_document, dump
-    from gpubuild.model.result import BuildReport, Status, StepReport
-    from gpubuild.model.step import StepKind
-
-    steps = tuple(
-        StepReport(
-            id=step_id, kind=StepKind(kind), program="", module=module, target=target,
-            status=Status.UP_TO_DATE, outputs=tuple(map(Path, outputs)),
-        )
+    steps = [
+        json_document.step(step_id, kind, module, target, _STATUS, map(shown_path, outputs))
         for step_id, kind, module, target, outputs in found.show()["steps"]
-    )  # fmt: skip
-    made = {name: Path(path) for name, path in found.programs}
-    report = BuildReport(steps=steps, executables=made, seconds=seconds)
-    return dump(build_document(report, made, shown_path)) + "\n"
+    ]
+    programs = {name: shown_path(path) for name, path in found.programs}
+    return (
+        json_document.dump(json_document.build(programs, steps, {_STATUS: len(steps)}, seconds=seconds))
+        + "\n"
+    )
 
 
 def _paint(text: str, code: str, stream: TextIO) -> str:

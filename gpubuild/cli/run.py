@@ -1,7 +1,4 @@
-"""``gpubuild run``: build a program, then become it; or run and check every one of them.
-
-Checking: run built programs and compare what they print with what was expected.
-"""
+"""``gpubuild run``: build a program and run it; with ``--all``, run all programs and check their output."""
 
 from __future__ import annotations
 
@@ -24,45 +21,39 @@ from gpubuild.model.project import Goal, Program
 from gpubuild.model.step import JitProgram, LinkParams, Step
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import program_environment, python_command
-from gpubuild.support.text import suggestion
+from gpubuild.support.text import counted, suggestion
 from gpubuild.toolchain.run import run_tool
 
 EXPECTED = "expected.txt"  # beside a program's first source
 _TIMEOUT_SECONDS = 600.0
-# print functions of memrefs show where the buffer happened to lie
+# Print functions of memrefs show addresses.
 _ADDRESS = re.compile(rb"\b0x[0-9a-fA-F]+\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """How one run ended. ``problem`` is empty when it went well; ``checked`` tells if output was known.
-
-    ``result`` is the last line the program printed, ``output`` all of it, then what it complained.
-    """
+    """How a run of a program ended."""
 
     name: str
-    problem: str
-    checked: bool
-    result: str
-    output: str
+    problem: str  # empty after success
+    checked: bool  # against an expected output
+    result: str  # the last line on stdout
+    output: str  # stdout, then stderr
 
     @property
     def ok(self) -> bool:
-        """Whether the program exited with 0 and printed what it should."""
+        """Return whether the program exited with 0 and printed the expected output."""
         return not self.problem
 
 
 def expected_file(program: Program) -> Path | None:
-    """``expected.txt`` beside the program's first source, if there is one."""
+    """Return ``expected.txt`` beside the program's first source, if it exists."""
     path = program.sources[0].parent / EXPECTED
     return path if path.is_file() else None
 
 
 def check_program(name: str, command: Sequence[str | Path], expected: Path | None) -> Check:
-    """Run ``command`` in an empty folder, in the user's environment.
-
-    Without ``expected`` only the exit code counts. Addresses in the output are not compared.
-    """
+    """Run ``command`` in an empty folder and compare its output, except addresses, with ``expected``."""
     with tempfile.TemporaryDirectory(prefix="gpubuild-run-") as folder:
         done = run_tool(
             command,
@@ -89,9 +80,9 @@ def check_program(name: str, command: Sequence[str | Path], expected: Path | Non
 
 
 def render(check: Check, width: int = 0) -> str:
-    """One line when all is well; else also what the program printed."""
+    """Return a line, and after a failure also the output."""
     verdict = "ok" if check.ok else "FAILED"
-    # Programs like to begin their last line with their own name.
+    # Programs often begin their last line with their name.
     result = check.result.removeprefix(f"{check.name}:").strip()
     if check.ok:
         note = "" if check.checked else "  (not compared: no expected.txt)"
@@ -101,10 +92,10 @@ def render(check: Check, width: int = 0) -> str:
 
 
 def summarize(checks: Iterable[Check]) -> str:
-    """``10 programs: 10 ok``."""
+    """Return ``10 programs: 10 ok``."""
     found = list(checks)
     failed = [c.name for c in found if not c.ok]
-    text = f"{len(found)} program{'' if len(found) == 1 else 's'}: {len(found) - len(failed)} ok"
+    text = f"{counted(len(found), 'program')}: {len(found) - len(failed)} ok"
     return text + (f", {len(failed)} failed ({', '.join(failed)})" if failed else "")
 
 
@@ -123,7 +114,7 @@ def _difference(expected: list[str], printed: list[str]) -> str:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command."""
     if options.all:
         return _run_all(options)
     name = choose_program(options)
@@ -132,48 +123,40 @@ def execute(options: argparse.Namespace) -> int:
     outcome = build(options, to_err=True, goal=Goal.JIT if options.jit else Goal.EXECUTABLE)
     command = _commands(options, outcome).get(name)
     if command is None or not outcome.report.ok:
-        _tell_failure(options, outcome)
+        _print_failure(options, outcome)
         return exit_code(outcome.report) or EXIT_STEP_FAILED
     return _become([*command, *options.program_arguments])
 
 
-def _tell_failure(options: argparse.Namespace, outcome: Outcome) -> None:
-    """End as a failed build ends. One that succeeded leaves the last word to the program."""
+def _print_failure(options: argparse.Namespace, outcome: Outcome) -> None:
+    """Print the last lines of a failed build."""
     if not options.quiet:
         for line in outcome.ending():
             options.console.note(labelled(line, on=options.console.color_err))
 
 
 def _commands(options: argparse.Namespace, outcome: Outcome) -> dict[str, list[str]]:
-    """How to run each program that was built."""
+    """Return the command line of each program that was built. Raises ``UsageError``."""
     if options.jit:
-        return _jit_commands(outcome)
+        layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
+        return {name: _jit_command(name, step, layout) for name, step in outcome.report.links.items()}
     return {name: [str(path)] for name, path in outcome.report.executables.items()}
-
-
-def _jit_commands(outcome: Outcome) -> dict[str, list[str]]:
-    """The command line for each program of a build with the goal JIT. Raises ``UsageError``."""
-    layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
-    return {name: _jit_command(name, step, layout) for name, step in outcome.report.links.items()}
 
 
 def _jit_command(name: str, step: Step, layout: Layout) -> list[str]:
     params = cast(LinkParams, step.params)
-    if params.wrapper_triple:
-        raise UsageError(
-            f"program {name} cannot run without being linked: offload: clang links its device code, too",
-            hint=f"gpubuild run {name}, without --jit, or offload: dispatch",
-        )
-    if params.flags:
-        raise UsageError(
-            f"program {name} cannot run without being linked: it has link: flags: {' '.join(params.flags)}",
-            hint=f"gpubuild run {name}, without --jit",
-        )
     archives = [item.path.name for item in step.inputs if item.name.startswith("archive.")]
-    if archives:
+    why = ""
+    if params.wrapper_triple:
+        why = "offload: clang links its device code, too"
+    elif params.flags:
+        why = f"it has link: flags: {' '.join(params.flags)}"
+    elif archives:
+        why = f"{archives[0]} is an archive; list its objects (.o) under sources:"
+    if why:
         raise UsageError(
-            f"program {name} cannot run without being linked: {archives[0]} is an archive",
-            hint=f"list its objects (.o) under sources:, or gpubuild run {name}, without --jit",
+            f"program {name} cannot run without being linked: {why}",
+            hint=f"gpubuild run {name}, without --jit",
         )
     program = JitProgram(
         name=str(layout.executable(name)),
@@ -185,15 +168,17 @@ def _jit_command(name: str, step: Step, layout: Layout) -> list[str]:
     return program.command(python_command()[0])
 
 
-def choose_program(options: argparse.Namespace) -> str:
-    """The one program that is meant. Raises ``UsageError``."""
+def choose_program(options: argparse.Namespace, command: str = "run") -> str:
+    """Return the one program that ``command`` is for. Raises ``UsageError`` and ``ConfigError``."""
     known = tuple(load(options).programs)
     if len(options.programs) > 1:
-        given = " ".join(options.programs)
+        first, *others = options.programs
         raise UsageError(
-            f"run takes one program, not {len(options.programs)}: {given}",
-            hint=f"put the program's own arguments after --: "
-            f"gpubuild run {options.programs[0]} -- {' '.join(options.programs[1:])}",
+            f"{command} is for one program, not {len(options.programs)}: {' '.join(options.programs)}",
+            hint=""
+            if command == "export"
+            else "put the arguments of the program after --: "
+            f"gpubuild {command} {first} -- {' '.join(others)}",
         )
     if options.programs:
         name: str = options.programs[0]
@@ -205,31 +190,27 @@ def choose_program(options: argparse.Namespace) -> str:
         return name
     if len(known) != 1:
         raise UsageError(
-            f"which program? {options.file} has " + ", ".join(known),
-            hint=f"gpubuild run {known[0]}, or gpubuild run --all" if known else "add one under programs:",
+            f"name a program: {options.file} has " + ", ".join(known),
+            hint=f"gpubuild {command} {known[0]}" + ", or gpubuild run --all" * (command == "run"),
         )
     return known[0]
 
 
 def _become(command: list[str]) -> int:
-    """Replace this process: exit code, signals, terminal and standard input are the program's."""
+    """Replace this process by the program, which then gets signals, terminal and standard input."""
     sys.stdout.flush()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # Python ignores these, and so would the program
+        signal.signal(number, signal.SIG_DFL)  # Python ignores these; a program inherits that
     try:
-        os.execve(  # noqa: S606 - the user asked for this very program, without a shell
-            command[0], command, program_environment()
-        )
+        os.execve(command[0], command, program_environment())  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise UsageError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    pass
-
     if options.program_arguments:
         raise UsageError(
-            "--all runs every program without arguments", hint="name one program to give it some"
+            "--all runs every program without arguments", hint="name one program to pass arguments"
         )
     console: Console = options.console
     outcome: Outcome = build(options, to_err=True, goal=Goal.JIT if options.jit else Goal.EXECUTABLE)
@@ -246,6 +227,6 @@ def _run_all(options: argparse.Namespace) -> int:
         console.out.flush()
     console.print(summarize(checks))
     if not outcome.report.ok:
-        _tell_failure(options, outcome)
+        _print_failure(options, outcome)
         return exit_code(outcome.report)
     return 0 if all(check.ok for check in checks) else EXIT_STEP_FAILED

@@ -1,6 +1,6 @@
-"""``gpubuild pass TARGET NAME[..NAME] FILE``: one pass of a back end, or a range, on a file.
+"""``gpubuild pass TARGET NAME[..NAME] FILE``: run one pass of a back end, or a range, on a file.
 
-For those who work on the passes; no help lists it. It runs in this process, which a pass may end.
+For authors of passes; no help lists it. It runs in this process, which a pass may crash.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gpubuild.support.text import did_you_mean
 from gpubuild.targets.registry import of_name
 from gpubuild.targets.target import Sanitize, Target
 
-_MODULE = "module"  # whose name no pass reads
+_MODULE = "module"  # no pass reads its name
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of the command. Raises ``UsageError``."""
+    """Return the options of the command. Raises ``UsageError``."""
     parser = Parser(prog="gpubuild pass", description=__doc__, allow_abbrev=False)
     parser.add_argument("target", metavar="TARGET", help="a chip, such as sm_90, gfx90a or cpu")
     parser.add_argument(
@@ -42,7 +42,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command."""
     from gpubuild.engine.backends import lowering
 
     console: Console = options.console
@@ -61,18 +61,15 @@ def execute(options: argparse.Namespace) -> int:
     result = lowering.run_range(text, params, first, last, name=str(file))
     if options.output is None:
         console.out.write(result)
-        return 0
-    try:
-        options.output.write_text(result, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    else:
+        console.save(options.output, result)
     return 0
 
 
 def target_params(
     chip: str, *, fast_math: bool = False, debug: bool = False, sanitize: str = ""
 ) -> CompileParams:
-    """What a compile step for ``chip`` is asked for. Raises ``UsageError`` for names of no vendor."""
+    """Return the parameters of a compile step for ``chip``. Raises ``UsageError`` for an unknown chip."""
     vendor = of_name(chip)
     if vendor is None:
         raise UsageError(
@@ -97,5 +94,5 @@ def _checks(text: str) -> tuple[Sanitize, ...]:
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in list(Sanitize):
-            raise UsageError(f"no check is called {name!r}", hint=did_you_mean(name, list(Sanitize)))
+            raise UsageError(f"there is no check {name!r}", hint=did_you_mean(name, list(Sanitize)))
     return tuple(Sanitize(name) for name in names)

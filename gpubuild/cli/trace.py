@@ -1,4 +1,4 @@
-"""Trace: a build's steps on a time line, in the Trace Event Format of Chrome and Perfetto.
+"""The steps of a build on a timeline, in the Trace Event Format of Chrome and Perfetto.
 
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
@@ -17,10 +17,9 @@ from gpubuild.model.result import StepReport
 
 
 class Tracer:
-    """Passes events on to ``then`` and remembers when each step began and ended.
+    """Record when each step began and ended, and pass events on to ``then``.
 
-    Steps that ran side by side are put in different lanes; those that never started (up to date,
-    from the cache) end up in lane 0 with the time their look-up took.
+    Steps that run at the same time have different lanes. Steps that were only looked up have lane 0.
     """
 
     def __init__(self, then: Listener, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,18 +40,13 @@ class Tracer:
         self._then.on_event(event)
 
     def document(self) -> dict[str, Any]:
-        """The trace; times are microseconds since the build began."""
+        """Return the trace; times are microseconds since the build began."""
         lanes = sorted({int(e["tid"]) for e in self._events})
         names = [
-            {
-                "ph": "M",
-                "name": "thread_name",
-                "pid": 1,
-                "tid": lane,
-                "args": {"name": f"worker {lane}" if lane else "look-ups"},
-            }
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": lane,
+             "args": {"name": f"worker {lane}" if lane else "look-ups"}}
             for lane in lanes
-        ]
+        ]  # fmt: skip
         return {"displayTimeUnit": "ms", "traceEvents": names + self._events}
 
     def write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``gpubuild watch``: build, then build again whenever a file changes; ``--run`` runs the program again."""
+"""``gpubuild watch``: build whenever a file changes; with ``--run``, then run the program again."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gpubuild.build.watch import (
 from gpubuild.cli.build import build
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import build_folder
+from gpubuild.cli.run import choose_program
 from gpubuild.config.load import load_project
 from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.plan.layout import Layout
@@ -29,19 +30,18 @@ from gpubuild.support.file_stamp import Stat
 from gpubuild.support.text import shown_path
 from gpubuild.toolchain.run import Foreground
 
-_LISTED = 3
+_LISTED = 3  # changed files
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The command. It ends by Ctrl-C only, with the exit code of an interrupted command."""
+    """Run the command, until Ctrl-C."""
     console: Console = options.console
     if options.program_arguments and not options.run:
-        raise UsageError("arguments after -- are the program's, which --run runs", hint="add --run")
-    if options.run and len(options.programs) > 1:
-        given = " ".join(options.programs)
-        raise UsageError(f"--run runs one program, not {len(options.programs)}: {given}", hint="name one")
+        raise UsageError("arguments after -- are for the program that --run runs", hint="add --run")
     if not options.file.is_file():
-        load_project(options.file)  # to say what is wrong
+        load_project(options.file)  # raises the error
+    if options.run and len(options.programs) > 1:
+        choose_program(options, "watch --run")  # raises the error
     root = options.file.absolute().parent
     layout = Layout(root=root, build_dir=build_folder(options, root))
     program: Foreground | None = None
@@ -49,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
         while True:
             before = look([*named_files(options.file, load_project), *read_by_build(layout)])
             ok, executable = _build(options)
-            # What the file names now: it may have been changed, too.
+            # The project file may have changed during the build.
             named = named_files(options.file, load_project)
             seen = baseline(before, named, read_by_build(layout))
             seen = _around(options.file, layout, ok=ok) | seen
@@ -65,7 +65,7 @@ def execute(options: argparse.Namespace) -> int:
                 program.stop()
                 program = None
             if not options.quiet:
-                console.note(paint(_told(changed), "bold", on=console.color_err))
+                console.note(paint(_list(changed), "bold", on=console.color_err))
     except KeyboardInterrupt:
         raise InterruptedBuildError("stopped watching") from None
     finally:
@@ -76,19 +76,19 @@ def execute(options: argparse.Namespace) -> int:
 def _around(file: Path, layout: Layout, *, ok: bool) -> dict[Path, Stat | None]:
     try:
         return around_build(layout, load_project(file), ok=ok)
-    except GpubuildError:  # the build has told
+    except GpubuildError:  # the build has shown it
         return {}
 
 
 def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
-    """Build, and show what is wrong with it: whether all is well, and the program to run, if any."""
+    """Build and show errors. Return whether the build succeeded, and the program to run, if any."""
     console: Console = options.console
     try:
-        name = _program(options) if options.run else ""
+        name = choose_program(options, "watch --run") if options.run else ""
         outcome = build(options, to_err=True)
     except InterruptedBuildError:
         raise
-    except GpubuildError as error:  # to be fixed in some file
+    except GpubuildError as error:  # an edit may fix it
         console.error(error)
         return False, None
     report = outcome.report
@@ -98,26 +98,12 @@ def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
     return report.ok, report.executables.get(name) if report.ok else None
 
 
-def _program(options: argparse.Namespace) -> str:
-    """The one program to run, which is then the one to build. Raises ``UsageError``, ``ConfigError``."""
-    if len(options.programs) == 1:
-        name: str = options.programs[0]
-        return name
-    known = tuple(load_project(options.file).programs)
-    if options.programs or len(known) != 1:
-        raise UsageError(
-            f"--run runs one program; {options.file} has " + ", ".join(known),
-            hint=f"gpubuild watch --run {known[0]}" if known else "add one under programs:",
-        )
-    return known[0]
-
-
 def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
-    """Until a file is another; meanwhile show how the program ended."""
-    told = program is None
+    """Wait until a file changes; meanwhile show how the program ended."""
+    shown = program is None
     while not changes(seen):
-        if program is not None and not told and (code := program.ended()) is not None:
-            told = True
+        if program is not None and not shown and (code := program.ended()) is not None:
+            shown = True
             how = f"killed by signal {-code}" if code < 0 else f"exited with {code}"
             if not console.quiet:
                 text = f"{how}; watching for changes, stop with Ctrl-C"
@@ -125,7 +111,7 @@ def _wait(seen: Seen, program: Foreground | None, console: Console) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _told(changed: list[Path]) -> str:
+def _list(changed: list[Path]) -> str:
     listed = ", ".join(f"{shown_path(path)}{'/' * path.is_dir()}" for path in changed[:_LISTED])
     more = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
-    return f"changed: {listed}{more}" if changed else "changed, and back again"
+    return f"changed: {listed}{more}" if changed else "changed and restored"

@@ -20,7 +20,7 @@ from gpubuild.config.yaml_tree import (
     Place,
     Problems,
     Shape,
-    existing_folder,
+    existing,
     nearest_or_all,
     resolve,
 )
@@ -150,7 +150,7 @@ def _single(
 def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str, ...]:
     found: dict[str, Place] = {}
     for item in member.node.items if member else ():
-        path = existing_folder(root, item, problems, what="include folder")
+        path = existing(root, item, problems, what="include folder", folder=True)
         if path is None:
             continue
         told = _told(root, path, str(item.scalar))

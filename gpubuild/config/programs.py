@@ -8,7 +8,7 @@ from pathlib import Path
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.targets import read_libraries, scalar
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, existing_file, nearest_or_all
+from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, existing, nearest_or_all
 from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
 from gpubuild.targets import registry
 
@@ -66,7 +66,7 @@ class _Reader:
     def _sources(self, node: Node | None) -> tuple[Path, ...]:
         found: dict[Path, Place] = {}
         for item in node.items if node else ():
-            path = existing_file(self._root, item, self._problems, what="source")
+            path = existing(self._root, item, self._problems, what="source")
             if path and path in found:
                 self._problems.add(item.place, f"{item.describe()} is listed twice", first=found[path])
             elif path:

@@ -61,12 +61,6 @@ def _default(entry: dict[str, Any]) -> str:
     return "" if value in (None, "") else f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def main(arguments: list[str]) -> int:
-    """Renew the table in the named page. Returns the exit code."""
-    page = Path(arguments[0])
-    page.write_text(replace_table(page.read_text(encoding="utf-8")), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    page = Path(sys.argv[1])
+    page.write_text(replace_table(page.read_text(encoding="utf-8")), encoding="utf-8")

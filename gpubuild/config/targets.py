@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gpubuild.config.yaml_tree import Member, Node, Problems, existing_file
+from gpubuild.config.yaml_tree import Member, Node, Problems, existing
 from gpubuild.support.text import any_of
 from gpubuild.targets import registry
 from gpubuild.targets.target import Sanitize, Target
@@ -41,7 +41,7 @@ def read_options(node: Node | None, base: Options) -> Options:
 def read_libraries(root: Path, node: Node | None, problems: Problems) -> tuple[Path, ...]:
     """The device libraries that the checked list ``node`` names."""
     items = node.items if node else ()
-    found = (existing_file(root, item, problems, what="device library") for item in items)
+    found = (existing(root, item, problems, what="device library") for item in items)
     return tuple(path for path in found if path)
 
 

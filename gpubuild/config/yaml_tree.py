@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -361,76 +362,42 @@ def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
     return Path(os.path.normpath(root / text))
 
 
-def existing_file(root: Path, node: Node, problems: Problems, *, what: str) -> Path | None:
-    """Like :func:`resolve`, but notes a problem when the file is missing or not a regular file."""
+def existing(root: Path, node: Node, problems: Problems, *, what: str, folder: bool = False) -> Path | None:
+    """Return the absolute path of an existing file, or folder; report an error for anything else."""
     path = resolve(root, node, problems)
     if path is None:
         return None
     try:
-        if path.is_file():
+        if path.is_dir() if folder else path.is_file():
             return path
         if path.is_dir():
-            problems.add(node.place, f"{what} {node.describe()} is a folder, not a file")
-            return None
-        if path.exists():
-            problems.add(node.place, f"{what} {node.describe()} is neither a file nor a folder")
-            return None
+            flaw = "is a folder, not a file"
+        elif path.exists():
+            flaw = "is a file, not a folder" if folder else "is neither a file nor a folder"
+        else:
+            flaw = "does not exist"
+            with suppress(OSError):  # a folder that cannot be listed: no suggestion
+                flaw += _suggest(root, path, folder=folder)
     except OSError as error:
-        problems.add(node.place, f"{what} {node.describe()} cannot be read: {error.strerror}")
-        return None
-    problems.add(node.place, f"{what} {node.describe()} does not exist{_nearby(root, path)}")
+        flaw = f"cannot be read: {error.strerror}"
+    problems.add(node.place, f"{what} {node.describe()} {flaw}")
     return None
 
 
-def existing_folder(root: Path, node: Node, problems: Problems, *, what: str) -> Path | None:
-    """Like :func:`existing_file`, for a folder."""
-    path = resolve(root, node, problems)
-    if path is None:
-        return None
-    try:
-        if path.is_dir():
-            return path
-        if path.exists():
-            problems.add(node.place, f"{what} {node.describe()} is a file, not a folder")
-            return None
-    except OSError as error:
-        problems.add(node.place, f"{what} {node.describe()} cannot be read: {error.strerror}")
-        return None
-    problems.add(node.place, f"{what} {node.describe()} does not exist{_nearby_folder(root, path, node.raw)}")
-    return None
-
-
-def _nearby_folder(root: Path, path: Path, written: str) -> str:
-    slashes = written.replace("\\", "/")
-    try:
-        if slashes != written and (root / slashes).is_dir():
-            return f" (write '{slashes}')"
-        # As for a file in it: name the first missing part of the path.
-        return _closest(root, path / "x").removeprefix(f": there is no folder '{_written(root, path)}'")
-    except OSError:
-        return ""
-
-
-def _nearby(root: Path, path: Path) -> str:
-    try:
-        return _closest(root, path)
-    except OSError:  # a folder that may not be listed: no suggestion, then
-        return ""
-
-
-def _closest(root: Path, path: Path) -> str:
-    folder = path.parent
-    while not folder.is_dir() and folder != folder.parent:
-        folder = folder.parent
-    if folder != path.parent:
-        missing = path.relative_to(folder).parts[0]
-        close = nearest(missing, [p.name for p in folder.iterdir() if p.is_dir()])
-        hint = f"; did you mean '{_written(root, folder / close[0])}'?" if close else ""
-        return f": there is no folder '{_written(root, folder / missing)}'{hint}"
-    names = sorted(p.name for p in folder.iterdir() if p.is_file())
+def _suggest(root: Path, path: Path, *, folder: bool) -> str:
+    """Return the end of a message about a missing path: its first missing folder, or similar names."""
+    parent = path.parent
+    while not parent.is_dir() and parent != parent.parent:
+        parent = parent.parent
+    if folder or parent != path.parent:
+        missing = path.relative_to(parent).parts[0]
+        close = nearest(missing, [p.name for p in parent.iterdir() if p.is_dir()])
+        first = "" if parent == path.parent else f": there is no folder '{_written(root, parent / missing)}'"
+        return first + (f"; did you mean '{_written(root, parent / close[0])}'?" if close else "")
+    names = sorted(p.name for p in parent.iterdir() if p.is_file())
     same_stem = [n for n in names if n.partition(".")[0] == path.stem]
     close = nearest(path.name, names, 3) or same_stem[:3]
-    found = " or ".join(f"'{_written(root, folder / name)}'" for name in close)
+    found = " or ".join(f"'{_written(root, parent / name)}'" for name in close)
     return f" (did you mean {found}?)" if found else ""
 
 

@@ -1,14 +1,14 @@
-"""Cubin: NVIDIA's images, of machine code, PTX, or several in a fat binary.
+"""NVIDIA's images: machine code (cubin), PTX text, and fat binaries.
 
-The format is not published; the facts here were read off ptxas 12.9's output. Spills are not
-recorded in a cubin: only a kernel without a stack frame is known to have none.
+The format of cubins is not published; these facts are from the output of ptxas 12.9. A cubin does not
+record spills: only a kernel without a stack frame certainly has none.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 
-from gpubuild.inspect import ptx
 from gpubuild.inspect.elf import EM_CUDA, Elf
 from gpubuild.inspect.records import ImageFacts, Kernel
 
@@ -18,6 +18,10 @@ _REGISTER_COUNT = 0x2F
 _ABI_SINCE_SM_100 = 8
 _RESERVED_SHARED_BYTES = 1024  # kept by the system at the start of workgroup memory, sm_90 and later
 _FATBINARY = b"\x50\xed\x55\xba"
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_VERSION = re.compile(r"^\s*\.version\s+\d", re.MULTILINE)
+_TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
+_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
 
 
 def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
@@ -26,7 +30,21 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
         if elf.machine != EM_CUDA:
             return None
         return ImageFacts(format="bin", chip=chip(elf), kernels=tuple(kernels(elf)))
-    return ImageFacts(format="fatbin") if data.startswith(_FATBINARY) else ptx.describe(data)
+    return ImageFacts(format="fatbin") if data.startswith(_FATBINARY) else describe_ptx(data)
+
+
+def describe_ptx(data: bytes) -> ImageFacts | None:
+    """Return the chip and the entry functions; ``None`` for what is not the text of a PTX module."""
+    try:
+        text = data.rstrip(b"\0").decode()
+    except UnicodeDecodeError:
+        return None
+    if "\0" in text or not (_VERSION.search(text) and _TARGET.search(text)):
+        return None
+    text = _COMMENT.sub(" ", text)
+    target = _TARGET.search(text)
+    kernels = tuple(Kernel(name=name) for name in _ENTRY.findall(text))
+    return ImageFacts(format="assembly", chip=target[1] if target else None, kernels=kernels)
 
 
 def chip(elf: Elf) -> str:

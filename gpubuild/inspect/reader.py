@@ -1,4 +1,4 @@
-"""Read: find out what a file is and what device images it carries."""
+"""Read a file of unknown kind and list its device images."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ from gpubuild.targets.registry import vendors
 from gpubuild.targets.vendor import ImageKind
 from gpubuild.toolchain.run import run_tool
 
-_FORMATS = {
-    ImageKind.OBJECT: "bin",
+# All others are machine code.
+_FORMATS: dict[int, str] = {
     ImageKind.BITCODE: "offload",
-    ImageKind.CUBIN: "bin",
     ImageKind.FATBINARY: "fatbin",
     ImageKind.PTX: "assembly",
 }
-_KEYWORD = "gpu.binary"
-_READER = (
-    "gpubuild.engine.host.binary_images"  # its own process: MLIR may crash over a file of unknown origin
-)
+_KEYWORD = b"gpu.binary"
+# A process of its own: MLIR may crash on a file of unknown origin.
+_READER = "gpubuild.engine.host.binary_images"
 _BLOB_SUFFIX = "_binary"  # upstream's #gpu.select_object names its global @<module>_binary
 
 
@@ -78,7 +76,7 @@ def _modules(data: bytes) -> list[Module] | None:
             if elf.machine not in {vendor.elf_machine for vendor in vendors()}:
                 registered = registered_images(elf)
                 if registered:  # the section holds parts of them, without names
-                    return _grouped(registered, linked_anew=True) + _blobs(elf)
+                    return _grouped(registered, relinked=True) + _blobs(elf)
                 found = _container(elf.bytes_of(offload_binary.SECTION)) + _blobs(elf)
                 if found:
                     return found
@@ -87,10 +85,7 @@ def _modules(data: bytes) -> list[Module] | None:
     image = _raw(data)
     if image:
         return [image]
-    text = _utf8(data)
-    if text is not None and _KEYWORD in text:
-        return _from_text(data)
-    return None
+    return _from_text(data) if _KEYWORD in data else None
 
 
 def _raw(data: bytes) -> Module | None:
@@ -117,10 +112,10 @@ def _container(data: bytes) -> list[Module]:
         return _grouped(offload_binary.unpack(data))
 
 
-def _grouped(images: list[Image], *, linked_anew: bool = False) -> list[Module]:
+def _grouped(images: list[Image], *, relinked: bool = False) -> list[Module]:
     objects: dict[tuple[str | None, str | None], list[Object]] = {}
     for image in images:
-        item = _container_object(image, linked_anew=linked_anew)
+        item = _container_object(image, relinked=relinked)
         name, handler = image.strings.get("gpubuild.module"), image.strings.get("gpubuild.handler")
         objects.setdefault((name, handler), []).append(item)
     return [
@@ -128,7 +123,7 @@ def _grouped(images: list[Image], *, linked_anew: bool = False) -> list[Module]:
     ]
 
 
-def _container_object(image: Image, *, linked_anew: bool) -> Object:
+def _container_object(image: Image, *, relinked: bool) -> Object:
     facts = _lenient(image.data)
     triple = image.strings.get("triple") or (facts.triple if facts else None)
     kernels = _kernels(image.strings.get("gpubuild.kernels"))
@@ -136,7 +131,7 @@ def _container_object(image: Image, *, linked_anew: bool) -> Object:
         # The note is about the machine code beside it; the driver allocates registers again.
         kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
     told = facts.kernels if facts else ()
-    if linked_anew and kernels is not None and any(kernel.registers is not None for kernel in told):
+    if relinked and kernels is not None and any(kernel.registers is not None for kernel in told):
         # Others have made the code since the note was written, and of all modules together.
         names = [kernel.name for kernel in kernels]
         kernels = tuple(kernel for kernel in told if kernel.name in names)
@@ -145,15 +140,11 @@ def _container_object(image: Image, *, linked_anew: bool) -> Object:
         kind=kind_of_triple(triple),
         triple=triple,
         chip=image.strings.get("arch") or (facts.chip if facts else None),
-        format=_format(image.image_kind),
+        format=_FORMATS.get(image.image_kind, "bin"),
         kernels=_with_code(kernels, facts),
-        sanitize=_words(image.strings.get("gpubuild.sanitize")),
+        sanitize=tuple(filter(None, image.strings.get("gpubuild.sanitize", "").split(","))),
         data=image.data,
     )
-
-
-def _format(image_kind: int) -> str:
-    return next((name for kind, name in _FORMATS.items() if kind == image_kind), "bin")
 
 
 def _lenient(data: bytes) -> ImageFacts | None:
@@ -232,14 +223,3 @@ def _from_text(data: bytes) -> list[Module]:
         if done.returncode:
             raise DamagedError(done.output.strip())
         return _container(made.read_bytes())
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(text.split(",")) if text else ()
-
-
-def _utf8(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None

@@ -6,7 +6,7 @@ Image: what a device image says about itself, whatever its format.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -145,19 +145,7 @@ def _object(item: Object, workgroup: int) -> dict[str, Any]:
         "format": item.format,
         "size_bytes": len(item.data),
         **({"sanitize": list(item.sanitize)} if item.sanitize else {}),
-        "kernels": [
-            {
-                "name": k.name,
-                "registers": k.registers,
-                "shared_bytes": k.shared_bytes,
-                "spill_bytes": k.spill_bytes,
-                "tier": k.tier,
-                "tier_reason": k.tier_reason,
-                "code_bytes": k.code_bytes,
-                "occupancy": _occupancy(item, k, workgroup),
-            }
-            for k in item.kernels
-        ],
+        "kernels": [{**asdict(k), "occupancy": _occupancy(item, k, workgroup)} for k in item.kernels],
     }
 
 

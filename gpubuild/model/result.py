@@ -31,6 +31,18 @@ class Status(StrEnum):
     WOULD_HIT = "would-hit"  # dry run: the cache has it
 
 
+STATUS_WORDS = {
+    Status.RAN: "ran",
+    Status.HIT_LOCAL: "from the cache",
+    Status.HIT_REMOTE: "from the remote cache",
+    Status.UP_TO_DATE: "up to date",
+    Status.FAILED: "failed",
+    Status.SKIPPED: "skipped",
+    Status.WOULD_RUN: "would run",
+    Status.WOULD_HIT: "would come from the cache",
+}
+
+
 @frozen
 class StepReport:
     """One step of one build, as shown to the user and in ``--json``."""

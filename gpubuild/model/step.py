@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.project import Offload
-from gpubuild.support.frozen import field, frozen
+from gpubuild.support.frozen import field, fields, frozen
 from gpubuild.targets.target import Target
 
 
@@ -309,7 +309,7 @@ _ROOT = Path(__file__).parents[2]
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from gpubuild.engine.host.jit import main; main()"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JitProgram:
     """Paths of files, and names of link libraries; ``name`` is the program's ``argv[0]``."""
 
@@ -321,16 +321,12 @@ class JitProgram:
 
     def command(self, python: str, arguments: Iterable[str] = ()) -> list[str]:
         """The command line of a process that runs it with ``arguments``."""
-        return [python, "-P", "-c", _START, str(_ROOT), json.dumps(asdict(self)), *arguments]
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [python, "-P", "-c", _START, str(_ROOT), json.dumps(data), *arguments]
 
     @classmethod
     def from_json(cls, text: str) -> JitProgram:
         """The program of such a command line."""
-        data = json.loads(text)
-        return cls(
-            name=data["name"],
-            objects=tuple(data["objects"]),
-            runtime=data["runtime"],
-            libraries=tuple(data["libraries"]),
-            cxx=data["cxx"],
-        )
+        data: dict[str, Any] = json.loads(text)
+        data |= {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        return cls(**data)

@@ -1,7 +1,7 @@
 """Diagrams of steps: layout in columns, SVG, and the languages Graphviz, Mermaid and JSON.
 
-A node stands right of all its inputs. An edge passes each column between its ends at a position of
-its own. Columns are sorted by the mean position of their neighbours, which leaves few crossings.
+A node is right of all its inputs. An edge passes each column between its ends at a position of its own.
+Columns are sorted by the mean position of their neighbours, which leaves few crossings.
 ``networkx.multipartite_layout`` also stacks columns, but needs numpy and does not sort them.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 
@@ -27,48 +27,44 @@ _GAP = 0.5  # rows that an edge takes where it passes between nodes
 _Key = str | tuple[str, str, int]  # a node, or the stand-in of an edge in a column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(NamedTuple):
     """``column`` counts from 0 at the left; ``height`` is in rows, downwards, 0 or more."""
 
     column: int
     height: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrangement:
-    """Places of nodes, and the points that each edge passes between its ends."""
+class Arrangement(NamedTuple):
+    """Positions of nodes, and the points that each edge passes between its ends."""
 
     nodes: Mapping[str, Point]
     bends: Mapping[tuple[str, str], tuple[Point, ...]]
 
 
 def arrange(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Arrangement:
-    """Place ``nodes``, which are one row high. The same graph always gets the same places."""
+    """Place ``nodes``, which are one row high. Equal graphs give equal positions."""
     columns = _columns(nodes, edges)
-    ways: nx.DiGraph[_Key] = nx.DiGraph()
-    ways.add_nodes_from(nodes)
-    bends = {
+    graph: nx.DiGraph[_Key] = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    bends: dict[tuple[str, str], list[_Key]] = {
         (tail, head): [(tail, head, column) for column in range(columns[tail] + 1, columns[head])]
         for tail, head in edges
     }
     for (tail, head), stand_ins in bends.items():
-        nx.add_path(ways, (tail, *stand_ins, head))
+        nx.add_path(graph, (tail, *stand_ins, head))
     layers: list[list[_Key]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
-    for key in ways:
+    for key in graph:
         layers[columns[key] if isinstance(key, str) else key[2]].append(key)
-    heights = _heights(ways, layers)
-    places = {
-        key: Point(column=column, height=heights[key]) for column, layer in enumerate(layers) for key in layer
-    }
+    heights = _heights(graph, layers)
+    points = {key: Point(column, heights[key]) for column, layer in enumerate(layers) for key in layer}
     return Arrangement(
-        nodes={node: places[node] for node in nodes},
-        bends={edge: tuple(places[key] for key in stand_ins) for edge, stand_ins in bends.items()},
+        nodes={node: points[node] for node in nodes},
+        bends={edge: tuple(points[key] for key in stand_ins) for edge, stand_ins in bends.items()},
     )
 
 
 def _columns(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The longest way from a source; then sources move right, to where they are first read."""
+    """Return the longest path from a source; sources themselves are left of their first reader."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(nodes)
     graph.add_edges_from(edges)
@@ -77,8 +73,8 @@ def _columns(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str
     return columns | {node: min(columns[reader] for reader in graph.succ[node]) - 1 for node in sources}
 
 
-def _heights(ways: nx.DiGraph[_Key], layers: list[list[_Key]]) -> dict[_Key, float]:
-    """Sort each layer at its neighbours' means, to and fro, and spread it over the height of the fullest."""
+def _heights(graph: nx.DiGraph[_Key], layers: list[list[_Key]]) -> dict[_Key, float]:
+    """Sort each layer by its neighbours' means, in both directions, and spread it over the largest height."""
     heights: dict[_Key, float] = {}
     most = max((sum(map(_rows, layer)) for layer in layers), default=0.0)
     for sweep in range(_SWEEPS):
@@ -86,7 +82,7 @@ def _heights(ways: nx.DiGraph[_Key], layers: list[list[_Key]]) -> dict[_Key, flo
         for layer in reversed(layers) if to_the_left else layers:
             wanted = {}
             for key in layer:
-                near = [heights[other] for other in (ways.succ if to_the_left else ways.pred)[key]]
+                near = [heights[other] for other in (graph.succ if to_the_left else graph.pred)[key]]
                 wanted[key] = fmean(near) if near else heights.get(key, 0.0)
             layer.sort(key=wanted.__getitem__)
             spread = most / sum(map(_rows, layer))
@@ -184,16 +180,13 @@ def _title(step: Step) -> str:
 
 
 SCHEMA = 1
-_FILL = {
-    Status.UP_TO_DATE: "#dafbe1",
-    Status.WOULD_RUN: "#fff8c5",
-    Status.WOULD_HIT: "#fff8c5",
-    Status.RAN: "#dafbe1",
-    Status.HIT_LOCAL: "#dafbe1",
-    Status.HIT_REMOTE: "#dafbe1",
-    Status.FAILED: "#ffebe9",
-    Status.SKIPPED: "#ffebe9",
+# The sources are scanned for the drawing: steps that ran are up to date now.
+_CLASS = {
+    **dict.fromkeys((Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE), "up-to-date"),
+    **dict.fromkeys((Status.WOULD_RUN, Status.WOULD_HIT), "would-run"),
+    **dict.fromkeys((Status.FAILED, Status.SKIPPED), "failed"),
 }
+_FILL = {"up-to-date": "#dafbe1", "would-run": "#fff8c5", "failed": "#ffebe9"}
 # What Mermaid would take for its own, as the entities it knows.
 _MERMAID = {ord(c): f"#{ord(c)};" for c in '"#&<>`{}[]()|\\'} | dict.fromkeys(range(32), " ")
 
@@ -207,8 +200,8 @@ def draw_dot(diagram: Diagram) -> str:
     ]
     for node in diagram.nodes:
         label = f"{_dot(node.title)}\\n{node.kind}"
-        fill = f', fillcolor="{_FILL[node.status]}"' if node.status else ""
-        lines.append(f'  "{_dot(node.id)}" [label="{label}", tooltip="{_dot(_told(node))}"{fill}];')
+        fill = f', fillcolor="{_FILL[_CLASS[node.status]]}"' if node.status else ""
+        lines.append(f'  "{_dot(node.id)}" [label="{label}", tooltip="{_dot(": ".join(_tip(node)))}"{fill}];')
     lines += [
         f'  "{_dot(e.maker)}" -> "{_dot(e.reader)}" [tooltip="{_dot(", ".join(e.roles))}"];'
         for e in diagram.edges
@@ -225,7 +218,7 @@ def draw_mermaid(diagram: Diagram) -> str:
     lines += [f"  {names[edge.maker]} --> {names[edge.reader]}" for edge in diagram.edges]
     for status in dict.fromkeys(node.status for node in diagram.nodes if node.status):
         style = status.value.replace("-", "_")
-        lines.append(f"  classDef {style} fill:{_FILL[status]},color:#1c2128")
+        lines.append(f"  classDef {style} fill:{_FILL[_CLASS[status]]},color:#1c2128")
         lines.append(f"  class {','.join(names[n.id] for n in diagram.nodes if n.status is status)} {style}")
     return "\n".join([*lines, ""])
 
@@ -252,8 +245,8 @@ def draw_json(diagram: Diagram) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _told(node: Node) -> str:
-    return ": ".join(filter(None, (node.id, node.status.value if node.status else "", node.reason)))
+def _tip(node: Node) -> list[str]:
+    return [text for text in (node.id, node.status or "", node.reason) if text]
 
 
 def _dot(text: str) -> str:
@@ -284,17 +277,6 @@ rect{fill:#161b22;stroke:#6e7681}.edge{stroke:#6e7681}.tip{fill:#6e7681}
 .would-run rect,rect.would-run{fill:#3d2f06;stroke:#d29922}
 .failed rect,rect.failed{fill:#4c1114;stroke:#f85149}}
 """
-_CLASS = {
-    Status.UP_TO_DATE: "up-to-date",
-    Status.WOULD_RUN: "would-run",
-    Status.WOULD_HIT: "would-run",
-    # Sources are scanned to draw the picture: they are up to date now.
-    Status.RAN: "up-to-date",
-    Status.HIT_LOCAL: "up-to-date",
-    Status.HIT_REMOTE: "up-to-date",
-    Status.FAILED: "failed",
-    Status.SKIPPED: "failed",
-}
 _LEGEND = (("up-to-date", "up to date"), ("would-run", "would run"), ("failed", "failed"))
 
 
@@ -352,10 +334,9 @@ def _second_line(node: Node) -> str:
 def _box(node: Node, placed: Arrangement, lefts: list[float], widths: list[float]) -> str:
     point = placed.nodes[node.id]
     x, y = lefts[point.column], _MARGIN + point.height * _ROW
-    told = [node.id, *([node.status.value] if node.status else []), *([node.reason] if node.reason else [])]
     return (
         f'<g class="{_CLASS[node.status] if node.status else "unknown"}">'
-        f"<title>{plain_text(chr(10).join(told))}</title>"
+        f"<title>{plain_text(chr(10).join(_tip(node)))}</title>"
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{widths[point.column]:.1f}" height="{_BOX_HEIGHT}" rx="6"/>'
         f'<text x="{x + _PADDING:.1f}" y="{y + 16:.1f}">{plain_text(_shortened_title(node))}</text>'
         f'<text x="{x + _PADDING:.1f}" y="{y + 30:.1f}" class="kind">{plain_text(_second_line(node))}</text>'
@@ -394,3 +375,6 @@ def _legend(top: float) -> list[str]:
         parts.append(f'<text x="{x + 20:.1f}" y="{top + 11:.1f}">{text}</text>')
         x += 20 + _LETTER * (len(text) + 3)
     return parts
+
+
+DRAW = {"svg": draw_svg, "dot": draw_dot, "mermaid": draw_mermaid, "json": draw_json}

@@ -60,14 +60,6 @@ class KernelRow:
         return bool(self.state) or other_tier or any(value.change is not None for value in values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeRow:
-    """A program's executable."""
-
-    program: str
-    bytes: Value
-
-
 def bars(build: LoggedBuild) -> list[Bar]:
     """Every step that took a worker's time, in lanes such that none overlap.
 
@@ -159,11 +151,11 @@ def kernel_rows(history: History) -> list[KernelRow]:
     return sorted(rows, key=lambda row: (row.program, row.module) not in changed)
 
 
-def size_rows(history: History) -> list[SizeRow]:
-    """Every executable that the log knows."""
+def size_rows(history: History) -> list[tuple[str, Value]]:
+    """Return the program and the bytes of every executable in the log."""
     now, before = _states(history)
     return [
-        SizeRow(program=step.program, bytes=_size(step, before.get(step.id), name))
+        (step.program, _size(step, before.get(step.id), name))
         for step in _alive(now)
         if step.kind == "link"
         for name in step.measures.sizes

@@ -17,9 +17,11 @@ from pathlib import Path
 
 from gpubuild import __version__
 from gpubuild.build.log import History, LoggedBuild, LoggedStep
+from gpubuild.model.result import STATUS_WORDS
 from gpubuild.report import facts
 from gpubuild.report.diagram import plain_text
 from gpubuild.report.facts import Bar, KernelRow, Value
+from gpubuild.support.text import counted
 
 _WIDTH = 1100
 _LEFT = 76  # room for the lanes' names
@@ -91,14 +93,7 @@ def _seconds(value: float, tick: float) -> str:
     return f"{value:.{digits}f} s"
 
 
-_WORDS = {
-    "ran": "ran",
-    "hit-local": "from the cache",
-    "hit-remote": "from the remote cache",
-    "up-to-date": "up to date",
-    "failed": "failed",
-    "skipped": "skipped",
-}
+_WORDS = {status.value: words for status, words in STATUS_WORDS.items()}
 _KINDS = ("outline", "compile", "bundle", "host", "cc", "runtime", "link")
 _LISTED_STEPS = 25
 _HISTORY_HEIGHT = 90
@@ -137,7 +132,7 @@ def make_page(history: History, *, project: str, more: Sequence[Section] = ()) -
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{plain_text(project)}: build report</title>\n<style>{style}</style></head>\n<body>\n"
         f"<h1>{plain_text(project)}</h1>\n"
-        f'<p class="dim">last build {when}, {build.seconds:.2f} s, {_count(build.workers, "worker")} · '
+        f'<p class="dim">last build {when}, {build.seconds:.2f} s, {counted(build.workers, "worker")} · '
         f"gpubuild {plain_text(__version__)}</p>\n"
         f"{_cards(build)}\n{body}</body></html>\n"
     )
@@ -170,17 +165,11 @@ def _cards(build: LoggedBuild) -> str:
         cards.append((f"{saved:.1f} s", "saved by the cache"))
     path = facts.critical_path(build)
     cards.append((f"{sum(s.ended - s.began for s in path):.2f} s", "critical path"))
-    verdict = ("ok", "") if build.ok else ("failed", " bad")
-    cards.insert(0, (verdict[0], "last build"))
-    return (
-        '<div class="cards">'
-        + "".join(
-            f'<div class="card"><b{f" class={verdict[1].strip()}" if not n and verdict[1] else ""}>'
-            f"{plain_text(value)}</b><span>{plain_text(word)}</span></div>"
-            for n, (value, word) in enumerate(cards)
-        )
-        + "</div>"
-    )
+    cards.insert(0, ("ok" if build.ok else "failed", "last build"))
+    texts = [f"<b>{plain_text(text)}</b><span>{plain_text(word)}</span>" for text, word in cards]
+    if not build.ok:
+        texts[0] = texts[0].replace("<b>", '<b class="bad">')
+    return '<div class="cards">' + "".join(f'<div class="card">{text}</div>' for text in texts) + "</div>"
 
 
 def _errors(build: LoggedBuild) -> str:
@@ -228,7 +217,7 @@ def _steps(build: LoggedBuild) -> str:
         rest = table(heads, rows[_LISTED_STEPS:], numeric=(2,))
         text += f"<details><summary>{len(rows) - _LISTED_STEPS} shorter ones</summary>{rest}</details>"
     if build.up_to_date:
-        text += f'<p class="dim">{_count(build.up_to_date, "step")} more had nothing to do.</p>'
+        text += f'<p class="dim">{counted(build.up_to_date, "step")} more had nothing to do.</p>'
     return text
 
 
@@ -283,7 +272,7 @@ def value(item: Value) -> str:
 
 
 def _executables(history: History) -> str:
-    rows = [(code(row.program), value(row.bytes)) for row in facts.size_rows(history)]
+    rows = [(code(program), value(size)) for program, size in facts.size_rows(history)]
     return table(("program", "bytes"), rows, numeric=(1,)) if rows else ""
 
 
@@ -314,10 +303,6 @@ def _builds(builds: Sequence[LoggedBuild]) -> str:
             )
         lines.append("</g>")
     lines.append("</svg>")
-    note = f"{_count(len(builds), 'build')}; longest {longest:.2f} s"
+    note = f"{counted(len(builds), 'build')}; longest {longest:.2f} s"
     note += " steps that ran (blue), came from the cache (green), were up to date (grey)."
     return "\n".join(lines) + f'\n<p class="dim">{note}</p>'
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,1 +1,1 @@
-"""SCons: the tool that makes ``env.GpuProgram`` of a targets.yaml. The only package that imports SCons."""
+"""The SCons tool, which provides ``env.GpuProgram``. The only package that imports SCons."""

@@ -1,4 +1,4 @@
-"""One step as SCons sees it, made from the plan or read from a sketch."""
+"""The nodes that SCons has of a step, made from the plan or read from a sketch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LINK = "link"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Everything that SCons gets about a step. Paths are absolute.
+    """Everything that SCons knows of a step. Paths are absolute.
 
-    ``headers`` are files that a C source includes; ``title`` says in words what the step does;
-    ``options`` are what its signature says, short enough for ``--debug=explain``.
+    ``headers`` are files that a C source includes. ``title`` describes the step. ``options`` is a short
+    form of the signature, for ``--debug=explain``.
     """
 
     id: str
@@ -45,20 +45,20 @@ _VERBS = {
 
 
 class Fingerprints(Protocol):
-    """Who knows the tools."""
+    """An object that identifies tools."""
 
     def fingerprints(self, step: Step) -> list[tuple[str, str]]:
-        """Name and digest of every tool whose change must rebuild the step."""
+        """Return name and digest of every tool whose change must rebuild the step."""
         ...
 
 
 def node_of(tools: Fingerprints, step: Step) -> Node:
-    """The node of a step of a plan; planning has run the steps that the plan itself depends on."""
+    """Return the node of a step of a plan."""
     return Node(
         id=step.id,
         kind=step.kind.value,
         targets=tuple(_output_paths(step)),
-        # Inputs outside the key only improve messages: they come from steps that are inputs anyway.
+        # Inputs outside the key only improve messages; the steps that make them have other inputs here.
         sources=tuple(str(item.path) for item in step.inputs if item.in_key),
         headers=tuple(_headers(step)),
         title=describe(step),
@@ -68,15 +68,15 @@ def node_of(tools: Fingerprints, step: Step) -> Node:
 
 
 def signature(tools: Fingerprints, step: Step) -> str:
-    """What SCons compares with last time, besides the contents of the inputs: options and tools.
+    """Return the options and tools of a step, which SCons compares besides the contents of inputs.
 
-    ``$`` is doubled, because SCons expands variables in it.
+    ``$`` is doubled, since SCons expands variables.
     """
     return "; ".join(_parts(tools, step)).replace("$", "$$")
 
 
 def describe(step: Step) -> str:
-    """``compile @saxpy_kernels for sm_60 (saxpy)``."""
+    """Return a description such as ``compile @saxpy_kernels for sm_60 (saxpy)``."""
     words = [_VERBS[step.kind]]
     if step.module:
         words.append(f"@{step.module}")
@@ -92,12 +92,12 @@ def describe(step: Step) -> str:
 def _output_paths(step: Step) -> list[str]:
     if step.dynamic_dir is None:
         return [str(output.path) for output in step.outputs]
-    # Planning has just run the step, so that its outputs are there to be listed.
+    # Planning has just run the step.
     return [str(path) for path in sorted(step.dynamic_dir.iterdir())]
 
 
 def _headers(step: Step) -> list[str]:
-    """The files a C source includes, as the preprocessor told while the project was planned."""
+    """Return the files a C source includes, from the preprocess step that planning has run."""
     if step.kind is not StepKind.PREPROCESS:
         return []
     try:

@@ -1,7 +1,4 @@
-"""Session: the one open build per build folder that all SCons nodes of that folder share.
-
-Linking: a program's link step together with what other builders of SCons made.
-"""
+"""The open build of a build folder, which all SCons nodes of that folder share."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _CXX = frozenset({".cpp", ".cc", ".cxx", ".C", ".c++"})
 
 
 def link_too(step: Step, objects: list[Any]) -> Step:
-    """The link step with more to link, nodes of SCons, as if listed last under ``sources:``."""
+    """Return the link step with further objects, nodes of SCons, as if listed last under ``sources:``."""
     params = step.params
     assert isinstance(params, LinkParams)  # noqa: S101
     first = len(step.inputs)
@@ -57,15 +54,15 @@ _SCANNED = frozenset({StepKind.OUTLINE, StepKind.PREPROCESS})  # their outputs d
 
 
 def changed(what: str) -> StepError:
-    """What to say when the plan is no longer the one that SCons has."""
+    """Return the error for a plan that differs from the one that SCons has."""
     return StepError(f"{what}: the project has changed since scons began", hint="run scons again")
 
 
 class Session:
-    """A project, its builder, and the steps of the programs that were asked for.
+    """A project, its builder, and the steps of the requested programs.
 
-    The builder holds the build folder's lock and its worker processes until SCons ends. Then a
-    sketch is left, if everything is up to date.
+    The builder keeps the lock of the build folder and its workers until SCons ends. Then a sketch is
+    written if everything is up to date.
     """
 
     def __init__(self, file: str, build_dir: str, jobs: int, *, use_cache: bool = True) -> None:
@@ -78,10 +75,10 @@ class Session:
         self._programs: dict[str, list[Node]] = {}
         self._steps: dict[str, Step] = {}
         self._nodes: dict[str, Node] = {}
-        self._scanned: dict[str, StepRecord | None] = {}  # as they were when their nodes were made
-        self._planned = False  # a program that no sketch had
+        self._scanned: dict[str, StepRecord | None] = {}  # when their nodes were made
+        self._planned = False  # some program was not in the sketch
         self._links_more = False  # an executable has objects of other builders
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._printing = threading.Lock()
         self._open = ExitStack()
         request = BuildOptions(build_dir=Path(build_dir), jobs=jobs, use_cache=use_cache)
@@ -91,19 +88,19 @@ class Session:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Save what was learnt, log the build, leave a sketch, stop the workers, drop the lock."""
+        """Save the state, log the build, write a sketch, stop the workers and unlock the folder."""
         try:
             plan = Plan(self._steps.values())
             self._builder.conclude(plan)
-            self._leave_sketch(plan)
+            self._write_sketch(plan)
         finally:
             self._open.close()
 
     def nodes(self, program: str, *, as_sketched: bool = False) -> list[Node]:
-        """The steps of one program, producers first. Raises ``UsageError`` and ``StepError``.
+        """Return the steps of one program, producers first. Raises ``UsageError`` and ``StepError``.
 
-        With ``as_sketched`` no source is looked at, for builders may be at work on some: a sketch
-        has proved, when SCons began, that the modules found last are those that there are.
+        With ``as_sketched`` no source is scanned, since other builders may be writing some: the sketch
+        has proved that the modules are unchanged since SCons began.
         """
         if program not in self._programs:
             self._planned = self._planned or not as_sketched
@@ -118,27 +115,27 @@ class Session:
         return self._programs[program]
 
     def link_too(self, node: Node, objects: list[Any]) -> Node:
-        """The link step with more to link; ``objects`` are nodes of SCons."""
+        """Return the link step with further objects, nodes of SCons."""
         self._links_more = True
         self._add(link_too(self._steps[node.id], objects))
         return self._nodes[node.id]
 
     def run(self, node: Node) -> GpubuildError | None:
-        """Bring a step up to date; called from SCons' job threads. What went wrong is returned."""
+        """Bring a step up to date and return its error; called from the job threads of SCons."""
         if self._nodes.get(node.id) != node:
             return changed(node.title)
         return self._builder.run_step(self._steps[node.id]).error
 
     def fingerprints(self, step: Step) -> list[tuple[str, str]]:
-        """Name and digest of every tool whose change must rebuild the step."""
+        """Return name and digest of every tool whose change must rebuild the step."""
         return [(name, self._fingerprint(name)) for name in (*step.tools, *step.optional_tools)]
 
     def on_event(self, event: Event) -> None:
-        """Show warnings, once each; SCons itself shows the steps."""
+        """Print each warning once; SCons prints the steps."""
         if isinstance(event, BuildWarning):
             with self._printing:
-                if event.message not in self._told:
-                    self._told.add(event.message)
+                if event.message not in self._warned:
+                    self._warned.add(event.message)
                     print(f"gpubuild: warning: {visible(event.message)}", file=sys.stderr)
 
     def _add(self, step: Step) -> None:
@@ -148,17 +145,17 @@ class Session:
         node = node_of(self, step)
         record = self._builder.state.record(step.id)
         if step.kind is not StepKind.PREPROCESS and record is not None and record.result.discovered:
-            # Libraries, say, that it was linked with. One that is gone would be a missing source to SCons.
+            # For example linked libraries. SCons would report a missing one as a missing source.
             read = [path for path, _ in record.result.discovered]
-            there = tuple(path for path in read if Path(path).exists())
-            gone = ", ".join(sorted(set(read) - set(there))).replace("$", "$$")
-            node = replace(node, headers=there, signature=f"{node.signature}; gone={gone}")
+            existing = tuple(path for path in read if Path(path).exists())
+            gone = ", ".join(sorted(set(read) - set(existing))).replace("$", "$$")
+            node = replace(node, headers=existing, signature=f"{node.signature}; gone={gone}")
         self._nodes[step.id] = node
 
-    def _leave_sketch(self, plan: Plan) -> None:
-        """Let the next SCons have its nodes without planning. Failing to is no failure."""
+    def _write_sketch(self, plan: Plan) -> None:
+        """Store the nodes, so that the next SCons needs no planning. Errors are ignored."""
         if not (self._planned or self._links_more):
-            return  # the sketch that SCons began with stays: it proves by content
+            return  # the old sketch stays valid: it proves by content
         data = None
         records = [self._builder.state.record(step_id) for step_id in self._scanned]
         # A source may have been edited, and split again, after its nodes were made.
@@ -166,7 +163,7 @@ class Session:
             now is not None and before is not None and (now.key, now.result) == (before.key, before.result)
             for before, now in zip(self._scanned.values(), records, strict=True)
         )
-        plain = not self._links_more and not self._builder.misnamed  # a sketch tells no such warnings
+        plain = not self._links_more and not self._builder.misnamed  # a sketch has no such warnings
         if same and self._witness is not None and plain:
             warnings = dict.fromkeys(w for record in records if record for w in record.result.warnings)
             folders = (str(s.dynamic_dir) for s in self._steps.values() if s.dynamic_dir)

@@ -1,10 +1,8 @@
-"""Sketch: the nodes of a project as SCons last saw them, with a receipt's proof that nothing changed.
+"""The sketch: the nodes of the last run of SCons, stored with the receipt of a build as proof.
 
-While the proof holds, planning would give the same nodes with the same signatures, so that SCons
-gets them without the project being read. It is SCons that decides what is up to date: a sketch only
-says what there is.
-
-Imports next to nothing, as ``receipt`` does.
+While the proof holds, planning would give equal nodes with equal signatures, so SCons gets them without
+reading the project. SCons itself decides which are up to date. Imports next to nothing, like
+``build.null_build``.
 """
 
 from __future__ import annotations
@@ -16,11 +14,12 @@ from typing import Any
 from gpubuild.build import null_build
 from gpubuild.scons.node import Node
 
-_VERSION = "scons sketch 1"  # of what is stored here; part of the request
+_VERSION = "scons sketch 1"  # of the stored form; part of the request
+_STORED = ("kind", "targets", "sources", "headers", "title", "options", "signature")  # fields of a node
 
 
 class Sketch:
-    """Nodes of the programs that an SConstruct asked for. ``all_programs`` are the project's."""
+    """Nodes of the programs that an SConstruct requests. ``all_programs`` are those of the project."""
 
     def __init__(self, document: dict[str, Any], warnings: Sequence[str]) -> None:
         self.all_programs: list[str] = document["all_programs"]
@@ -29,36 +28,28 @@ class Sketch:
         self._nodes: dict[str, list[Any]] = document["nodes"]
 
     def nodes(self, program: str) -> list[Node] | None:
-        """Nodes of a program, producers first; ``None`` when the sketch does not have it."""
+        """Return the nodes of a program, producers first; ``None`` if they are not in the sketch."""
         ids = self._programs.get(program)
         return None if ids is None else [self._node(step_id) for step_id in ids]
 
     def _node(self, step_id: str) -> Node:
-        kind, targets, sources, headers, title, options, signature = self._nodes[step_id]
-        return Node(
-            id=step_id,
-            kind=kind,
-            targets=tuple(targets),
-            sources=tuple(sources),
-            headers=tuple(headers),
-            title=title,
-            options=options,
-            signature=signature,
-        )
+        stored = (tuple(value) if isinstance(value, list) else value for value in self._nodes[step_id])
+        fields: dict[str, Any] = dict(zip(_STORED, stored, strict=True))
+        return Node(id=step_id, **fields)
 
 
 def request(file: str, build_dir: str) -> null_build.Request:
-    """What a sketch answers. Unlike any request of the command line's."""
+    """Return the request of a sketch, which differs from those of the command line."""
     return [_VERSION, file, build_dir]
 
 
 def path_for(build_dir: str) -> str:
-    """The file of a build folder's sketch. It has one: two project files never share a folder."""
+    """Return the file of the sketch of a build folder. Two project files never share a folder."""
     return f"{build_dir}/.gpubuild/scons-sketch"
 
 
 def read(file: str, build_dir: str) -> Sketch | None:
-    """The sketch of a build folder if everything is as it says; else ``None``."""
+    """Return the sketch of a build folder if its proof holds, else ``None``."""
     try:
         found = null_build.read(path_for(build_dir))
         if found is None or not found.proves(request(file, build_dir)):
@@ -67,26 +58,16 @@ def read(file: str, build_dir: str) -> Sketch | None:
         if any(sorted(os.listdir(folder)) != names for folder, names in document["folders"].items()):
             return None
         return Sketch(document, found.warnings)
-    except Exception:  # anything at all: planning knows better
+    except Exception:  # of any kind: planning reports it
         return None
 
 
 def document(
     all_programs: Iterable[str], programs: dict[str, list[Node]], folders: Iterable[str]
 ) -> dict[str, Any]:
-    """What is stored. ``folders`` are those all of whose files are targets."""
+    """Return the stored form. ``folders`` contain targets only."""
     nodes = {
-        node.id: [
-            node.kind,
-            node.targets,
-            node.sources,
-            node.headers,
-            node.title,
-            node.options,
-            node.signature,
-        ]
-        for found in programs.values()
-        for node in found
+        node.id: [getattr(node, name) for name in _STORED] for found in programs.values() for node in found
     }
     return {
         "all_programs": list(all_programs),
@@ -96,8 +77,8 @@ def document(
             folder: sorted(
                 name
                 for _, targets, *_ in nodes.values()
-                for place, _, name in (target.rpartition("/") for target in targets)
-                if place == folder
+                for parent, _, name in (target.rpartition("/") for target in targets)
+                if parent == folder
             )
             for folder in folders
         },

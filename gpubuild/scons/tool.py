@@ -1,15 +1,15 @@
-"""Tool: ``Environment(tools=["default", "gpubuild"])`` and ``env.GpuProgram``.
+"""The SCons tool: ``Environment(tools=["default", "gpubuild"])``, ``env.GpuProgram``, ``env.GpuPrograms``.
 
     env.GpuProgram("saxpy", "targets.yaml")    # → the executable
     env.GpuProgram("app", "targets.yaml", objects=env.Object("ui.c"))
-    env.GpuPrograms("targets.yaml")            # → {name: the executable} of every program
+    env.GpuPrograms("targets.yaml")            # → {name: executable} of all programs
 
-Every step of the plan becomes SCons nodes: one per (gpu.module, target), binary, host object and
-program. SCons decides what is out of date, in what order and how many at once; a step runs as it
-does under ``gpubuild build``, with the same cache and the same bytes.
+Every step of the plan is a set of SCons nodes: those of each (gpu.module, target), binary, host object and
+program. SCons decides which are out of date, in what order they run and how many at once. A step runs as
+under ``gpubuild build``, with the same cache and the same bytes.
 
 Construction variables: ``GPUBUILD_DIR`` is the build folder (default ``#build``);
-``GPUBUILD_CACHE = False`` turns the cache off.
+``GPUBUILD_CACHE = False`` disables the cache.
 """
 
 from __future__ import annotations
@@ -17,16 +17,23 @@ from __future__ import annotations
 import copy
 import os
 import sys
+import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpubuild.errors import EXIT_USAGE, GpubuildError, UsageError
-from gpubuild.scons.action import SIGNATURE, StepAction
-from gpubuild.scons.front import Front, front_of
+from gpubuild.scons import sketch
 from gpubuild.scons.node import LINK, Node
+from gpubuild.support.text import visible
+
+if TYPE_CHECKING:
+    from gpubuild.scons.session import Session
 
 PROJECT_FILE = "targets.yaml"
+SIGNATURE = "GPUBUILD_STEP"  # the construction variable with the signature of a step
+_fronts: dict[str, Front] = {}  # by build folder
 
 
 def generate(env: Any, **_: object) -> None:  # noqa: ANN401 - SCons has no types
@@ -37,7 +44,7 @@ def generate(env: Any, **_: object) -> None:  # noqa: ANN401 - SCons has no type
 
 
 def exists(env: Any) -> bool:  # noqa: ANN401
-    """Whether the tool can be used: its tools come with it, so always."""
+    """Return true: everything that the tool needs is installed with it."""
     return True
 
 
@@ -48,11 +55,11 @@ def gpu_program(
     objects: Any = (),  # noqa: ANN401
     **variables: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Nodes of the executable ``name`` as ``project`` describes it.
+    """Return the nodes of the executable ``name`` of ``project``.
 
-    ``objects`` are object files and archives, made by other builders perhaps, to link in addition.
-    ``variables`` override construction variables. A mistake in the project file, or a source that
-    cannot be split into its modules, ends SCons with a message before anything is built.
+    ``objects`` are further object files and archives to link, for example of other builders.
+    ``variables`` override construction variables. An error in the project file, or in a source that cannot
+    be split into modules, ends SCons before anything is built.
     """
     if variables:
         env = env.Override(variables)
@@ -61,7 +68,7 @@ def gpu_program(
 
 
 def gpu_programs(env: Any, project: Any = PROJECT_FILE, **variables: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The executables of all programs of ``project``, by name, in file order."""
+    """Return the executables of all programs of ``project``, by name, in file order."""
     if variables:
         env = env.Override(variables)
     front = _front(env, project)
@@ -83,11 +90,11 @@ def _front(env: Any, project: Any) -> Front:  # noqa: ANN401
 
 
 def _refuse_repository(file: Any) -> None:  # noqa: ANN401
-    """A project is the folder that its file is in; SCons would have each source from another place."""
+    """Raise ``UsageError`` for a project file in a repository: its sources must lie beside it."""
     if not Path(file.abspath).exists() and (found := file.rfile().abspath) != file.abspath:
         raise UsageError(
-            f"{file} is in a repository, {found}, and not here: "
-            "a project is built from the files beside its own",
+            f"{file} exists only in a repository, as {found}; "
+            "the sources of a project must lie beside its file",
             hint=f'name the file itself, env.GpuProgram("NAME", "{found}"), or copy the project',
         )
 
@@ -103,7 +110,7 @@ def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any: 
     except GpubuildError as error:
         if not env.GetOption("clean"):
             _stop(error)
-        # What cannot be planned can still be cleaned, as far as known.
+        # Clean what is known of a program that cannot be planned.
         layout = front.session().layout
         executable = env.File(str(layout.executable(name)))
         env.Clean(executable, [executable, env.Dir(str(layout.program_dir(name)))])
@@ -113,21 +120,21 @@ def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any: 
 
 
 def _by_content(env: Any) -> Any:  # noqa: ANN401
-    """``env``, but what is out of date goes by content, whatever ``Decider`` the user has for other nodes.
+    """Return ``env`` with the decider "content", whatever ``Decider`` the user has for other nodes.
 
-    Steps do not touch outputs that are right already, and those from caches may be older than what
-    they were made of: times say nothing about them.
+    Times prove nothing: steps do not rewrite unchanged outputs, and outputs from a cache may be older than
+    their inputs.
     """
     if "overrides" not in vars(env):
-        own = copy.copy(env)  # a clone is not worth its time
+        own = copy.copy(env)  # faster than a clone
         own.Decider("content")
         return own
-    # What is set in an override goes to the environment below it, and SCons cannot copy one.
+    # Attributes set on an override go to the environment below it, and SCons cannot copy an override.
     from SCons.Environment import Base
 
     plain = Base(tools=[])
     plain.Decider("content")
-    own = env.Override({"GPUBUILD_DIR": env["GPUBUILD_DIR"]})  # without anything in it, it would be `env`
+    own = env.Override({"GPUBUILD_DIR": env["GPUBUILD_DIR"]})  # an empty override would be `env` itself
     vars(own).update(decide_source=plain.decide_source, decide_target=plain.decide_target)
     return own
 
@@ -138,22 +145,134 @@ def _add_node(env: Any, front: Front, node: Node) -> None:  # noqa: ANN401
     action = env.Action(StepAction(front, node), varlist=[SIGNATURE])
     made = env.Command(targets, sources, action, **{SIGNATURE: node.signature})
     env.Depends(made, [env.File(path) for path in node.headers])
-    # SCons must not delete the files first: the step itself knows which of them are still right.
+    # SCons must not delete the files first: the step knows which of them are up to date.
     env.Precious(made)
-    # A CacheDir knows steps by what they are known to read before they ran: not by the library that
-    # a linker will find. gpubuild's own cache does, and checks what it gives.
+    # The keys of a CacheDir lack files that are found while a step runs, such as libraries. Those of
+    # gpubuild's cache have them.
     env.NoCache(made)
 
 
 def _stop(error: GpubuildError) -> NoReturn:
-    """End SCons as its own UserError does, but naming the line of the SConscript, not one of ours."""
-    ours = Path(__file__).parent
+    """End SCons as its UserError does, but with the line of the SConscript."""
+    own = Path(__file__).parent
     frames = traceback.extract_stack()
     users = [
-        f for f in frames if f"{os.sep}SCons{os.sep}" not in f.filename and ours != Path(f.filename).parent
+        f for f in frames if f"{os.sep}SCons{os.sep}" not in f.filename and own != Path(f.filename).parent
     ]
     lines = ["", f"scons: *** {error.render()}"]
     if users:
         lines.append(f'File "{users[-1].filename}", line {users[-1].lineno}, in {users[-1].name}')
     print("\n".join(lines), file=sys.stderr)
     raise SystemExit(EXIT_USAGE)
+
+
+class Front:
+    """The nodes of a project in one build folder. Opens a session only when the sketch is not enough.
+
+    Paths are absolute. Raises ``ConfigError`` and ``UsageError`` without a valid sketch and project.
+    """
+
+    def __init__(self, file: str, build_dir: str, jobs: int, *, use_cache: bool) -> None:
+        self.file = file
+        self.known: set[str] = set()  # ids of steps that SCons has nodes of
+        self._build_dir = build_dir
+        self._jobs = jobs
+        self._use_cache = use_cache
+        self._requested: dict[str, None] = {}  # programs, in order
+        self._opening = threading.Lock()
+        self._session: Session | None = None
+        self._failure: GpubuildError | None = None
+        self._sketch = sketch.read(file, build_dir)
+        if self._sketch is None:
+            self.session()
+        else:
+            for message in self._sketch.warnings:
+                print(f"gpubuild: warning: {visible(message)}", file=sys.stderr)
+
+    def programs(self) -> list[str]:
+        """Return the names of the programs, in file order."""
+        if self._session is None and self._sketch is not None:
+            return self._sketch.all_programs
+        return list(self.session().project.programs)
+
+    def nodes(self, program: str) -> list[Node]:
+        """Return the steps of a program, producers first. Raises ``UsageError`` and ``StepError``."""
+        if self._session is None and self._sketch is not None:
+            nodes = self._sketch.nodes(program)
+            if nodes is not None:
+                self._requested[program] = None
+                return nodes
+        nodes = self.session().nodes(program)
+        self._requested[program] = None
+        return nodes
+
+    def link(self, node: Node, objects: list[Any]) -> Node:
+        """Return the link step with further objects, nodes of SCons, as if listed last under ``sources:``."""
+        return self.session().link_too(node, objects)
+
+    def run(self, node: Node) -> GpubuildError | None:
+        """Bring a step up to date and return its error; called from the job threads of SCons."""
+        try:
+            return self.session().run(node)
+        except GpubuildError as error:
+            return error
+
+    def session(self) -> Session:
+        """Return the session, opened on first use. Raises ``ConfigError``, ``UsageError``, ``StepError``.
+
+        Opening locks the build folder, forks, and plans the nodes that SCons has from the sketch. It is
+        not repeated after a failure: it would wait for its own lock.
+        """
+        with self._opening:
+            if self._failure is not None:
+                raise self._failure
+            if self._session is None:
+                from gpubuild.scons.session import Session
+
+                try:
+                    session = Session(self.file, self._build_dir, self._jobs, use_cache=self._use_cache)
+                    for program in self._requested:
+                        session.nodes(program, as_sketched=True)
+                except GpubuildError as error:
+                    self._failure = error
+                    raise
+                self._session = session
+            return self._session
+
+
+def front_of(file: str, build_dir: str, jobs: int, *, use_cache: bool) -> Front:
+    """Return the front of ``build_dir``, made on first use.
+
+    Raises ``ConfigError``, and ``UsageError`` if two project files share a build folder.
+    """
+    front = _fronts.get(build_dir)
+    if front is None:
+        front = _fronts[build_dir] = Front(file, build_dir, jobs, use_cache=use_cache)
+    if front.file != file:
+        raise UsageError(
+            f"{file} and {front.file} would both build in {build_dir}",
+            hint="give one of them another folder: env.GpuProgram(…, GPUBUILD_DIR='build2')",
+        )
+    return front
+
+
+class StepAction:
+    """Run a step and print its line, for ``SCons.Action.Action``."""
+
+    def __init__(self, front: Front, node: Node) -> None:
+        self._front = front
+        self._node = node
+        # --debug=explain prints this name when it changes.
+        self.__name__ = f"{node.title}: {node.options} "
+
+    def __call__(self, target: Sequence[Any], source: Sequence[Any], env: Any) -> int:  # noqa: ANN401
+        """Run the step, print its error, and return its exit status."""
+        error = self._front.run(self._node)
+        if error is None:
+            return 0
+        print(f"gpubuild: error: {error.render()}", file=sys.stderr, flush=True)
+        return error.exit_code
+
+    def strfunction(self, target: Sequence[Any], source: Sequence[Any], env: Any) -> str:  # noqa: ANN401
+        """Return the line that SCons prints before it runs the step."""
+        return f"gpubuild: {self._node.title}"

@@ -18,7 +18,7 @@ from gpubuild import load_project
 from gpubuild.cli.main import main
 from gpubuild.config.load import loads
 from gpubuild.errors import ConfigError
-from gpubuild.inspect import inspect_file
+from gpubuild.inspect.reader import inspect_file
 from gpubuild.model.result import Status
 from gpubuild.settings import Settings
 from gpubuild.targets import registry

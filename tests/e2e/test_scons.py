@@ -199,7 +199,7 @@ def test_a_project_in_a_repository_is_refused(project: Path, tmp_path: Path) -> 
     shutil.copy(project / "SConstruct", tmp_path)
     outcome = scons("-Y", str(project), cwd=tmp_path)
     assert outcome.code == 2
-    assert f"targets.yaml is in a repository, {project}/targets.yaml, and not here" in outcome.err
+    assert f"targets.yaml exists only in a repository, as {project}/targets.yaml" in outcome.err
 
 
 def test_an_interrupt_leaves_nothing_half_made(project: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cli.main import _settle_streams
+from gpubuild.cli.main import _prepare_streams
 
 PACKAGE = Path(__file__).parents[2] / "gpubuild"
 # Pure ASCII, both ways.
@@ -39,7 +39,7 @@ def test_texts_have_an_encoding(path: Path) -> None:
 
 
 def test_what_an_encoding_lacks() -> None:
-    _settle_streams()
+    _prepare_streams()
     text = "1 → 2 … 3 µs\udcff 中"
     assert text.encode("ascii", "gpubuild") == b"1 -> 2 ... 3 us\xff \\u4e2d"
     assert text.encode("utf-8", "gpubuild") == "1 → 2 … 3 µs".encode() + b"\xff " + "中".encode()

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
-DONE = ("config", "execute", "inspect", "model", "plan", "report", "support", "targets")
+DONE = ("cli", "config", "execute", "inspect", "model", "plan", "report", "scons", "support", "targets")
 COLUMNS = 100
 
 # What not to write, and what to write instead.

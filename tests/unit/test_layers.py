@@ -60,6 +60,7 @@ OWNER = {
     "llvmlite": {"engine"},
     "elftools": {"inspect"},
     "msgpack": {"inspect"},
+    "argcomplete": {"cli"},
     "rich": {"cli"},
     "SCons": {"scons"},
 }

@@ -1,4 +1,4 @@
-"""Installed as ``SCons/Tool/gpubuild.py``, where SCons looks for tools by name."""
+"""Installed as ``SCons/Tool/gpubuild.py``, where SCons finds tools by name."""
 
 from gpubuild.scons.tool import exists, generate
 

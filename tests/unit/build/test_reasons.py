@@ -204,7 +204,7 @@ def test_short_forms(name: str, step: str) -> None:
 
 
 def test_short_forms_that_fit_several_or_none() -> None:
-    with pytest.raises(UsageError, match="could be 2 steps: app/link, b/link"):
+    with pytest.raises(UsageError, match="matches 2 steps: app/link, b/link"):
         find_step("link", IDS)
     with pytest.raises(UsageError, match="did you mean 'app/compile/k/sm_90'"):
         find_step("app/compile/k/sm_99", IDS)
@@ -222,7 +222,7 @@ def test_the_table_shows_what_changed() -> None:
     text = render(found, color=False, all_rows=False)
     assert "* option a  1          2" in text.splitlines()
     assert "option b" not in text
-    assert "1 more are the same" in text
+    assert "1 more are unchanged" in text
     assert "option b" in render(found, color=False, all_rows=True)
     assert to_json(found)["parts"][0] == {"name": "option a", "before": "1", "now": "2", "changed": True}
 

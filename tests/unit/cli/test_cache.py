@@ -83,14 +83,14 @@ def test_hit_rates_are_of_this_project_alone(cache: Path, capsys: pytest.Capture
 def test_verify(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "verify", "--cache-dir", cache)[:2] == (
         0,
-        f"{cache}: 1 result, 3 blobs, 269 B: all good\n",
+        f"{cache}: 1 result, 3 blobs, 269 B: no damage\n",
     )
     path = blob_path(cache, CONTENT["object"])
     path.chmod(0o644)
     path.write_bytes(bytes(256))
     code, out, _ = run(capsys, "verify", "--cache-dir", cache)
     assert code == 1
-    assert path.name in out and "1 bad; 1 incomplete result dropped" in out
+    assert path.name in out and "1 damaged; 1 incomplete result dropped" in out
     document = json.loads(run(capsys, "verify", "--json", "--cache-dir", cache)[1])
     assert document["ok"] and document["records"] == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cli.compile import PROGRAM, Result, _choose, deliver, made_up_project
+from gpubuild.cli.compile import PROGRAM, Result, _choose, deliver, temporary_project
 from gpubuild.cli.console import Console
 from gpubuild.cli.parser import parse
 from gpubuild.errors import UsageError
@@ -23,7 +23,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def project(*arguments: str):
-    return made_up_project(parse(["compile", "k.mlir", "--emit", "obj", *arguments]))
+    return temporary_project(parse(["compile", "k.mlir", "--emit", "obj", *arguments]))
 
 
 def test_options_reach_the_target(here: Path) -> None:
@@ -53,7 +53,7 @@ def test_defaults_are_those_of_a_project_file() -> None:
             "-t foo",
             "the name 'foo' does not imply the kind of target 'foo'; add --kind nvvm, rocdl or cpu, or",
         ),
-        ("-t sm_60 -t sm_90 --chip sm_80", "--chip goes with one target"),
+        ("-t sm_60 -t sm_90 --chip sm_80", "--chip is for one target"),
         ("-t sm_60 --device-lib other.bc", "there is no device library other.bc"),
         ("-t cpu --sanitize bound", "unknown word 'bound' (did you mean 'bounds'?)"),
         ("-t sm_60 --sanitize bounds", "'sanitize' is for targets of kind cpu"),
@@ -70,17 +70,17 @@ def test_mistakes(arguments: str, message: str) -> None:
 @pytest.mark.parametrize(("name", "message"), [("kk.mlir", "there is no file"), ("lib.ll", "not an .mlir")])
 def test_wrong_file(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        made_up_project(parse(["compile", name, "-t", "sm_60", "--emit", "asm"]))
+        temporary_project(parse(["compile", name, "-t", "sm_60", "--emit", "asm"]))
 
 
 def test_choosing_a_module() -> None:
-    modules = {"a_kernels": 0, "b_kernels": 1}
+    modules = ["a_kernels", "b_kernels"]
     assert _choose(modules, None, Path("k.mlir")) == ["a_kernels", "b_kernels"]
     assert _choose(modules, "@b_kernels", Path("k.mlir")) == ["b_kernels"]
     with pytest.raises(UsageError, match="did you mean 'a_kernels'"):
         _choose(modules, "a_kernel", Path("k.mlir"))
     with pytest.raises(UsageError, match="nothing to compile"):
-        _choose({}, None, Path("k.mlir"))
+        _choose([], None, Path("k.mlir"))
 
 
 class Stream(io.TextIOWrapper):
@@ -114,7 +114,7 @@ def test_output_may_be_a_file_a_folder_or_stdout(here: Path) -> None:
 
 @pytest.mark.parametrize("output", ["-", "one.ptx"])
 def test_several_results_do_not_fit_in_one_file(here: Path, output: str) -> None:
-    with pytest.raises(UsageError, match="2 results for one -o"):
+    with pytest.raises(UsageError, match="one file for 2 results"):
         deliver(results(here, "a.ptx", "b.ptx"), output, Console(out=Stream(), err=io.StringIO()))
     assert not (here / output).exists()
 

@@ -1,4 +1,4 @@
-"""Estimate: what is left of a build."""
+"""The estimate of the remaining time of a build."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from gpubuild.model.events import Waiting
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import StepKind
 
-COMPILE, LINK = StepKind.COMPILE, StepKind.LINK
-
 
 def waiting(**seconds: float | None) -> dict[str, Waiting]:
-    """Steps by name; those that are called link… are of that kind."""
-    return {
-        name: Waiting(id=name, kind=LINK if name.startswith("link") else COMPILE, seconds=s)
-        for name, s in seconds.items()
-    }
+    return {name: Waiting(id=name, kind=StepKind.COMPILE, seconds=s) for name, s in seconds.items()}
 
 
-def ended(
-    name: str, status: Status = Status.RAN, seconds: float = 0.0, kind: StepKind = COMPILE
-) -> StepReport:
+def ended(name: str, status: Status = Status.RAN, seconds: float = 0.0) -> StepReport:
     return StepReport(
-        id=name, kind=kind, program="", module="", target="", status=status, cost_seconds=seconds
+        id=name, kind=StepKind.COMPILE, program="", module="", target="", status=status, cost_seconds=seconds
     )
 
 
@@ -39,21 +31,21 @@ def test_work_is_shared_among_workers() -> None:
 def test_no_step_ends_before_the_longest_that_runs() -> None:
     estimate = Estimate()
     estimate.grow(waiting(a=9.0, b=1.0), 4)
-    estimate.start("a", 10.0)
+    estimate.running["a"] = 10.0
     assert estimate.left(12.0) == 7.0
-    estimate.start("b", 12.0)
+    estimate.running["b"] = 12.0
     assert estimate.left(30.0) == 0.0, "late, and no reason to claim less than nothing"
 
 
 def test_what_ended_is_not_left() -> None:
     estimate = Estimate()
     estimate.grow(waiting(a=4.0, b=6.0), 1)
-    estimate.start("a", 0.0)
+    estimate.running["a"] = 0.0
     estimate.finish(ended("a", seconds=5.0))
     assert estimate.left(5.0) == 6.0
 
 
-def test_a_step_that_never_ran_is_judged_by_its_kind() -> None:
+def test_a_step_that_never_ran_takes_as_long_as_others() -> None:
     estimate = Estimate()
     estimate.grow(waiting(a=None, b=None, c=None), 1)
     assert estimate.left(0.0) is None
@@ -61,20 +53,10 @@ def test_a_step_that_never_ran_is_judged_by_its_kind() -> None:
     assert estimate.left(0.0) == 6.0
 
 
-def test_a_kind_that_never_ran_is_judged_by_the_others_when_there_are_some() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=1.0, b=1.0, c=1.0, link=None), 1)
-    estimate.finish(ended("a", seconds=1.0))
-    assert estimate.left(0.0) is None
-    estimate.finish(ended("b", seconds=2.0))
-    estimate.finish(ended("c", seconds=3.0))
-    assert estimate.left(0.0) == 2.0
-
-
 def test_steps_that_the_cache_will_likely_have_count_less() -> None:
     estimate = Estimate()
-    estimate.grow(waiting(a=8.0, b=8.0, c=8.0, d=8.0, e=8.0, link=3.0), 1)
+    estimate.grow(waiting(a=8.0, b=8.0, c=8.0, d=8.0, e=8.0), 1)
     estimate.finish(ended("a", seconds=8.0))
     for name in ("b", "c", "d"):
         estimate.finish(ended(name, Status.HIT_LOCAL, seconds=8.0))
-    assert estimate.left(0.0) == 2.0 + 3.0
+    assert estimate.left(0.0) == 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpubuild.cli.export import _take_over
+from gpubuild.cli.export import _replace_files
 
 
 def tree(folder: Path, files: dict[str, str]) -> Path:
@@ -20,15 +20,15 @@ def test_files_are_replaced_one_by_one_and_others_go(tmp_path: Path) -> None:
     last = tree(tmp_path / "last", {"link.sh": "1", "runtime/a.c": "a", "old/b.c": "b", "kind": "file"})
     reader = os.open(last / "runtime", os.O_RDONLY | os.O_DIRECTORY)
     fresh = tree(tmp_path / "fresh", {"link.sh": "2", "runtime/a.c": "a", "kind/c.c": "c"})
-    _take_over(fresh, last)
+    _replace_files(fresh, last)
     found = {str(p.relative_to(last)): p.read_text() for p in last.rglob("*") if p.is_file()}
     assert found == {"link.sh": "2", "runtime/a.c": "a", "kind/c.c": "c"}
-    try:  # a folder that is made anew has nothing for who has the old one open
+    try:  # a new folder would be empty for a reader of the old one
         assert os.stat("a.c", dir_fd=reader)
     finally:
         os.close(reader)
 
 
 def test_a_first_one(tmp_path: Path) -> None:
-    _take_over(tree(tmp_path / "fresh", {"runtime/a.c": "a"}), tmp_path / "folder")
+    _replace_files(tree(tmp_path / "fresh", {"runtime/a.c": "a"}), tmp_path / "folder")
     assert (tmp_path / "folder/runtime/a.c").read_text() == "a"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from gpubuild.cli.build import exit_code
-from gpubuild.cli.json_document import build_document, dump, error_document
+from gpubuild.cli.json_document import STATUSES, build_document, dump, error_document
 from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, ToolNotFoundError
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind
@@ -54,6 +54,7 @@ def test_document_is_as_promised() -> None:
         }
     ]
     assert document["summary"]["ok"] is True
+    assert tuple(Status) == STATUSES
     assert document["summary"]["ran"] == document["summary"]["steps"] == 1
     assert document["summary"]["up-to-date"] == 0
 

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from gpubuild.cli import quick
-from gpubuild.cli.console import LOCATED, Console
+from gpubuild.cli.console import Console
 
 LINE = "src/a c.c:4:22: warning: unused variable 'x'\n  int x;\n      ^"
 
@@ -29,7 +28,6 @@ def told(message: str, *, color: bool = False) -> str:
 )
 def test_a_warning_says_so_once(message: str, text: str) -> None:
     assert told(message) == text + "\n"
-    assert quick._LOCATED == LOCATED
 
 
 def test_colours() -> None:

@@ -16,25 +16,8 @@ COMMANDS = ("build", "run", "compile", "inspect", "doctor", "clean", "init", "ca
 
 
 def test_build_options() -> None:
-    options = parse(
-        [
-            "build",
-            "a",
-            "b",
-            "-f",
-            "p.yaml",
-            "-j4",
-            "-t",
-            "sm_90",
-            "-t",
-            "cpu",
-            "--build-dir",
-            "out",
-            "--no-cache",
-            "-k",
-            "-n",
-        ]
-    )
+    line = "build a b -f p.yaml -j4 -t sm_90 -t cpu --build-dir out --no-cache -k -n"
+    options = parse(line.split())
     assert options.programs == ["a", "b"]
     assert (options.file, options.build_dir) == (Path("p.yaml"), Path("out"))
     assert (options.jobs, options.targets) == (4, ["sm_90", "cpu"])
@@ -90,19 +73,8 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [["--version"], ["build", "--help"]])
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
-    heavy = [
-        "yaml",
-        "networkx",
-        "diskcache",
-        "mlir",
-        "llvmlite",
-        "rich",
-        "elftools",
-        "msgpack",
-        "SCons",
-        "asyncio",
-        "multiprocessing",
-    ]
+    packages = "yaml networkx diskcache mlir llvmlite rich elftools msgpack SCons argcomplete asyncio"
+    heavy = [*packages.split(), "multiprocessing"]
     code = (
         "import sys; from gpubuild.cli.main import main\n"
         "try: main(sys.argv[1:])\n"
@@ -115,7 +87,14 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     assert done.stderr.strip() == "[]"
 
 
-def test_watch_run_takes_one_program(capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong command line is not watched: no edit mends it."""
+def test_watch_run_is_for_one_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong command line is not watched: no edit fixes it."""
+    (tmp_path / "main.c").touch()
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms: {a: {sources: [main.c]}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
     assert main(["watch", "--run", "a", "b"]) == 2
-    assert "error: --run runs one program, not 2: a b" in capsys.readouterr().err
+    assert "error: watch --run is for one program, not 2: a b" in capsys.readouterr().err

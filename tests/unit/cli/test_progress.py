@@ -125,7 +125,7 @@ def test_live_view_shows_running_steps_and_leaves_errors_behind() -> None:
 def test_live_view_keeps_the_end_of_an_id_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     with LiveView(Console(out=Terminal(), err=io.StringIO()), to_err=False, explain=False) as view:
-        view._running["saxpy/compile/saxpy_kernels/sm_60"] = time.monotonic()
+        view._estimate.running["saxpy/compile/saxpy_kernels/sm_60"] = time.monotonic()
         (_, row) = view._render().plain.splitlines()
         assert row.endswith("  …axpy_kernels/sm_60")
         assert len(row) == 30

@@ -188,7 +188,7 @@ MISTAKES = {
     "include of a file": (host("include: [a.c]"), "include folder 'a.c' is a file, not a folder"),
     "include twice": (host("include: [lib, lib/.]"), "3:54: 'lib/.' is listed twice"),
     "include in home": (host("include: [~/lib]"), "'~' is not expanded"),
-    "include as on Windows": (host(r"include: ['.\lib']"), r"include folder '.\lib' does not exist (write './lib')"),
+    "include as on Windows": (host(r"include: ['.\lib']"), r"include folder '.\lib' does not exist; did you mean 'lib'?"),
     "macro's name": (host("define: {A-B: 1}"), "3:48: expected a macro's name: letters, digits and '_', not a digit first, got 'A-B'"),
     "function-like macro": (host("define: {'A(x)': x}"), "expected a macro's name"),
     "macro of truth": (host("define: {A: yes, B: true}"), 'expected a number or text, got true; to mean the text, write "true"'),

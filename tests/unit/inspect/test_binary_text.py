@@ -9,7 +9,7 @@ from unit.inspect import samples
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import UsageError
-from gpubuild.inspect import inspect_file
+from gpubuild.inspect.reader import inspect_file
 from gpubuild.inspect.records import Module
 
 EVERY_BYTE = bytes(range(256)) * 2

@@ -9,17 +9,10 @@ from elftools.elf.elffile import ELFFile
 from unit.inspect import samples
 
 from gpubuild.errors import UsageError
-from gpubuild.inspect import (
-    Inspection,
-    Kernel,
-    Module,
-    Object,
-    disassemble,
-    inspect_file,
-    render_table,
-    select,
-    to_json,
-)
+from gpubuild.inspect.disassemble import extract
+from gpubuild.inspect.reader import inspect_file
+from gpubuild.inspect.records import Inspection, Kernel, Module, Object, select, to_json
+from gpubuild.inspect.table import render_table
 from gpubuild.model.offload_binary import SECTION, Image, pack
 from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
 from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
@@ -255,19 +248,19 @@ def test_every_truncation_of_an_object_file_is_a_clear_error(tmp_path: Path) -> 
 
 def test_extract_writes_every_image_under_a_telling_name(tmp_path: Path) -> None:
     found = inspect_file(written(tmp_path, pack(images())))
-    paths = disassemble(found, tmp_path / "out")
+    paths = extract(found, tmp_path / "out")
     assert [p.name for p in paths] == ["k.old.cubin", "k.old.ptx", "k.amd.hsaco", "other.cpu.so"]
     assert paths[0].read_bytes() == samples.cubin("sm_60")
     assert paths[1].read_bytes() == PTX.rstrip(b"\0")
     assert {p.stat().st_mode & 0o777 for p in paths} == {0o644}
-    assert disassemble(found, tmp_path / "out") == paths
+    assert extract(found, tmp_path / "out") == paths
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(p.name for p in paths)
 
 
 def test_extract_never_leaves_its_folder(tmp_path: Path) -> None:
     evil = samples.image(b"data", ImageKind.CUBIN, NVVM_TRIPLE, "sm_60", module="../../a", target="/etc/x\n")
     found = inspect_file(written(tmp_path, pack([evil, evil])))
-    paths = disassemble(found, tmp_path / "out")
+    paths = extract(found, tmp_path / "out")
     assert [p.name for p in paths] == ["______a._etc_x_.cubin", "______a._etc_x_.2.cubin"]
     assert {p.parent for p in paths} == {tmp_path / "out"}
 
@@ -277,11 +270,11 @@ def test_extract_replaces_a_link_instead_of_writing_through_it(tmp_path: Path) -
     found = inspect_file(written(tmp_path, pack(images()[:1])))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "k.old.cubin").symlink_to(victim)
-    disassemble(found, tmp_path / "out")
+    extract(found, tmp_path / "out")
     assert victim.read_bytes() == b"precious"
 
 
 def test_extract_into_something_that_is_no_folder(tmp_path: Path) -> None:
     path = written(tmp_path, pack(images()))
     with pytest.raises(UsageError, match="cannot extract into"):
-        disassemble(inspect_file(path), path)
+        extract(inspect_file(path), path)

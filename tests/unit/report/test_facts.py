@@ -120,8 +120,8 @@ def test_what_came_and_went_is_said() -> None:
 
 def test_an_earlier_size_may_be_in_the_first_line() -> None:
     history = History(builds=(build(linked(130)),), base={"app/link": linked(100)})
-    (row,) = size_rows(history)
-    assert (row.program, row.bytes.change) == ("app", 30)
+    ((program, size),) = size_rows(history)
+    assert (program, size.change) == ("app", 30)
 
 
 def test_a_module_that_is_gone_is_not_listed() -> None:

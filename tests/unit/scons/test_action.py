@@ -10,8 +10,8 @@ from unit.projects import TARGETS
 
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams, LinkParams, OutlineParams, RuntimeParams, Step, StepKind
-from gpubuild.scons.action import StepAction
 from gpubuild.scons.node import Node, describe, node_of, signature
+from gpubuild.scons.tool import StepAction
 
 
 def params(**options: object) -> CompileParams:
