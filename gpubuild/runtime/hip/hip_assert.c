@@ -1,10 +1,10 @@
 /* hip_assert.c: the message of a failed assertion in a kernel on an AMD GPU.
  *
- * The kernel leaves a message for HIP to print, and traps. HIP up to ROCm 7 then ends the process with abort(), from
- * a thread of its own and before it prints. So modules that have assertions get the address of a record in host memory,
- * which the first failed assertion fills in, and a handler of SIGABRT prints its message.
+ * The kernel writes a message that HIP should print, and traps. HIP up to ROCm 7 then ends the process with abort() from a
+ * thread of its own before it prints. Therefore modules with assertions get the address of a record in host memory. The
+ * first failed assertion fills it in, and a handler of SIGABRT prints its message.
  */
-#define _POSIX_C_SOURCE 200809L /* sigaction */
+#define _GNU_SOURCE /* memmem */
 #include "hip/hip_api.h"
 
 #include <signal.h>
@@ -17,9 +17,9 @@ static const char prefix[] = "0:0:"; /* of a format in the metadata amdhsa.print
 static const char marker[] = "assertion failed: ";
 enum { NAME_DIGITS = 16, HEAD_BYTES = sizeof prefix - 1 + NAME_DIGITS + 1 };
 
-/* As amd_messages.ll of the engine fills it in. */
+/* amd_messages.ll of the engine writes it. */
 struct record {
-    _Atomic uint32_t state; /* 0: nothing, 1: being filled in, 2: whole */
+    _Atomic uint32_t state; /* 0: empty, 1: being written, 2: complete */
     uint64_t format;
     uint32_t numbers[6];
 };
@@ -35,7 +35,7 @@ static struct record *shared;
 static _Atomic(struct format *) formats;
 static struct sigaction before;
 
-/* ---- in the handler: nothing that is not async-signal-safe ---- */
+/* ---- In the handler: async-signal-safe functions only ---- */
 
 static void print_bytes(const char *text, size_t bytes) {
     while (bytes > 0) {
@@ -88,7 +88,7 @@ static void on_abort(int number) {
     raise(number);
 }
 
-/* ---- when a module is loaded ---- */
+/* ---- When a module is loaded ---- */
 
 /* The length of a MessagePack string that begins at `at`, from the bytes before it. */
 static size_t string_bytes(const unsigned char *data, const unsigned char *at) {
@@ -99,22 +99,6 @@ static size_t string_bytes(const unsigned char *data, const unsigned char *at) {
         return (size_t)at[-2] << 8 | at[-1];
     }
     return 0;
-}
-
-static const unsigned char *find(const unsigned char *data, size_t size, const char *text) {
-    size_t length = strlen(text);
-    for (const unsigned char *at = data; size >= length;) {
-        const unsigned char *next = memchr(at, text[0], size - length + 1);
-        if (next == NULL) {
-            return NULL;
-        }
-        if (memcmp(next, text, length) == 0) {
-            return next;
-        }
-        size -= (size_t)(next + 1 - at);
-        at = next + 1;
-    }
-    return NULL;
 }
 
 static void keep(const unsigned char *entry, size_t bytes) {
@@ -132,9 +116,10 @@ static void keep(const unsigned char *entry, size_t bytes) {
 bool gb_hip_keep_assertions(const void *image, size_t size) {
     const unsigned char *data = image, *end = data + size;
     bool found = false;
-    for (const unsigned char *at = data; (at = find(at, (size_t)(end - at), prefix)) != NULL; at += sizeof prefix - 1) {
+    for (const unsigned char *at = data; (at = memmem(at, (size_t)(end - at), prefix, sizeof prefix - 1)) != NULL;
+         at += sizeof prefix - 1) {
         size_t bytes = string_bytes(data, at);
-        if (bytes > HEAD_BYTES && bytes <= (size_t)(end - at) && find(at, bytes, marker) != NULL) {
+        if (bytes > HEAD_BYTES && bytes <= (size_t)(end - at) && memmem(at, bytes, marker, sizeof marker - 1) != NULL) {
             keep(at, bytes);
             found = true;
         }

@@ -1,8 +1,9 @@
-/* print.c: the print and verify functions and the clocks of MLIR's c_runner_utils, float16_utils and runner_utils.
+/* runner_utils.c: the functions of MLIR's c_runner_utils, float16_utils and runner_utils: printing, verifying, clocks and
+ * conversions to bf16.
  *
- * Output matches those libraries of LLVM 22 byte for byte, save two cases in which they read outside a memref: one
- * without elements prints "[]" here, and verify walks each memref by its own strides. All of it goes through C's stdout,
- * so it keeps its order among printf of host code and of CPU kernels.
+ * Output equals that of LLVM 22's libraries byte for byte, except in two cases in which they read outside a memref: a memref
+ * without elements prints "[]" here, and verify uses the strides of each memref. All output goes through C's stdout, in
+ * order with printf of host code and of CPU kernels.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "abi/memref.h"
@@ -14,22 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-GB_WEAK void printI64(int64_t value);
-GB_WEAK void printU64(uint64_t value);
-GB_WEAK void printF32(float value);
-GB_WEAK void printF64(double value);
-GB_WEAK void printF16(uint32_t bits);
-GB_WEAK void printBF16(uint32_t bits);
-GB_WEAK void printString(const char *text);
-GB_WEAK void printOpen(void);
-GB_WEAK void printClose(void);
-GB_WEAK void printComma(void);
-GB_WEAK void printNewline(void);
-GB_WEAK void printFlops(double flops);
-GB_WEAK double rtclock(void);
-GB_WEAK int64_t nanoTime(void);
-GB_WEAK int64_t _mlir_ciface_nanoTime(void);
 
 static float float_of_bf16(uint16_t bits) {
     uint32_t wide = (uint32_t)bits << 16;
@@ -52,6 +37,47 @@ static float float_of_f16(uint16_t bits) {
     return value;
 }
 
+/* ---- Conversions to bf16 ----
+ *
+ * LLVM calls them for host code; libgcc before version 13 lacks them. A bf16 result is in the low 16 bits of the first
+ * floating-point register, on x86-64 as on AArch64. A float with these bits has the same effect and needs no compiler that
+ * knows __bf16. */
+
+static uint32_t bits_of(float value) {
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* To nearest, ties to even. */
+GB_WEAK float __truncsfbf2(float value) {
+    uint32_t bits = bits_of(value);
+    if (value != value) {
+        bits |= 0x00400000u; /* stays a NaN when its lower half goes */
+    } else {
+        bits += 0x7fffu + (bits >> 16 & 1u);
+    }
+    bits >>= 16;
+    float carrier = 0;
+    memcpy(&carrier, &bits, sizeof carrier);
+    return carrier;
+}
+
+/* Through a float rounded to odd, which the second rounding cannot mistake for a tie. */
+GB_WEAK float __truncdfbf2(double value) {
+    float narrow = (float)value;
+    double back = (double)narrow;
+    if (value == value && back != value) {
+        uint32_t bits = bits_of(narrow);
+        bool away_from_zero = value > 0 ? back > value : back < value;
+        bits = (away_from_zero ? bits - 1 : bits) | 1u;
+        memcpy(&narrow, &bits, sizeof narrow);
+    }
+    return __truncsfbf2(narrow);
+}
+
+/* ---- Printing and clocks ---- */
+
 /* A program whose output is lost must not end with success. */
 static void checked(int result, const char *call) {
     if (result < 0) {
@@ -60,97 +86,81 @@ static void checked(int result, const char *call) {
     }
 }
 
-void printI64(int64_t value) {
+GB_WEAK void printI64(int64_t value) {
     checked(printf("%" PRId64, value), "printI64");
 }
 
-void printU64(uint64_t value) {
+GB_WEAK void printU64(uint64_t value) {
     checked(printf("%" PRIu64, value), "printU64");
 }
 
-void printF32(float value) {
+GB_WEAK void printF32(float value) {
     checked(printf("%g", (double)value), "printF32");
 }
 
-void printF64(double value) {
+GB_WEAK void printF64(double value) {
     checked(printf("%g", value), "printF64");
 }
 
 /* Passed as i16 without zeroext: the upper half may hold anything. */
-void printF16(uint32_t bits) {
+GB_WEAK void printF16(uint32_t bits) {
     checked(printf("%g", (double)float_of_f16((uint16_t)(bits & 0xffffu))), "printF16");
 }
 
-void printBF16(uint32_t bits) {
+GB_WEAK void printBF16(uint32_t bits) {
     checked(printf("%g", (double)float_of_bf16((uint16_t)(bits & 0xffffu))), "printBF16");
 }
 
-void printString(const char *text) {
+GB_WEAK void printString(const char *text) {
     checked(fputs(text, stdout), "printString");
 }
 
-void printOpen(void) {
+GB_WEAK void printOpen(void) {
     checked(fputs("( ", stdout), "printOpen");
 }
 
-void printClose(void) {
+GB_WEAK void printClose(void) {
     checked(fputs(" )", stdout), "printClose");
 }
 
-void printComma(void) {
+GB_WEAK void printComma(void) {
     checked(fputs(", ", stdout), "printComma");
 }
 
-void printNewline(void) {
+GB_WEAK void printNewline(void) {
     checked(fputc('\n', stdout), "printNewline");
 }
 
-void printFlops(double flops) {
+GB_WEAK void printFlops(double flops) {
     checked(fprintf(stderr, "%f GFLOPS\n", flops / 1.0e9), "printFlops");
 }
 
 /* Seconds since the epoch. */
-double rtclock(void) {
+GB_WEAK double rtclock(void) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_REALTIME, &now); /* fails only for a clock that does not exist */
     return (double)now.tv_sec + (double)now.tv_nsec * 1.0e-9;
 }
 
 /* Nanoseconds of a clock that never goes back; only differences mean anything. */
-int64_t nanoTime(void) {
+GB_WEAK int64_t nanoTime(void) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-int64_t _mlir_ciface_nanoTime(void) {
+GB_WEAK int64_t _mlir_ciface_nanoTime(void) {
     return nanoTime();
 }
 
-/* ---- elements of memrefs, printed and compared as MLIR's runner_utils do with C++ streams ---- */
+/* ---- Elements of memrefs, printed and compared as MLIR's runner_utils does with C++ streams ---- */
 
-/* Elements are read through memcpy: a memref's data may be packed at any address. */
+/* Read through memcpy, since a memref's data may be at any address. */
 struct element {
     size_t bytes;
     void (*print)(FILE *, const void *element); /* as C++ streams print it */
     bool (*same)(const void *actual, const void *expected);
 };
-
-/* T is read from `element` as `value`, then printed by PRINT and compared by SAME (with a and b). */
-#define ELEMENT(name, T, PRINT, SAME)                                                                         \
-    static void print_##name(FILE *out, const void *element) {                                                \
-        T value;                                                                                              \
-        memcpy(&value, element, sizeof value);                                                                \
-        PRINT;                                                                                                \
-    }                                                                                                         \
-    static bool same_##name(const void *actual, const void *expected) {                                       \
-        T a;                                                                                                  \
-        T b;                                                                                                  \
-        memcpy(&a, actual, sizeof a);                                                                         \
-        memcpy(&b, expected, sizeof b);                                                                       \
-        return SAME;                                                                                          \
-    }                                                                                                         \
-    static const struct element element_##name = {sizeof(T), print_##name, same_##name}
 
 struct complex_f32 {
     float real, imaginary;
@@ -167,21 +177,6 @@ static bool near_f64(double actual, double expected) {
     return isfinite(actual) && isfinite(expected) && fabs(actual - expected) <= 1e-12 * fabs(expected);
 }
 
-/* A byte is a character to C++ streams, and so it is upstream. */
-ELEMENT(i8, int8_t, (void)fputc((unsigned char)value, out), a == b);
-ELEMENT(i16, int16_t, (void)fprintf(out, "%" PRId16, value), a == b);
-ELEMENT(i32, int32_t, (void)fprintf(out, "%" PRId32, value), a == b);
-ELEMENT(i64, int64_t, (void)fprintf(out, "%" PRId64, value), a == b);
-ELEMENT(index, uint64_t, (void)fprintf(out, "%" PRIu64, value), a == b);
-ELEMENT(f16, uint16_t, (void)fprintf(out, "%g", (double)float_of_f16(value)), a == b);
-ELEMENT(bf16, uint16_t, (void)fprintf(out, "%g", (double)float_of_bf16(value)), a == b);
-ELEMENT(f32, float, (void)fprintf(out, "%g", (double)value), near_f32(a, b));
-ELEMENT(f64, double, (void)fprintf(out, "%g", value), near_f64(a, b));
-ELEMENT(c32, struct complex_f32, (void)fprintf(out, "(%g,%g)", (double)value.real, (double)value.imaginary),
-        a.real == b.real && a.imaginary == b.imaginary);
-ELEMENT(c64, struct complex_f64, (void)fprintf(out, "(%g,%g)", value.real, value.imaginary),
-        a.real == b.real && a.imaginary == b.imaginary);
-
 /* ---- memrefs ---- */
 
 enum { VERIFY_PRINT_LIMIT = 10 };
@@ -196,7 +191,7 @@ static void print_list(FILE *out, const char *label, const int64_t *values, int6
 
 static void print_shape(FILE *out, int64_t rank, const struct gb_memref *memref) {
     if (memref->aligned == NULL) {
-        (void)fputs("base@ = 0", out); /* what C++ streams make of it */
+        (void)fputs("base@ = 0", out); /* as C++ streams print it */
     } else {
         (void)fprintf(out, "base@ = %p", (void *)memref->aligned);
     }
@@ -240,10 +235,6 @@ static void print_memref(const char *title, const struct element *element, int64
     print_data(stdout, element, memref->aligned, 0, rank, memref->offset, gb_sizes(memref), gb_strides(memref, rank));
     (void)fputs(rank == 0 ? "]" : "", stdout);
     end_output("printMemref");
-}
-
-static void print_unranked(const struct element *element, int64_t rank, const struct gb_memref *memref) {
-    print_memref("Unranked Memref ", element, rank, memref);
 }
 
 static void print_unranked_shape(int64_t rank, const struct gb_memref *memref) {
@@ -302,64 +293,74 @@ static int64_t verify(const struct element *element, const struct gb_unranked_me
 
 /* ---- The functions that MLIR programs call ---- */
 
-#define PRINT_UNRANKED(Name, element)                                                                         \
-    GB_WEAK void _mlir_ciface_printMemref##Name(const struct gb_unranked_memref *memref);                     \
-    void _mlir_ciface_printMemref##Name(const struct gb_unranked_memref *memref) {                            \
-        print_unranked(&element_##element, memref->rank, memref->memref);                                  \
+/* How to handle elements of type T, and the functions for memrefs of them, whose names end with Name. PRINT prints `value`
+ * to `out`; SAME compares `a` with `b`. */
+#define ELEMENT(Name, T, PRINT, SAME)                                                                         \
+    static void print_##Name(FILE *out, const void *element) {                                                \
+        T value;                                                                                              \
+        memcpy(&value, element, sizeof value);                                                                \
+        PRINT;                                                                                                \
     }                                                                                                         \
-    GB_WEAK void printMemref##Name(int64_t rank, const struct gb_memref *memref);                             \
-    void printMemref##Name(int64_t rank, const struct gb_memref *memref) {                                    \
-        print_unranked(&element_##element, rank, memref);                                                  \
+    static bool same_##Name(const void *actual, const void *expected) {                                       \
+        T a;                                                                                                  \
+        T b;                                                                                                  \
+        memcpy(&a, actual, sizeof a);                                                                         \
+        memcpy(&b, expected, sizeof b);                                                                       \
+        return SAME;                                                                                          \
     }                                                                                                         \
-    GB_WEAK void _mlir_ciface_printMemrefShape##Name(const struct gb_unranked_memref *memref);                \
-    void _mlir_ciface_printMemrefShape##Name(const struct gb_unranked_memref *memref) {                       \
+    static const struct element element_##Name = {sizeof(T), print_##Name, same_##Name};                      \
+    GB_WEAK void _mlir_ciface_printMemref##Name(const struct gb_unranked_memref *memref) {                    \
+        print_memref("Unranked Memref ", &element_##Name, memref->rank, memref->memref);                      \
+    }                                                                                                         \
+    GB_WEAK void printMemref##Name(int64_t rank, const struct gb_memref *memref) {                            \
+        print_memref("Unranked Memref ", &element_##Name, rank, memref);                                      \
+    }                                                                                                         \
+    GB_WEAK void _mlir_ciface_printMemrefShape##Name(const struct gb_unranked_memref *memref) {               \
         print_unranked_shape(memref->rank, memref->memref);                                                   \
     }                                                                                                         \
-    GB_WEAK int64_t _mlir_ciface_verifyMemRef##Name(const struct gb_unranked_memref *actual,                          \
-                                            const struct gb_unranked_memref *expected);               \
-    int64_t _mlir_ciface_verifyMemRef##Name(const struct gb_unranked_memref *actual,                          \
-                                            const struct gb_unranked_memref *expected) {                      \
-        return verify(&element_##element, actual, expected);                                               \
+    GB_WEAK int64_t _mlir_ciface_verifyMemRef##Name(const struct gb_unranked_memref *actual,                  \
+                                                    const struct gb_unranked_memref *expected) {              \
+        return verify(&element_##Name, actual, expected);                                                     \
     }                                                                                                         \
-    GB_WEAK int64_t verifyMemRef##Name(int64_t actual_rank, struct gb_memref *actual, int64_t expected_rank,          \
-                               struct gb_memref *expected);                                           \
-    int64_t verifyMemRef##Name(int64_t actual_rank, struct gb_memref *actual, int64_t expected_rank,          \
-                               struct gb_memref *expected) {                                                  \
+    GB_WEAK int64_t verifyMemRef##Name(int64_t actual_rank, struct gb_memref *actual, int64_t expected_rank,  \
+                                       struct gb_memref *expected) {                                          \
         const struct gb_unranked_memref a = {actual_rank, actual};                                            \
         const struct gb_unranked_memref b = {expected_rank, expected};                                        \
-        return verify(&element_##element, &a, &b);                                                         \
+        return verify(&element_##Name, &a, &b);                                                               \
     }
 
-PRINT_UNRANKED(I8, i8)
-PRINT_UNRANKED(I16, i16)
-PRINT_UNRANKED(I32, i32)
-PRINT_UNRANKED(I64, i64)
-PRINT_UNRANKED(Ind, index)
-PRINT_UNRANKED(F16, f16)
-PRINT_UNRANKED(BF16, bf16)
-PRINT_UNRANKED(F32, f32)
-PRINT_UNRANKED(F64, f64)
-PRINT_UNRANKED(C32, c32)
-PRINT_UNRANKED(C64, c64)
+/* C++ streams print a byte as a character, and so does upstream. */
+ELEMENT(I8, int8_t, (void)fputc((unsigned char)value, out), a == b)
+ELEMENT(I16, int16_t, (void)fprintf(out, "%" PRId16, value), a == b)
+ELEMENT(I32, int32_t, (void)fprintf(out, "%" PRId32, value), a == b)
+ELEMENT(I64, int64_t, (void)fprintf(out, "%" PRId64, value), a == b)
+ELEMENT(Ind, uint64_t, (void)fprintf(out, "%" PRIu64, value), a == b)
+ELEMENT(F16, uint16_t, (void)fprintf(out, "%g", (double)float_of_f16(value)), a == b)
+ELEMENT(BF16, uint16_t, (void)fprintf(out, "%g", (double)float_of_bf16(value)), a == b)
+ELEMENT(F32, float, (void)fprintf(out, "%g", (double)value), near_f32(a, b))
+ELEMENT(F64, double, (void)fprintf(out, "%g", value), near_f64(a, b))
+ELEMENT(C32, struct complex_f32, (void)fprintf(out, "(%g,%g)", (double)value.real, (double)value.imaginary),
+        a.real == b.real && a.imaginary == b.imaginary)
+ELEMENT(C64, struct complex_f64, (void)fprintf(out, "(%g,%g)", value.real, value.imaginary),
+        a.real == b.real && a.imaginary == b.imaginary)
 
-#define PRINT_RANKED(rank, Name, element)                                                                     \
-    GB_WEAK void _mlir_ciface_printMemref##rank##d##Name(const struct gb_memref *memref);                     \
-    void _mlir_ciface_printMemref##rank##d##Name(const struct gb_memref *memref) {                            \
-        print_memref("Memref ", &element_##element, rank, memref);                                         \
+#define PRINT_RANKED(rank, Name)                                                                              \
+    GB_WEAK void _mlir_ciface_printMemref##rank##d##Name(const struct gb_memref *memref) {                    \
+        print_memref("Memref ", &element_##Name, rank, memref);                                               \
     }
 
-PRINT_RANKED(0, F32, f32)
-PRINT_RANKED(1, F32, f32)
-PRINT_RANKED(2, F32, f32)
-PRINT_RANKED(3, F32, f32)
-PRINT_RANKED(4, F32, f32)
-PRINT_RANKED(1, I8, i8)
-PRINT_RANKED(1, I32, i32)
-PRINT_RANKED(1, I64, i64)
-PRINT_RANKED(1, Ind, index)
-PRINT_RANKED(1, F64, f64)
-PRINT_RANKED(1, C32, c32)
-PRINT_RANKED(1, C64, c64)
+PRINT_RANKED(0, F32)
+PRINT_RANKED(1, F32)
+PRINT_RANKED(2, F32)
+PRINT_RANKED(3, F32)
+PRINT_RANKED(4, F32)
+PRINT_RANKED(1, I8)
+PRINT_RANKED(1, I32)
+PRINT_RANKED(1, I64)
+PRINT_RANKED(1, Ind)
+PRINT_RANKED(1, F64)
+PRINT_RANKED(1, C32)
+PRINT_RANKED(1, C64)
 
 /* vector<4x4xf32>; the uneven spaces are upstream's. */
 static void print_4x4(FILE *out, const void *element) {
@@ -374,8 +375,7 @@ static void print_4x4(FILE *out, const void *element) {
     (void)fputc(')', out);
 }
 
-GB_WEAK void _mlir_ciface_printMemrefVector4x4xf32(const struct gb_memref *memref);
-void _mlir_ciface_printMemrefVector4x4xf32(const struct gb_memref *memref) {
+GB_WEAK void _mlir_ciface_printMemrefVector4x4xf32(const struct gb_memref *memref) {
     static const struct element vector_4x4 = {4 * 4 * sizeof(float), print_4x4, NULL};
     print_memref("Memref ", &vector_4x4, 2, memref);
 }
