@@ -14,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from llvmlite import binding
-from simulators.cuda_driver.checked import DECLARATION, checked
+from simulators.cuda_driver.checked import checked
 from simulators.device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, translate, type_of
 from simulators.device_ir.nvidia import NVIDIA
 from simulators.device_ir.runner import each_in_child
@@ -35,7 +35,6 @@ BAD_PTX = 3
 MOST_DYNAMIC_BYTES = 232448 + 1024  # of any chip, and what no work-item may touch (UNTOUCHED in launch.c)
 _CODE_OPT_LEVEL = 1
 _MODULE_SYMBOL = "cuda_module"  # what the driver looks for in the shared object
-_VENDOR = replace(NVIDIA, externals=NVIDIA.externals + DECLARATION + "\n")
 _ENTRY = re.compile(r"\.entry\s+(?P<name>[\w$.]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<directives>[^{;]*)")
 _PARAMETER = re.compile(r"\.param\b.*?\.[bsuf](?P<bits>\d+)\b(?P<more>.*)", re.DOTALL)
 _KERNEL_TYPE = "{ ptr, ptr, ptr, ptr, i32, i32, [3 x i32], [3 x i32], i32, i32, i32, i32, [3 x i32], i32 }"
@@ -114,7 +113,7 @@ def assembled(ptx: Path, chip: str) -> str:
 
 def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
     """An object file with the kernels and ``cuda_module``, which tells of them (driver.h)."""
-    form = translate(checked(device_ir(ptx)), _VENDOR)
+    form = translate(checked(device_ir(ptx)), NVIDIA)
     text = form.text.replace(
         f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8]", f"@{DYNAMIC} = global [{MOST_DYNAMIC_BYTES} x i8]"
     )

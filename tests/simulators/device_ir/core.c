@@ -136,38 +136,27 @@ static bool lanes_agree(const struct item *item) {
     return true;
 }
 
-/* Let those go on that wait at a barrier to which all have come. */
+/* Resume the work-items at a barrier that all have reached; false when there is none. */
 static bool release(void) {
-    uint32_t live = 0;
+    const struct item *first = NULL;
     for (uint32_t i = 0; i < emu.item_count; i++) {
-        live += emu.items[i].state != ENDED;
+        const struct item *item = &emu.items[i];
+        first = first == NULL && item->state != ENDED ? item : first;
+        if (first != NULL && item->state != ENDED &&
+            (item->state != AT_BARRIER || item->barrier != first->barrier)) {
+            return false;
+        }
     }
     for (uint32_t i = 0; i < emu.item_count; i++) {
-        if (emu.items[i].state != AT_BARRIER) {
-            continue;
+        if (emu.items[i].state == AT_BARRIER && !lanes_agree(&emu.items[i])) {
+            emu_fail("lanes of subgroup %u are at different barriers, or not all of them at one",
+                     i / emu.launch->subgroup_size);
         }
-        uint32_t id = emu.items[i].barrier, count = emu.items[i].count, come = 0;
-        for (uint32_t k = 0; k < emu.item_count; k++) {
-            come += emu.items[k].state == AT_BARRIER && emu.items[k].barrier == id && emu.items[k].count == count;
-        }
-        if (come < (count != 0 ? count : live)) {
-            continue;
-        }
-        for (uint32_t k = 0; k < emu.item_count; k++) {
-            const struct item *item = &emu.items[k];
-            if (item->state == AT_BARRIER && item->barrier == id && item->aligned && !lanes_agree(item)) {
-                emu_fail("lanes of subgroup %u are at different barriers, or not all of them at one",
-                         k / emu.launch->subgroup_size);
-            }
-        }
-        for (uint32_t k = 0; k < emu.item_count; k++) {
-            if (emu.items[k].state == AT_BARRIER && emu.items[k].barrier == id && emu.items[k].count == count) {
-                emu.items[k].state = READY;
-            }
-        }
-        return true;
     }
-    return false;
+    for (uint32_t i = 0; i < emu.item_count; i++) {
+        emu.items[i].state = emu.items[i].state == AT_BARRIER ? READY : ENDED;
+    }
+    return true;
 }
 
 /* Which work-items wait for what, for a message. */

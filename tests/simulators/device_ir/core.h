@@ -36,17 +36,15 @@ struct emu_request {
 
 /* Called by work-items. `site` and `depth` are numbers that host_form.py gives to the call. */
 void emu_converge(struct emu_request *request, uint32_t site, uint32_t depth);
-/* Wait for `count` work-items of the workgroup, or for all that have not ended where it is 0. Lanes of a subgroup must
- * come together where `aligned`. */
-void emu_barrier(uint32_t id, uint32_t count, bool aligned, uint32_t site, uint32_t depth);
-void emu_yield(void);
+/* Wait for all work-items of the workgroup that have not ended. Lanes of a subgroup must come together. */
+void emu_barrier(uint32_t id, uint32_t site, uint32_t depth);
 _Noreturn void emu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void emu_unknown(const char *name);
 void emu_print(const char *text, size_t bytes);
 
 uint32_t emu_thread_id(uint32_t axis), emu_block_id(uint32_t axis), emu_block_dim(uint32_t axis);
 uint32_t emu_grid_dim(uint32_t axis), emu_cluster_dim(uint32_t axis), emu_lane(void), emu_flat_id(void);
-uint32_t emu_subgroup_size(void), emu_dynamic_bytes(void);
+uint32_t emu_subgroup_size(void);
 /* Lanes of this subgroup that exist and have not ended. */
 uint64_t emu_live_lanes(void);
 

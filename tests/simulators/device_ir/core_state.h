@@ -15,8 +15,7 @@ struct item {
     enum state state;
     uint32_t id[3], flat;
     struct emu_request *request;
-    uint32_t barrier, count;
-    bool aligned;
+    uint32_t barrier;
     uint32_t key[EMU_MOST_KEY]; /* where it is: (loop, turn) or (call, 0) pairs, then the site */
     uint32_t length, base, bases[EMU_MOST_KEY], frames;
 };

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from simulators.device_ir.places import Places, number_places
 
@@ -31,10 +31,9 @@ _RESULT_ATTRIBUTES = re.compile(
     r"range\([^)]*\)|align(?: \d+|\(\d+\))|dereferenceable(?:_or_null)?\(\d+\)|nofpclass\([^)]*\))(?: |$)"
 )
 _MENTION = re.compile(r'@([\w.$-]+|"[^"]+")')
+_OURS = re.compile(r"(?:emu|nv|amd|cuda)_\w+")  # C functions of the simulators
+_CALL = re.compile(rf"\bcall (?P<result>[^@\n]+) @(?P<name>{_OURS.pattern})\((?P<args>.*)\)$", re.MULTILINE)
 _VENDORS = re.compile(r"llvm\.(?:nvvm|amdgcn|r600)\.")
-_ASM = re.compile(
-    r'asm (?:sideeffect )?(?:alignstack )?(?:inteldialect )?"(?P<text>[^"]*)", "(?P<constraints>[^"]*)"'
-)
 
 
 class UntranslatableError(Exception):
@@ -71,18 +70,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """A GPU's functions. ``externals`` declare, in LLVM IR, the C functions that bodies call.
-
-    ``assembly`` gives bodies by what an ``asm`` says, white space aside. ``prepare`` may rewrite the
-    module's text first.
-    """
+    """A GPU's functions; ``no_addresses`` are address spaces whose pointers cannot become the host's."""
 
     rules: Sequence[Rule]
-    externals: str
-    assembly: Mapping[str, str] = field(default_factory=dict)
-    prepare: Callable[[str], str] = lambda text: text
     subgroup_size: int = 32
-    no_addresses: frozenset[int] = frozenset()  # address spaces whose pointers cannot be the host's
+    no_addresses: frozenset[int] = frozenset()
+
+
+def plain(text: str) -> Callable[[re.Match[str], Declared], str]:
+    """Return a body that is the same for every function."""
+    return lambda match, function: text
+
+
+def returns(kind: str, value: str) -> str:
+    """Return instructions that return the result of the instruction ``value``."""
+    return f"  %r = {value}\n  ret {kind} %r"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,6 @@ class HostForm:
 
 def translate(text: str, vendor: Vendor) -> HostForm:
     """Raises :class:`UntranslatableError`."""
-    text = vendor.prepare(text)
     lines = _Lines(vendor)
     for line in text.split("\n"):
         lines.take(line)
@@ -109,14 +110,7 @@ def translate(text: str, vendor: Vendor) -> HostForm:
     together = {name for name, (rule, _) in rules.items() if rule.together}
     numbered, places = number_places(lines.out, together)
     body = "\n".join(numbered)
-    offered = {
-        _declared(line).name: line
-        for line in (_CORE + vendor.externals).split("\n")
-        if line.startswith("declare ")
-    }
-    variables = [line for line in vendor.externals.split("\n") if not line.startswith("declare ")]
-    dynamic = f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8] zeroinitializer, align 1024"
-    parts = [*offered.values(), *variables, dynamic]
+    parts: list[str] = []
     unknown: dict[str, str] = {}
     for name in sorted(lines.declared, key=len, reverse=True):
         function = lines.declared[name]
@@ -125,23 +119,14 @@ def translate(text: str, vendor: Vendor) -> HostForm:
             rule, match = rules[name]
             parts.append(_definition(stand_in, function, rule.body(match, function), rule.together))
             body = body.replace(f"@{name}(", f"@{stand_in}(")
-        elif name in offered:
-            continue
         elif name.startswith("llvm.") and not _VENDORS.match(name):
             parts.append(f"declare {function.result} @{name}({', '.join(function.arguments)})")
-        else:
+        elif not _OURS.fullmatch(name):
             unknown[name] = name
             parts.append(_unknown(stand_in, function, len(unknown), name))
             body = body.replace(f"@{name}(", f"@{stand_in}(")
-    for (constraints, called, signature), name in lines.assembly.items():
-        words = " ".join(called.replace("\\0A", " ").replace("\\09", " ").split())
-        result, _, kinds = signature.partition("|")
-        function = Declared(name=name, result=result, arguments=tuple(k for k in split(kinds) if k))
-        if words in vendor.assembly:
-            parts.append(_definition(name, function, vendor.assembly[words], together=False))
-        else:
-            unknown[name] = f'asm "{words}", "{constraints}"'
-            parts.append(_unknown(name, function, len(unknown), unknown[name]))
+    parts.append(f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8] zeroinitializer, align 1024")
+    parts += _declarations("\n".join([*parts, body]))
     kernels = lines.kernels
     parts += [_thunk(name, kinds) for name, kinds in kernels.items()]
     reached = _reached(numbered, kernels)
@@ -163,7 +148,6 @@ class _Lines:
         self.kernels: dict[str, tuple[str, ...]] = {}
         self.shared: list[str] = []
         self.declared: dict[str, Declared] = {}
-        self.assembly: dict[tuple[str, str, str], str] = {}
 
     def take(self, given: str) -> None:
         """The next line."""
@@ -184,16 +168,16 @@ class _Lines:
                 self.kernels[start["name"].strip('"')] = _parameters(line[start.end() :])
             line = _KERNEL.sub("", line)
         elif "asm " in line and "call " in line:
-            line = _without_assembly(line, self.assembly)
+            raise UntranslatableError(f"assembly cannot be run: {line.strip()}")
         self.out.append(line if line.startswith("@") else _ATTRIBUTES.sub("", line))
 
 
-_CORE = """
-declare void @emu_head(i32, i32)
-declare void @emu_enter(i32, i32)
-declare void @emu_leave()
-declare void @emu_unknown(ptr)
-"""
+def _declarations(text: str) -> list[str]:
+    """Declare the C functions that ``text`` calls."""
+    found = {}
+    for call in _CALL.finditer(text):
+        found[call["name"]] = f"declare {call['result']} @{call['name']}({', '.join(_types(call['args']))})"
+    return list(found.values())
 
 
 def _shared_variable(variable: re.Match[str], vendor: Vendor) -> str:
@@ -269,17 +253,6 @@ def _definition(name: str, function: Declared, body: str, together: bool) -> str
         parameters = ["i32 %site", "i32 %depth", *parameters]
     # Parameters have numbers, so that what follows needs names or the next number, which is the block's.
     return f"define internal {function.result} @{name}({', '.join(parameters)}) {{\nentry:\n{body}\n}}"
-
-
-def _without_assembly(line: str, assembly: dict[tuple[str, str, str], str]) -> str:
-    found = _ASM.search(line)
-    if found is None:
-        return line
-    head = _RESULT_ATTRIBUTES.sub("", re.sub(r".*\bcall ", "", line[: found.start()])).strip()
-    kinds = ", ".join(_types(re.sub(r"^\(|\).*$", "", line[found.end() :])))
-    key = (found["constraints"], found["text"], f"{head}|{kinds}")
-    name = assembly.setdefault(key, f"device.asm.{len(assembly)}")
-    return f"{line[: found.start()]}@{name}{line[found.end() :]}"
 
 
 def _unknown(name: str, function: Declared, number: int, text: str) -> str:

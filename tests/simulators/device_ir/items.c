@@ -90,18 +90,12 @@ void emu_converge(struct emu_request *request, uint32_t site, uint32_t depth) {
     emu.self->length--;
 }
 
-void emu_barrier(uint32_t id, uint32_t count, bool aligned, uint32_t site, uint32_t depth) {
+void emu_barrier(uint32_t id, uint32_t site, uint32_t depth) {
     place(site, depth);
     emu.self->barrier = id;
-    emu.self->count = count;
-    emu.self->aligned = aligned;
     emu.self->state = AT_BARRIER;
     leave();
     emu.self->length--;
-}
-
-void emu_yield(void) {
-    leave();
 }
 
 void emu_print(const char *text, size_t bytes) {
@@ -124,7 +118,6 @@ uint32_t emu_cluster_dim(uint32_t axis) { return emu.launch->cluster[axis]; }
 uint32_t emu_flat_id(void) { return emu.self->flat; }
 uint32_t emu_lane(void) { return emu.self->flat % emu.launch->subgroup_size; }
 uint32_t emu_subgroup_size(void) { return emu.launch->subgroup_size; }
-uint32_t emu_dynamic_bytes(void) { return emu.launch->dynamic_bytes; }
 
 size_t emu_take_output(char *into, size_t bytes) {
     size_t taken = output_bytes < bytes - 1 ? output_bytes : bytes - 1;

@@ -34,7 +34,7 @@ import gpubuild
 from gpubuild.engine.backends.cpu import libdevice_calls
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.ir import llvm
-from gpubuild.targets.amd import AMD, gfx_version
+from gpubuild.targets.amd import AMD
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 HERE = Path(__file__).parent
@@ -198,7 +198,7 @@ class DeviceModule:
         if self.chip.startswith("sm_"):
             library.nv_set_chip(int(self.chip.removeprefix("sm_").rstrip("abf")))
         if self.chip.startswith("gfx"):
-            library.amd_begin(gfx_version(self.chip)[0], amd.MESSAGE_ROOM)
+            library.amd_begin(amd.MESSAGE_ROOM)
         failed = library.emu_run(ctypes.byref(launch))
         printed = self._printed()
         if failed:

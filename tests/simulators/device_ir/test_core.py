@@ -17,7 +17,6 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.activemask() #0
 declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32) #0
 declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) #0
-declare i32 @llvm.nvvm.match.any.sync.i32(i32, i32) #0
 declare i32 @llvm.nvvm.no.such.thing()
 declare i32 @llvm.ctpop.i32(i32)
 @shared = internal addrspace(3) global [64 x i32] undef, align 4

@@ -68,12 +68,6 @@ def _trap(f: Body, i: Instruction, m: Match) -> None:
     f.end("unreachable")
 
 
-@means("nanosleep", r"\.u32")
-def _sleep(f: Body, i: Instruction, m: Match) -> None:
-    known(i, 1)
-    f.call("void", "emu_yield")
-
-
 @means("call", r"(?:\.uni)?")
 def _call(f: Body, i: Instruction, m: Match) -> None:
     operands = list(i.operands)
