@@ -68,8 +68,6 @@ bool is_handle(const void *given, enum kind kind, const struct context *context)
 struct chip {
     int major, minor;
     int shared_optin;          /* bytes of workgroup memory that a kernel may be allowed */
-    int shared_per_processor;  /* bytes */
-    int processors;            /* any number */
 };
 
 struct context {
@@ -77,7 +75,6 @@ struct context {
     int device; /* ordinal */
     struct chip chip;
     int error; /* of a kernel: all calls answer it from then on */
-    int users;
 };
 
 int device_count(void);
@@ -182,7 +179,7 @@ struct kernel_text {
     uint32_t parameter_count, shared_count;
     uint32_t required[3], most[3]; /* work-items of a workgroup; 0: not said */
     uint32_t most_items;
-    uint32_t registers, shared_bytes, local_bytes;
+    uint32_t registers, shared_bytes;
     uint32_t cluster[3];  /* required; 0: not said */
     uint32_t uses_dynamic;
 };

@@ -204,13 +204,6 @@ int cuMemFree_v2(uint64_t given) {
     return result;
 }
 
-int cuMemGetInfo_v2(size_t *available, size_t *total) {
-    CALL(context);
-    *total = CAPACITY;
-    *available = CAPACITY - in_use;
-    return SUCCESS;
-}
-
 /* ---- host memory that kernels may use ---- */
 
 int cuMemHostRegister_v2(void *given, size_t bytes, unsigned flags) {

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 16384, PATH_BYTES = 4096, EM_NVIDIA = 190, FAT_BINARY = 0xBA55ED50u };
+enum { LOG_BYTES = 16384, PATH_BYTES = 4096, EM_NVIDIA = 190 };
 
 static struct module *modules;
 
@@ -97,8 +97,6 @@ static int load_ptx(struct context *context, const char *text, struct module **r
 
 static int load_image(struct context *context, const void *image, struct module **result, char *log, size_t log_bytes) {
     const unsigned char *bytes = image;
-    uint32_t magic;
-    memcpy(&magic, bytes, sizeof magic);
     if (memcmp(bytes, "\177ELF", 4) == 0) {
         if (bytes[18] != EM_NVIDIA) {
             return because(INVALID_IMAGE, "an ELF file for another machine (%d)", bytes[18]);
@@ -111,9 +109,6 @@ static int load_image(struct context *context, const void *image, struct module 
         int code = load_ptx(context, text, result, log, log_bytes);
         free(text);
         return code;
-    }
-    if (magic == FAT_BINARY) {
-        return because(NO_BINARY_FOR_GPU, "fat binaries are not read here");
     }
     for (const unsigned char *c = bytes; *c != 0; c++) {
         if (*c >= 127 || (*c < 32 && *c != '\n' && *c != '\t' && *c != '\r')) {

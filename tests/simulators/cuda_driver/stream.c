@@ -159,20 +159,6 @@ int cuStreamSynchronize(void *given) {
     return stream != NULL ? complete(now(stream)) : INVALID_HANDLE;
 }
 
-/* Who asks again and again must come to an end: each time something is done. */
-int cuStreamQuery(void *given) {
-    CALL(context);
-    struct stream *stream = stream_of(given, context);
-    if (stream == NULL) {
-        return INVALID_HANDLE;
-    }
-    if (reached(now(stream))) {
-        return SUCCESS;
-    }
-    int result = do_next(stream);
-    return result != SUCCESS ? result : NOT_READY;
-}
-
 int cuStreamWaitEvent(void *given, struct event *event, unsigned flags) {
     CALL(context);
     struct stream *stream = stream_of(given, context);
@@ -255,18 +241,6 @@ int cuEventRecord(struct event *event, void *given) {
 int cuEventSynchronize(struct event *event) {
     CALL(context);
     return is_handle(event, AN_EVENT, NULL) ? complete(event->mark) : INVALID_HANDLE;
-}
-
-int cuEventQuery(struct event *event) {
-    CALL(context);
-    if (!is_handle(event, AN_EVENT, NULL)) {
-        return INVALID_HANDLE;
-    }
-    if (reached(event->mark)) {
-        return SUCCESS;
-    }
-    int result = do_next(event->mark.stream);
-    return result != SUCCESS ? result : NOT_READY;
 }
 
 int cuEventElapsedTime(float *milliseconds, struct event *first, struct event *last) {
