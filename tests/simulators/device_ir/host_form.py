@@ -1,10 +1,8 @@
-"""Host form: the LLVM IR of a GPU's module, rewritten as text so that this machine's code generator
-takes it.
+"""Rewrite the LLVM IR of a GPU's module as text for this machine's code generator: the host form.
 
-Nothing of what a kernel computes is changed. Address spaces become one, memory of a workgroup plain
-variables, what only GPUs have (intrinsics, PTX in ``asm``) calls of functions that a :class:`Vendor`
-defines. Calls that work-items make together get two numbers, by which the core knows who is behind
-whom (see ``places``).
+The computations do not change. Address spaces become one, memory of a workgroup becomes plain variables, and
+intrinsics of the GPU become calls of functions that a :class:`Vendor` defines. Calls that work-items execute
+together get two numbers, by which the core finds the lanes that are behind (``sites``).
 """
 
 from __future__ import annotations
@@ -13,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulators.device_ir.places import Places, number_places
+from simulators.device_ir.sites import Sites, number_sites
 
-DYNAMIC_BYTES = 64 * 1024  # room for workgroup memory whose size is settled at launch
+DYNAMIC_BYTES = 64 * 1024  # for workgroup memory whose size the launch defines
 DYNAMIC = "emu.dynamic"
 
 _SPACE = re.compile(r'"[^"]*"|,?\s*\baddrspace\((\d+)\)')
@@ -37,7 +35,7 @@ _VENDORS = re.compile(r"llvm\.(?:nvvm|amdgcn|r600)\.")
 
 
 class UntranslatableError(Exception):
-    """The IR has something that has no meaning on this machine, or none that has been written down."""
+    """The IR has something unknown here, or without a meaning on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +54,10 @@ class Declared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What stands for a function of the GPU: ``body`` gives LLVM IR instructions that use ``%0 %1 …``.
+    """A function of the GPU: ``body`` returns LLVM IR instructions that use ``%0 %1 …``.
 
-    Where ``together``, the operation is one of a subgroup or workgroup, and ``%site`` and ``%depth``
-    are there too, to be handed to the core. ``body`` gets the match of ``pattern`` with the whole name,
-    and the declaration.
+    It gets the match of ``pattern`` with the whole name, and the declaration. ``together``: lanes execute
+    it together, and ``body`` passes ``%site`` and ``%depth`` to the core.
     """
 
     pattern: str
@@ -89,16 +86,16 @@ def returns(kind: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostForm:
-    """The text, kernels with the types of their parameters, and the workgroup's variables that each uses.
+    """The text, the types of kernels' parameters, and the workgroup's variables that each kernel uses.
 
-    ``unknown`` is what kernels call of which nothing is known here; who comes to it ends in a message.
+    ``unknown`` are functions that kernels call and that have no rule: a call ends in a message.
     """
 
     text: str
     kernels: Mapping[str, tuple[str, ...]]
     shared: Mapping[str, tuple[str, ...]]
     unknown: Mapping[str, tuple[str, ...]]
-    places: Places
+    sites: Sites
 
 
 def translate(text: str, vendor: Vendor) -> HostForm:
@@ -108,7 +105,7 @@ def translate(text: str, vendor: Vendor) -> HostForm:
         lines.take(line)
     rules = {name: rule for name in lines.declared if (rule := _rule_for(name, vendor)) is not None}
     together = {name for name, (rule, _) in rules.items() if rule.together}
-    numbered, places = number_places(lines.out, together)
+    numbered, sites = number_sites(lines.out, together)
     body = "\n".join(numbered)
     parts: list[str] = []
     unknown: dict[str, str] = {}
@@ -135,12 +132,12 @@ def translate(text: str, vendor: Vendor) -> HostForm:
         kernels=kernels,
         shared={name: tuple(sorted(reached[name] & set(lines.shared))) for name in kernels},
         unknown={name: tuple(unknown[n] for n in sorted(reached[name] & set(unknown))) for name in kernels},
-        places=places,
+        sites=sites,
     )
 
 
 class _Lines:
-    """The module line by line: what stays is in ``out``, the rest by its kind."""
+    """The module line by line: remaining lines are in ``out``, the others by kind."""
 
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
@@ -181,7 +178,7 @@ def _declarations(text: str) -> list[str]:
 
 
 def _shared_variable(variable: re.Match[str], vendor: Vendor) -> str:
-    """Of the one workgroup that runs; the core fills them with poison before each."""
+    """Return a variable of the running workgroup. The core fills it with poison before each one."""
     rest = re.sub(r"\b(undef|poison)\b", "zeroinitializer", _one_space(variable["rest"], vendor))
     if "external" in variable["linkage"]:
         kind = rest.split(", align")[0]
@@ -230,7 +227,7 @@ def _declared(line: str) -> Declared:
 
 
 def split(kinds: str) -> list[str]:
-    """At commas that stand in no brackets."""
+    """Split at commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(kinds):
         depth += (letter in "<{[(") - (letter in ">}])")
@@ -256,7 +253,7 @@ def _definition(name: str, function: Declared, body: str, together: bool) -> str
 
 
 def _unknown(name: str, function: Declared, number: int, text: str) -> str:
-    """A function that says that nothing is known of it."""
+    """Return a function that reports that it is unknown."""
     data = text.encode()
     quoted = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
     body = f"  call void @emu_unknown(ptr @emu.unknown.{number})\n  unreachable"
@@ -267,7 +264,7 @@ def _unknown(name: str, function: Declared, number: int, text: str) -> str:
 
 
 def _parameters(after: str) -> tuple[str, ...]:
-    """Types of what stands before the bracket that closes."""
+    """Return the types before the closing bracket."""
     depth = 1
     for at, letter in enumerate(after):
         depth += (letter == "(") - (letter == ")")
@@ -277,7 +274,7 @@ def _parameters(after: str) -> tuple[str, ...]:
 
 
 def _thunk(name: str, kinds: Sequence[str]) -> str:
-    """``void(ptr arguments)``: arguments are addresses of values, as a launch gives them."""
+    """Return ``void(ptr arguments)``, which takes the addresses of a launch's values."""
     lines = [
         f"  %p{n} = getelementptr ptr, ptr %arguments, i64 {n}\n  %q{n} = load ptr, ptr %p{n}\n"
         f"  %v{n} = load {kind}, ptr %q{n}, align 1\n"
@@ -291,7 +288,7 @@ def _thunk(name: str, kinds: Sequence[str]) -> str:
 
 
 def _reached(lines: Sequence[str], kernels: Mapping[str, object]) -> dict[str, set[str]]:
-    """All names that a kernel, or what it calls, mentions."""
+    """Return all names in each kernel and in the functions that it calls."""
     mentions: dict[str, set[str]] = {}
     current = ""
     for line in lines:

@@ -1,4 +1,4 @@
-/* items.c: what work-items call: their ids, waiting, and where they are. */
+/* items.c: functions that work-items call: ids, waiting, positions. */
 #define _GNU_SOURCE
 #include "core_state.h"
 
@@ -36,10 +36,10 @@ void emu_fail(const char *format, ...) {
 }
 
 void emu_unknown(const char *name) {
-    emu_fail("comes to %s, of which nothing is known here", name);
+    emu_fail("calls %s, which is unknown here", name);
 }
 
-static void place(uint32_t site, uint32_t depth) {
+static void set_position(uint32_t site, uint32_t depth) {
     uint32_t at = emu.self->base + 2 * depth;
     if (at > emu.self->length || at + 1 > EMU_MOST_KEY) {
         emu_fail("lost count of loops");
@@ -48,7 +48,7 @@ static void place(uint32_t site, uint32_t depth) {
     emu.self->length = at + 1;
 }
 
-/* Entering a loop, or its next turn. `depth` loops of this function are around it. */
+/* Enter a loop or its next iteration. `depth` loops of this function are around it. */
 void emu_head(uint32_t loop, uint32_t depth) {
     uint32_t at = emu.self->base + 2 * depth;
     if (at + 2 > EMU_MOST_KEY) {
@@ -78,7 +78,7 @@ void emu_leave(void) {
 }
 
 void emu_converge(struct emu_request *request, uint32_t site, uint32_t depth) {
-    place(site, depth);
+    set_position(site, depth);
     request->lane = emu_lane();
     if (request->members != 0 && !(request->members >> request->lane & 1)) {
         emu_fail("%s of lanes %#llx by lane %u, which is not one of them", request->kind,
@@ -91,7 +91,7 @@ void emu_converge(struct emu_request *request, uint32_t site, uint32_t depth) {
 }
 
 void emu_barrier(uint32_t id, uint32_t site, uint32_t depth) {
-    place(site, depth);
+    set_position(site, depth);
     emu.self->barrier = id;
     emu.self->state = AT_BARRIER;
     leave();

@@ -217,8 +217,8 @@ class DeviceModule:
     def _explained(self, message: str) -> str:
         """``message`` with the IR of the sites that it names."""
         sites = {int(n) for n in re.findall(r"at site (\d+)", message)}
-        return "\n".join([message, *(f"  site {n}: {self.form.places.texts[n]}" for n in sorted(sites)
-                                      if n in self.form.places.texts)])  # fmt: skip
+        return "\n".join([message, *(f"  site {n}: {self.form.sites.texts[n]}" for n in sorted(sites)
+                                      if n in self.form.sites.texts)])  # fmt: skip
 
 
 def descriptor(array: np.ndarray) -> list[np.ndarray]:

@@ -56,7 +56,7 @@ def run(module: DeviceModule, program: Program, *, backwards: bool) -> None:
 def outcome(module: DeviceModule, program: Program) -> str:
     """``right``, or what is wrong."""
     if missing := module.form.unknown[program.name]:
-        return f"calls {', '.join(missing)}, of which nothing is known here"
+        return f"calls unknown functions: {', '.join(missing)}"
     try:
         for backwards in (False, True):
             run(module, program, backwards=backwards)
