@@ -142,3 +142,15 @@ def _random(kernel: RandomKernel, number: int) -> Iterator[Case]:
 
         launch = Launch(kernel=f"k{number}", grid=described.grid, block=shape, args=described.values)
         yield Case(name=f"random kernel {number} {shape}", launch=launch, judge=judge)
+
+
+def wrong(cases: Sequence[Case], results: Sequence[Result]) -> dict[str, str]:
+    """Return why each wrong result is wrong, by the name of its case."""
+    found = {}
+    for case, result in zip(cases, results, strict=True):
+        try:
+            assert not result.failed, result.failed
+            case.judge(result)
+        except AssertionError as error:
+            found[case.name] = f"{case.name}: {error}"
+    return found

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from devices import at_hand, record, runner
 from devices.__main__ import main
-from devices.cases import Batch, Case, fill, operations, random_kernels
-from devices.judging import wrong
+from devices.cases import Batch, Case, fill, operations, random_kernels, wrong
 from devices.pack import RUN, Pack, Result, read_results
 from kernels.operations.groups import GROUPS
 

@@ -50,7 +50,7 @@ static struct gb_where where_of(struct gb_kernel *kernel, const char *call) {
     return kernel != NULL ? gb_kernel_where(kernel, call) : (struct gb_where){.call = call};
 }
 
-/* An extent for a device. Zero is allowed and makes the launch empty. */
+/* Check an extent. Zero is allowed and makes the launch empty. */
 static uint32_t extent(intptr_t value, const char *what, void *kernel, const char *call) {
     if (value < 0 || (uintmax_t)value > UINT32_MAX) {
         const struct gb_where where = where_of(kernel, call);
@@ -195,14 +195,9 @@ void *mgpuMemAlloc(uint64_t bytes, void *stream, uint32_t shared) {
     if (bytes == 0) {
         return NULL;
     }
-    if (bytes > SIZE_MAX) {
-        gb_fatal(HERE, "%llu bytes are more than this machine can address", (unsigned long long)bytes);
-    }
     bool is_shared = (shared & 0xffu) != 0;
     void *address = device->calls->memory_allocate(device, (size_t)bytes, stream, is_shared, HERE);
-    if (gb_profile_on()) {
-        gb_profile_memory(address, (size_t)bytes);
-    }
+    gb_profile_memory(address, (size_t)bytes);
     gb_trace("allocate %llu bytes%s at %p", (unsigned long long)bytes, is_shared ? ", shared with the host" : "", address);
     return address;
 }
@@ -213,9 +208,7 @@ void mgpuMemFree(void *address, void *stream) {
     }
     struct gb_device *device = gb_device_current();
     gb_trace("free %p", address);
-    if (gb_profile_on()) {
-        gb_profile_memory_gone(address);
-    }
+    gb_profile_memory_gone(address);
     device->calls->memory_free(device, address, stream, HERE);
 }
 
@@ -256,9 +249,7 @@ void mgpuMemHostRegister(void *address, uint64_t bytes) {
     struct gb_device *device = gb_device_current();
     gb_trace("register %llu bytes of host memory at %p", (unsigned long long)bytes, address);
     if (has_work((size_t)bytes, address, address, HERE)) {
-        if (gb_profile_on()) {
-            gb_profile_memory(address, (size_t)bytes);
-        }
+        gb_profile_memory(address, (size_t)bytes);
         device->calls->host_register(device, address, (size_t)bytes, HERE);
     }
 }
@@ -266,9 +257,7 @@ void mgpuMemHostRegister(void *address, uint64_t bytes) {
 void mgpuMemHostUnregister(void *address) {
     struct gb_device *device = gb_device_current();
     gb_trace("unregister host memory at %p", address);
-    if (gb_profile_on()) {
-        gb_profile_memory_gone(address);
-    }
+    gb_profile_memory_gone(address);
     device->calls->host_unregister(device, address, HERE);
 }
 

@@ -49,10 +49,6 @@ int gb_image_elf_machine(const struct gb_image *image) {
     return elf ? (int)gb_read_little_endian((const unsigned char *)image->data + 18, 2) : -1;
 }
 
-bool gb_image_has_format(const struct gb_image *image, const char *format) {
-    return strcmp(image->format, format) == 0;
-}
-
 /* AMD's target ids have more than letters and digits. */
 static void copy_chip(char chip[GB_CHIP_BYTES], const char *text, size_t size) {
     size_t n = 0;

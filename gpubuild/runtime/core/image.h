@@ -49,7 +49,6 @@ uint64_t gb_read_little_endian(const unsigned char *bytes, unsigned count);
 bool gb_image_starts_with(const struct gb_image *image, const void *magic, size_t length);
 /* The machine of a 64-bit little-endian ELF file; -1: the image is not such a file. */
 int gb_image_elf_machine(const struct gb_image *image);
-bool gb_image_has_format(const struct gb_image *image, const char *format);
 /* If the chip is unknown, set it to the start of `text` that can be the name of a chip. */
 void gb_image_set_chip(struct gb_image *image, const char *text, size_t size);
 /* The same from the first occurrence of `marker` in the image; the chip begins `skipped` bytes behind its start. */

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One write if possible, so that messages of several threads do not mix. */
-static void write_all(const char *text, size_t length) {
+void gb_write_bytes(const char *text, size_t length) {
     while (length > 0) {
         ssize_t written = write(STDERR_FILENO, text, length);
         if (written < 0) {
@@ -45,14 +44,14 @@ void gb_write(const char *text) {
         end += sprintf(end, bytes == 1 ? "\\x%02x" : "\\u%04x", at[bytes - 1]);
         at += bytes;
     }
-    write_all(line, (size_t)(end - line));
+    gb_write_bytes(line, (size_t)(end - line));
     free(line);
 }
 
 static _Noreturn void out_of_memory(void) {
     static const char message[] = "gpubuild: out of host memory\n";
     (void)fflush(stdout);
-    write_all(message, sizeof message - 1);
+    gb_write_bytes(message, sizeof message - 1);
     _exit(1);
 }
 

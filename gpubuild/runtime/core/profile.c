@@ -219,6 +219,9 @@ void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, con
 /* ---- Memory ---- */
 
 void gb_profile_memory(const void *address, size_t bytes) {
+    if (!gb_profile_on()) {
+        return;
+    }
     gb_profile_memory_gone(address); /* host memory may be registered more than once */
     struct memory *new = gb_allocate(sizeof *new);
     pthread_mutex_lock(&all.lock);
@@ -228,6 +231,9 @@ void gb_profile_memory(const void *address, size_t bytes) {
 }
 
 void gb_profile_memory_gone(const void *address) {
+    if (!gb_profile_on()) {
+        return;
+    }
     pthread_mutex_lock(&all.lock);
     for (struct memory **link = &all.memory; *link != NULL; link = &(*link)->next) {
         struct memory *found = *link;

@@ -12,11 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
 #define GB_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
-#else
-#define GB_PRINTF(format_index, first_argument)
-#endif
 
 /* For functions that a program may define, too. MLIR does for functions declared with llvm.emit_c_interface: the program
  * then defines `printMemrefF32` as a wrapper around `_mlir_ciface_printMemrefF32`. */
@@ -78,6 +74,9 @@ void gb_at_fatal(void (*function)(void));
 const struct gb_where *gb_enter(const struct gb_where *where);
 /* The argument of the latest gb_enter; never NULL. */
 const struct gb_where *gb_inside(void);
+
+/* Write bytes to stderr, in one piece if possible, so that messages of several threads do not mix. Async-signal-safe. */
+void gb_write_bytes(const char *text, size_t length);
 
 /* Write text to stderr in one piece, with control characters escaped. */
 void gb_write(const char *text);

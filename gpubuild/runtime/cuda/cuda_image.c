@@ -60,7 +60,7 @@ bool gb_cuda_recognize(struct gb_image *image) {
 }
 
 bool gb_cuda_is_ptx(const struct gb_image *image) {
-    return gb_image_has_format(image, PTX);
+    return strcmp(image->format, PTX) == 0;
 }
 
 /* ---- choice ---- */
@@ -94,7 +94,7 @@ struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor) {
         return gb_unfit("not an NVIDIA image");
     }
     if (image->chip[0] == '\0') { /* a fat binary has a chip where its content is known */
-        return gb_fit(gb_image_has_format(image, PTX) ? CUDA_PTX : CUDA_OPAQUE);
+        return gb_fit(gb_cuda_is_ptx(image) ? CUDA_PTX : CUDA_OPAQUE);
     }
     int image_major = 0;
     int image_minor = 0;
@@ -110,7 +110,7 @@ struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor) {
     if (suffix == 'f' && !family) {
         return gb_unfit("code for a chip with suffix 'f' runs on its family only");
     }
-    if (gb_image_has_format(image, PTX)) {
+    if (gb_cuda_is_ptx(image)) {
         if (image_major > major || (image_major == major && image_minor > minor)) {
             return gb_unfit("PTX for a newer chip");
         }

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char prefix[] = "0:0:"; /* of a format in the metadata amdhsa.printf; 16 digits, the name, and a comma follow */
 static const char marker[] = "assertion failed: ";
@@ -37,17 +36,6 @@ static struct sigaction before;
 
 /* ---- In the handler: async-signal-safe functions only ---- */
 
-static void print_bytes(const char *text, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t written = write(STDERR_FILENO, text, bytes);
-        if (written <= 0) {
-            return;
-        }
-        text += written;
-        bytes -= (size_t)written;
-    }
-}
-
 static void print_number(uint32_t number) {
     char digits[10];
     size_t at = sizeof digits;
@@ -55,7 +43,7 @@ static void print_number(uint32_t number) {
         digits[--at] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    print_bytes(digits + at, sizeof digits - at);
+    gb_write_bytes(digits + at, sizeof digits - at);
 }
 
 /* A format has %u for each number, and %% for %. */
@@ -63,13 +51,13 @@ static void print_format(const char *text, const uint32_t *numbers) {
     size_t used = 0;
     for (const char *at = text; *at != '\0';) {
         size_t plain = strcspn(at, "%");
-        print_bytes(at, plain);
+        gb_write_bytes(at, plain);
         at += plain;
         if (*at == '%' && at[1] == 'u' && used < 6) {
             print_number(numbers[used++]);
             at += 2;
         } else if (*at == '%') {
-            print_bytes("%", 1);
+            gb_write_bytes("%", 1);
             at += at[1] == '%' ? 2 : 1;
         }
     }

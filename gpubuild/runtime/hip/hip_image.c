@@ -70,7 +70,7 @@ struct gb_fit gb_hip_fit(const struct gb_image *image, const char *target_id) {
     if (image->vendor != GB_VENDOR_HIP) {
         return gb_unfit("not an AMD image");
     }
-    if (gb_image_has_format(image, BUNDLE) || image->chip[0] == '\0') {
+    if (strcmp(image->format, BUNDLE) == 0 || image->chip[0] == '\0') {
         return gb_fit(HIP_OPAQUE);
     }
     size_t image_length = strcspn(image->chip, ":");

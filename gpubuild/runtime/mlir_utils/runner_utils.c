@@ -86,54 +86,24 @@ static void checked(int result, const char *call) {
     }
 }
 
-GB_WEAK void printI64(int64_t value) {
-    checked(printf("%" PRId64, value), "printI64");
-}
+#define PRINT(name, parameters, call)                                                                         \
+    GB_WEAK void name parameters {                                                                            \
+        checked(call, #name);                                                                                 \
+    }
 
-GB_WEAK void printU64(uint64_t value) {
-    checked(printf("%" PRIu64, value), "printU64");
-}
-
-GB_WEAK void printF32(float value) {
-    checked(printf("%g", (double)value), "printF32");
-}
-
-GB_WEAK void printF64(double value) {
-    checked(printf("%g", value), "printF64");
-}
-
-/* Passed as i16 without zeroext: the upper half may hold anything. */
-GB_WEAK void printF16(uint32_t bits) {
-    checked(printf("%g", (double)float_of_f16((uint16_t)(bits & 0xffffu))), "printF16");
-}
-
-GB_WEAK void printBF16(uint32_t bits) {
-    checked(printf("%g", (double)float_of_bf16((uint16_t)(bits & 0xffffu))), "printBF16");
-}
-
-GB_WEAK void printString(const char *text) {
-    checked(fputs(text, stdout), "printString");
-}
-
-GB_WEAK void printOpen(void) {
-    checked(fputs("( ", stdout), "printOpen");
-}
-
-GB_WEAK void printClose(void) {
-    checked(fputs(" )", stdout), "printClose");
-}
-
-GB_WEAK void printComma(void) {
-    checked(fputs(", ", stdout), "printComma");
-}
-
-GB_WEAK void printNewline(void) {
-    checked(fputc('\n', stdout), "printNewline");
-}
-
-GB_WEAK void printFlops(double flops) {
-    checked(fprintf(stderr, "%f GFLOPS\n", flops / 1.0e9), "printFlops");
-}
+PRINT(printI64, (int64_t value), printf("%" PRId64, value))
+PRINT(printU64, (uint64_t value), printf("%" PRIu64, value))
+PRINT(printF32, (float value), printf("%g", (double)value))
+PRINT(printF64, (double value), printf("%g", value))
+/* Passed as i16 without zeroext: the upper half may have any value. */
+PRINT(printF16, (uint32_t bits), printf("%g", (double)float_of_f16((uint16_t)(bits & 0xffffu))))
+PRINT(printBF16, (uint32_t bits), printf("%g", (double)float_of_bf16((uint16_t)(bits & 0xffffu))))
+PRINT(printString, (const char *text), fputs(text, stdout))
+PRINT(printOpen, (void), fputs("( ", stdout))
+PRINT(printClose, (void), fputs(" )", stdout))
+PRINT(printComma, (void), fputs(", ", stdout))
+PRINT(printNewline, (void), fputc('\n', stdout))
+PRINT(printFlops, (double flops), fprintf(stderr, "%f GFLOPS\n", flops / 1.0e9))
 
 /* Seconds since the epoch. */
 GB_WEAK double rtclock(void) {
@@ -142,7 +112,7 @@ GB_WEAK double rtclock(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1.0e-9;
 }
 
-/* Nanoseconds of a clock that never goes back; only differences mean anything. */
+/* Nanoseconds of a monotonic clock; only differences are meaningful. */
 GB_WEAK int64_t nanoTime(void) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);

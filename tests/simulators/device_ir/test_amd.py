@@ -13,9 +13,10 @@ from kernels.operations.groups import GROUPS
 from kernels.program import Program
 from kernels.program import module_text as program_text
 from kernels.random.kernel import RandomKernel, module_text
-from simulators.device_ir import amd, amd_rows
+from simulators.device_ir import amd
 from simulators.device_ir.compiling import load, optimised_ir
 from simulators.device_ir.random_kernels import each_of as each_random
+from simulators.device_ir.rows import LANES_OF_CDNA, subgroup_programs
 from simulators.device_ir.runner import WrongUseError, each_in_child
 from simulators.device_ir.test_programs import RIGHT, each_of
 from unit.engine.device_steps import in_child, kernel
@@ -31,8 +32,8 @@ RANDOM = 60
 
 def rows(group: str, chip: str) -> list[Program]:
     """The programs of ``group`` that fit the subgroups of ``chip``."""
-    if group == SUBGROUPS and LANES[chip] == amd_rows.LANES:
-        return list(amd_rows.programs())
+    if group == SUBGROUPS and LANES[chip] == LANES_OF_CDNA:
+        return list(subgroup_programs())
     target = chip if chip in ("gfx90a", "gfx942") else "gfx90a"
     found = [p for p in GROUPS[group] if target not in p.refused and p.runs and target not in p.chips]
     # Matrices are a whole subgroup's.
