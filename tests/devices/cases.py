@@ -72,7 +72,7 @@ def compile_for(chip: str, text: str, scratch: Path, **options: object) -> bytes
 
 
 def target_of(chip: str) -> str:
-    """The column of docs/coverage.md that tells what this chip refuses."""
+    """The column of docs/coverage.md with the operations that this chip refuses."""
     if chip.startswith("sm_"):
         return NVIDIA if int("".join(filter(str.isdigit, chip))) >= 90 else NVIDIA_OLD
     if chip.startswith("gfx"):

@@ -39,7 +39,7 @@ def test_on_the_cpu(tmp_path, monkeypatch):
     batches = [*operations(device.chip, ["few"]), *random_kernels(device.chip, range(4))]
     cases, results = launched(device, batches, tmp_path, opt_level=0)
     assert wrong(cases, results) == {}
-    # And what is wrong is told.
+    # Wrong results are reported.
     changed = [replace(r, args=tuple(a + np.ones_like(a) for a in r.args), printed="?") for r in results]
     assert wrong(cases, changed).keys() == {case.name for case in cases}
 

@@ -103,7 +103,7 @@ def kernel_arguments(
     dynamic: int,
     messages: int,
 ) -> Any:
-    """The kernarg segment, as the metadata asks for it; what nobody asked for is no number."""
+    """The kernarg segment, as the metadata asks for it; the rest is poison."""
     segment = _aligned(kernel.kernarg_bytes + _BEYOND_BYTES)
     ctypes.memset(segment, _POISON_BYTE, len(segment))
     given = [a for a in kernel.arguments if not a.kind.startswith("hidden_")]

@@ -1,4 +1,4 @@
-/* launch.c: launches: what the driver refuses, and how a kernel is run. */
+/* launch.c: launches: checks of the driver, and running a kernel. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -21,7 +21,7 @@ struct launch {
     char values[];
 };
 
-/* ---- what work-items may touch ---- */
+/* ---- checks of accesses ---- */
 
 const struct memory *memory_for(const void *address, uint64_t bytes, const struct context *context, const char **why);
 
@@ -29,7 +29,7 @@ static struct running {
     const struct function *function;
     struct timespec began;
     int error;
-    unsigned checks, inside; /* how many kernels this one interrupts */
+    unsigned checks, inside; /* `inside`: the number of kernels that this one interrupts */
 } running;
 
 static double seconds_since(struct timespec began) {
@@ -38,7 +38,7 @@ static double seconds_since(struct timespec began) {
     return (double)(now.tv_sec - began.tv_sec) + 1e-9 * (double)(now.tv_nsec - began.tv_nsec);
 }
 
-/* A fiber's own memory is near; a module's variables lie in its file. */
+/* Whether an address is on the stack of the running fiber. */
 static bool is_private(const char *address) {
     const char *here = __builtin_frame_address(0);
     return address > here - 4096 && address < gb_fiber_stack_end(&emu.stacks, emu.self->flat);
@@ -61,7 +61,7 @@ static char *copy_of_shared(const struct emu_launch *launch, bool back, char *co
     return copy;
 }
 
-/* Between two instructions of a work-item, so to speak, do what another stream has to do. */
+/* Do an operation of another stream between two instructions of a work-item. */
 static void interrupt(void) {
     const struct running kernel = running;
     struct emu_state *outer = malloc(sizeof *outer);
@@ -80,7 +80,7 @@ static void interrupt(void) {
     free(shared);
     if (done && result != SUCCESS) {
         running.error = result;
-        emu_fail("ends with what ended another kernel");
+        emu_fail("ends because another kernel failed");
     }
     nv_set_chip(running.function->module->text->chip);
     open_memory();
@@ -137,7 +137,7 @@ static int do_launch(struct operation *operation) {
     return run_kernel(launch->function, &launch->what);
 }
 
-/* ---- what the driver refuses ---- */
+/* ---- checks of launches ---- */
 
 static int refused(const struct function *function, int code, const char *why) {
     return because(code, "launch of %s: %s", function->text->name, why);

@@ -1,4 +1,4 @@
-/* module.c: modules: PTX becomes a shared object by module.py, once for each text and chip. */
+/* module.c: modules. module.py translates PTX to a shared object, once for each text and chip. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -25,7 +25,7 @@ struct module *module_at(const void *address) {
     return NULL;
 }
 
-/* ---- a shared object in memory, as often as it is loaded ---- */
+/* ---- shared objects, with a copy for each module ---- */
 
 static int copy_of_file(const char *path) {
     int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("module", MFD_CLOEXEC);
@@ -73,7 +73,7 @@ static int load(struct context *context, const char *path, struct module **resul
     snprintf(name, sizeof name, "/proc/self/fd/%d", file);
     void *library = file >= 0 ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     const char *why = library == NULL && file >= 0 ? dlerror() : strerror(errno);
-    /* Left open: the C library knows a loaded file by its device and inode, and these are used again. */
+    /* Left open: the C library identifies a loaded file by device and inode, which would be reused. */
     if (library == NULL) {
         return because(NO_BINARY_FOR_GPU, "%s cannot be loaded: %s", path, why);
     }

@@ -1,4 +1,4 @@
-"""The stand-in of the CUDA driver does what the driver's documentation says, as late as that allows."""
+"""The stand-in of the CUDA driver behaves as documented, and as late as documented."""
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
@@ -65,7 +65,7 @@ def test_arguments_are_those_of_the_call(modules: Path) -> None:
 def test_a_stream_waits_for_an_event_of_another_and_for_nothing_else(
     modules: Path, waits: bool, seen: int
 ) -> None:
-    """Without the wait the second stream's kernel meets memory that nobody has written."""
+    """Without the wait the second stream's kernel reads unwritten memory."""
     script = f"""
         s, t, e, two = stream(), stream(), event(), ints(4, 2)
         copy(d, two, 16, s)

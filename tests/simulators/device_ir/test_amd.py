@@ -24,7 +24,7 @@ from unit.engine.device_steps import in_child, kernel
 LANES = {"gfx90a": 64, "gfx942": 64, "gfx1100": 32}
 SUBGROUPS = "gpu: subgroups"
 MATRICES = "gpu: matrices"
-# What test_programs.py does not run: subgroups of 64 lanes, and a chip of RDNA, for what could tell it apart.
+# What test_programs.py does not run: subgroups of 64 lanes, and a chip of RDNA, for its differences.
 ROWS = [("gpu", "gfx1100"), (SUBGROUPS, "gfx90a"), (SUBGROUPS, "gfx942"), (SUBGROUPS, "gfx1100"),
         (MATRICES, "gfx90a"),         ("math", "gfx1100")]  # fmt: skip
 RANDOM = 60
@@ -165,7 +165,7 @@ def recorded() -> tuple[list[int], int, dict[int, str]]:
     variable = module.engine.get_global_value_address("gpubuild_assertion_record")
     ctypes.c_uint64.from_address(variable).value = record.ctypes.data
     values = np.zeros(8, np.float32), np.zeros((16, 16), np.float32), np.int64(0), np.float32(0), np.int32(0)
-    for grid in (1, 3):  # nobody writes over the first
+    for grid in (1, 3):  # the second does not overwrite the first
         with pytest.raises(WrongUseError):
             module.launch("f", grid, 16, *values, backwards=grid == 3)
     return (

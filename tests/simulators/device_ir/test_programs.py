@@ -20,7 +20,7 @@ from simulators.device_ir.rows import form_for
 from simulators.device_ir.runner import DeviceModule, each_in_child
 
 RIGHT = "right"
-SUBGROUPS = "gpu: subgroups"  # test_amd.py compiles them anew for 64 lanes
+SUBGROUPS = "gpu: subgroups"  # test_amd.py compiles them for 64 lanes
 
 
 def programs_of(group: str, target: str) -> list[Program]:
