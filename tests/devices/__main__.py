@@ -10,8 +10,7 @@ from pathlib import Path
 
 from devices import record
 from devices.at_hand import CPU, CUDA, HIP, Device
-from devices.cases import Batch, fill, operations, random_kernels
-from devices.judging import wrong
+from devices.cases import Batch, fill, operations, random_kernels, wrong
 from devices.pack import RUN, Pack, read_results
 from kernels.operations.groups import GROUPS
 

@@ -72,7 +72,7 @@ def compile_for(chip: str, text: str, scratch: Path, **options: object) -> bytes
 
 
 def target_of(chip: str) -> str:
-    """The column of docs/coverage.md that tells what this chip refuses."""
+    """The column of docs/coverage.md with the operations that this chip refuses."""
     if chip.startswith("sm_"):
         return NVIDIA if int("".join(filter(str.isdigit, chip))) >= 90 else NVIDIA_OLD
     if chip.startswith("gfx"):
@@ -142,3 +142,15 @@ def _random(kernel: RandomKernel, number: int) -> Iterator[Case]:
 
         launch = Launch(kernel=f"k{number}", grid=described.grid, block=shape, args=described.values)
         yield Case(name=f"random kernel {number} {shape}", launch=launch, judge=judge)
+
+
+def wrong(cases: Sequence[Case], results: Sequence[Result]) -> dict[str, str]:
+    """Return why each wrong result is wrong, by the name of its case."""
+    found = {}
+    for case, result in zip(cases, results, strict=True):
+        try:
+            assert not result.failed, result.failed
+            case.judge(result)
+        except AssertionError as error:
+            found[case.name] = f"{case.name}: {error}"
+    return found

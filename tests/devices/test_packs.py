@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from devices import at_hand, record, runner
 from devices.__main__ import main
-from devices.cases import Batch, Case, fill, operations, random_kernels
-from devices.judging import wrong
+from devices.cases import Batch, Case, fill, operations, random_kernels, wrong
 from devices.pack import RUN, Pack, Result, read_results
 from kernels.operations.groups import GROUPS
 
@@ -40,7 +39,7 @@ def test_on_the_cpu(tmp_path, monkeypatch):
     batches = [*operations(device.chip, ["few"]), *random_kernels(device.chip, range(4))]
     cases, results = launched(device, batches, tmp_path, opt_level=0)
     assert wrong(cases, results) == {}
-    # And what is wrong is told.
+    # Wrong results are reported.
     changed = [replace(r, args=tuple(a + np.ones_like(a) for a in r.args), printed="?") for r in results]
     assert wrong(cases, changed).keys() == {case.name for case in cases}
 

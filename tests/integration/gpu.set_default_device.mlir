@@ -1,7 +1,7 @@
 // gpu.set_default_device: sets the device of the calling thread. GPUBUILD_TRACE=1
 // shows it; the CPU stands in for any number.
 // BREAK: /gpu.set_default_device/d
-// TRACE: as the program says (device 0)
+// TRACE: chosen by the program (device 0)
 // TRACE: launch kernels::double
 module attributes {gpu.container_module} {
   gpu.module @kernels {

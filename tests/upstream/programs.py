@@ -70,7 +70,7 @@ class UpstreamProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """For which targets a program builds, and what others say, by target. What is said of all has none."""
+    """The targets for which a program builds, and the errors of the others; "" stands for all targets."""
 
     targets: tuple[str, ...]
     reasons: Mapping[str, str]
@@ -172,7 +172,7 @@ def run(program: UpstreamProgram, project: Path, device: str, **more: str) -> st
     if done.returncode:
         return f"ends with code {done.returncode}: {done.stderr.splitlines()[0].removeprefix('gpubuild: ')}"
     prefixes = [c.prefixes for c in program.commands if c.runs and c.prefixes]
-    # Some check lines are nobody's: the command that runs the program does not end in FileCheck.
+    # Some check lines are unused: the command that runs the program does not end in FileCheck.
     chosen = prefixes[0] if prefixes else ("CHECK",)
     if not any(re.search(rf"{prefix}(-[A-Z0-9-]+)?:", program.text) for prefix in chosen):
         return "ends"

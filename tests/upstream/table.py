@@ -1,4 +1,4 @@
-"""Write the table of docs/upstream-programs.md anew, from a checkout of llvm-project:
+"""Write the table of docs/upstream-programs.md from a checkout of llvm-project:
 
 PYTHONPATH=tests python -m upstream.table CHECKOUT
 """

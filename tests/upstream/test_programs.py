@@ -17,7 +17,7 @@ from upstream.programs import Built, UpstreamProgram, on_stand_in, run
 # Ends as it must, but upstream checks other words, or what it checks is no output of the program.
 _OTHERWISE = {"CUDA/assert": "ends with code 1: callee_file.cc:7:9: assertion failed: failing assertion"}
 # What the stand-in of the CUDA driver says of what it lacks, and of two programs.
-_LACKING = ("of which nothing is known here", "tensor maps need a device")
+_LACKING = ("which is unknown here", "tensor maps need a device")
 _NOT_THERE = {
     "CUDA/assert": ("kernel test_assert: workgroup (0, 0, 0), work-item (0, 0, 0): assertion failed",),
     # It has a memref of one element, and uses the second.

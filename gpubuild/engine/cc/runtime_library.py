@@ -12,7 +12,7 @@ _FLAGS = ("-I.", "-std=c11", "-pthread", "-fPIC", "-g0", "-frandom-seed=0", "-fn
 _ARCHIVE = "libgpubuild_rt.a"
 # What runs once, waits for a driver or prints: optimised in full, a seventh of the library's compile time.
 _NEVER_HOT = (
-    "core/", "cpu/cpu_chip.c", "cpu/cpu_module.c", "cuda/", "hip/", "mlir_utils/print.c",
+    "core/", "cpu/cpu_chip.c", "cpu/cpu_module.c", "cuda/", "hip/", "mlir_utils/",
     "sanitizer/report.c",
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Host memory: copies, fills and memory spaces of host code that ``gpu-to-llvm`` refuses or gets wrong.
 
 That pass fills 16- and 32-bit elements only; of memrefs with gaps or an offset it copies and fills
-whatever lies at their base. Such operations become calls of the runtime (``runtime/abi/strided_memory.c``).
+whatever lies at their base. Such operations become calls of the runtime (``runtime/abi/memref.c``).
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
 /* async_runtime.c: the functions that MLIR's async dialect is lowered to (mlir/ExecutionEngine/AsyncRuntime.h).
  *
- * A task is a coroutine that is resumed. Each time it is, that is the work of a stream of its own (cpu/cpu_stream.h),
- * so a task may block without keeping others from running.
+ * A task is a coroutine. Each resumption is the work of a new stream (cpu/cpu_stream.h), so a task that blocks does not
+ * stop others.
  *
  * Tokens, values and groups are one kind of object. One lock guards them all; tasks run without it.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
-#include "core/process.h"
 #include "cpu/cpu_stream.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What continues when an object is ready: a task, or a group that counts it. */
+/* A task that continues when an object is ready, or a group that counts the object. */
 struct awaiter {
     struct gb_cpu_work work;
     struct awaiter *next;
@@ -26,7 +25,7 @@ struct awaiter {
 struct object {
     int64_t references;
     int64_t pending; /* 1 until a token or value is set; members of a group that are not ready yet */
-    int64_t rank;    /* members that a group has got so far */
+    int64_t rank;    /* members added to a group so far */
     int64_t errors;
     struct awaiter *awaiters;
     pthread_cond_t ready;
@@ -62,7 +61,7 @@ static struct awaiter *new_task(void *handle, resume_function *resume) {
     return task;
 }
 
-/* A program may end with tasks under way; they may use what its destructors take down. */
+/* A program may end while tasks run, which may use objects that its destructors destroy. */
 __attribute__((destructor)) static void finish_tasks(void) {
     gb_cpu_streams_drain();
 }
@@ -72,7 +71,7 @@ __attribute__((destructor)) static void finish_tasks(void) {
 static void drop(struct object *object, int64_t count) {
     object->references -= count;
     if (object->references < 0) {
-        gb_fatal(NULL, "an async token, value or group is released more often than it was taken");
+        gb_fatal(NULL, "an async token, value or group is released more often than acquired");
     }
     if (object->references == 0) {
         pthread_cond_destroy(&object->ready);
@@ -120,7 +119,7 @@ static struct object *new_object(int64_t references, int64_t pending, size_t byt
     return object;
 }
 
-/* Tokens and values have two owners: the code that gets them, and the task that sets them. */
+/* Tokens and values have two owners: the code that waits for them, and the task that sets them. */
 void *mlirAsyncRuntimeCreateToken(void) {
     return new_object(2, 1, 0);
 }
@@ -145,7 +144,7 @@ void mlirAsyncRuntimeDropRef(void *object, int64_t count) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns which member of the group the token is, from 0. */
+/* Returns the index of the token in the group. */
 int64_t mlirAsyncRuntimeAddTokenToGroup(void *token, void *group) {
     struct object *member = token;
     struct object *whole = group;
@@ -193,36 +192,12 @@ static bool has_error(const struct object *object) {
     return error;
 }
 
-bool mlirAsyncRuntimeIsTokenError(void *token) {
-    return has_error(token);
-}
-
-bool mlirAsyncRuntimeIsValueError(void *value) {
-    return has_error(value);
-}
-
-bool mlirAsyncRuntimeIsGroupError(void *group) {
-    return has_error(group);
-}
-
 static void await(struct object *object) {
     pthread_mutex_lock(&lock);
     while (object->pending > 0) {
         pthread_cond_wait(&object->ready, &lock);
     }
     pthread_mutex_unlock(&lock);
-}
-
-void mlirAsyncRuntimeAwaitToken(void *token) {
-    await(token);
-}
-
-void mlirAsyncRuntimeAwaitValue(void *value) {
-    await(value);
-}
-
-void mlirAsyncRuntimeAwaitAllInGroup(void *group) {
-    await(group);
 }
 
 void *mlirAsyncRuntimeGetValueStorage(void *value) {
@@ -247,24 +222,27 @@ static void await_and_execute(struct object *object, void *handle, resume_functi
     }
 }
 
-void mlirAsyncRuntimeAwaitTokenAndExecute(void *token, void *handle, resume_function *resume) {
-    await_and_execute(token, handle, resume);
-}
+#define AWAIT_CALLS(Kind, Awaited)                                                                                     \
+    bool mlirAsyncRuntimeIs##Kind##Error(void *object) {                                                               \
+        return has_error(object);                                                                                      \
+    }                                                                                                                  \
+    void mlirAsyncRuntimeAwait##Awaited(void *object) {                                                                \
+        await(object);                                                                                                 \
+    }                                                                                                                  \
+    void mlirAsyncRuntimeAwait##Awaited##AndExecute(void *object, void *handle, resume_function *resume) {             \
+        await_and_execute(object, handle, resume);                                                                     \
+    }
 
-void mlirAsyncRuntimeAwaitValueAndExecute(void *value, void *handle, resume_function *resume) {
-    await_and_execute(value, handle, resume);
-}
+AWAIT_CALLS(Token, Token)
+AWAIT_CALLS(Value, Value)
+AWAIT_CALLS(Group, AllInGroup)
 
-void mlirAsyncRuntimeAwaitAllInGroupAndExecute(void *group, void *handle, resume_function *resume) {
-    await_and_execute(group, handle, resume);
-}
-
-/* MLIR spells it so. */
+/* MLIR's spelling. */
 int64_t mlirAsyncRuntimGetNumWorkerThreads(void) {
     return gb_cpu_thread_count();
 }
 
 void mlirAsyncRuntimePrintCurrentThreadId(void) {
-    static _Thread_local char mark; /* an address is as good a name as any */
+    static _Thread_local char mark; /* its address identifies the thread */
     printf("Current thread id: %p\n", (void *)&mark);
 }

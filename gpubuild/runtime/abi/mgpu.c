@@ -1,11 +1,11 @@
 /* mgpu.c: the mgpu* ABI of LLVM 22, which MLIR's gpu-to-llvm and gpu.binary lower to.
  *
  * Names and parameters are those of mlir/lib/ExecutionEngine/CudaRuntimeWrappers.cpp. The difference:
- * there a failure is printed and ignored, here it ends the program.
+ * upstream prints failures and goes on; here a failure ends the program.
  *
  * LLVM IR made by MLIR passes 8- and 16-bit arguments without zeroext, so the upper bits of their registers
- * may hold anything. Such parameters are declared 32 bits wide here and masked: a C compiler is otherwise
- * free to believe that its caller has extended them.
+ * may have any value. Such parameters are declared 32 bits wide here and masked: otherwise a C compiler may assume that
+ * the caller has extended them.
  */
 #include "abi/memref.h"
 #include "core/module.h"
@@ -13,23 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct gb_where here(const struct gb_device *device, const char *call) {
-    return (struct gb_where){.device = device->name, .call = call};
-}
+/* For messages of a function of the ABI that uses `device`. */
+#define HERE (&(const struct gb_where){.device = device->name, .call = __func__})
 
 /* ---- Modules ---- */
 
 void *mgpuModuleLoad(const void *data, size_t size) {
-    return gb_module_register(data, size, -1, "mgpuModuleLoad");
+    return gb_module_register(data, size, -1, __func__);
 }
 
 /* `data` is PTX closed by a NUL: gpu.binary embeds objects of format `assembly` so. */
 void *mgpuModuleLoadJIT(const void *data, int32_t opt_level) {
     if (opt_level < 0 || opt_level > 4) {
-        const struct gb_where where = {.call = "mgpuModuleLoadJIT"};
+        const struct gb_where where = {.call = __func__};
         gb_fatal(&where, "optimisation level %d: allowed are 0 to 4", opt_level);
     }
-    return gb_module_register(data, data != NULL ? strlen(data) : 0, opt_level, "mgpuModuleLoadJIT");
+    return gb_module_register(data, data != NULL ? strlen(data) : 0, opt_level, __func__);
 }
 
 void mgpuModuleUnload(void *module) {
@@ -38,7 +37,7 @@ void mgpuModuleUnload(void *module) {
 
 void *mgpuModuleGetFunction(void *module, const char *name) {
     if (module == NULL || name == NULL) {
-        const struct gb_where where = {.kernel = name, .call = "mgpuModuleGetFunction"};
+        const struct gb_where where = {.kernel = name, .call = __func__};
         gb_fatal(&where, module == NULL ? "the module is NULL (used before it was loaded?)" : "no kernel name");
     }
     return gb_module_kernel(module, name);
@@ -51,7 +50,7 @@ static struct gb_where where_of(struct gb_kernel *kernel, const char *call) {
     return kernel != NULL ? gb_kernel_where(kernel, call) : (struct gb_where){.call = call};
 }
 
-/* An extent as the devices take it. Zero is allowed and makes the launch empty. */
+/* Check an extent. Zero is allowed and makes the launch empty. */
 static uint32_t extent(intptr_t value, const char *what, void *kernel, const char *call) {
     if (value < 0 || (uintmax_t)value > UINT32_MAX) {
         const struct gb_where where = where_of(kernel, call);
@@ -84,7 +83,7 @@ static void launch_checked(void *kernel, void *stream, struct gb_launch *launch,
     }
     launch->shared_bytes = (uint32_t)shared_bytes;
     if (is_empty(launch->grid) || is_empty(launch->block)) {
-        /* A loop over nothing does nothing on every device, though drivers call it an error. */
+        /* A loop without iterations does nothing on every device, though drivers report an error. */
         gb_trace("launch skipped: grid %ux%ux%u block %ux%ux%u is empty", launch->grid.x, launch->grid.y,
                  launch->grid.z, launch->block.x, launch->block.y, launch->block.z);
         return;
@@ -95,128 +94,110 @@ static void launch_checked(void *kernel, void *stream, struct gb_launch *launch,
 void mgpuLaunchKernel(void *kernel, intptr_t grid_x, intptr_t grid_y, intptr_t grid_z, intptr_t block_x,
                       intptr_t block_y, intptr_t block_z, int32_t shared_bytes, void *stream, void **params,
                       void **extra, size_t param_count) {
-    static const char call[] = "mgpuLaunchKernel";
     struct gb_launch launch = {
         .cluster = {1, 1, 1},
-        .grid = extents(grid_x, grid_y, grid_z, "grid extent", kernel, call),
-        .block = extents(block_x, block_y, block_z, "workgroup extent", kernel, call),
+        .grid = extents(grid_x, grid_y, grid_z, "grid extent", kernel, __func__),
+        .block = extents(block_x, block_y, block_z, "workgroup extent", kernel, __func__),
         .params = params,
         .param_count = param_count,
         .extra = extra,
     };
-    launch_checked(kernel, stream, &launch, shared_bytes, call);
+    launch_checked(kernel, stream, &launch, shared_bytes, __func__);
 }
 
 void mgpuLaunchClusterKernel(void *kernel, intptr_t cluster_x, intptr_t cluster_y, intptr_t cluster_z,
                              intptr_t grid_x, intptr_t grid_y, intptr_t grid_z, intptr_t block_x, intptr_t block_y,
                              intptr_t block_z, int32_t shared_bytes, void *stream, void **params, void **extra) {
-    static const char call[] = "mgpuLaunchClusterKernel";
     struct gb_launch launch = {
-        .cluster = extents(cluster_x, cluster_y, cluster_z, "cluster extent", kernel, call),
-        .grid = extents(grid_x, grid_y, grid_z, "grid extent", kernel, call),
-        .block = extents(block_x, block_y, block_z, "workgroup extent", kernel, call),
+        .cluster = extents(cluster_x, cluster_y, cluster_z, "cluster extent", kernel, __func__),
+        .grid = extents(grid_x, grid_y, grid_z, "grid extent", kernel, __func__),
+        .block = extents(block_x, block_y, block_z, "workgroup extent", kernel, __func__),
         .params = params,
         .extra = extra,
     };
-    launch_checked(kernel, stream, &launch, shared_bytes, call);
+    launch_checked(kernel, stream, &launch, shared_bytes, __func__);
 }
 
 /* ---- Streams and events ---- */
 
 void *mgpuStreamCreate(void) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuStreamCreate");
-    void *stream = device->calls->stream_create(device, &where);
+    void *stream = device->calls->stream_create(device, HERE);
     gb_trace("stream %p created", stream);
     return stream;
 }
 
 void mgpuStreamDestroy(void *stream) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuStreamDestroy");
     gb_trace("stream %p destroyed", stream);
-    device->calls->stream_destroy(device, stream, &where);
+    device->calls->stream_destroy(device, stream, HERE);
 }
 
 void mgpuStreamSynchronize(void *stream) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuStreamSynchronize");
     gb_trace("wait for stream %p", stream);
-    device->calls->stream_synchronize(device, stream, &where);
+    device->calls->stream_synchronize(device, stream, HERE);
 }
 
 void mgpuStreamWaitEvent(void *stream, void *event) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuStreamWaitEvent");
     gb_trace("stream %p waits for event %p", stream, event);
-    device->calls->stream_wait_event(device, stream, event, &where);
+    device->calls->stream_wait_event(device, stream, event, HERE);
 }
 
 void *mgpuEventCreate(void) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuEventCreate");
-    void *event = device->calls->event_create(device, &where);
+    void *event = device->calls->event_create(device, HERE);
     gb_trace("event %p created", event);
     return event;
 }
 
 void mgpuEventDestroy(void *event) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuEventDestroy");
     gb_trace("event %p destroyed", event);
-    device->calls->event_destroy(device, event, &where);
+    device->calls->event_destroy(device, event, HERE);
 }
 
 void mgpuEventSynchronize(void *event) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuEventSynchronize");
     gb_trace("wait for event %p", event);
-    device->calls->event_synchronize(device, event, &where);
+    device->calls->event_synchronize(device, event, HERE);
 }
 
 void mgpuEventRecord(void *event, void *stream) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuEventRecord");
     gb_trace("event %p recorded on stream %p", event, stream);
-    device->calls->event_record(device, event, stream, &where);
+    device->calls->event_record(device, event, stream, HERE);
 }
 
 /* Release a stream for which the host does not wait; its work is still done. */
 void gpubuildStreamRelease(void *stream) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = {.device = device->name, .call = "gpubuildStreamRelease"};
     gb_trace("stream %p released", stream);
-    device->calls->stream_destroy(device, stream, &where);
+    device->calls->stream_destroy(device, stream, HERE);
 }
 
 /* Later work of `stream` starts after all work that `awaited` has now. */
 void gpubuildStreamJoin(void *stream, void *awaited) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = {.device = device->name, .call = "gpubuildStreamJoin"};
     gb_trace("stream %p waits for stream %p", stream, awaited);
-    void *event = device->calls->event_create(device, &where);
-    device->calls->event_record(device, event, awaited, &where);
-    device->calls->stream_wait_event(device, stream, event, &where);
-    device->calls->event_destroy(device, event, &where);
+    void *event = device->calls->event_create(device, HERE);
+    device->calls->event_record(device, event, awaited, HERE);
+    device->calls->stream_wait_event(device, stream, event, HERE);
+    device->calls->event_destroy(device, event, HERE);
 }
 
 /* ---- Memory ---- */
 
-/* Nothing is NULL, as upstream has it. */
+/* Returns NULL for 0 bytes, as upstream does. */
 void *mgpuMemAlloc(uint64_t bytes, void *stream, uint32_t shared) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuMemAlloc");
     if (bytes == 0) {
         return NULL;
     }
-    if (bytes > SIZE_MAX) {
-        gb_fatal(&where, "%llu bytes are more than this machine can address", (unsigned long long)bytes);
-    }
     bool is_shared = (shared & 0xffu) != 0;
-    void *address = device->calls->memory_allocate(device, (size_t)bytes, stream, is_shared, &where);
-    if (gb_profile_on()) {
-        gb_profile_memory(address, (size_t)bytes);
-    }
+    void *address = device->calls->memory_allocate(device, (size_t)bytes, stream, is_shared, HERE);
+    gb_profile_memory(address, (size_t)bytes);
     gb_trace("allocate %llu bytes%s at %p", (unsigned long long)bytes, is_shared ? ", shared with the host" : "", address);
     return address;
 }
@@ -226,16 +207,13 @@ void mgpuMemFree(void *address, void *stream) {
         return;
     }
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuMemFree");
     gb_trace("free %p", address);
-    if (gb_profile_on()) {
-        gb_profile_memory_gone(address);
-    }
-    device->calls->memory_free(device, address, stream, &where);
+    gb_profile_memory_gone(address);
+    device->calls->memory_free(device, address, stream, HERE);
 }
 
-/* Nothing to copy or set needs no address; a NULL for something to do is the program's mistake. */
-static bool something_to_do(size_t count, const void *to, const void *from, const struct gb_where *where) {
+/* Whether there is anything to copy or set. If so, a NULL address is an error of the program. */
+static bool has_work(size_t count, const void *to, const void *from, const struct gb_where *where) {
     if (count > 0 && (to == NULL || from == NULL)) {
         gb_fatal(where, "the address is NULL (%zu bytes or elements)", count);
     }
@@ -244,56 +222,47 @@ static bool something_to_do(size_t count, const void *to, const void *from, cons
 
 void mgpuMemcpy(void *to, void *from, size_t bytes, void *stream) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuMemcpy");
     gb_trace("copy %zu bytes from %p to %p stream %p", bytes, from, to, stream);
-    if (something_to_do(bytes, to, from, &where)) {
-        device->calls->memory_copy(device, to, from, bytes, stream, &where);
+    if (has_work(bytes, to, from, HERE)) {
+        device->calls->memory_copy(device, to, from, bytes, stream, HERE);
     }
 }
 
 void mgpuMemset32(void *to, uint32_t value, size_t count, void *stream) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuMemset32");
     gb_trace("set %zu x 32 bits at %p to 0x%x stream %p", count, to, value, stream);
-    if (something_to_do(count, to, to, &where)) {
-        device->calls->memory_set_32(device, to, value, count, stream, &where);
+    if (has_work(count, to, to, HERE)) {
+        device->calls->memory_set_32(device, to, value, count, stream, HERE);
     }
 }
 
 void mgpuMemset16(void *to, uint32_t value, size_t count, void *stream) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuMemset16");
     uint16_t value16 = (uint16_t)(value & 0xffffu);
     gb_trace("set %zu x 16 bits at %p to 0x%x stream %p", count, to, (unsigned)value16, stream);
-    if (something_to_do(count, to, to, &where)) {
-        device->calls->memory_set_16(device, to, value16, count, stream, &where);
+    if (has_work(count, to, to, HERE)) {
+        device->calls->memory_set_16(device, to, value16, count, stream, HERE);
     }
 }
 
 void mgpuMemHostRegister(void *address, uint64_t bytes) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuMemHostRegister");
     gb_trace("register %llu bytes of host memory at %p", (unsigned long long)bytes, address);
-    if (something_to_do((size_t)bytes, address, address, &where)) {
-        if (gb_profile_on()) {
-            gb_profile_memory(address, (size_t)bytes);
-        }
-        device->calls->host_register(device, address, (size_t)bytes, &where);
+    if (has_work((size_t)bytes, address, address, HERE)) {
+        gb_profile_memory(address, (size_t)bytes);
+        device->calls->host_register(device, address, (size_t)bytes, HERE);
     }
 }
 
 void mgpuMemHostUnregister(void *address) {
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = here(device, "mgpuMemHostUnregister");
     gb_trace("unregister host memory at %p", address);
-    if (gb_profile_on()) {
-        gb_profile_memory_gone(address);
-    }
-    device->calls->host_unregister(device, address, &where);
+    gb_profile_memory_gone(address);
+    device->calls->host_unregister(device, address, HERE);
 }
 
-/* The bytes from the memref's first to behind its last element; with gaps between the elements
- * (where upstream asserts) the gaps are part of it. Returns 0 for a memref without elements. */
+/* The bytes from the memref's first element to the end of its last, including gaps between them (upstream asserts that
+ * there are none). Returns 0 for a memref without elements. */
 static size_t span(int64_t rank, const struct gb_memref *memref, int64_t element_bytes, const char *call, char **start) {
     const struct gb_where where = {.call = call};
     if (rank < 0 || memref == NULL || element_bytes < 1) {
@@ -327,7 +296,7 @@ static size_t span(int64_t rank, const struct gb_memref *memref, int64_t element
 
 void mgpuMemHostRegisterMemRef(int64_t rank, const struct gb_memref *memref, int64_t element_bytes) {
     char *start = NULL;
-    size_t bytes = span(rank, memref, element_bytes, "mgpuMemHostRegisterMemRef", &start);
+    size_t bytes = span(rank, memref, element_bytes, __func__, &start);
     if (bytes > 0) {
         mgpuMemHostRegister(start, bytes);
     }
@@ -335,16 +304,16 @@ void mgpuMemHostRegisterMemRef(int64_t rank, const struct gb_memref *memref, int
 
 void mgpuMemHostUnregisterMemRef(int64_t rank, const struct gb_memref *memref, int64_t element_bytes) {
     char *start = NULL;
-    if (span(rank, memref, element_bytes, "mgpuMemHostUnregisterMemRef", &start) > 0) {
+    if (span(rank, memref, element_bytes, __func__, &start) > 0) {
         mgpuMemHostUnregister(start);
     }
 }
 
-/* ---- Where a device finds registered host memory ----
+/* ---- Device addresses of registered host memory ----
  *
- * Upstream's ROCm runtime has these two, for programs that hand kernels the memrefs they return; on most devices it is
- * the address that the host has. MLIR calls them without a C interface, so the descriptor is a result by value: by pointer
- * on x86-64, as in C. On AArch64 LLVM would want it in five registers, which C has no type for; there they are left out.
+ * Upstream's ROCm runtime has these two functions, whose results programs pass to kernels. On most devices the address is
+ * that of the host. MLIR calls them without a C interface, so they return the descriptor by value: through memory on
+ * x86-64, as in C. On AArch64 LLVM expects it in five registers, for which C has no type; there they are missing.
  */
 
 #if defined(__x86_64__)
@@ -411,7 +380,7 @@ void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void 
         .l2_promotion = (uint32_t)l2_promotion,
         .out_of_bounds = (uint32_t)out_of_bounds,
     };
-    encode(map, &description, "mgpuTensorMapEncodeTiled");
+    encode(map, &description, __func__);
 }
 
 /* Returns the map's address in device memory. It lives as long as the process: nothing in the ABI frees it.
@@ -419,9 +388,8 @@ void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void 
 void *mgpuTensorMapEncodeTiledMemref(int64_t rank, const struct gb_memref *memref, int64_t data_type,
                                      int64_t interleave, int64_t swizzle, int64_t l2_promotion, int64_t out_of_bounds,
                                      const int64_t *box) {
-    static const char call[] = "mgpuTensorMapEncodeTiledMemref";
     struct gb_device *device = gb_device_current();
-    const struct gb_where where = {.device = device->name, .call = call};
+    const struct gb_where where = *HERE;
     if (rank < 1 || rank > MAX_RANK) {
         gb_fatal(&where, "a tensor map of rank %lld: allowed are 1 to %d", (long long)rank, MAX_RANK);
     }
@@ -458,7 +426,7 @@ void *mgpuTensorMapEncodeTiledMemref(int64_t rank, const struct gb_memref *memre
         .out_of_bounds = (uint32_t)out_of_bounds,
     };
     _Alignas(GB_TENSOR_MAP_ALIGNMENT) unsigned char map[GB_TENSOR_MAP_BYTES] = {0};
-    encode(map, &description, call);
+    encode(map, &description, __func__);
     void *address = device->calls->memory_allocate(device, sizeof map, NULL, false, &where);
     device->calls->memory_copy(device, address, map, sizeof map, NULL, &where);
     device->calls->stream_synchronize(device, NULL, &where); /* `map` ends with this call, and any stream may use the copy */

@@ -1,14 +1,12 @@
 /* clang_registration.c: programs that clang-linker-wrapper finished (`offload: clang`).
  *
- * The wrapper links device code itself and generates constructors (priority 101, before modules are
- * loaded) that hand the images to the HIP, CUDA or OpenMP runtime. The functions that they call are here
- * and in the vendors' folders, so that such a program needs none of these runtimes.
+ * The wrapper links device code itself and generates constructors (priority 101, before modules are loaded) that register
+ * the images with the HIP, CUDA or OpenMP runtime. The functions that they call are defined here and in the vendors'
+ * folders, so that such a program needs none of these runtimes.
  *
  * Layouts and signatures: llvm/lib/Frontend/Offloading/{Utility,OffloadWrapper}.cpp of LLVM 22.
  */
 #include "core/clang_registration.h"
-
-#include "core/process.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -67,7 +65,7 @@ static struct registration *add(struct registration value) {
     return new;
 }
 
-static void take_out(const struct registration *one, const struct image_list *list) {
+static void remove_registration(const struct registration *one, const struct image_list *list) {
     pthread_mutex_lock(&lock);
     for (struct registration **link = &registrations; *link != NULL; link = &(*link)->next) {
         struct registration *found = *link;
@@ -81,7 +79,7 @@ static void take_out(const struct registration *one, const struct image_list *li
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- What the generated constructors call ---- */
+/* ---- Functions for generated constructors ---- */
 
 void **gb_register_fat_binary(const struct gb_fat_binary *binary, uint32_t magic, gb_find_code *find, const char *call) {
     if (binary == NULL || binary->magic != magic || binary->version != 1) {
@@ -92,7 +90,7 @@ void **gb_register_fat_binary(const struct gb_fat_binary *binary, uint32_t magic
 }
 
 void gb_unregister_fat_binary(void **handle) {
-    take_out((struct registration *)handle, NULL);
+    remove_registration((struct registration *)handle, NULL);
 }
 
 int gb_register_function(void **handle, const void *host) {
@@ -127,12 +125,12 @@ GB_HIDDEN void __tgt_register_lib(const struct image_list *list) {
 }
 
 GB_HIDDEN void __tgt_unregister_lib(const struct image_list *list) {
-    take_out(NULL, list);
+    remove_registration(NULL, list);
 }
 
 /* ---- From registrations to the images of a module ---- */
 
-/* Whether the kernels that were registered are those of the record: their addresses lie in it. */
+/* Whether the registered kernels are those of the record: then their addresses are inside it. */
 static bool belongs(const struct registration *registration, const void *record, size_t size) {
     uintptr_t first = (uintptr_t)record;
     if (registration->list != NULL) {

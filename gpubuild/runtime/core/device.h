@@ -1,8 +1,8 @@
-/* device.h: what a back end (CUDA driver, HIP, CPU) does for the mgpu* ABI.
+/* device.h: the functions that a vendor (CUDA driver, HIP, CPU) provides for the mgpu* ABI.
  *
- * Every function either succeeds or ends the program through gb_fatal, so none returns a status.
- * Streams and events are the driver's own handles: a program may hand them to other libraries
- * and hand those libraries' streams to us. A NULL stream is the device's default stream.
+ * Every function either succeeds or ends the program through gb_fatal, so none returns a status. Streams and events are the
+ * driver's own handles: a program may pass them to other libraries, and use those libraries' streams. A NULL stream is the
+ * device's default stream.
  */
 #ifndef GPUBUILD_RT_DEVICE_H
 #define GPUBUILD_RT_DEVICE_H
@@ -21,7 +21,7 @@ struct gb_launch {
     void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
 };
 
-/* A tensor map as cuTensorMapEncodeTiled takes it: innermost dimension first. */
+/* The arguments of cuTensorMapEncodeTiled: innermost dimension first. */
 struct gb_tensor_map {
     uint32_t data_type; /* CUtensorMapDataType */
     uint32_t rank;      /* 1 to 5 */
@@ -42,10 +42,10 @@ struct gb_device {
     const struct gb_device_calls *calls;
 };
 
-/* `where` carries module, kernel, device and the mgpu call; a back end replaces `call` by the
- * driver's function when that is what failed. `size` of an image is exact. */
+/* `where` has module, kernel, device and the mgpu call; a vendor replaces `call` by the driver's function when that fails.
+ * `size` of an image is exact. */
 struct gb_device_calls {
-    /* How well an image suits the device; see enum gb_fit in core/image.h. */
+    /* How well an image suits the device. */
     struct gb_fit (*fit)(struct gb_device *, const struct gb_image *);
 
     /* `opt_level` 0 to 4 governs the JIT; -1: the driver's default. */
@@ -76,11 +76,11 @@ struct gb_device_calls {
                         void *stream, const struct gb_where *);
     void (*host_register)(struct gb_device *, void *address, size_t bytes, const struct gb_where *);
     void (*host_unregister)(struct gb_device *, void *address, const struct gb_where *);
-    /* Where the device finds registered host memory; NULL here: where the host does. */
+    /* The device's address of registered host memory. NULL here: it equals the host's. */
     void *(*host_pointer)(struct gb_device *, void *address, const struct gb_where *);
 
-    /* An event that takes the time when it is recorded, and the time between two; waits for the second.
-     * NULL here: launches are timed in another way. */
+    /* An event that stores the time when it is recorded, and the time between two; waits for the second. NULL here:
+     * the device's own code measures launches. */
     void *(*timer_create)(struct gb_device *, const struct gb_where *);
     uint64_t (*timer_elapsed_ns)(struct gb_device *, void *first, void *last, const struct gb_where *);
 
@@ -88,7 +88,7 @@ struct gb_device_calls {
     void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
 };
 
-/* The smallest of 1, 2 and 4 bytes that the element repeats; 0: none of them. */
+/* The smallest unit of 1, 2 or 4 bytes of which the element is a repetition; 0: there is none. */
 static inline size_t gb_fill_unit(const void *element, size_t element_bytes) {
     for (size_t unit = 1; unit <= 4; unit *= 2) {
         if (element_bytes % unit == 0 && memcmp(element, (const char *)element + unit, element_bytes - unit) == 0) {

@@ -39,7 +39,7 @@ char *gb_list_images(struct gb_device *device, const struct gb_module_images *mo
     return text;
 }
 
-/* Whether a module has anything for the vendor at all: if not, its driver is not even looked for. */
+/* Whether a module has an image for the vendor: if not, its driver is not opened. */
 static bool any_of_vendor(const struct gb_module_images *module, enum gb_vendor vendor) {
     for (size_t i = 0; i < module->count; i++) {
         if (module->images[i].vendor == vendor) {
@@ -58,14 +58,14 @@ static struct gb_device *try_vendor(enum gb_vendor vendor, int ordinal, bool loo
             return NULL;
         }
     }
-    /* A program that asks for GPU 1 still runs on the CPU where there are no GPUs. */
+    /* A program that asks for GPU 1 runs on the CPU if there are no GPUs. */
     struct gb_device *device = gb_vendor_calls(vendor)->open(gb_vendor_is_numbered(vendor) ? ordinal : 0, why);
     for (size_t i = 0; device != NULL && i < count; i++) {
         if (gb_best_image(device, &modules[i]) == NULL) {
             char *images = gb_list_images(device, &modules[i]);
             *why = gb_text("no image of module %s runs on %s: %s", modules[i].name, device->name, images);
             free(images);
-            return NULL; /* the device stays open: its back end hands out the same one again */
+            return NULL; /* the device stays open: its vendor returns the same one again */
         }
     }
     return device;

@@ -49,11 +49,7 @@ int gb_image_elf_machine(const struct gb_image *image) {
     return elf ? (int)gb_read_little_endian((const unsigned char *)image->data + 18, 2) : -1;
 }
 
-bool gb_image_has_format(const struct gb_image *image, const char *format) {
-    return strcmp(image->format, format) == 0;
-}
-
-/* Target ids of AMD's have more than letters and digits. */
+/* AMD's target ids have more than letters and digits. */
 static void copy_chip(char chip[GB_CHIP_BYTES], const char *text, size_t size) {
     size_t n = 0;
     while (n < size && n + 1 < GB_CHIP_BYTES && text[n] != '\0' &&
@@ -89,7 +85,7 @@ static void recognize(struct gb_image *image) {
 
 /* ---- containers ---- */
 
-/* The string at `offset` of a container, or NULL when it is not closed inside it. */
+/* The string at `offset` of a container, or NULL if it does not end inside the container. */
 static const char *string_at(const unsigned char *base, uint64_t size, uint64_t offset) {
     if (offset >= size || memchr(base + offset, '\0', (size_t)(size - offset)) == NULL) {
         return NULL;
@@ -157,7 +153,7 @@ static uint64_t parse_container(const unsigned char *base, size_t size, struct g
         return 0;
     }
     if (own_size < HEADER_BYTES || own_size > size) {
-        *why = "a container is cut off: its size says more bytes than there are";
+        *why = "a container is cut off: its size is larger than the image";
         return 0;
     }
     if (entries > own_size / ENTRY_BYTES || !inside(entries_offset, entries * ENTRY_BYTES, own_size)) {
@@ -226,7 +222,7 @@ size_t gb_images_parse(const void *data, size_t size, struct gb_image **images, 
     return 1;
 }
 
-/* The list is gpubuild's own (engine/backends/gpu_compile.py): no white space, keys in alphabetical order. */
+/* gpubuild writes the list (engine/backends/gpu_compile.py): no white space, keys in alphabetical order. */
 int gb_image_parameters(const struct gb_image *image, const char *kernel) {
     char *key = gb_text("\"name\":\"%s\",\"parameters\":", kernel);
     const char *found = strstr(image->kernels, key);

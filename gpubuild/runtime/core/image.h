@@ -1,4 +1,4 @@
-/* image.h: device images: what they are, where they come from, and how well a device is served by one. */
+/* image.h: device images: their properties and containers, and how well one suits a device. */
 #ifndef GPUBUILD_RT_IMAGE_H
 #define GPUBUILD_RT_IMAGE_H
 
@@ -6,7 +6,7 @@
 
 enum { GB_CHIP_BYTES = 64 };
 
-/* One image. It points into memory of the program's that outlives the module. */
+/* One image. Its pointers are to memory of the program, which outlives the module. */
 struct gb_image {
     const void *data;
     size_t size; /* bytes */
@@ -17,7 +17,7 @@ struct gb_image {
     const char *features;     /* of a CPU image, such as "+avx2,-fma"; NULL: no more than the chip's */
     const char *module;       /* "" where unknown */
     const char *target;       /* the target's name in targets.yaml; "" where unknown */
-    const char *kernels;      /* JSON: what is known of its kernels; "" where unknown */
+    const char *kernels;      /* JSON list of its kernels; "" where unknown */
 };
 
 /* The images in `size` bytes at `data`: LLVM OffloadBinary containers, or one bare object of a vendor's format.
@@ -25,7 +25,7 @@ struct gb_image {
  * the reason into *why (free() it). */
 size_t gb_images_parse(const void *data, size_t size, struct gb_image **images, char **why);
 
-/* How many parameters a kernel of the image has; -1 where that is unknown. */
+/* The number of parameters of a kernel; -1: unknown. */
 int gb_image_parameters(const struct gb_image *image, const char *kernel);
 
 /* rank 0: the image does not run on the device, for the reason `why` (static text). Of several images the one of highest
@@ -43,14 +43,13 @@ static inline struct gb_fit gb_fit(unsigned rank) {
     return (struct gb_fit){.rank = rank, .why = NULL};
 }
 
-/* ---- for the vendors, which recognise their formats ---- */
+/* ---- For the vendors, which recognise their formats ---- */
 
 uint64_t gb_read_little_endian(const unsigned char *bytes, unsigned count);
 bool gb_image_starts_with(const struct gb_image *image, const void *magic, size_t length);
-/* The machine of a 64-bit little-endian ELF file; -1: the image is none. */
+/* The machine of a 64-bit little-endian ELF file; -1: the image is not such a file. */
 int gb_image_elf_machine(const struct gb_image *image);
-bool gb_image_has_format(const struct gb_image *image, const char *format);
-/* Take the chip from `text`, up to the first character that no chip's name has, if the chip is unknown. */
+/* If the chip is unknown, set it to the start of `text` that can be the name of a chip. */
 void gb_image_set_chip(struct gb_image *image, const char *text, size_t size);
 /* The same from the first occurrence of `marker` in the image; the chip begins `skipped` bytes behind its start. */
 void gb_image_find_chip(struct gb_image *image, const char *marker, size_t skipped);

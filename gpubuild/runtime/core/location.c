@@ -1,9 +1,9 @@
 /* location.c: the source location of the operation that the program executes, for messages.
  *
- * Host code that gpubuild lowers calls gpubuildPlace before an operation; the call is a store and nothing else.
- * Code is compiled from text without locations, so that an edited comment recompiles nothing: it knows an operation by an
- * address in that text. A file of the build maps addresses to lines of the user's file. It is read only when the program
- * fails: `PROGRAM.places.txt`, or the one in the build folder that contains the program. */
+ * Host code that gpubuild lowers calls gpubuildPlace before an operation, which only stores a pointer. Code is compiled from
+ * text without locations, so that an edit of a comment recompiles nothing; it names an operation by an address in that
+ * text. A file of the build maps addresses to lines of the user's file: `PROGRAM.places.txt`, or the files in the build
+ * folder that contains the program. It is read only when the program fails. */
 #define _POSIX_C_SOURCE 200809L /* getline, readlink */
 #include "core/runtime.h"
 
@@ -17,7 +17,7 @@
 enum { DIGEST_DIGITS = 16 };
 
 static _Thread_local const char *here;
-static char *program; /* where the executable would be; NULL: where it is */
+static char *program; /* the path of the program instead of the executable's; NULL: the executable's */
 
 void gpubuildPlace(const char *text) {
     here = text;
@@ -27,7 +27,7 @@ const char *gb_host_location(void) {
     return here;
 }
 
-/* For programs that another one has loaded into itself. */
+/* For a program that another one has loaded. */
 void gpubuildProgram(const char *path) {
     program = gb_text("%s", path);
 }
@@ -42,9 +42,9 @@ void gb_program_path(char *path, size_t size) {
     path[length < 0 ? 0 : length < (ssize_t)size ? length : (ssize_t)size - 1] = '\0';
 }
 
-/* ---- looking up ---- */
+/* ---- Files of locations ---- */
 
-/* The location that a file has for `key`, or NULL. Lines are KEY<tab>LOCATION. */
+/* The location for `key` in a file of lines KEY<tab>LOCATION, or NULL. */
 static char *look_in(const char *path, const char *key) {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
@@ -66,7 +66,7 @@ static char *look_in(const char *path, const char *key) {
     return found;
 }
 
-/* The same in the files that a build has for each of its sources. */
+/* The same in the files of a build, one for each source. */
 static char *look_in_build(const char *folder, const char *key) {
     char *sources = gb_text("%s/.gpubuild/sources", folder);
     DIR *listing = opendir(sources);
@@ -98,7 +98,7 @@ static char *look_up(const char *key) {
     return found;
 }
 
-/* ---- text ---- */
+/* ---- Text ---- */
 
 /* The address at the end of a text: DIGEST:LINE:COLUMN; NULL without one. */
 static const char *address_in(const char *text) {
@@ -110,38 +110,26 @@ static const char *address_in(const char *text) {
     return numbers[strspn(numbers, ":0123456789")] == '\0' ? hash + 1 : NULL;
 }
 
-/* Split a text into the operation and its location, both new; the location is NULL where it is unknown. */
-static void split(const char *text, char **what, char **where) {
+/* The two parts of a text, the operation and its location, in a format for both; only the operation without a location. */
+static char *formatted(const char *text, bool location_first) {
     const char *address = address_in(text);
     const char *at = strstr(text, " at ");
-    if (address != NULL) {
-        *what = gb_text("%.*s", (int)(address - 1 - text), text);
-        *where = look_up(address);
-    } else if (at != NULL) {
-        *what = gb_text("%.*s", (int)(at - text), text);
-        *where = gb_text("%s", at + 4);
-    } else {
-        *what = gb_text("%s", text);
-        *where = NULL;
-    }
+    const char *end = address != NULL ? address - 1 : at != NULL ? at : text + strlen(text);
+    char *where = address != NULL ? look_up(address) : at != NULL ? gb_text("%s", at + 4) : NULL;
+    int length = (int)(end - text);
+    char *result = where == NULL      ? gb_text("%.*s", length, text)
+                   : location_first ? gb_text("%s (%.*s)", where, length, text)
+                                    : gb_text("%.*s at %s", length, text, where);
+    free(where);
+    return result;
 }
 
 char *gb_location_text(const char *location) {
-    char *what = NULL, *where = NULL;
-    split(location, &what, &where);
-    char *text = where != NULL ? gb_text("%s (%s)", where, what) : gb_text("%s", what);
-    free(what);
-    free(where);
-    return text;
+    return formatted(location, true);
 }
 
 char *gb_site_text(const char *site) {
-    char *what = NULL, *where = NULL;
-    split(site, &what, &where);
-    char *text = where != NULL ? gb_text("%s at %s", what, where) : gb_text("%s", what);
-    free(what);
-    free(where);
-    return text;
+    return formatted(site, false);
 }
 
 char *gb_kernel_location_text(const char *module, const char *kernel) {

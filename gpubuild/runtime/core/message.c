@@ -1,5 +1,5 @@
-/* message.c: fatal errors and traces, the facts they name, and the allocations behind text. */
-#define _GNU_SOURCE /* program_invocation_short_name */
+/* message.c: fatal errors, traces, and allocations that cannot fail. */
+#define _GNU_SOURCE /* program_invocation_short_name, vasprintf */
 #include "core/runtime.h"
 
 #include <errno.h>
@@ -9,22 +9,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A message leaves in one write where that is possible, so lines of several threads do not mix. */
-static void write_all(const char *text, size_t length) {
+void gb_write_bytes(const char *text, size_t length) {
     while (length > 0) {
         ssize_t written = write(STDERR_FILENO, text, length);
         if (written < 0) {
             if (errno == EINTR) {
                 continue;
             }
-            return; /* there is no other way to report this */
+            return; /* stderr itself fails: nowhere to report it */
         }
         text += written;
         length -= (size_t)written;
     }
 }
 
-/* How many bytes of text are a control character that would steer a terminal: C0 but newline and tab, DEL, C1. */
+/* The bytes of a control character at the start of the text; 0: there is none. Control characters are C0 except newline
+ * and tab, DEL, and C1. Names come from files, and a terminal would obey these characters. */
 static size_t control_bytes(const unsigned char *text) {
     if (text[0] == 0xc2) {
         return text[1] >= 0x80 && text[1] <= 0x9f ? 2 : 0;
@@ -32,11 +32,10 @@ static size_t control_bytes(const unsigned char *text) {
     return text[0] == 0x7f || (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') ? 1 : 0;
 }
 
-/* A copy with control characters spelt out: names come from files. NULL without memory. */
-static char *visible(const char *text) {
-    char *copy = malloc(4 * strlen(text) + 1); /* one byte is four characters, two are six */
-    char *end = copy;
-    for (const unsigned char *at = (const unsigned char *)text; copy != NULL && *at != '\0';) {
+void gb_write(const char *text) {
+    char *line = gb_allocate(4 * strlen(text) + 1); /* one byte becomes four characters, two become six */
+    char *end = line;
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
         size_t bytes = control_bytes(at);
         if (bytes == 0) {
             *end++ = (char)*at++;
@@ -45,45 +44,40 @@ static char *visible(const char *text) {
         end += sprintf(end, bytes == 1 ? "\\x%02x" : "\\u%04x", at[bytes - 1]);
         at += bytes;
     }
-    if (copy != NULL) {
-        *end = '\0';
-    }
-    return copy;
-}
-
-void gb_write(const char *text) {
-    char *line = visible(text);
-    write_all(line != NULL ? line : text, strlen(line != NULL ? line : text));
+    gb_write_bytes(line, (size_t)(end - line));
     free(line);
 }
 
-/* Text as long as it needs to be: a JIT log may have thousands of lines. NULL without memory. */
-static char *format_text(const char *format, va_list arguments) {
-    va_list again;
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
-    if (text != NULL) {
-        (void)vsnprintf(text, (size_t)length + 1, format, again);
+static _Noreturn void out_of_memory(void) {
+    static const char message[] = "gpubuild: out of host memory\n";
+    (void)fflush(stdout);
+    gb_write_bytes(message, sizeof message - 1);
+    _exit(1);
+}
+
+void *gb_allocate(size_t bytes) {
+    void *memory = calloc(1, bytes > 0 ? bytes : 1);
+    if (memory == NULL) {
+        out_of_memory();
     }
-    va_end(again);
+    return memory;
+}
+
+/* As long as needed: the log of a driver's compiler may have thousands of lines. */
+static char *format_text(const char *format, va_list arguments) {
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
+        out_of_memory();
+    }
     return text;
 }
 
-static void write_stderr(const char *prefix, const char *text, const char *suffix) {
-    size_t lengths[] = {strlen(prefix), strlen(text), strlen(suffix)};
-    char *line = malloc(lengths[0] + lengths[1] + lengths[2] + 1);
-    if (line == NULL) {
-        write_all(prefix, lengths[0]);
-        write_all(text, lengths[1]);
-        write_all(suffix, lengths[2]);
-        return;
-    }
-    memcpy(line, prefix, lengths[0]);
-    memcpy(line + lengths[0], text, lengths[1]);
-    memcpy(line + lengths[0] + lengths[1], suffix, lengths[2] + 1);
-    gb_write(line);
-    free(line);
+char *gb_text(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = format_text(format, arguments);
+    va_end(arguments);
+    return text;
 }
 
 static _Atomic(void (*)(void)) at_fatal;
@@ -92,7 +86,7 @@ void gb_at_fatal(void (*function)(void)) {
     at_fatal = function;
 }
 
-/* ---- where a thread is ---- */
+/* ---- what a thread executes ---- */
 
 static const struct gb_where nowhere;
 static _Thread_local const struct gb_where *inside;
@@ -141,24 +135,14 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     }
     va_list arguments;
     va_start(arguments, format);
-    char *message = format_text(format, arguments);
+    char *text = gb_text("gpubuild: %s\n", format_text(format, arguments));
     va_end(arguments);
-
-    char details[8192];
-    size_t used = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (values[i] == NULL || values[i][0] == '\0') {
-            continue;
+        if (values[i] != NULL && values[i][0] != '\0') {
+            text = gb_text("%s  %s: %s\n", text, names[i], values[i]);
         }
-        int n = snprintf(details + used, sizeof details - used, "  %s: %s\n", names[i], values[i]);
-        if (n < 0 || (size_t)n >= sizeof details - used) {
-            break; /* a name longer than any symbol: leave it and the rest out */
-        }
-        used += (size_t)n;
     }
-    details[used] = '\0';
-    char *tail = gb_text("\n%s", details);
-    write_stderr("gpubuild: ", message != NULL ? message : format, tail);
+    gb_write(text);
     _exit(1);
 }
 
@@ -178,32 +162,8 @@ void gb_trace(const char *format, ...) {
     va_start(arguments, format);
     char *message = format_text(format, arguments);
     va_end(arguments);
-    write_stderr("gpubuild: trace: ", message != NULL ? message : format, "\n");
+    char *line = gb_text("gpubuild: trace: %s\n", message);
+    gb_write(line);
+    free(line);
     free(message);
-}
-
-static _Noreturn void out_of_memory(void) {
-    static const char message[] = "gpubuild: out of host memory\n";
-    (void)fflush(stdout);
-    write_all(message, sizeof message - 1);
-    _exit(1);
-}
-
-void *gb_allocate(size_t bytes) {
-    void *memory = calloc(1, bytes > 0 ? bytes : 1);
-    if (memory == NULL) {
-        out_of_memory();
-    }
-    return memory;
-}
-
-char *gb_text(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    char *text = format_text(format, arguments);
-    va_end(arguments);
-    if (text == NULL) {
-        out_of_memory();
-    }
-    return text;
 }

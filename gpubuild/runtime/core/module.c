@@ -6,18 +6,17 @@
  */
 #include "core/module.h"
 
-#include "core/process.h"
 #include "core/clang_registration.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What one device holds of a module or kernel. The list is as long as the devices in use: mostly one. */
+/* A module or kernel on one device. The list has an element for each device in use: usually one. */
 struct copy {
     struct gb_device *device;
     void *handle;
-    char *target; /* of the image, for messages; a kernel's is its module's */
+    char *target; /* of the image, for messages; shared by a module and its kernels */
     const struct gb_image *image;
     int parameters; /* of a kernel; -1: not known */
     struct copy *next;
@@ -57,7 +56,6 @@ static struct copy *find_copy(struct copy *copies, const struct gb_device *devic
     return copies;
 }
 
-/* Put `copy` in front. */
 static struct copy *add_copy(struct copy **copies, struct copy copy) {
     struct copy *kept = gb_allocate(sizeof *kept);
     *kept = copy;
@@ -165,7 +163,7 @@ static struct gb_device *open_locked(int ordinal, const struct gb_where *where) 
     return devices[ordinal];
 }
 
-/* `where` is what asks, for messages. */
+/* `where` is for messages. */
 static struct gb_device *current_locked(const struct gb_where *where) {
     if (decided == NULL) {
         decided = decide_locked(where);
@@ -199,12 +197,12 @@ void gb_device_select(int ordinal) {
     const struct gb_where where = {.call = "mgpuSetDefaultDevice"};
     struct gb_device *device = current_locked(&where);
     pthread_mutex_unlock(&lock);
-    gb_trace("device %s, as the program says (device %d)", device->name, ordinal);
+    gb_trace("device %s, chosen by the program (device %d)", device->name, ordinal);
 }
 
 /* ---- Kernels ---- */
 
-/* "hopper (sm_90a, cubin)"; a target that is called as its chip is, or an image that has no name: "sm_90 (cubin)". */
+/* "hopper (sm_90a, cubin)", or "sm_90 (cubin)" for a target without a name or named after its chip. */
 static char *target_text(const struct gb_image *image) {
     const char *chip = image->chip[0] != '\0' ? image->chip : "unknown chip";
     const char *format = image->format;
@@ -214,13 +212,13 @@ static char *target_text(const struct gb_image *image) {
     return gb_text("%s (%s, %s)", image->target, chip, format);
 }
 
-static struct copy *load_locked(struct gb_module *module, struct gb_device *device, const struct gb_where *asks) {
+static struct copy *load_locked(struct gb_module *module, struct gb_device *device, const struct gb_where *caller) {
     struct copy *copy = find_copy(module->copies, device);
     if (copy != NULL) {
         return copy;
     }
     struct gb_where where = {.module = module->content.name,
-                             .kernel = asks->kernel,
+                             .kernel = caller->kernel,
                              .target = "none",
                              .device = device->name,
                              .call = "mgpuModuleLoad"};

@@ -1,4 +1,4 @@
-/* module.h: the modules of a program, and the one kind of device that they and all memory live on. */
+/* module.h: the modules of a program, and the device that they use. All devices of a program are of one vendor. */
 #ifndef GPUBUILD_RT_MODULE_H
 #define GPUBUILD_RT_MODULE_H
 
@@ -7,16 +7,15 @@
 struct gb_module;
 struct gb_kernel;
 
-/* Register a module. Nothing is loaded and no device is opened: that happens at the first real
- * operation, when all modules of the program are known (they register before main).
- * `opt_level` as in gb_device_calls.module_load. */
+/* Register a module. It is loaded, and a device is opened, at the first operation that needs one. Then all modules of the
+ * program are known, since they register before main. `opt_level` as in gb_device_calls.module_load. */
 struct gb_module *gb_module_register(const void *data, size_t size, int opt_level, const char *call);
 void gb_module_unregister(struct gb_module *module);
 
-/* The kernel of that name; the module is loaded on the calling thread's device if need be. */
+/* The kernel of that name. Loads the module on the calling thread's device, if necessary. */
 struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name);
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call);
-/* For messages about a launch that is refused before it starts. */
+/* For messages about a launch that is rejected before it starts. */
 struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call);
 
 /* The calling thread's device; the first call in a process decides which kind of device it uses. */
@@ -41,13 +40,13 @@ char *gb_list_images(struct gb_device *device, const struct gb_module_images *mo
 struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
                             const struct gb_where *where);
 
-/* ---- profile.c: GPUBUILD_PROFILE=FILE: what each kernel cost; docs/runtime.md has the format ---- */
+/* ---- profile.c: GPUBUILD_PROFILE=FILE: times of each kernel; docs/runtime.md has the format ---- */
 
 struct gb_profile; /* one kernel on one device */
 
 bool gb_profile_on(void);
 
-/* The record that `where` names, made when first asked for. Only while gb_profile_on(). */
+/* The record of the kernel and device in `where`, created at the first call. Only while gb_profile_on(). */
 struct gb_profile *gb_profile_of(const struct gb_where *where);
 /* A launch on the CPU has run for `ns`; its arguments point into memory of `bytes`. */
 void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes);
@@ -55,10 +54,10 @@ void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes);
 void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, const struct gb_launch *launch,
                        const struct gb_where *where);
 
-/* Memory that arguments may point into: of the device, or the host's that was registered. */
+/* Memory that arguments may point into: of the device, or registered host memory. Nothing without a profile. */
 void gb_profile_memory(const void *address, size_t bytes);
 void gb_profile_memory_gone(const void *address);
-/* Bytes of all such memory that the parameters point into, each counted once. */
+/* Bytes of all such memory that the parameters point into; each memory is counted once. */
 uint64_t gb_profile_reached(void *const *params, const uint64_t *param_bytes, size_t count);
 
 uint64_t gb_profile_now_ns(void);

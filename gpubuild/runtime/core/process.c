@@ -1,7 +1,5 @@
-/* process.c: libraries that the process loads, and its forks. A library, once open, stays open until the process ends. */
+/* process.c: loaded libraries, and forks. A library stays open until the process ends. */
 #define _GNU_SOURCE /* dladdr1 */
-#include "core/process.h"
-
 #include "core/runtime.h"
 
 #include <dlfcn.h>
@@ -33,9 +31,9 @@ void gb_library_symbol(void *library, const char *symbol, void *function) {
     memcpy(function, &address, sizeof address); /* ISO C has no cast from an object to a function pointer */
 }
 
-/* The alternative, a destructor that joins the threads, would wait under the loader's lock for threads that
- * may need that lock. It could not join the thread of a task that calls exit. And threads of the host, which
- * cannot be joined here, run a destructor of the runtime (cpu/cpu_launch.c) when they end. */
+/* The alternative is a destructor that joins the threads. It would wait under the loader's lock for threads that may need
+ * that lock, and it could not join the thread of a task that calls exit. Threads of the host, which cannot be joined here,
+ * run a destructor of the runtime (cpu/cpu_launch.c) when they end. */
 static void stay_loaded(void) {
 #if defined(__GLIBC__) /* other C libraries unload nothing */
     static char here;

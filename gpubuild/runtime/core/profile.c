@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "core/module.h"
 
-#include "core/process.h"
 #include "cpu/cpu_stream.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_WAITING = 1024 }; /* timers that have not been read; drivers have no limit, memory has */
+enum { MAX_WAITING = 1024 }; /* launches with unread timers */
 
 struct gb_profile {
     char *module;
@@ -23,12 +22,12 @@ struct gb_profile {
     uint64_t total_ns;
     uint64_t min_ns;
     uint64_t max_ns;
-    uint64_t bytes; /* of memory that the arguments of all launches point into; drivers do not know which are addresses */
+    uint64_t bytes; /* of memory that the arguments of all launches point into; known on CPUs only */
     bool on_cpu;
     struct gb_profile *next;
 };
 
-/* A launch on a device with timers, which have not been read yet. */
+/* A launch on a device with timers that have not been read. */
 struct waiting {
     struct gb_profile *profile;
     struct gb_device *device;
@@ -40,7 +39,7 @@ struct waiting {
 struct memory {
     uintptr_t first;
     size_t bytes;
-    uint64_t counted; /* the last count that this was part of */
+    uint64_t counted; /* number of the last count that included it */
     struct memory *next;
 };
 
@@ -68,7 +67,7 @@ uint64_t gb_profile_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- writing ---- */
+/* ---- Writing ---- */
 
 static void write_string(FILE *file, const char *text) {
     fputc('"', file);
@@ -112,7 +111,7 @@ static void write_file(void) {
     pthread_mutex_lock(&all.lock);
     read_timers();
     const char *path = gb_settings()->profile;
-    char *beside = gb_text("%s.%ld.tmp", path, (long)getpid()); /* a reader sees all of it or nothing */
+    char *beside = gb_text("%s.%ld.tmp", path, (long)getpid()); /* renamed at the end: a reader never sees a part */
     FILE *file = fopen(beside, "w");
     if (file != NULL) {
         fputs("{\n  \"schema\": 1,\n  \"kernels\": [", file);
@@ -131,7 +130,7 @@ static void write_file(void) {
     pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- records ---- */
+/* ---- Records ---- */
 
 static bool same(const char *left, const char *right) {
     return strcmp(left, right != NULL ? right : "") == 0;
@@ -146,7 +145,7 @@ struct gb_profile *gb_profile_of(const struct gb_where *where) {
     if (all.process == 0) {
         all.process = getpid();
         if (atexit(write_file) != 0) {
-            gb_fatal(where, "GPUBUILD_PROFILE: no room for another function to call at the end");
+            gb_fatal(where, "GPUBUILD_PROFILE: atexit failed");
         }
     }
     struct gb_profile **link = &all.profiles;
@@ -181,7 +180,7 @@ void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes) {
     pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- devices with timers ---- */
+/* ---- Devices with timers ---- */
 
 static void read_timers(void) {
     while (all.waiting != NULL) {
@@ -217,18 +216,24 @@ void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, con
     pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- memory ---- */
+/* ---- Memory ---- */
 
 void gb_profile_memory(const void *address, size_t bytes) {
-    gb_profile_memory_gone(address); /* the host's may be registered more than once */
-    struct memory *made = gb_allocate(sizeof *made);
+    if (!gb_profile_on()) {
+        return;
+    }
+    gb_profile_memory_gone(address); /* host memory may be registered more than once */
+    struct memory *new = gb_allocate(sizeof *new);
     pthread_mutex_lock(&all.lock);
-    *made = (struct memory){.first = (uintptr_t)address, .bytes = bytes, .next = all.memory};
-    all.memory = made;
+    *new = (struct memory){.first = (uintptr_t)address, .bytes = bytes, .next = all.memory};
+    all.memory = new;
     pthread_mutex_unlock(&all.lock);
 }
 
 void gb_profile_memory_gone(const void *address) {
+    if (!gb_profile_on()) {
+        return;
+    }
     pthread_mutex_lock(&all.lock);
     for (struct memory **link = &all.memory; *link != NULL; link = &(*link)->next) {
         struct memory *found = *link;

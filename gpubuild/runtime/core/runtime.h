@@ -1,25 +1,21 @@
-/* runtime.h: settings, messages, source locations and the few types that every part of libgpubuild_rt shares.
+/* runtime.h: settings, messages, source locations, and what else every part of libgpubuild_rt uses.
  *
- * The public functions of the library are those of abi/ and mlir_utils/. MLIR declares them by itself, so there is no
- * header to install.
+ * The public functions of the library are in abi/ and mlir_utils/. MLIR declares them itself, so no header is installed.
  */
 #ifndef GPUBUILD_RT_H
 #define GPUBUILD_RT_H
 
 #include "core/vendors.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
 #define GB_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
-#else
-#define GB_PRINTF(format_index, first_argument)
-#endif
 
-/* For functions that a program may define itself. MLIR does so for every one of them that is declared with
- * llvm.emit_c_interface: `printMemrefF32` is then a wrapper of the program's around `_mlir_ciface_printMemrefF32`. */
+/* For functions that a program may define, too. MLIR does for functions declared with llvm.emit_c_interface: the program
+ * then defines `printMemrefF32` as a wrapper around `_mlir_ciface_printMemrefF32`. */
 #define GB_WEAK __attribute__((weak))
 
 /* A count of work-items or workgroups per axis; every axis is at least 1. */
@@ -45,41 +41,44 @@ const struct gb_settings *gb_settings(void);
 
 /* ---- Messages (core/message.c) --------------------------------------------------------------- */
 
-/* Where something happened. Members are NULL where unknown or not meaningful. */
+/* Facts about an operation, for messages. NULL: unknown, or not meaningful. */
 struct gb_where {
     const char *module; /* the gpu.module's name */
     const char *kernel;
     const char *target; /* of the image in use, such as "hopper (sm_90a, cubin)" */
-    const char *location;  /* the operation of the source, as gb_host_location gives it */
+    const char *location;  /* the operation of the source, as of gb_host_location */
     const char *device; /* such as "cuda:0 (NVIDIA H100 80GB HBM3, sm_90)" */
     const char *call;   /* the function that failed, such as "cuModuleLoadData" or "mgpuMemcpy" */
 };
 
-/* Flush stdout, write "gpubuild: <message>" and a line per known member of `where` (may be NULL)
- * to stderr in one piece, and end the process with code 1. Members that are
- * NULL are taken from the thread's launch (gb_enter); the location else from host code (gb_host_location).
+/* Flush stdout, write "gpubuild: <message>" and a line per known member of `where` (may be NULL) to stderr in one piece, and
+ * end the process with code 1. Members that are NULL come from the thread's launch (gb_enter), else the location from host
+ * code (gb_host_location).
  *
- * It ends with _exit: a failure can come from any thread and from a destructor, where running
- * the program's remaining destructors would touch a device that has just failed. */
+ * It ends with _exit: a failure may be in any thread and in a destructor, and the program's other destructors would use a
+ * device that has just failed. */
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) GB_PRINTF(2, 3);
 
-/* The same for a function of a driver: `name` and `text` describe its `result`; `details` (may be NULL) are the arguments. */
+/* The same for a failed function of a driver; `name` and `text` describe its `result`, `details` (may be NULL) add to it. */
 _Noreturn void gb_fatal_driver(const struct gb_where *where, const char *function, int result, const char *name,
                                const char *text, const char *details);
 
 /* With GPUBUILD_TRACE=1 write "gpubuild: trace: <message>" and a newline to stderr, in one piece. */
 void gb_trace(const char *format, ...) GB_PRINTF(1, 2);
 
-/* Have `function` called when gb_fatal is about to write its message. */
+/* Call `function` in gb_fatal before it writes its message. */
 void gb_at_fatal(void (*function)(void));
 
-/* From now on this thread executes `where`, a launch or the work of one, which must live as long; NULL: none. Returns
- * what it executed before, for the gb_enter at the end. */
+/* Set the launch that this thread executes, for messages; NULL: none. `where` must live until the next call. Returns the
+ * previous value, for the gb_enter at the end. */
 const struct gb_where *gb_enter(const struct gb_where *where);
 /* The argument of the latest gb_enter; never NULL. */
 const struct gb_where *gb_inside(void);
 
-/* Write text to stderr in one piece, with control characters spelt out. */
+/* Write bytes to stderr, in one piece if possible, so that messages of several threads do not mix. Async-signal-safe. */
+void gb_write_bytes(const char *text, size_t length);
+
+/* Write text to stderr in one piece, with control characters escaped. */
 void gb_write(const char *text);
 
 /* malloc, calloc and formatted text that are fatal when memory runs out; free() what they return. */
@@ -92,14 +91,42 @@ char *gb_text(const char *format, ...) GB_PRINTF(1, 2);
  * "gpu.launch_func in @main" with " at FILE:LINE:COLUMN" behind it, or "#ADDRESS" (engine/ir/locations.py). */
 const char *gb_host_location(void);
 
-/* Such a location for messages: "FILE:LINE:COLUMN (gpu.launch_func in @main)", or less where less is known; free() it. */
+/* Such a location for messages: "FILE:LINE:COLUMN (gpu.launch_func in @main)", or the known part of it; free() it. */
 char *gb_location_text(const char *location);
 /* The same with the operation first, as in "gpu.barrier at FILE:LINE:COLUMN"; free() it. */
 char *gb_site_text(const char *site);
-/* Where the function of a kernel is: "FILE:LINE:COLUMN (gpu.func @name)"; free() it. */
+/* The location of a kernel's function: "FILE:LINE:COLUMN (gpu.func @name)"; free() it. */
 char *gb_kernel_location_text(const char *module, const char *kernel);
 
-/* The program's file; "" if that is unknown. With the NUL it takes at most `size` bytes. */
+/* The program's file; "" if that is unknown. `size` includes the NUL. */
 void gb_program_path(char *path, size_t size);
+
+/* ---- Drivers' libraries, unloading, and locks over fork (core/process.c) -------------------------------- */
+
+/* The library of the first name that can be opened, or NULL and the loader's reason (free() it). NULL ends the names. */
+void *gb_library_open(const char *const *names, char **why);
+
+/* Store the address of `symbol`, or NULL where it is missing, in the function pointer at `function`. */
+void gb_library_symbol(void *library, const char *symbol, void *function);
+
+/* Keep the library that contains this code loaded until the process ends, since threads run it. Locks the loader. */
+void gb_library_stay(void);
+
+/* Locks that are free in a child of fork, which has no copy of the threads that hold them. In the order in which a thread
+ * may take them while it holds others. */
+enum gb_fork_rank {
+    GB_FORK_MODULES,
+    GB_FORK_FINDINGS,
+    GB_FORK_IMAGES,
+    GB_FORK_TASKS,
+    GB_FORK_STREAMS,
+    GB_FORK_PROFILE,
+    GB_FORK_REGISTERED,
+    GB_FORK_MEMORY,
+    GB_FORK_RANKS
+};
+
+/* Take the lock around every fork from now on. Called once for each lock, from a constructor: before threads start. */
+void gb_guard_fork(enum gb_fork_rank rank, pthread_mutex_t *lock);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* X(ID, name, numbered), in the order in which GPUBUILD_DEVICE=auto tries them. `numbered`: its devices are called
- * name:N. A vendor without numbers has one device, which stands in for any number. */
+ * name:N. A vendor without numbers has one device, which is used for every number. */
 #define GB_VENDORS(X)   \
     X(CUDA, cuda, true) \
     X(HIP, hip, true)   \

@@ -1,7 +1,6 @@
 /* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream (cpu/cpu_stream.h). */
 #define _GNU_SOURCE /* tsearch and its kin */
 #include "core/device.h"
-#include "core/process.h"
 #include "core/module.h"
 #include "cpu/cpu_device.h"
 #include "cpu/cpu_stream.h"

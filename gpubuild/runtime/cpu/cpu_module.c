@@ -1,6 +1,5 @@
 /* cpu_module.c: CPU objects: loaded from bytes in memory, and the services that their kernels call. */
 #define _GNU_SOURCE
-#include "core/process.h"
 #include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
 

@@ -11,7 +11,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_stream.h"
 
-#include "core/process.h"
 #include "cpu/cpu_device.h"
 
 #include <pthread.h>

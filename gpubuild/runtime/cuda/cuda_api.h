@@ -1,5 +1,5 @@
-/* cuda_api.h: the part of the CUDA driver's ABI that the runtime uses, so that no CUDA header is needed; and what the
- * files of this folder share.
+/* cuda_api.h: the part of the CUDA driver's ABI that the runtime uses, so that no CUDA header is needed; and the
+ * declarations that this folder shares.
  *
  * Names, numbers and layouts are those of cuda.h; the ABI of a versioned symbol (_v2) never changes.
  */
@@ -106,7 +106,7 @@ _Static_assert(sizeof(struct gb_cu_launch_config) == 56, "layout of CUlaunchConf
     X(host_unregister, cuMemHostUnregister, (void *))                                                         \
     X(host_pointer, cuMemHostGetDevicePointer_v2, (gb_cu_address *, void *, unsigned flags))
 
-/* Newer than the oldest driver that can run what we compile; NULL where missing. */
+/* Missing in the oldest driver that can run what gpubuild compiles; then NULL. */
 #define GB_CUDA_OPTIONAL(X)                                                                                   \
     X(launch_ex, cuLaunchKernelEx, (const struct gb_cu_launch_config *, void *function, void **params, void **extra)) \
     X(tensor_map, cuTensorMapEncodeTiled,                                                                     \
@@ -124,7 +124,7 @@ struct gb_cuda_api {
 
 bool gb_cuda_recognize(struct gb_image *image);
 bool gb_cuda_is_ptx(const struct gb_image *image);
-/* How well a device of compute capability `major`.`minor` is served by the image. */
+/* How well the image suits a device of compute capability `major`.`minor`. */
 struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor);
 
 #endif

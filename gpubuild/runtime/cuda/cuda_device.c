@@ -1,10 +1,9 @@
-/* cuda_device.c: NVIDIA devices through the CUDA driver, which is opened only when it is wanted.
+/* cuda_device.c: NVIDIA devices through the CUDA driver, which is opened at the first use.
  *
- * Every operation runs in the device's primary context, the one that the CUDA runtime API and other
- * libraries of the process use, and leaves the thread's context stack as it found it.
+ * Every operation runs in the device's primary context, which the CUDA runtime API and other libraries of the process use,
+ * and restores the thread's context stack.
  */
 #include "core/device.h"
-#include "core/process.h"
 #include "cuda/cuda_api.h"
 
 #include <pthread.h>
@@ -45,7 +44,7 @@ static const char *error_text(gb_cu_result result) {
     return cuda.error_text(result, &text) == CU_SUCCESS && text != NULL ? text : "no description";
 }
 
-/* End the program; `details` (may be NULL) is what was asked for. */
+/* End the program; `details` (may be NULL) are the arguments. */
 static _Noreturn void fail(gb_cu_result result, const char *call, const struct gb_where *where, const char *details) {
     gb_fatal_driver(where, call, result, error_name(result), error_text(result), details);
 }
@@ -80,6 +79,19 @@ static void leave(const struct gb_where *where) {
         leave(where);                                                                                         \
     } while (0)
 
+/* Functions of gb_device_calls that are one call of the driver: with a handle, or for a new one. */
+#define HANDLE_CALL(function, handle, symbol, call)                                                                    \
+    static void function(struct gb_device *device, void *handle, const struct gb_where *where) {                       \
+        IN_CONTEXT(device, where, symbol, call);                                                                       \
+    }
+
+#define NEW_HANDLE_CALL(function, handle, symbol, call)                                                                \
+    static void *function(struct gb_device *device, const struct gb_where *where) {                                    \
+        void *handle = NULL;                                                                                           \
+        IN_CONTEXT(device, where, symbol, call);                                                                       \
+        return handle;                                                                                                 \
+    }
+
 /* ---- Modules and kernels ---- */
 
 static struct gb_fit cuda_fit(struct gb_device *base, const struct gb_image *image) {
@@ -88,17 +100,17 @@ static struct gb_fit cuda_fit(struct gb_device *base, const struct gb_image *ima
 }
 
 static void *load_ptx(const struct gb_image *image, int opt_level, const struct gb_where *where) {
-    /* The driver wants a NUL; an image of a container ends where it ends. */
+    /* The driver expects a NUL, which an image of a container does not have. */
     char *text = gb_allocate(image->size + 1);
     memcpy(text, image->data, image->size);
     char *log = gb_allocate(JIT_LOG_BYTES);
     int options[3] = {CU_JIT_LOG_BUFFER, CU_JIT_LOG_BYTES, CU_JIT_OPT_LEVEL};
-    /* The driver takes numbers by value instead of pointers to them. */
+    /* Numbers are passed by value, not as pointers to them. */
     void *values[3] = {log, (void *)(uintptr_t)(JIT_LOG_BYTES - 1), (void *)(uintptr_t)(opt_level < 0 ? 4 : opt_level)};
     void *module = NULL;
     gb_cu_result result = cuda.module_load_jit(&module, text, opt_level < 0 ? 2 : 3, options, values);
     if (result != CU_SUCCESS) {
-        char *details = gb_text("the driver's compiler for PTX said:\n%s", log[0] != '\0' ? log : "(nothing)");
+        char *details = gb_text("the log of the driver's compiler for PTX:\n%s", log[0] != '\0' ? log : "(nothing)");
         fail(result, "cuModuleLoadDataEx", where, details);
     }
     free(log);
@@ -119,7 +131,7 @@ static void *cuda_module_load(struct gb_device *base, const struct gb_image *ima
     return module;
 }
 
-/* When a module is unloaded at exit the driver may be gone already, and the module with it. */
+/* At exit the driver may have ended first, and with it the module. */
 static bool driver_is_gone(gb_cu_result result) {
     return result == CU_ERROR_DEINITIALIZED || result == CU_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -153,8 +165,8 @@ static void *cuda_kernel(struct gb_device *base, void *handle, const char *name,
     return kernel;
 }
 
-/* Raise what the driver allows the kernel, where the launch needs more; never lower it, since another
- * thread may be about to launch with more. Called in the context. */
+/* Raise the kernel's limits in the driver to what the launch needs. They are never lowered: another thread may be about to
+ * launch with more. Called in the context. */
 static void allow(struct cuda_device *device, struct cuda_kernel *kernel, const struct gb_launch *launch,
                   const struct gb_where *where) {
     pthread_mutex_lock(&device->lock);
@@ -226,47 +238,23 @@ static void cuda_launch(struct gb_device *base, void *handle, void *stream, cons
 
 /* ---- Streams and events ---- */
 
-static void *cuda_stream_create(struct gb_device *device, const struct gb_where *where) {
-    void *stream = NULL;
-    IN_CONTEXT(device, where, "cuStreamCreate", cuda.stream_create(&stream, CU_STREAM_IS_NON_BLOCKING));
-    return stream;
-}
-
-static void cuda_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuStreamDestroy", cuda.stream_destroy(stream));
-}
-
-static void cuda_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuStreamSynchronize", cuda.stream_synchronize(stream));
-}
+NEW_HANDLE_CALL(cuda_stream_create, stream, "cuStreamCreate", cuda.stream_create(&stream, CU_STREAM_IS_NON_BLOCKING))
+HANDLE_CALL(cuda_stream_destroy, stream, "cuStreamDestroy", cuda.stream_destroy(stream))
+HANDLE_CALL(cuda_stream_synchronize, stream, "cuStreamSynchronize", cuda.stream_synchronize(stream))
 
 static void cuda_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
     IN_CONTEXT(device, where, "cuStreamWaitEvent", cuda.stream_wait(stream, event, 0));
 }
 
-static void *cuda_event_create(struct gb_device *device, const struct gb_where *where) {
-    void *event = NULL;
-    IN_CONTEXT(device, where, "cuEventCreate", cuda.event_create(&event, CU_EVENT_WITHOUT_TIMING));
-    return event;
-}
-
-static void cuda_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuEventDestroy", cuda.event_destroy(event));
-}
-
-static void cuda_event_synchronize(struct gb_device *device, void *event, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuEventSynchronize", cuda.event_synchronize(event));
-}
+NEW_HANDLE_CALL(cuda_event_create, event, "cuEventCreate", cuda.event_create(&event, CU_EVENT_WITHOUT_TIMING))
+HANDLE_CALL(cuda_event_destroy, event, "cuEventDestroy", cuda.event_destroy(event))
+HANDLE_CALL(cuda_event_synchronize, event, "cuEventSynchronize", cuda.event_synchronize(event))
 
 static void cuda_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
     IN_CONTEXT(device, where, "cuEventRecord", cuda.event_record(event, stream));
 }
 
-static void *cuda_timer_create(struct gb_device *device, const struct gb_where *where) {
-    void *event = NULL;
-    IN_CONTEXT(device, where, "cuEventCreate", cuda.event_create(&event, 0));
-    return event;
-}
+NEW_HANDLE_CALL(cuda_timer_create, event, "cuEventCreate", cuda.event_create(&event, 0))
 
 static uint64_t cuda_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
     float milliseconds = 0;
@@ -283,7 +271,7 @@ static gb_cu_address address_of(const void *pointer) {
 
 static void *cuda_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
                                   const struct gb_where *where) {
-    (void)stream; /* not stream-ordered: the memory may be used from any stream at once, as upstream's may */
+    (void)stream; /* not stream-ordered: any stream may use the memory at once, as upstream allows */
     gb_cu_address address = 0;
     enter(device, where);
     gb_cu_result result =
@@ -315,7 +303,7 @@ static void cuda_memory_set_16(struct gb_device *device, void *to, uint16_t valu
     IN_CONTEXT(device, where, "cuMemsetD16Async", cuda.set_16(address_of(to), value, count, stream));
 }
 
-/* Whole elements where the driver has them; else each part of the elements by a fill with gaps. */
+/* One fill if the driver has it for such elements; else a fill with gaps for each part of the elements. */
 static void cuda_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
                              size_t count, void *stream, const struct gb_where *where) {
     size_t unit = gb_fill_unit(element, element_bytes);
@@ -351,9 +339,7 @@ static void cuda_host_register(struct gb_device *device, void *address, size_t b
     IN_CONTEXT(device, where, "cuMemHostRegister", cuda.host_register(address, bytes, CU_HOST_REGISTER_FLAGS));
 }
 
-static void cuda_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuMemHostUnregister", cuda.host_unregister(address));
-}
+HANDLE_CALL(cuda_host_unregister, address, "cuMemHostUnregister", cuda.host_unregister(address))
 
 static void *cuda_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
     gb_cu_address found = 0;
@@ -403,7 +389,7 @@ static const struct gb_device_calls calls = {
 
 /* ---- opening ---- */
 
-static bool ready; /* this and devices: only cuda_open, under core/module.c's lock, uses them */
+static bool ready; /* `ready` and `devices` are used only by cuda_open, under core/module.c's lock */
 static struct cuda_device *devices[GB_MAX_DEVICES];
 
 static bool open_driver(char **why) {
@@ -452,19 +438,12 @@ static struct gb_device *cuda_open(int ordinal, char **why) {
     }
     struct cuda_device *device = gb_allocate(sizeof *device);
     char name[256] = "";
-    result = cuda.device_get(&device->handle, ordinal);
-    if (result == CU_SUCCESS) {
-        result = cuda.device_name(name, (int)sizeof name - 1, device->handle);
-    }
-    if (result == CU_SUCCESS) {
-        result = cuda.device_attribute(&device->major, CU_DEVICE_MAJOR, device->handle);
-    }
-    if (result == CU_SUCCESS) {
-        result = cuda.device_attribute(&device->minor, CU_DEVICE_MINOR, device->handle);
-    }
-    if (result != CU_SUCCESS) {
+    if ((result = cuda.device_get(&device->handle, ordinal)) != CU_SUCCESS ||
+        (result = cuda.device_name(name, (int)sizeof name - 1, device->handle)) != CU_SUCCESS ||
+        (result = cuda.device_attribute(&device->major, CU_DEVICE_MAJOR, device->handle)) != CU_SUCCESS ||
+        (result = cuda.device_attribute(&device->minor, CU_DEVICE_MINOR, device->handle)) != CU_SUCCESS) {
         free(device);
-        *why = gb_text("cuda:%d cannot be asked for its properties: %s (%d)", ordinal, error_name(result), result);
+        *why = gb_text("cuda:%d does not report its properties: %s (%d)", ordinal, error_name(result), result);
         return NULL;
     }
     (void)pthread_mutex_init(&device->lock, NULL);

@@ -1,4 +1,4 @@
-/* cuda_image.c: cubins, fat binaries and PTX: the chips they are for, and which of them a device takes. */
+/* cuda_image.c: cubins, fat binaries and PTX: their chips, and how well they suit a device. */
 #define _GNU_SOURCE /* memmem */
 #include "core/clang_registration.h"
 #include "cuda/cuda_api.h"
@@ -14,8 +14,8 @@ static const unsigned char fatbin_magic[4] = {0x50, 0xed, 0x55, 0xba};
 
 /* ---- formats ---- */
 
-/* The chip is in e_flags, at another offset in each of two ABI versions (read off ptxas 12.9's output:
- * version 7 is what sm_50 to sm_90a get, version 8 what sm_100 and later get). */
+/* The chip is in e_flags; its offset depends on the ABI version. In ptxas 12.9's output, sm_50 to sm_90a have version 7,
+ * sm_100 and later version 8. */
 static void set_cubin_chip(struct gb_image *image) {
     const unsigned char *elf = image->data;
     unsigned abi = elf[8];
@@ -60,13 +60,13 @@ bool gb_cuda_recognize(struct gb_image *image) {
 }
 
 bool gb_cuda_is_ptx(const struct gb_image *image) {
-    return gb_image_has_format(image, PTX);
+    return strcmp(image->format, PTX) == 0;
 }
 
 /* ---- choice ---- */
 
-/* Ranks, best first: the exact chip's own code, native code by how near its minor version is, a
- * container of which only the driver knows the inside, text that the driver compiles. */
+/* Ranks, best first: machine code for exactly this chip, machine code for the nearest minor version, a container that only
+ * the driver can read, PTX, which the driver compiles. */
 enum { CUDA_EXACT = 4000, CUDA_COMPATIBLE = 3000, CUDA_OPAQUE = 2000, CUDA_PTX = 1000 };
 
 /* "sm_90a" → 9, 0, 'a'; "sm_103" → 10, 3, 0. */
@@ -93,8 +93,8 @@ struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor) {
     if (image->vendor != GB_VENDOR_CUDA) {
         return gb_unfit("not an NVIDIA image");
     }
-    if (image->chip[0] == '\0') { /* a fat binary has one where it is known what is in it */
-        return gb_fit(gb_image_has_format(image, PTX) ? CUDA_PTX : CUDA_OPAQUE);
+    if (image->chip[0] == '\0') { /* a fat binary has a chip where its content is known */
+        return gb_fit(gb_cuda_is_ptx(image) ? CUDA_PTX : CUDA_OPAQUE);
     }
     int image_major = 0;
     int image_minor = 0;
@@ -110,7 +110,7 @@ struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor) {
     if (suffix == 'f' && !family) {
         return gb_unfit("code for a chip with suffix 'f' runs on its family only");
     }
-    if (gb_image_has_format(image, PTX)) {
+    if (gb_cuda_is_ptx(image)) {
         if (image_major > major || (image_major == major && image_minor > minor)) {
             return gb_unfit("PTX for a newer chip");
         }
@@ -119,7 +119,7 @@ struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor) {
     if (!family) {
         return gb_unfit(image_major == major ? "machine code for a newer chip" : "machine code of another major version");
     }
-    /* Of two images for the same chip the one with a suffix may use more of it. */
+    /* Of two images for one chip, the one with a suffix may use more of the chip. */
     unsigned bonus = suffix == 'a' ? 2 : suffix == 'f' ? 1 : 0;
     return exact ? gb_fit(CUDA_EXACT + bonus) : gb_fit(CUDA_COMPATIBLE + 4u * (unsigned)image_minor + bonus);
 }

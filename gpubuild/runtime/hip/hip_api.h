@@ -19,7 +19,7 @@ enum {
     HIP_HOST_REGISTER_FLAGS = 3 /* hipHostRegisterPortable | hipHostRegisterMapped */
 };
 
-/* hipDeviceProp_tR0600 has 1472 bytes, its gcnArchName is at 1160. There is more room for libraries that write more. */
+/* hipDeviceProp_tR0600 has 1472 bytes, gcnArchName is at 1160. The buffer is larger, for libraries that write more. */
 enum { HIP_PROPERTIES_BYTES = 8192, HIP_PROPERTIES_CHIP_AT = 1160, HIP_PROPERTIES_CHIP_BYTES = 256 };
 
 /* X(member, symbol, parameters) */
@@ -69,19 +69,19 @@ struct gb_hip_api {
 /* ---- hip_image.c ---- */
 
 bool gb_hip_recognize(struct gb_image *image);
-/* How well a device is served by the image; `target_id` is what HIP calls gcnArchName: "gfx90a:sramecc+:xnack-". */
+/* How well the image suits a device; `target_id` is HIP's gcnArchName: "gfx90a:sramecc+:xnack-". */
 struct gb_fit gb_hip_fit(const struct gb_image *image, const char *target_id);
 
 /* ---- hip_assert.c ---- */
 
 enum { GB_HIP_RECORD_BYTES = 64 };
-/* The variable of modules with assertions that takes the address of a record. */
+/* The variable in modules with assertions for the address of the record. */
 #define GB_HIP_RECORD_NAME "gpubuild_assertion_record"
 
-/* Keep the messages of the assertions of a code object; false when it has none. */
+/* Keep the assertion messages of a code object; false when it has none. */
 bool gb_hip_keep_assertions(const void *image, size_t size);
 
-/* Use `memory`, which host and devices see, as the record of the process. Once, before a kernel can fail. */
+/* Use `memory`, which host and devices can access, as the record of the process. Called once, before a kernel can fail. */
 void gb_hip_watch(void *memory);
 
 #endif

@@ -1,25 +1,24 @@
 /* hip_assert.c: the message of a failed assertion in a kernel on an AMD GPU.
  *
- * The kernel leaves a message for HIP to print, and traps. HIP up to ROCm 7 then ends the process with abort(), from
- * a thread of its own and before it prints. So modules that have assertions get the address of a record in host memory,
- * which the first failed assertion fills in, and a handler of SIGABRT prints its message.
+ * The kernel writes a message that HIP should print, and traps. HIP up to ROCm 7 then ends the process with abort() from a
+ * thread of its own before it prints. Therefore modules with assertions get the address of a record in host memory. The
+ * first failed assertion fills it in, and a handler of SIGABRT prints its message.
  */
-#define _POSIX_C_SOURCE 200809L /* sigaction */
+#define _GNU_SOURCE /* memmem */
 #include "hip/hip_api.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char prefix[] = "0:0:"; /* of a format in the metadata amdhsa.printf; 16 digits, the name, and a comma follow */
 static const char marker[] = "assertion failed: ";
 enum { NAME_DIGITS = 16, HEAD_BYTES = sizeof prefix - 1 + NAME_DIGITS + 1 };
 
-/* As amd_messages.ll of the engine fills it in. */
+/* amd_messages.ll of the engine writes it. */
 struct record {
-    _Atomic uint32_t state; /* 0: nothing, 1: being filled in, 2: whole */
+    _Atomic uint32_t state; /* 0: empty, 1: being written, 2: complete */
     uint64_t format;
     uint32_t numbers[6];
 };
@@ -35,18 +34,7 @@ static struct record *shared;
 static _Atomic(struct format *) formats;
 static struct sigaction before;
 
-/* ---- in the handler: nothing that is not async-signal-safe ---- */
-
-static void print_bytes(const char *text, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t written = write(STDERR_FILENO, text, bytes);
-        if (written <= 0) {
-            return;
-        }
-        text += written;
-        bytes -= (size_t)written;
-    }
-}
+/* ---- In the handler: async-signal-safe functions only ---- */
 
 static void print_number(uint32_t number) {
     char digits[10];
@@ -55,7 +43,7 @@ static void print_number(uint32_t number) {
         digits[--at] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    print_bytes(digits + at, sizeof digits - at);
+    gb_write_bytes(digits + at, sizeof digits - at);
 }
 
 /* A format has %u for each number, and %% for %. */
@@ -63,13 +51,13 @@ static void print_format(const char *text, const uint32_t *numbers) {
     size_t used = 0;
     for (const char *at = text; *at != '\0';) {
         size_t plain = strcspn(at, "%");
-        print_bytes(at, plain);
+        gb_write_bytes(at, plain);
         at += plain;
         if (*at == '%' && at[1] == 'u' && used < 6) {
             print_number(numbers[used++]);
             at += 2;
         } else if (*at == '%') {
-            print_bytes("%", 1);
+            gb_write_bytes("%", 1);
             at += at[1] == '%' ? 2 : 1;
         }
     }
@@ -88,7 +76,7 @@ static void on_abort(int number) {
     raise(number);
 }
 
-/* ---- when a module is loaded ---- */
+/* ---- When a module is loaded ---- */
 
 /* The length of a MessagePack string that begins at `at`, from the bytes before it. */
 static size_t string_bytes(const unsigned char *data, const unsigned char *at) {
@@ -99,22 +87,6 @@ static size_t string_bytes(const unsigned char *data, const unsigned char *at) {
         return (size_t)at[-2] << 8 | at[-1];
     }
     return 0;
-}
-
-static const unsigned char *find(const unsigned char *data, size_t size, const char *text) {
-    size_t length = strlen(text);
-    for (const unsigned char *at = data; size >= length;) {
-        const unsigned char *next = memchr(at, text[0], size - length + 1);
-        if (next == NULL) {
-            return NULL;
-        }
-        if (memcmp(next, text, length) == 0) {
-            return next;
-        }
-        size -= (size_t)(next + 1 - at);
-        at = next + 1;
-    }
-    return NULL;
 }
 
 static void keep(const unsigned char *entry, size_t bytes) {
@@ -132,9 +104,10 @@ static void keep(const unsigned char *entry, size_t bytes) {
 bool gb_hip_keep_assertions(const void *image, size_t size) {
     const unsigned char *data = image, *end = data + size;
     bool found = false;
-    for (const unsigned char *at = data; (at = find(at, (size_t)(end - at), prefix)) != NULL; at += sizeof prefix - 1) {
+    for (const unsigned char *at = data; (at = memmem(at, (size_t)(end - at), prefix, sizeof prefix - 1)) != NULL;
+         at += sizeof prefix - 1) {
         size_t bytes = string_bytes(data, at);
-        if (bytes > HEAD_BYTES && bytes <= (size_t)(end - at) && find(at, bytes, marker) != NULL) {
+        if (bytes > HEAD_BYTES && bytes <= (size_t)(end - at) && memmem(at, bytes, marker, sizeof marker - 1) != NULL) {
             keep(at, bytes);
             found = true;
         }

@@ -1,10 +1,8 @@
-/* hip_device.c: AMD devices through HIP, which is opened only when it is wanted.
+/* hip_device.c: AMD devices through HIP, which is opened at the first use.
  *
- * HIP's current device belongs to the calling thread; every operation sets it and restores the
- * thread's own.
+ * HIP has a current device per thread. Every operation sets it and restores it at the end.
  */
 #include "core/device.h"
-#include "core/process.h"
 #include "hip/hip_api.h"
 
 #include <stdlib.h>
@@ -16,8 +14,9 @@ struct hip_device {
 };
 
 static struct gb_hip_api hip;
-static void *record; /* of failed assertions; this too: modules are loaded under core/module.c's lock */
-static bool ready; /* this and devices: only hip_open, under core/module.c's lock, uses them */
+/* Used only under core/module.c's lock, as are `ready` and `devices`. */
+static void *record; /* of failed assertions */
+static bool ready;
 static struct hip_device *devices[GB_MAX_DEVICES];
 static const struct gb_device_calls calls;
 
@@ -31,7 +30,7 @@ static void check(gb_hip_result result, const char *call, const struct gb_where 
     }
 }
 
-/* Make the device current; returns the one that was. */
+/* Make the device current; returns the previous one. */
 static int enter(const struct gb_device *device, const struct gb_where *where) {
     int before = 0;
     check(hip.device_get(&before), "hipGetDevice", where);
@@ -54,6 +53,19 @@ static void leave(const struct gb_device *device, int before, const struct gb_wh
         leave(device, before, where);                                                                         \
     } while (0)
 
+/* Functions of gb_device_calls that are one call of the driver: with a handle, or for a new one. */
+#define HANDLE_CALL(function, handle, symbol, call)                                                                    \
+    static void function(struct gb_device *device, void *handle, const struct gb_where *where) {                       \
+        ON_DEVICE(device, where, symbol, call);                                                                        \
+    }
+
+#define NEW_HANDLE_CALL(function, handle, symbol, call)                                                                \
+    static void *function(struct gb_device *device, const struct gb_where *where) {                                    \
+        void *handle = NULL;                                                                                           \
+        ON_DEVICE(device, where, symbol, call);                                                                        \
+        return handle;                                                                                                 \
+    }
+
 /* ---- Modules and kernels ---- */
 
 static struct gb_fit hip_fit(struct gb_device *device, const struct gb_image *image) {
@@ -65,7 +77,7 @@ static void watch_assertions(void *module, const struct gb_where *where) {
     void *variable = NULL, *address = NULL;
     size_t bytes = 0;
     if (hip.module_global(&variable, &bytes, module, GB_HIP_RECORD_NAME) != HIP_SUCCESS) {
-        return; /* linked by other tools, which do not export the name */
+        return; /* linked by another tool, which does not export the name */
     }
     if (record == NULL) {
         check(hip.allocate_host(&record, GB_HIP_RECORD_BYTES, HIP_HOST_MALLOC_FLAGS), "hipHostMalloc", where);
@@ -98,7 +110,7 @@ static void hip_module_unload(struct gb_device *device, void *module, const stru
     if (result == HIP_SUCCESS) {
         result = hip.module_unload(module);
     }
-    /* At exit the library may have ended before us, and the module with it. */
+    /* At exit HIP may have ended first, and with it the module. */
     if (result == HIP_ERROR_DEINITIALIZED || result == HIP_ERROR_CONTEXT_IS_DESTROYED) {
         return;
     }
@@ -133,47 +145,23 @@ static void hip_launch(struct gb_device *device, void *kernel, void *stream, con
 
 /* ---- Streams and events ---- */
 
-static void *hip_stream_create(struct gb_device *device, const struct gb_where *where) {
-    void *stream = NULL;
-    ON_DEVICE(device, where, "hipStreamCreateWithFlags", hip.stream_create(&stream, HIP_STREAM_IS_NON_BLOCKING));
-    return stream;
-}
-
-static void hip_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipStreamDestroy", hip.stream_destroy(stream));
-}
-
-static void hip_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipStreamSynchronize", hip.stream_synchronize(stream));
-}
+NEW_HANDLE_CALL(hip_stream_create, stream, "hipStreamCreateWithFlags", hip.stream_create(&stream, HIP_STREAM_IS_NON_BLOCKING))
+HANDLE_CALL(hip_stream_destroy, stream, "hipStreamDestroy", hip.stream_destroy(stream))
+HANDLE_CALL(hip_stream_synchronize, stream, "hipStreamSynchronize", hip.stream_synchronize(stream))
 
 static void hip_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
     ON_DEVICE(device, where, "hipStreamWaitEvent", hip.stream_wait(stream, event, 0));
 }
 
-static void *hip_event_create(struct gb_device *device, const struct gb_where *where) {
-    void *event = NULL;
-    ON_DEVICE(device, where, "hipEventCreateWithFlags", hip.event_create(&event, HIP_EVENT_WITHOUT_TIMING));
-    return event;
-}
-
-static void hip_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipEventDestroy", hip.event_destroy(event));
-}
-
-static void hip_event_synchronize(struct gb_device *device, void *event, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipEventSynchronize", hip.event_synchronize(event));
-}
+NEW_HANDLE_CALL(hip_event_create, event, "hipEventCreateWithFlags", hip.event_create(&event, HIP_EVENT_WITHOUT_TIMING))
+HANDLE_CALL(hip_event_destroy, event, "hipEventDestroy", hip.event_destroy(event))
+HANDLE_CALL(hip_event_synchronize, event, "hipEventSynchronize", hip.event_synchronize(event))
 
 static void hip_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
     ON_DEVICE(device, where, "hipEventRecord", hip.event_record(event, stream));
 }
 
-static void *hip_timer_create(struct gb_device *device, const struct gb_where *where) {
-    void *event = NULL;
-    ON_DEVICE(device, where, "hipEventCreateWithFlags", hip.event_create(&event, 0));
-    return event;
-}
+NEW_HANDLE_CALL(hip_timer_create, event, "hipEventCreateWithFlags", hip.event_create(&event, 0))
 
 static uint64_t hip_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
     float milliseconds = 0;
@@ -186,7 +174,7 @@ static uint64_t hip_timer_elapsed_ns(struct gb_device *device, void *first, void
 
 static void *hip_memory_allocate(struct gb_device *device, size_t bytes, void *stream, bool shared,
                                  const struct gb_where *where) {
-    (void)stream; /* not stream-ordered: the memory may be used from any stream at once, as upstream's may */
+    (void)stream; /* not stream-ordered: any stream may use the memory at once, as upstream allows */
     void *address = NULL;
     int before = enter(device, where);
     gb_hip_result result =
@@ -210,7 +198,7 @@ static void hip_memory_copy(struct gb_device *device, void *to, void *from, size
 
 static void hip_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
                               const struct gb_where *where) {
-    int bits = 0; /* HIP takes an int; the bit pattern counts */
+    int bits = 0; /* the same bits */
     memcpy(&bits, &value, sizeof bits);
     ON_DEVICE(device, where, "hipMemsetD32Async", hip.set_32(to, bits, count, stream));
 }
@@ -220,7 +208,7 @@ static void hip_memory_set_16(struct gb_device *device, void *to, uint16_t value
     ON_DEVICE(device, where, "hipMemsetD16Async", hip.set_16(to, value, count, stream));
 }
 
-/* HIP's fills with gaps are of bytes. */
+/* HIP has fills with gaps for bytes only. */
 static void hip_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
                             size_t count, void *stream, const struct gb_where *where) {
     const unsigned char *bytes = element;
@@ -246,9 +234,7 @@ static void hip_host_register(struct gb_device *device, void *address, size_t by
     ON_DEVICE(device, where, "hipHostRegister", hip.host_register(address, bytes, HIP_HOST_REGISTER_FLAGS));
 }
 
-static void hip_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipHostUnregister", hip.host_unregister(address));
-}
+HANDLE_CALL(hip_host_unregister, address, "hipHostUnregister", hip.host_unregister(address))
 
 static void *hip_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
     void *found = NULL;

@@ -1,4 +1,4 @@
-/* hip_image.c: AMD's code objects and bundles of them: the chips they are for, and which of them a device takes. */
+/* hip_image.c: AMD's code objects and bundles of them: their chips, and how well they suit a device. */
 #include "core/clang_registration.h"
 #include "hip/hip_api.h"
 
@@ -9,7 +9,7 @@
 
 enum { EM_AMDGPU = 224, REGISTRATION_MAGIC = 0x48495046 };
 
-static const char bundle_magic[] = "__CLANG_OFFLOAD_BUNDLE__"; /* what HIP calls a fat binary */
+static const char bundle_magic[] = "__CLANG_OFFLOAD_BUNDLE__"; /* of a fat binary, in HIP's words */
 
 /* ---- formats ---- */
 
@@ -70,7 +70,7 @@ struct gb_fit gb_hip_fit(const struct gb_image *image, const char *target_id) {
     if (image->vendor != GB_VENDOR_HIP) {
         return gb_unfit("not an AMD image");
     }
-    if (gb_image_has_format(image, BUNDLE) || image->chip[0] == '\0') {
+    if (strcmp(image->format, BUNDLE) == 0 || image->chip[0] == '\0') {
         return gb_fit(HIP_OPAQUE);
     }
     size_t image_length = strcspn(image->chip, ":");
@@ -89,14 +89,14 @@ struct gb_fit gb_hip_fit(const struct gb_image *image, const char *target_id) {
         if (wanted != feature_of(target_id, features[i])) {
             return gb_unfit(i == 0 ? "needs another setting of sramecc" : "needs another setting of xnack");
         }
-        rank++; /* code made for the setting knows more */
+        rank++; /* code for one setting may use more */
     }
     return gb_fit(rank);
 }
 
 /* ---- registration by clang-linker-wrapper ---- */
 
-/* The code object for the image's chip in what clang-offload-bundler wrote. */
+/* Find the code object for the image's chip in a bundle of clang-offload-bundler. */
 static bool find_code(struct gb_image *image, const void *data, const char **why) {
     const unsigned char *bundle = data;
     if (strncmp(image->chip, "gfx", 3) != 0) {

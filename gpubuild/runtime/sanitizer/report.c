@@ -4,7 +4,6 @@
  * is over: threads may come to them in any order. */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "sanitizer/sanitizer.h"
-#include "core/process.h"
 #include "cpu/cpu_stream.h"
 #include "cpu/cpu_device.h"
 

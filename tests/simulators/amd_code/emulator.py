@@ -49,13 +49,13 @@ def _module() -> ModuleType:
     sys.path.insert(0, str(require()))
     from test.mockgpu.amd import emu
 
-    _mend(emu)
+    _repair(emu)
     return emu
 
 
-def _mend(emu: ModuleType) -> None:
+def _repair(emu: ModuleType) -> None:
     """Without these few, next to nothing that LLVM writes for CDNA runs."""
-    # The bit by which an atomic returns what was there is called sc0 since gfx940; the emulator asks for glc.
+    # The bit by which an atomic returns the old value is called sc0 since gfx940; the emulator asks for glc.
     for name in ("FLAT", "GLOBAL"):
         getattr(emu.irc, name).glc = property(lambda decoded: decoded.sc0)
     # FLAT instructions of GFX9 have no scalar address, so that the field, which is 0, does not name s[0:1].
@@ -66,10 +66,10 @@ def _mend(emu: ModuleType) -> None:
         return None if scalar_address_of_flat else original(self, decoded, name)
 
     emu._Ctx.optional_field = optional_field
-    _mend_dpp(emu)
+    _repair_dpp(emu)
 
 
-def _mend_dpp(emu: ModuleType) -> None:
+def _repair_dpp(emu: ModuleType) -> None:
     """Controls of DPP that the emulator gives other meanings than LLVM's SIDefines.h and the ISA."""
     original = emu._dpp16_ctrl
 

@@ -1,6 +1,6 @@
 """Launch: workgroups and wavefronts of a kernel, which start as LLVM's AMDGPUUsage says.
 
-What a kernel may not rely on is made visible: registers that nobody set, workgroup memory and scratch hold
+What a kernel may not rely on is made visible: unset registers, workgroup memory and scratch hold
 a pattern, and what lies behind the memory that a kernel asked for must keep it.
 """
 
@@ -200,7 +200,8 @@ class Machine:
         words, offset = kernel.preload & 127, kernel.preload >> 7
         put(*struct.unpack(f"<{words}I", ctypes.string_at(arguments + 4 * offset, 4 * words)))
         users = kernel.rsrc2 >> 1 & 31
-        # gfx1100 needs sixteen that are set, and gets ones that nobody asked for (LLVM's UserSGPRInit16Bug).
+        # gfx1100 needs sixteen set registers, also ones that the descriptor does not ask for
+        # (UserSGPRInit16Bug of LLVM).
         if at != users and not (self.family == "rdna3" and users > at):
             raise WrongUseError(f"{kernel.name} asks for {at} user registers and tells {users}")
         at = users

@@ -1,17 +1,16 @@
-"""Multiply-add: ``v_mac_f32`` and ``v_mad_f32`` of gfx90a, which gfx940 and tinygrad's emulator lack.
+"""``v_mac_f32`` and ``v_mad_f32`` of gfx90a, which gfx940 and tinygrad's emulator lack.
 
-Their numbers are other instructions' there. After AMD's "Instinct MI200" ISA: product and sum are rounded
-each, numbers too small for a normal float are zero, before and after.
+Their numbers are other instructions' there. After AMD's "Instinct MI200" ISA, product and sum are rounded
+separately, and subnormal operands and results are zero.
 """
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
 from simulators.amd_code.special import Action, Next
-from simulators.amd_code.vector_memory import executing
+from simulators.amd_code.vector_memory import executing, registers
 
 _LITERAL, _VECTOR = 255, 256
 _VOP3 = 0b110100
@@ -63,8 +62,7 @@ def _normal(values: np.ndarray) -> np.ndarray:
 def _operand(state: Any, what: MultiplyAdd, number: int) -> np.ndarray:
     source = what.sources[number]
     if source >= _VECTOR:
-        place = state.vgpr_buf._buf.va_addr + (source - _VECTOR) * state.wave_size * 4
-        bits = np.frombuffer((ctypes.c_uint32 * state.wave_size).from_address(place), np.uint32).copy()
+        bits = registers(state, source - _VECTOR, 1, state.vgpr_buf)[0].copy()
     else:
         word = what.literal if source == _LITERAL else state._read_sgpr(source)
         bits = np.full(state.wave_size, word, np.uint32)
@@ -83,9 +81,7 @@ def run(state: Any, what: MultiplyAdd, chip: str) -> Next:
         result = _normal(result * np.float32((1, 2, 4, 0.5)[what.scale]))
         if what.clamp:
             result = np.clip(np.nan_to_num(result, nan=0), 0, 1).astype(np.float32)
-    place = state.vgpr_buf._buf.va_addr + what.into * state.wave_size * 4
-    into = np.frombuffer((ctypes.c_float * state.wave_size).from_address(place), np.float32)
     lanes = executing(state)
-    into[lanes] = result[lanes]
+    registers(state, what.into, 1, state.vgpr_buf)[0].view(np.float32)[lanes] = result[lanes]
     state.pc += what.size()
     return Next.GOES_ON

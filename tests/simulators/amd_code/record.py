@@ -1,7 +1,7 @@
-"""Record: which rows were right in the emulator, kept beside the tests for docs/coverage.md.
+"""The rows of docs/coverage.md that were right in the emulator, in ``record.json``.
 
-``record.json`` has ``chips``, with the ``date``, the ``emulator`` and the rows that it ``lacks``, and
-``right``: by row and digest of its text, the chips on which it was right.
+Its ``chips`` have the ``date``, the ``emulator`` and the rows that it ``lacks``; ``right`` has by chips the
+rows that were right on them, each with the digest of its text (``NAME:DIGEST``).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,15 +25,15 @@ _DIGITS = 12
 
 @functools.cache
 def read() -> dict[str, dict]:
-    """By chip: ``date``, ``emulator``, by row the text that was ``right``, and what it ``lacks``."""
+    """Return by chip: ``date``, ``emulator``, by row the digest that was ``right``, and what it ``lacks``."""
     if not FILE.exists():
         return {}
     kept = json.loads(FILE.read_text())
     found = {chip: {**entry, "right": {}} for chip, entry in kept["chips"].items()}
-    for row, chips in kept["right"].items():
-        name, digest = row.split()
+    for chips, lines in kept["right"].items():
+        rows = dict(row.split(":") for line in lines for row in line.split())
         for chip in chips.split():
-            found[chip]["right"][name] = digest
+            found[chip]["right"].update(rows)
     return found
 
 
@@ -50,12 +51,20 @@ def write(chip: str, emulator: str, outcomes: Mapping[str, str], programs: Itera
 
 
 def _write(entries: Mapping[str, Mapping]) -> None:
-    right = defaultdict(list)
+    chips_of = defaultdict(list)
     for chip, entry in sorted(entries.items()):
         for name, digest in entry["right"].items():
-            right[f"{name} {digest}"].append(chip)
-    chips = {chip: {k: v for k, v in entry.items() if k != "right"} for chip, entry in entries.items()}
-    document = {"chips": chips, "right": {row: " ".join(names) for row, names in right.items()}}
+            chips_of[f"{name}:{digest}"].append(chip)
+    right = defaultdict(list)
+    for row, chips in sorted(chips_of.items()):
+        right[" ".join(chips)].append(row)
+    document = {
+        "chips": {chip: {k: v for k, v in entry.items() if k != "right"} for chip, entry in entries.items()},
+        "right": {
+            chips: textwrap.wrap(" ".join(rows), 100, break_long_words=False, break_on_hyphens=False)
+            for chips, rows in right.items()
+        },
+    }
     FILE.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
 
 

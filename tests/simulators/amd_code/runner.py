@@ -13,7 +13,7 @@ import numpy as np
 from simulators.amd_code.code_object import Argument, CodeObject, Kernel
 from simulators.amd_code.launch import Grid, Machine, WrongUseError
 from simulators.device_ir import amd
-from simulators.device_ir.runner import Guarded, descriptor
+from simulators.device_ir.runner import Guarded, three
 
 _POISON_BYTE = 0xA5
 _BEYOND_BYTES = 256
@@ -51,14 +51,11 @@ class CodeModule:
         Raises :class:`WrongUseError`, and ``NotImplementedError`` for what the emulator lacks.
         """
         kernel = self.code.kernels[name]
-        groups, items = _three(grid), _three(block)
+        groups, items = three(grid), three(block)
         if int(np.prod(items)) > kernel.metadata[".max_flat_workgroup_size"]:
             raise WrongUseError(f"{name} does not allow workgroups of {items}")
         memory = Guarded([v for v in values if isinstance(v, np.ndarray)])
-        arrays = iter(memory.arrays)
-        explicit: list[np.ndarray] = []
-        for value in values:
-            explicit += descriptor(next(arrays)) if isinstance(value, np.ndarray) else [np.array([value])]
+        explicit = memory.arguments(values)
         messages = (ctypes.c_uint8 * (_HEAD_BYTES + amd.MESSAGE_ROOM))()
         struct.pack_into("<2I", messages, 0, 0, amd.MESSAGE_ROOM)
         segment = kernel_arguments(
@@ -106,7 +103,7 @@ def kernel_arguments(
     dynamic: int,
     messages: int,
 ) -> Any:
-    """The kernarg segment, as the metadata asks for it; what nobody asked for is no number."""
+    """The kernarg segment, as the metadata asks for it; the rest is poison."""
     segment = _aligned(kernel.kernarg_bytes + _BEYOND_BYTES)
     ctypes.memset(segment, _POISON_BYTE, len(segment))
     given = [a for a in kernel.arguments if not a.kind.startswith("hidden_")]
@@ -172,9 +169,3 @@ def _packet(kernel: Kernel, groups: Sequence[int], items: Sequence[int], dynamic
     packet = _aligned(64)
     ctypes.memmove(packet, data, len(data))
     return packet
-
-
-def _three(sizes: int | Sequence[int]) -> tuple[int, int, int]:
-    sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    x, y, z = (*sizes, 1, 1)[:3]
-    return x, y, z

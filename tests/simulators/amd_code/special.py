@@ -1,8 +1,8 @@
-"""Special: instructions that are done here and not by tinygrad's emulator, after AMD's ISA documents.
+"""Instructions that are executed here and not by tinygrad's emulator, after AMD's ISA documents.
 
-Either they are about more than one wavefront (barriers, traps, sleep), or the emulator lacks them (jumps by
-register), or has only some of their forms (buffer instructions, by which gfx90a reaches scratch memory), or
-gets them wrong (permutes, whose addresses it does not wrap).
+They concern several wavefronts (barriers, traps, sleep), or the emulator lacks them (jumps by register), has
+only some of their forms (buffer instructions, with which gfx90a accesses scratch memory), or is wrong
+(permutes, whose addresses it does not wrap).
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
+from simulators.amd_code.vector_memory import executing, registers
 
 _EXEC, _INLINE, _MASK = 126, 128, 0xFFFFFFFF
 _ADD_TID, _SWIZZLE = 1 << 23, 1 << 31
@@ -170,34 +173,21 @@ _CACHES = ("buffer_gl0_inv", "buffer_gl1_inv", "buffer_inv", "buffer_wbl2", "buf
            "buffer_wbinvl1_vol", "global_inv", "global_wb", "global_wbinv")  # fmt: skip
 
 
-def _lanes_of(state: Any, register: int) -> Any:
-    """The register of all lanes, to be read and written."""
-    lanes = state.wave_size
-    place = state.vgpr_buf._buf.va_addr + register % 256 * lanes * 4
-    return (ctypes.c_uint32 * lanes).from_address(place)
-
-
-def _executing(state: Any) -> list[int]:
-    mask = _pair(state, _EXEC) if state.wave_size == 64 else state._read_sgpr(_EXEC)
-    return [lane for lane in range(state.wave_size) if mask >> lane & 1]
-
-
 def _permute(state: Any, decoded: Any, chip: str) -> Next:
-    """``ds_permute_b32``, ``ds_bpermute_b32``: addresses wrap, lanes that are off hold 0."""
-    on, size = _executing(state), state.wave_size
+    """``ds_permute_b32``, ``ds_bpermute_b32``: addresses wrap, lanes that are off have 0."""
+
+    def lanes(register: Any) -> np.ndarray:
+        return registers(state, register.offset, 1, state.vgpr_buf)[0]
+
+    on, result = executing(state), np.zeros(state.wave_size, np.uint32)
     offset = decoded.offset0 | decoded.offset1 << 8
-    addresses = [(a + offset) // 4 % size for a in _lanes_of(state, decoded.addr.offset)]
-    data = list(_lanes_of(state, decoded.data0.offset))
-    result = [0] * size
+    addresses = (lanes(decoded.addr).astype(np.int64)[on] + offset) // 4 % state.wave_size
+    data = lanes(decoded.data0).copy()
     if decoded.op.name.startswith("DS_B"):
-        for lane in on:
-            result[lane] = data[addresses[lane]] if addresses[lane] in on else 0
+        result[on] = np.where(np.isin(addresses, on), data[addresses], 0)
     else:
-        for lane in on:
-            result[addresses[lane]] = data[lane]
-    into = _lanes_of(state, decoded.vdst.offset)
-    for lane in on:
-        into[lane] = result[lane]
+        result[addresses] = data[on]
+    lanes(decoded.vdst)[on] = result[on]
     _step(state, decoded)
     return Next.GOES_ON
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kernels.random.kernel import module_text
 from simulators.amd_code import emulator
-from simulators.amd_code.faults import fault_among
+from simulators.amd_code.compiling import fault_among
 from simulators.amd_code.launch import WrongUseError
 from simulators.amd_code.runner import CodeModule
 from simulators.device_ir.random_kernels import difference

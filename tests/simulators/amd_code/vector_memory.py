@@ -1,7 +1,7 @@
-"""Vector memory: GLOBAL and FLAT instructions of which tinygrad's emulator has only some forms.
+"""GLOBAL and FLAT instructions in the forms that tinygrad's emulator lacks.
 
-It reads and writes whole words at multiples of four bytes; the HSA ABI has unaligned accesses enabled, and
-LLVM uses them. Of compare-and-swap it takes the wrong registers where values have 64 bits.
+It reads and writes whole words at multiples of four bytes, but the HSA ABI enables unaligned accesses, and
+LLVM uses them. For compare-and-swap of 64 bits it uses the wrong registers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Handler = Callable[[Any, Any], bool]
 
 
 def handler_for(name: str) -> Handler | None:
-    """What does an instruction where the emulator would not: it says whether it did."""
+    """Return a function that executes an instruction and returns True, or leaves it to the emulator."""
     if found := _SWAP.match(name):
         wide = found[1] in ("_x2", "_b64")
         return lambda state, decoded: _swap(state, decoded, 8 if wide else 4)
@@ -41,12 +41,13 @@ _HALVES = {"load_d16_b16": 0, "load_short_d16": 0, "load_d16_hi_b16": 16, "load_
 
 
 def executing(state: Any) -> np.ndarray:
-    """Numbers of the lanes that are on."""
+    """Return the numbers of the lanes that are on."""
     mask = state._read_sgpr(_EXEC) | (state._read_sgpr(_EXEC + 1) << 32 if state.wave_size == 64 else 0)
     return np.flatnonzero([mask >> lane & 1 for lane in range(state.wave_size)])
 
 
-def _registers(state: Any, first: int, count: int, file: Any) -> np.ndarray:
+def registers(state: Any, first: int, count: int, file: Any) -> np.ndarray:
+    """Return vector registers by number and lane, to be read and written."""
     lanes = state.wave_size
     words = (ctypes.c_uint32 * (count * lanes)).from_address(file._buf.va_addr + first % 256 * lanes * 4)
     return np.frombuffer(words, np.uint32).reshape(count, lanes)
@@ -56,13 +57,13 @@ def _addresses(state: Any, decoded: Any) -> np.ndarray:
     """Of all lanes: vector address, or a scalar one and an offset in a vector register."""
     bits = type(decoded).offset.hi - type(decoded).offset.lo + 1
     offset = decoded.offset - (1 << bits if decoded.offset >> (bits - 1) else 0)
-    low = _registers(state, decoded.addr.offset, 1, state.vgpr_buf)[0].astype(np.uint64)
+    low = registers(state, decoded.addr.offset, 1, state.vgpr_buf)[0].astype(np.uint64)
     scalar = getattr(decoded, "saddr", None)
     flat = type(decoded).__name__ == "FLAT"
     if scalar is not None and not flat and scalar.offset < _NO_REGISTER:
         base = state._read_sgpr(scalar.offset) | state._read_sgpr(scalar.offset + 1) << 32
         return low + np.uint64((base + offset) % (1 << 64))
-    high = _registers(state, decoded.addr.offset + 1, 1, state.vgpr_buf)[0].astype(np.uint64)
+    high = registers(state, decoded.addr.offset + 1, 1, state.vgpr_buf)[0].astype(np.uint64)
     return (low | high << np.uint64(32)) + np.uint64(offset % (1 << 64))
 
 
@@ -74,7 +75,7 @@ def _move(state: Any, decoded: Any, size: int, load: bool, half: int | None) -> 
         return False
     file = state.accvgpr_buf if getattr(decoded, "acc", 0) else state.vgpr_buf
     count = -(-size // 4)
-    data = _registers(state, (decoded.vdst if load else decoded.data).offset, count, file)
+    data = registers(state, (decoded.vdst if load else decoded.data).offset, count, file)
     for lane, address in zip(lanes, addresses, strict=True):
         if load:
             value = int.from_bytes(ctypes.string_at(int(address), size), "little", signed=signed)
@@ -93,9 +94,9 @@ def _swap(state: Any, decoded: Any, size: int) -> bool:
     lanes = executing(state)
     addresses = _addresses(state, decoded)
     words = size // 4
-    data = _registers(state, decoded.data.offset, 2 * words, state.vgpr_buf).copy()
+    data = registers(state, decoded.data.offset, 2 * words, state.vgpr_buf).copy()
     returns = getattr(decoded, "glc", 0)
-    into = _registers(state, decoded.vdst.offset, words, state.vgpr_buf)
+    into = registers(state, decoded.vdst.offset, words, state.vgpr_buf)
     for lane in lanes:
         address = int(addresses[lane])
         there = ctypes.string_at(address, size)

@@ -1,7 +1,7 @@
-"""Checked: device IR in which every access to memory is first told to the driver, which knows what is there.
+"""Add calls to device IR by which the driver checks each access to memory.
 
-A GPU has an MMU of its own: an address of the host, or one behind an allocation, ends a kernel there. Here
-both are memory of one process.
+A GPU's MMU ends a kernel that uses an address of the host or beyond an allocation. Here both are memory of
+one process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 
 from simulators.device_ir.host_form import split, type_of
 
-DECLARATION = "declare void @cuda_check(ptr, i64, i32)"
 _ACCESS = re.compile(
     r"^\s*(?:%\S+ = )?(?P<what>load|store|atomicrmw|cmpxchg)\b(?: atomic\b| volatile\b| weak\b)* (?P<rest>.*)"
 )
@@ -51,7 +50,7 @@ def checked(text: str) -> str:
             begins = int(line.lstrip().startswith("%"))  # a store may end what a load has begun
             lines.append(f"  call void @cuda_check(ptr {pointer}, i64 {size}, i32 {begins})")
         lines.append(line)
-    return "\n".join([*lines, DECLARATION, ""])
+    return "\n".join([*lines, ""])
 
 
 def _access(what: str, rest: str) -> tuple[str, str | None, int] | None:

@@ -1,4 +1,4 @@
-/* device.c: devices, what they can, and contexts. */
+/* device.c: devices, their properties, and contexts. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -17,9 +17,8 @@ static _Thread_local int depth;
 
 /* From the tables of NVIDIA's programming guide. */
 static const struct chip chips[] = {
-    {5, 0, 49152, 65536, 5},     {5, 2, 49152, 98304, 16},    {6, 0, 49152, 65536, 56},    {6, 1, 49152, 98304, 20},
-    {7, 0, 98304, 98304, 80},    {7, 5, 65536, 65536, 40},    {8, 0, 166912, 167936, 108}, {8, 6, 101376, 102400, 82},
-    {8, 9, 101376, 102400, 128}, {9, 0, 232448, 233472, 132}, {10, 0, 232448, 233472, 148}, {12, 0, 101376, 102400, 170},
+    {5, 0, 49152},  {5, 2, 49152},  {6, 0, 49152},  {6, 1, 49152},  {7, 0, 98304},   {7, 5, 65536},
+    {8, 0, 166912}, {8, 6, 101376}, {8, 9, 101376}, {9, 0, 232448}, {10, 0, 232448}, {12, 0, 101376},
 };
 
 static const char *setting(const char *name, const char *otherwise) {
@@ -31,7 +30,7 @@ bool backwards(void) { return strcmp(setting("EMU_CUDA_BACKWARDS", "0"), "1") ==
 bool early(void) { return strcmp(setting("EMU_CUDA_ORDER", "late"), "early") == 0; }
 unsigned seconds_of_launch(void) { return (unsigned)strtoul(setting("EMU_CUDA_SECONDS", "20"), NULL, 10); }
 
-/* Where the chip `index` stands in the list; NULL behind its end. */
+/* The text of chip `index` in the list; NULL beyond its end. */
 static const char *listed(int index) {
     const char *list = setting("EMU_CUDA_DEVICES", "7.0");
     for (; index > 0 && list != NULL; index--) {
@@ -76,17 +75,12 @@ int cuInit(unsigned flags) {
     return flags != 0 ? INVALID_VALUE : device_count() == 0 ? NO_DEVICE : SUCCESS;
 }
 
-int cuDriverGetVersion(int *version) {
-    *version = 12090;
-    return SUCCESS;
-}
-
 int cuDeviceGetCount(int *count) {
     *count = initialised ? device_count() : 0;
     return initialised ? SUCCESS : NOT_INITIALIZED;
 }
 
-/* A device is no ordinal: the two must not be confused. */
+/* A device is not equal to its ordinal, so that a program that confuses them fails. */
 static int ordinal_of(int device, struct chip *chip) {
     return !initialised ? NOT_INITIALIZED : chip_of(device - NOT_THE_ORDINAL, chip);
 }
@@ -106,12 +100,6 @@ int cuDeviceGetName(char *name, int bytes, int device) {
     return result;
 }
 
-int cuDeviceTotalMem_v2(size_t *bytes, int device) {
-    struct chip chip;
-    *bytes = (size_t)16 << 30;
-    return ordinal_of(device, &chip);
-}
-
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     struct chip chip;
     int result = ordinal_of(device, &chip);
@@ -119,28 +107,11 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
         return result;
     }
     switch (attribute) {
-    case 1: case 2: case 3: *value = 1024; break;        /* work-items of a workgroup; along x; along y */
-    case 4: *value = 64; break;                          /* along z */
-    case 5: *value = 2147483647; break;                  /* workgroups along x */
-    case 6: case 7: *value = 65535; break;               /* along y, z */
-    case 8: *value = 49152; break;                       /* workgroup memory */
-    case 9: *value = 65536; break;                       /* constant memory */
-    case 10: *value = 32; break;                         /* lanes */
-    case 12: case 82: *value = 65536; break;             /* registers of a workgroup, of a processor */
-    case 13: *value = 1000000; break;                    /* kHz */
-    case 16: *value = chip.processors; break;
-    case 19: case 31: case 41: case 83: case 89: *value = 1; break; /* maps host memory; kernels beside each other;
-                                                                        one address space; managed memory, at once */
-    case 39: *value = chip.major == 7 && chip.minor == 5 ? 1024 : 2048; break; /* work-items of a processor */
-    case 75: *value = chip.major; break;
-    case 76: *value = chip.minor; break;
-    case 81: *value = chip.shared_per_processor; break;
-    case 91: *value = 1; break;                          /* registered host memory has one address */
-    case 97: *value = chip.shared_optin; break;
-    case 120: *value = chip.major >= 9; break;           /* launches of clusters */
-    default: return INVALID_VALUE;
+    case 75: *value = chip.major; return SUCCESS;
+    case 76: *value = chip.minor; return SUCCESS;
+    case 97: *value = chip.shared_optin; return SUCCESS;
+    default: return because(INVALID_VALUE, "device attribute %d is not supported here", attribute);
     }
-    return SUCCESS;
 }
 
 int cuDevicePrimaryCtxRetain(struct context **result, int device) {
@@ -156,23 +127,9 @@ int cuDevicePrimaryCtxRetain(struct context **result, int device) {
         primary[ordinal]->device = ordinal;
         primary[ordinal]->chip = chip;
     }
-    primary[ordinal]->users++;
     *result = primary[ordinal];
     leave();
     return SUCCESS;
-}
-
-int cuDevicePrimaryCtxRelease_v2(int device) {
-    struct chip chip;
-    int code = ordinal_of(device, &chip);
-    struct context *context = code == SUCCESS ? primary[device - NOT_THE_ORDINAL] : NULL;
-    if (code == SUCCESS && (context == NULL || context->users == 0)) {
-        return INVALID_CONTEXT;
-    }
-    if (context != NULL) {
-        context->users--;
-    }
-    return code;
 }
 
 int cuCtxPushCurrent_v2(struct context *context) {
@@ -193,33 +150,6 @@ int cuCtxPopCurrent_v2(struct context **context) {
     }
     *context = stack[--depth];
     return SUCCESS;
-}
-
-int cuCtxGetCurrent(struct context **context) {
-    *context = current_context();
-    return SUCCESS;
-}
-
-int cuCtxSetCurrent(struct context *context) {
-    if (context != NULL && !is_handle(context, A_CONTEXT, NULL)) {
-        return INVALID_CONTEXT;
-    }
-    depth -= depth > 0;
-    if (context != NULL) {
-        stack[depth++] = context;
-    }
-    return SUCCESS;
-}
-
-int cuCtxGetDevice(int *device) {
-    CALL(context);
-    *device = context->device + NOT_THE_ORDINAL;
-    return SUCCESS;
-}
-
-int cuCtxSynchronize(void) {
-    CALL(context);
-    return complete_all(context);
 }
 
 static const struct {

@@ -1,16 +1,16 @@
-/* driver.h: a stand-in of the CUDA driver, for tests: kernels' PTX is run on the host's processor. It is no GPU.
+/* driver.h: a stand-in of the CUDA driver, for tests. It runs the PTX of kernels on the host's processor. It is no GPU.
  *
  * Environment:
  *   EMU_CUDA_DEVICES    compute capabilities of the devices, such as "9.0,7.0"; "7.0" if not set
- *   EMU_CUDA_ORDER      `late` (the default): what a stream has to do is done when somebody waits for it, and not before;
+ *   EMU_CUDA_ORDER      `late` (the default): the work of a stream is done when the program waits for it;
  *                       `early`: at once
  *   EMU_CUDA_BACKWARDS  `1`: the last work-item and subgroup of a workgroup run first
  *   EMU_CUDA_SECONDS    CPU seconds that one launch may take; 20 if not set
- *   EMU_CUDA_MODULES    folder that keeps what PTX was translated to; by default beside this library
- *   EMU_CUDA_BUILD      folders (`:` between) with PTX beside the cubin that was made of it: such a cubin is run as its PTX
+ *   EMU_CUDA_MODULES    folder for translated PTX; by default beside this library
+ *   EMU_CUDA_BUILD      folders (`:` between) with PTX beside the cubin made from it, which is run instead of the cubin
  *
- * One lock is held in every call, so that one operation is done at a time, in an order that the API allows. A kernel that
- * goes on and on is interrupted for what other streams have to do: it may wait for that.
+ * Every call holds one lock, so that one operation is done at a time, in an order that the API allows. A kernel that runs
+ * long is interrupted for the work of other streams, for which it may wait.
  */
 #ifndef CUDA_DRIVER_DRIVER_H
 #define CUDA_DRIVER_DRIVER_H
@@ -49,7 +49,7 @@ enum {
 
 enum { MOST_DEVICES = 16, MOST_PARAMETERS = 512, MOST_PARAMETER_BYTES = 32764 };
 
-/* ---- Handles: what a program gets as CUcontext, CUmodule, …; never used again, so that a dead one is known ---- */
+/* ---- Handles: CUcontext, CUmodule, …; never reused, so that stale ones are detected ---- */
 
 enum kind { NOTHING, A_CONTEXT, A_MODULE, A_FUNCTION, A_STREAM, AN_EVENT };
 
@@ -60,7 +60,7 @@ struct handle {
 
 /* `bytes` of zeros that begin with a handle. */
 void *new_handle(enum kind kind, size_t bytes, struct context *context);
-/* Whether `given` is a living handle of this kind and context; `context` may be NULL: of any. */
+/* Whether `given` is a valid handle of this kind and context; `context` may be NULL: any. */
 bool is_handle(const void *given, enum kind kind, const struct context *context);
 
 /* ---- Devices and contexts ---- */
@@ -68,16 +68,13 @@ bool is_handle(const void *given, enum kind kind, const struct context *context)
 struct chip {
     int major, minor;
     int shared_optin;          /* bytes of workgroup memory that a kernel may be allowed */
-    int shared_per_processor;  /* bytes */
-    int processors;            /* any number */
 };
 
 struct context {
     struct handle handle;
     int device; /* ordinal */
     struct chip chip;
-    int error; /* of a kernel: all calls answer it from then on */
-    int users;
+    int error; /* of a kernel: all later calls return it */
 };
 
 int device_count(void);
@@ -92,7 +89,7 @@ unsigned seconds_of_launch(void);
 /* ---- Every call ---- */
 
 void enter(void), leave(void); /* the lock, which a thread may take again */
-/* Say on stderr why a call fails; returns `code`. */
+/* Write to stderr why a call fails; returns `code`. */
 int because(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* In a call: the context, or return why there is none. */
@@ -115,35 +112,35 @@ static inline void left(char *held) {
 
 /* ---- Memory ---- */
 
-enum place { DEVICE_MEMORY, MANAGED_MEMORY, HOST_MEMORY };
+enum memory_kind { DEVICE_MEMORY, MANAGED_MEMORY, HOST_MEMORY };
 
 struct memory {
     char *address;
     size_t bytes;
-    enum place place;
+    enum memory_kind kind;
     struct context *context;
     struct memory *next;
 };
 
-/* The allocation or registered range that has `address` in it, or is behind its end by nothing; NULL. */
+/* The allocation or registered range that contains `address`, or NULL. */
 struct memory *memory_at(const void *address);
-bool is_device_address(const void *address); /* in the range that device memory comes from, in use or not */
-/* Device memory can be touched only in between. */
+bool is_device_address(const void *address); /* in the range of device memory, in use or not */
+/* Device memory can be accessed only in between. */
 void open_memory(void), close_memory(void);
 void memory_of_kernels(char *address, size_t bytes); /* malloc in a kernel */
 
-/* ---- Streams: what is to be done, in order ---- */
+/* ---- Streams: operations in order ---- */
 
 struct stream {
     struct handle handle;
-    bool waits_for_default; /* and it for this: no CU_STREAM_NON_BLOCKING */
+    bool waits_for_default; /* and the default stream waits for it: no CU_STREAM_NON_BLOCKING */
     struct operation *first, **last;
     uint64_t issued, done; /* operations */
-    bool busy;             /* its first operation is under way */
+    bool busy;             /* its first operation runs */
     struct stream *next;
 };
 
-struct mark { /* what a stream had to do up to here */
+struct mark { /* the operations of a stream up to here */
     struct stream *stream;
     uint64_t count;
 };
@@ -151,7 +148,7 @@ struct mark { /* what a stream had to do up to here */
 struct operation {
     int (*act)(struct operation *);
     struct operation *next;
-    struct mark after[2]; /* to be done before, in other streams */
+    struct mark after[2]; /* operations of other streams to do first */
     struct context *context;
 };
 
@@ -161,29 +158,29 @@ struct stream *stream_of(void *given, struct context *context);
 int issue(struct stream *stream, struct operation *operation);
 int complete(struct mark mark);
 int complete_all(struct context *context);
-/* Do something that no stream has begun and nothing keeps from being done; false where there is nothing. */
+/* Do an operation that has not begun and waits for nothing; false if there is none. */
 bool do_another(int *result);
 
 struct event {
     struct handle handle;
     bool timed, recorded;
     struct mark mark;
-    uint64_t nanoseconds; /* when the operation that records was done; 0 before */
+    uint64_t nanoseconds; /* when it was recorded; 0 before */
 };
 
 /* ---- Modules and launches ---- */
 
-/* What a translated module says of a kernel: see module.py, which writes it as LLVM IR. */
+/* Facts about a kernel of a translated module; module.py writes them as LLVM IR. */
 struct kernel_text {
     const char *name;
     void (*run)(void **arguments);
     const uint32_t *parameters; /* bytes of each */
     const struct emu_memory *shared;
     uint32_t parameter_count, shared_count;
-    uint32_t required[3], most[3]; /* work-items of a workgroup; 0: not said */
+    uint32_t required[3], most[3]; /* work-items of a workgroup; 0: not specified */
     uint32_t most_items;
-    uint32_t registers, shared_bytes, local_bytes;
-    uint32_t cluster[3];  /* required; 0: not said */
+    uint32_t registers, shared_bytes;
+    uint32_t cluster[3];  /* required; 0: not specified */
     uint32_t uses_dynamic;
 };
 
@@ -198,7 +195,7 @@ struct module {
     struct handle handle;
     void *library;
     const struct module_text *text;
-    char *from, *to; /* where it lies */
+    char *from, *to; /* its memory */
     struct module *next;
     struct function *functions;
 };
@@ -212,19 +209,18 @@ struct function {
     struct function *next;
 };
 
-/* The living module that has `address` in its code or variables. */
+/* The loaded module whose code or variables contain `address`. */
 struct module *module_at(const void *address);
-/* The path of the shared object for PTX `text` on `chip`, made if need be. On an error `log` says what the assembler does. */
+/* Store the path of the shared object for PTX `text` on `chip`, which is made if necessary. `log` gets the assembler's errors. */
 int translated(const char *text, const struct chip *chip, char *path, size_t path_bytes, char *log, size_t log_bytes);
-/* PTX that this image of machine code was made of, as a new string; NULL. */
+/* The PTX from which this machine code was made, as a new string, or NULL. */
 char *ptx_of_cubin(const void *image);
 
-/* Run a kernel to its end; its work-items' mistakes are the context's error. */
+/* Run a kernel to its end; errors of its work-items become the context's error. */
 struct emu_launch;
 int run_kernel(const struct function *function, const struct emu_launch *launch);
 
-/* Called by work-items before each access. `begins`: no other access belongs to it, such as the load of an atomic
- * operation to its store. */
+/* Called by work-items before each access. `begins`: it is not the second access of an atomic operation. */
 void cuda_check(const void *address, uint64_t bytes, uint32_t begins);
 
 #endif

@@ -1,4 +1,4 @@
-/* handles.c: handles, the lock, and what calls say. */
+/* handles.c: handles, the lock, and messages. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -68,7 +68,7 @@ bool is_handle(const void *given, enum kind kind, const struct context *context)
     return handle->kind == kind && (context == NULL || handle->context == context);
 }
 
-/* What the runtime's fibers end with when there is no memory for them. */
+/* The runtime's fibers call it when there is no memory. */
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     (void)where;
     va_list list;

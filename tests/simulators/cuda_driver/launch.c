@@ -1,4 +1,4 @@
-/* launch.c: launches: what the driver refuses, and how a kernel is run. */
+/* launch.c: launches: checks of the driver, and running a kernel. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -21,7 +21,7 @@ struct launch {
     char values[];
 };
 
-/* ---- what work-items may touch ---- */
+/* ---- checks of accesses ---- */
 
 const struct memory *memory_for(const void *address, uint64_t bytes, const struct context *context, const char **why);
 
@@ -29,7 +29,7 @@ static struct running {
     const struct function *function;
     struct timespec began;
     int error;
-    unsigned checks, inside; /* how many kernels this one interrupts */
+    unsigned checks, inside; /* `inside`: the number of kernels that this one interrupts */
 } running;
 
 static double seconds_since(struct timespec began) {
@@ -38,7 +38,7 @@ static double seconds_since(struct timespec began) {
     return (double)(now.tv_sec - began.tv_sec) + 1e-9 * (double)(now.tv_nsec - began.tv_nsec);
 }
 
-/* A fiber's own memory is near; a module's variables lie in its file. */
+/* Whether an address is on the stack of the running fiber. */
 static bool is_private(const char *address) {
     const char *here = __builtin_frame_address(0);
     return address > here - 4096 && address < gb_fiber_stack_end(&emu.stacks, emu.self->flat);
@@ -61,7 +61,7 @@ static char *copy_of_shared(const struct emu_launch *launch, bool back, char *co
     return copy;
 }
 
-/* Between two instructions of a work-item, so to speak, do what another stream has to do. */
+/* Do an operation of another stream between two instructions of a work-item. */
 static void interrupt(void) {
     const struct running kernel = running;
     struct emu_state *outer = malloc(sizeof *outer);
@@ -80,7 +80,7 @@ static void interrupt(void) {
     free(shared);
     if (done && result != SUCCESS) {
         running.error = result;
-        emu_fail("ends with what ended another kernel");
+        emu_fail("ends because another kernel failed");
     }
     nv_set_chip(running.function->module->text->chip);
     open_memory();
@@ -137,7 +137,7 @@ static int do_launch(struct operation *operation) {
     return run_kernel(launch->function, &launch->what);
 }
 
-/* ---- what the driver refuses ---- */
+/* ---- checks of launches ---- */
 
 static int refused(const struct function *function, int code, const char *why) {
     return because(code, "launch of %s: %s", function->text->name, why);
@@ -150,7 +150,7 @@ static int check(const struct function *function, const struct emu_launch *launc
     for (int i = 0; i < 3; i++) {
         if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->grid[i] > (i == 0 ? 2147483647u : 65535u) ||
             launch->block[i] > (i == 2 ? 64u : 1024u)) {
-            return refused(function, INVALID_VALUE, "a grid or workgroup of this size there is not");
+            return refused(function, INVALID_VALUE, "no grid or workgroup may have this size");
         }
         if (text->required[i] != 0 && launch->block[i] != text->required[i]) {
             return refused(function, INVALID_VALUE, "the kernel was compiled for workgroups of another size (.reqntid)");
@@ -182,7 +182,7 @@ static int check(const struct function *function, const struct emu_launch *launc
         }
     }
     if (cluster > 8 && !function->wide_clusters) {
-        return refused(function, INVALID_CLUSTER_SIZE, "clusters of more than 8 workgroups are to be allowed first");
+        return refused(function, INVALID_CLUSTER_SIZE, "clusters of more than 8 workgroups need cuFuncSetAttribute");
     }
     return cluster > 16 ? refused(function, INVALID_CLUSTER_SIZE, "a cluster has at most 16 workgroups") : SUCCESS;
 }
@@ -200,7 +200,7 @@ static int launch(struct function *function, const unsigned *grid, const unsigne
         return refused(function, NOT_SUPPORTED, "parameters in `extra` are not supported here");
     }
     if (params == NULL && text->parameter_count > 0) {
-        return refused(function, INVALID_VALUE, "it has parameters, and none are given");
+        return refused(function, INVALID_VALUE, "the kernel has parameters, and none are passed");
     }
     size_t bytes = 0;
     for (uint32_t i = 0; i < text->parameter_count; i++) {
@@ -281,7 +281,7 @@ int cuLaunchKernelEx(const struct config *config, struct function *function, voi
 }
 
 int cuFuncSetAttribute(struct function *function, int attribute, int value) {
-    enum { MAX_DYNAMIC_SHARED = 8, PREFERRED_CARVEOUT = 9, NON_PORTABLE_CLUSTER = 14 };
+    enum { MAX_DYNAMIC_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };
     CALL(context);
     if (!is_handle(function, A_FUNCTION, context)) {
         return INVALID_HANDLE;
@@ -297,50 +297,6 @@ int cuFuncSetAttribute(struct function *function, int attribute, int value) {
     case NON_PORTABLE_CLUSTER:
         function->wide_clusters = value != 0;
         return context->chip.major >= 9 ? SUCCESS : NOT_SUPPORTED;
-    case PREFERRED_CARVEOUT: return SUCCESS;
     default: return INVALID_VALUE;
     }
-}
-
-int cuFuncGetAttribute(int *value, int attribute, struct function *function) {
-    CALL(context);
-    if (!is_handle(function, A_FUNCTION, context)) {
-        return INVALID_HANDLE;
-    }
-    const struct kernel_text *text = function->text;
-    uint32_t most = REGISTERS / (text->registers > 0 ? text->registers : 1) / 32 * 32;
-    switch (attribute) {
-    case 0: /* the largest workgroup */
-        most = most < 1024 ? most : 1024;
-        *value = (int)(text->most_items != 0 && text->most_items < most ? text->most_items : most);
-        break;
-    case 1: *value = (int)text->shared_bytes; break;
-    case 3: *value = (int)text->local_bytes; break;
-    case 4: *value = (int)text->registers; break;
-    case 5: case 6: *value = (int)function->module->text->chip; break; /* versions of PTX and code: 60 */
-    case 8: *value = (int)(function->most_dynamic != 0 ? function->most_dynamic : SHARED_BYTES - text->shared_bytes); break;
-    default: return INVALID_VALUE;
-    }
-    return SUCCESS;
-}
-
-/* Of what the device and the assembler say: workgroups that a processor has room for. */
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, struct function *function, int items, size_t dynamic_bytes) {
-    CALL(context);
-    if (!is_handle(function, A_FUNCTION, context) || items < 1 || items > 1024) {
-        return items < 1 || items > 1024 ? INVALID_VALUE : INVALID_HANDLE;
-    }
-    enum { WARP_REGISTERS = 256, RESERVED = 1024 };
-    const struct chip *chip = &context->chip;
-    uint32_t warps = ((uint32_t)items + 31) / 32, most = (chip->major == 7 && chip->minor == 5 ? 32u : 64u) / warps;
-    uint32_t of_warp = (function->text->registers * 32 + WARP_REGISTERS - 1) / WARP_REGISTERS * WARP_REGISTERS;
-    uint64_t shared = function->text->shared_bytes + dynamic_bytes + (chip->major >= 8 ? RESERVED : 0);
-    if (of_warp > 0 && REGISTERS / of_warp / warps < most) {
-        most = REGISTERS / of_warp / warps;
-    }
-    if (shared > 0 && (uint64_t)chip->shared_per_processor / shared < most) {
-        most = (uint32_t)((uint64_t)chip->shared_per_processor / shared);
-    }
-    *blocks = (int)(most < 32 ? most : 32);
-    return SUCCESS;
 }

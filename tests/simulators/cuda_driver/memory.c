@@ -1,7 +1,7 @@
 /* memory.c: device memory, which the host cannot touch; managed and registered memory; copies and fills.
  *
- * Device memory comes from a range of its own and is never used twice. Nobody may touch it but while an operation is done,
- * so that a host which takes a device's address for its own ends with SIGSEGV, and a message. */
+ * Device memory comes from a separate range and is never reused. It is accessible only while an operation is done, so that
+ * a program that uses a device's address on the host ends with SIGSEGV and a message. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -18,7 +18,7 @@ static const size_t RESERVED = (size_t)1 << 40, CAPACITY = (size_t)16 << 30;
 static char *arena;
 static size_t used, in_use;
 static struct memory *all;
-static struct memory *recent; /* where the last work-item's address was */
+static struct memory *recent; /* the memory of the last checked address */
 static struct sigaction before;
 
 static size_t rounded(size_t bytes, size_t to) {
@@ -32,11 +32,11 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     if (is_device_address(info->si_addr)) {
         char text[300];
         int length = snprintf(text, sizeof text,
-                              "%s: the host reads or writes device memory, at %p, or a kernel memory that is not its own\n",
+                              "%s: the host reads or writes device memory, at %p, or a kernel reads or writes memory of another device\n",
                               name_of_driver, info->si_addr);
         (void)!write(STDERR_FILENO, text, (size_t)length);
     }
-    sigaction(number, &before, NULL); /* the instruction faults once more, for whoever was there before */
+    sigaction(number, &before, NULL); /* the instruction faults again, in the previous handler */
 }
 
 static bool reserve(void) {
@@ -59,9 +59,9 @@ bool is_device_address(const void *address) {
 
 /* ---- ranges ---- */
 
-static struct memory *add(char *address, size_t bytes, enum place place, struct context *context) {
+static struct memory *add(char *address, size_t bytes, enum memory_kind kind, struct context *context) {
     struct memory *memory = calloc(1, sizeof *memory);
-    *memory = (struct memory){.address = address, .bytes = bytes, .place = place, .context = context, .next = all};
+    *memory = (struct memory){.address = address, .bytes = bytes, .kind = kind, .context = context, .next = all};
     all = memory;
     return memory;
 }
@@ -89,7 +89,7 @@ void memory_of_kernels(char *address, size_t bytes) {
     add(address, bytes, MANAGED_MEMORY, NULL);
 }
 
-/* Whole pages that hold an allocation, its end at the end of the last but for its alignment. */
+/* The pages of an allocation, which ends at the end of the last page, except for alignment. */
 static char *pages_of(const struct memory *memory, size_t *bytes) {
     *bytes = rounded(rounded(memory->bytes, ALIGNMENT), PAGE);
     return memory->address + rounded(memory->bytes, ALIGNMENT) - *bytes;
@@ -97,7 +97,7 @@ static char *pages_of(const struct memory *memory, size_t *bytes) {
 
 static void protect(int protection) {
     for (const struct memory *m = all; m != NULL; m = m->next) {
-        if (m->place == DEVICE_MEMORY) {
+        if (m->kind == DEVICE_MEMORY) {
             size_t bytes;
             char *pages = pages_of(m, &bytes);
             mprotect(pages, bytes, protection);
@@ -113,7 +113,7 @@ void close_memory(void) {
     protect(PROT_NONE);
 }
 
-/* Why nobody may touch these bytes in an operation of the context; NULL where they may. */
+/* Why operations of the context must not access these bytes; NULL if they may. */
 static const char *wrong_range(const void *address, size_t bytes, const struct context *context) {
     const struct memory *memory = memory_at(address);
     if (memory == NULL) {
@@ -122,12 +122,12 @@ static const char *wrong_range(const void *address, size_t bytes, const struct c
     if (bytes > (size_t)(memory->address + memory->bytes - (const char *)address)) {
         return "has fewer bytes behind it";
     }
-    return memory->place == DEVICE_MEMORY && memory->context != context ? "is another device's" : NULL;
+    return memory->kind == DEVICE_MEMORY && memory->context != context ? "is another device's" : NULL;
 }
 
 /* ---- allocations ---- */
 
-static int allocate(uint64_t *result, size_t bytes, enum place place) {
+static int allocate(uint64_t *result, size_t bytes, enum memory_kind kind) {
     CALL(context);
     size_t pages = rounded(rounded(bytes, ALIGNMENT), PAGE);
     if (bytes == 0) {
@@ -137,7 +137,7 @@ static int allocate(uint64_t *result, size_t bytes, enum place place) {
         return OUT_OF_MEMORY;
     }
     char *first;
-    if (place == DEVICE_MEMORY) {
+    if (kind == DEVICE_MEMORY) {
         first = arena + used;
         used += pages + PAGE;
         if (mprotect(first, pages, PROT_READ | PROT_WRITE) != 0) {
@@ -151,15 +151,15 @@ static int allocate(uint64_t *result, size_t bytes, enum place place) {
         mprotect(first + pages, PAGE, PROT_NONE);
     }
     char *address = first + pages - rounded(bytes, ALIGNMENT);
-    if (bytes <= (size_t)64 << 20) { /* else every page would be touched */
+    if (bytes <= (size_t)64 << 20) { /* else every page would be used */
         memset(address, POISON, bytes);
     }
     memset(address + bytes, GUARD, rounded(bytes, ALIGNMENT) - bytes);
-    if (place == DEVICE_MEMORY) {
+    if (kind == DEVICE_MEMORY) {
         mprotect(first, pages, PROT_NONE);
     }
     in_use += bytes;
-    add(address, bytes, place, context);
+    add(address, bytes, kind, context);
     *result = (uint64_t)(uintptr_t)address;
     return SUCCESS;
 }
@@ -179,7 +179,7 @@ int cuMemFree_v2(uint64_t given) {
         return SUCCESS;
     }
     struct memory *memory = memory_at(address);
-    if (memory == NULL || memory->address != address || memory->place == HOST_MEMORY) {
+    if (memory == NULL || memory->address != address || memory->kind == HOST_MEMORY) {
         return because(INVALID_VALUE, "cuMemFree of %p, where no allocation begins: freed twice, or never allocated",
                        (void *)address);
     }
@@ -192,7 +192,7 @@ int cuMemFree_v2(uint64_t given) {
     mprotect(pages, bytes, PROT_READ | PROT_WRITE);
     for (size_t i = memory->bytes; i < rounded(memory->bytes, ALIGNMENT); i++) {
         if (address[i] != GUARD) {
-            result = because(ILLEGAL_ADDRESS, "something was written %zu bytes behind the end of an allocation of %zu bytes",
+            result = because(ILLEGAL_ADDRESS, "a write %zu bytes behind the end of an allocation of %zu bytes",
                              i - memory->bytes, memory->bytes);
             break;
         }
@@ -204,14 +204,7 @@ int cuMemFree_v2(uint64_t given) {
     return result;
 }
 
-int cuMemGetInfo_v2(size_t *available, size_t *total) {
-    CALL(context);
-    *total = CAPACITY;
-    *available = CAPACITY - in_use;
-    return SUCCESS;
-}
-
-/* ---- host memory that kernels may use ---- */
+/* ---- registered host memory ---- */
 
 int cuMemHostRegister_v2(void *given, size_t bytes, unsigned flags) {
     CALL(context);
@@ -231,7 +224,7 @@ int cuMemHostRegister_v2(void *given, size_t bytes, unsigned flags) {
 int cuMemHostUnregister(void *address) {
     CALL(context);
     struct memory *memory = memory_at(address);
-    if (memory == NULL || memory->address != address || memory->place != HOST_MEMORY) {
+    if (memory == NULL || memory->address != address || memory->kind != HOST_MEMORY) {
         return NOT_REGISTERED;
     }
     int result = complete_all(memory->context);
@@ -242,7 +235,7 @@ int cuMemHostUnregister(void *address) {
 int cuMemHostGetDevicePointer_v2(uint64_t *result, void *address, unsigned flags) {
     CALL(context);
     const struct memory *memory = memory_at(address);
-    if (flags != 0 || memory == NULL || memory->place != HOST_MEMORY) {
+    if (flags != 0 || memory == NULL || memory->kind != HOST_MEMORY) {
         return INVALID_VALUE;
     }
     *result = (uint64_t)(uintptr_t)address;
@@ -319,7 +312,7 @@ static int fill(uint64_t to, size_t pitch, uint32_t value, unsigned element, siz
     }
     char *address = (char *)(uintptr_t)to;
     if (to % element != 0 || (height > 1 && (pitch < width * element || pitch % element != 0))) {
-        return because(INVALID_VALUE, "cuMemset of elements of %u bytes at %p, rows %zu bytes apart: not aligned, or too near",
+        return because(INVALID_VALUE, "cuMemset of elements of %u bytes at %p, rows %zu bytes apart: not aligned, or overlapping",
                        element, (void *)address, pitch);
     }
     if (width == 0 || height == 0) {
@@ -370,7 +363,7 @@ const struct memory *memory_for(const void *address, uint64_t bytes, const struc
         *why = "which leaves its allocation";
         return NULL;
     }
-    if (recent->place == DEVICE_MEMORY && recent->context != context) {
+    if (recent->kind == DEVICE_MEMORY && recent->context != context) {
         *why = "which is another device's memory";
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* module.c: modules: PTX becomes a shared object by module.py, once for each text and chip. */
+/* module.c: modules. module.py translates PTX to a shared object, once for each text and chip. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 16384, PATH_BYTES = 4096, EM_NVIDIA = 190, FAT_BINARY = 0xBA55ED50u };
+enum { LOG_BYTES = 16384, PATH_BYTES = 4096, EM_NVIDIA = 190 };
 
 static struct module *modules;
 
@@ -25,7 +25,7 @@ struct module *module_at(const void *address) {
     return NULL;
 }
 
-/* ---- a shared object in memory, as often as it is loaded ---- */
+/* ---- shared objects, with a copy for each module ---- */
 
 static int copy_of_file(const char *path) {
     int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("module", MFD_CLOEXEC);
@@ -73,7 +73,7 @@ static int load(struct context *context, const char *path, struct module **resul
     snprintf(name, sizeof name, "/proc/self/fd/%d", file);
     void *library = file >= 0 ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     const char *why = library == NULL && file >= 0 ? dlerror() : strerror(errno);
-    /* Left open: the C library knows a loaded file by its device and inode, and these are used again. */
+    /* Left open: the C library identifies a loaded file by device and inode, which would be reused. */
     if (library == NULL) {
         return because(NO_BINARY_FOR_GPU, "%s cannot be loaded: %s", path, why);
     }
@@ -97,8 +97,6 @@ static int load_ptx(struct context *context, const char *text, struct module **r
 
 static int load_image(struct context *context, const void *image, struct module **result, char *log, size_t log_bytes) {
     const unsigned char *bytes = image;
-    uint32_t magic;
-    memcpy(&magic, bytes, sizeof magic);
     if (memcmp(bytes, "\177ELF", 4) == 0) {
         if (bytes[18] != EM_NVIDIA) {
             return because(INVALID_IMAGE, "an ELF file for another machine (%d)", bytes[18]);
@@ -111,9 +109,6 @@ static int load_image(struct context *context, const void *image, struct module 
         int code = load_ptx(context, text, result, log, log_bytes);
         free(text);
         return code;
-    }
-    if (magic == FAT_BINARY) {
-        return because(NO_BINARY_FOR_GPU, "fat binaries are not read here");
     }
     for (const unsigned char *c = bytes; *c != 0; c++) {
         if (*c >= 127 || (*c < 32 && *c != '\n' && *c != '\t' && *c != '\r')) {

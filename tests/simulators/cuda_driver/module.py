@@ -1,7 +1,7 @@
-"""Module: PTX as a shared object that the stand-in of the CUDA driver loads.
+"""Translate PTX to a shared object that the stand-in of the CUDA driver loads.
 
-``python -m simulators.cuda_driver.module FILE.ptx OUTPUT.so sm_70 libcuda.so.1`` is what the stand-in
-runs. Where the PTX is wrong, it ends with 3 and the assembler's message.
+The stand-in runs ``python -m simulators.cuda_driver.module FILE.ptx OUTPUT.so sm_70 libcuda.so.1``. For
+wrong PTX the exit code is 3 and the output is the assembler's message.
 """
 
 from __future__ import annotations
@@ -9,23 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from llvmlite import binding
-from simulators.cuda_driver.checked import DECLARATION, checked
+from shared_library import shared_library
+from simulators.cuda_driver.checked import checked
 from simulators.device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, translate, type_of
 from simulators.device_ir.nvidia import NVIDIA
-from simulators.device_ir.runner import each_in_child
+from simulators.device_ir.runner import each_in_child, host_module
 from simulators.ptx.translate import device_ir
 
-from gpubuild.engine.backends.cpu import libdevice_calls
-from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.nvidia.compile import parse_ptxas
 from gpubuild.engine.ir import llvm
 from gpubuild.settings import Settings
@@ -35,19 +33,18 @@ BAD_PTX = 3
 MOST_DYNAMIC_BYTES = 232448 + 1024  # of any chip, and what no work-item may touch (UNTOUCHED in launch.c)
 _CODE_OPT_LEVEL = 1
 _MODULE_SYMBOL = "cuda_module"  # what the driver looks for in the shared object
-_VENDOR = replace(NVIDIA, externals=NVIDIA.externals + DECLARATION + "\n")
 _ENTRY = re.compile(r"\.entry\s+(?P<name>[\w$.]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<directives>[^{;]*)")
 _PARAMETER = re.compile(r"\.param\b.*?\.[bsuf](?P<bits>\d+)\b(?P<more>.*)", re.DOTALL)
-_KERNEL_TYPE = "{ ptr, ptr, ptr, ptr, i32, i32, [3 x i32], [3 x i32], i32, i32, i32, i32, [3 x i32], i32 }"
+_KERNEL_TYPE = "{ ptr, ptr, ptr, ptr, i32, i32, [3 x i32], [3 x i32], i32, i32, i32, [3 x i32], i32 }"
 
 
 class BadPtxError(Exception):
-    """What the assembler says of PTX that it does not take."""
+    """PTX that the assembler refuses, with its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What PTX says of a kernel, and the assembler: ``parameters`` are bytes, three numbers work-items."""
+    """Facts about a kernel from PTX and the assembler: bytes of parameters, sizes of workgroups."""
 
     name: str
     parameters: tuple[int, ...]
@@ -56,17 +53,16 @@ class Kernel:
     cluster: tuple[int, int, int]
     registers: int
     shared_bytes: int
-    local_bytes: int
 
 
 def kernels_of(ptx: str, assembled: str) -> list[Kernel]:
-    """In the order of the text; ``assembled`` is what ``ptxas -v`` says."""
+    """Return the kernels in the order of the text; ``assembled`` is the output of ``ptxas -v``."""
     plain = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.DOTALL)
     entries = list(_ENTRY.finditer(plain))
-    told = {info.name: info for info in parse_ptxas(assembled, [e["name"] for e in entries])}
+    infos = {info.name: info for info in parse_ptxas(assembled, [e["name"] for e in entries])}
     found = []
     for entry in entries:
-        info = told.get(entry["name"])
+        info = infos.get(entry["name"])
         found.append(
             Kernel(
                 name=entry["name"],
@@ -76,7 +72,6 @@ def kernels_of(ptx: str, assembled: str) -> list[Kernel]:
                 cluster=_three(entry["directives"], "reqnctapercluster"),
                 registers=(info.registers if info else None) or 0,
                 shared_bytes=(info.shared_bytes if info else None) or 0,
-                local_bytes=(info.spill_bytes if info else None) or 0,
             )
         )
     return found
@@ -99,7 +94,7 @@ def _three(directives: str, name: str) -> tuple[int, int, int]:
 
 
 def assembled(ptx: Path, chip: str) -> str:
-    """What ``ptxas -v`` says of it for ``chip``. Raises :class:`BadPtxError`."""
+    """Return the output of ``ptxas -v`` for ``chip``. Raises :class:`BadPtxError`."""
     exactly = re.search(rf"^\s*\.target\s+({chip}[af])\b", ptx.read_text(), re.MULTILINE)
     chip = exactly[1] if exactly else chip  # a device of sm_90 is one of sm_90a
     command = Toolchain(Settings()).require("ptxas").command
@@ -113,28 +108,20 @@ def assembled(ptx: Path, chip: str) -> str:
 
 
 def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
-    """An object file with the kernels and ``cuda_module``, which tells of them (driver.h)."""
-    form = translate(checked(device_ir(ptx)), _VENDOR)
+    """Return an object file with the kernels and their table ``cuda_module`` (driver.h)."""
+    form = translate(checked(device_ir(ptx)), NVIDIA)
     text = form.text.replace(
         f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8]", f"@{DYNAMIC} = global [{MOST_DYNAMIC_BYTES} x i8]"
     )
-    module = llvm.parse_assembly(
-        text + table(form, kernels, chip_of(ptx)), llvm.new_context(), name="host form"
-    )
-    _set_apart(module)
-    machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
-    llvm.set_target(module, machine)
-    libdevice_calls.link_half_conversions(module, machine.triple)
-    module = keep_odd_halves(module, machine)
-    module.verify()
-    return llvm.emit_object(module, machine)
+    text += table(form, kernels, chip_of(ptx))
+    return llvm.emit_object(*host_module(text, _CODE_OPT_LEVEL, _set_apart))
 
 
 def _set_apart(module: binding.ModuleRef) -> None:
-    """Give what the module defines names that nothing else in the process has.
+    """Give the module's definitions names that are unique in the process.
 
-    Kernels and variables may be called as those of the C library are, which the loader would take instead of
-    them. And calls that LLVM makes, of ``memset`` say, would be of a kernel of that name.
+    Else the loader would use functions of the C library instead of kernels with equal names, and LLVM's
+    calls of ``memset``, for example, would be calls of a kernel of that name.
     """
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name != _MODULE_SYMBOL:
@@ -175,7 +162,7 @@ def table(form: HostForm, kernels: list[Kernel], chip: int) -> str:
             f"{_KERNEL_TYPE} {{ ptr @cuda.name.{number}, ptr @{_quoted(f'emu.kernel.{kernel.name}')[1:]}, "
             f"ptr @cuda.bytes.{number}, ptr @cuda.shared.{number}, i32 {len(taken)}, i32 {len(shared)}, "
             f"{_numbers(kernel.required)}, {_numbers(kernel.most)}, i32 {most[0] * most[1] * most[2]}, "
-            f"i32 {kernel.registers}, i32 {kernel.shared_bytes}, i32 {kernel.local_bytes}, "
+            f"i32 {kernel.registers}, i32 {kernel.shared_bytes}, "
             f"{_numbers(kernel.cluster)}, i32 {int(len(shared) < len(form.shared[kernel.name]))} }}"
         )
     parts.append(f"@cuda.kernels = internal constant [{len(rows)} x {_KERNEL_TYPE}] [{', '.join(rows)}]")
@@ -201,16 +188,11 @@ def _shared_types(text: str) -> Mapping[str, str]:
 
 
 def link(obj: bytes, driver: Path, output: Path) -> None:
-    """Write the shared object; it takes what it calls from the driver that loads it."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    command = [compiler] if compiler else [sys.executable, "-m", "ziglang", "cc"]
+    """Write the shared object, which calls functions of the driver that loads it."""
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
         file, made = Path(folder, "module.o"), Path(folder, "module.so")
         file.write_bytes(obj)
-        subprocess.run(
-            [*command, "-shared", "-nostartfiles", "-o", str(made), str(file), str(driver), "-lm", "-lc"],
-            check=True,
-        )
+        shared_library(made, [file, driver], "-nostartfiles", "-lc")
         made.replace(output)
 
 
@@ -222,7 +204,7 @@ def make(ptx: Path, output: Path, chip: str, driver: Path) -> None:
 
 
 def file_name(text: str, chip: str) -> str:
-    """What the stand-in calls the shared object of this text (translation.c)."""
+    """Return the stand-in's file name for the shared object of this text (translation.c)."""
     digests = [0xCBF29CE484222325, 0x84222325CBF29CE4]
     for byte in text.encode():
         digests = [(digest ^ byte) * 0x100000001B3 % (1 << 64) for digest in digests]
@@ -230,7 +212,7 @@ def file_name(text: str, chip: str) -> str:
 
 
 def make_all(files: Iterable[Path], chip: str, folder: Path, driver: Path) -> None:
-    """Fill a folder of the stand-in's: faster than it would by itself. What cannot be made is left to it."""
+    """Fill a folder of the stand-in, faster than it would itself. Failures are left to it."""
     wanted = {file_name(file.read_text(), chip): file for file in files}
 
     def work(names: Sequence[str]) -> Iterator[None]:
@@ -244,7 +226,7 @@ def make_all(files: Iterable[Path], chip: str, folder: Path, driver: Path) -> No
 
 
 def main(ptx: str, output: str, chip: str, driver: str) -> int:
-    """What the stand-in calls."""
+    """Translate a file for the stand-in."""
     try:
         make(Path(ptx), Path(output), chip, Path(driver))
     except BadPtxError as error:

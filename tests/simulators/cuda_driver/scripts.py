@@ -1,4 +1,4 @@
-"""Scripts: Python programs that call the stand-in as any program calls a CUDA driver, each in a process."""
+"""Python programs that call the stand-in as a CUDA driver, each in a process."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The stand-in of the CUDA driver, built, and what a program's environment needs to find it. It is no GPU."""
+"""Build the stand-in of the CUDA driver, and run programs on it. It is no GPU."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from once import once
+from shared_library import STRICT, shared_library
 from simulators.cuda_driver.module import make_all
 
 import gpubuild
@@ -33,28 +33,24 @@ def build(folder: Path) -> None:
         RUNTIME / "cpu" / "cpu_fiber.c",
         *RUNTIME.glob("cpu/*.S"),
     ]
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    command = [compiler] if compiler else [sys.executable, "-m", "ziglang", "cc"]
     paths = ":".join(str(p) for p in dict.fromkeys([TESTS, RUNTIME.parents[1]]))
-    subprocess.run(
-        [*command, "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror",
-         "-Wno-format-truncation", "-frounding-math", "-shared", "-fPIC",
-         "-pthread", f'-DPYTHON="{sys.executable}"', f'-DPYTHON_PATH="{paths}"', f"-I{RUNTIME}", f"-I{CORE}",
-         f"-Wl,-soname,{LIBRARY},--version-script={folder / 'exported'},-Bsymbolic,--no-undefined",
-         "-o", str(folder / LIBRARY), *map(str, sources), "-lm", "-ldl"],
-        check=True,
+    shared_library(
+        folder / LIBRARY, sources, *STRICT, "-std=gnu11", "-O2", "-g", "-Wno-format-truncation",
+        "-frounding-math", "-pthread", f'-DPYTHON="{sys.executable}"', f'-DPYTHON_PATH="{paths}"',
+        f"-I{RUNTIME}", f"-I{CORE}",
+        f"-Wl,-soname,{LIBRARY},--version-script={folder / 'exported'},-Bsymbolic,--no-undefined", "-ldl",
     )  # fmt: skip
 
 
 def folder() -> Path:
-    """Where the library lies."""
+    """Return the folder of the library."""
     return once("cuda-driver", build)
 
 
 def environment(*devices: str, modules: Path, **more: str) -> dict[str, str]:
-    """Variables with which a program finds the stand-in with ``devices`` such as ``7.0``.
+    """Return variables by which a program uses the stand-in with ``devices`` such as ``7.0``.
 
-    ``modules`` is a folder that keeps what was translated.
+    ``modules`` is a folder for translated modules.
     """
     return {
         "LD_LIBRARY_PATH": str(folder()),
@@ -66,12 +62,12 @@ def environment(*devices: str, modules: Path, **more: str) -> dict[str, str]:
 
 
 def translate(files: Iterable[Path], device: str, modules: Path) -> None:
-    """Have ``modules`` filled for PTX that programs will load on ``device``."""
+    """Translate PTX that programs will load on ``device``, into the folder ``modules``."""
     make_all(files, f"sm_{device.replace('.', '')}", modules, folder() / LIBRARY)
 
 
 def run(executable: Path, device: str, modules: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a program on the stand-in; ``more`` are further variables."""
+    """Run a program on the stand-in with the variables ``more``."""
     variables = environment(device, modules=modules, **more)
     return subprocess.run(
         [executable], env=variables, capture_output=True, text=True, check=False, timeout=120

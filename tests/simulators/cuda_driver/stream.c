@@ -1,11 +1,11 @@
-/* stream.c: streams and events. What is issued waits here until somebody waits for it. */
+/* stream.c: streams and events. Operations are done when the program waits for them. */
 #define _GNU_SOURCE
 #include "driver.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-static struct stream *streams; /* dead ones, too: what they had to do is still to be done */
+static struct stream *streams; /* destroyed ones, too: their work must still be done */
 
 static struct stream *new_stream(struct context *context, bool waits_for_default) {
     struct stream *stream = new_handle(A_STREAM, sizeof *stream, context);
@@ -36,7 +36,7 @@ struct stream *stream_of(void *given, struct context *context) {
     return is_handle(given, A_STREAM, context) && !is_default(given) ? given : NULL;
 }
 
-/* ---- what is to be done ---- */
+/* ---- operations ---- */
 
 static bool reached(struct mark mark) {
     return mark.stream == NULL || mark.stream->done >= mark.count;
@@ -149,7 +149,7 @@ int cuStreamDestroy_v2(struct stream *stream) {
     if (!is_handle(stream, A_STREAM, context) || is_default(stream)) {
         return INVALID_HANDLE;
     }
-    stream->handle.kind = NOTHING; /* what it has to do is done all the same */
+    stream->handle.kind = NOTHING; /* its work is still done */
     return SUCCESS;
 }
 
@@ -157,20 +157,6 @@ int cuStreamSynchronize(void *given) {
     CALL(context);
     struct stream *stream = stream_of(given, context);
     return stream != NULL ? complete(now(stream)) : INVALID_HANDLE;
-}
-
-/* Who asks again and again must come to an end: each time something is done. */
-int cuStreamQuery(void *given) {
-    CALL(context);
-    struct stream *stream = stream_of(given, context);
-    if (stream == NULL) {
-        return INVALID_HANDLE;
-    }
-    if (reached(now(stream))) {
-        return SUCCESS;
-    }
-    int result = do_next(stream);
-    return result != SUCCESS ? result : NOT_READY;
 }
 
 int cuStreamWaitEvent(void *given, struct event *event, unsigned flags) {
@@ -203,7 +189,7 @@ static uint64_t nanoseconds(void) {
 
 static int do_record(struct operation *operation) {
     struct record *record = (struct record *)operation;
-    if (record->event->mark.count == record->count) { /* else it was recorded once more since */
+    if (record->event->mark.count == record->count) { /* else it was recorded again */
         record->event->nanoseconds = nanoseconds();
     }
     return SUCCESS;
@@ -240,7 +226,7 @@ int cuEventRecord(struct event *event, void *given) {
     record->event = event;
     event->recorded = true;
     event->nanoseconds = 0;
-    /* `issue` may put waiting before it, and do it at once. */
+    /* `issue` may add waits before it, and do it at once. */
     record->count = event->mark.count = UINT64_MAX;
     int result = issue(stream, &record->operation);
     if (result == SUCCESS) {
@@ -255,18 +241,6 @@ int cuEventRecord(struct event *event, void *given) {
 int cuEventSynchronize(struct event *event) {
     CALL(context);
     return is_handle(event, AN_EVENT, NULL) ? complete(event->mark) : INVALID_HANDLE;
-}
-
-int cuEventQuery(struct event *event) {
-    CALL(context);
-    if (!is_handle(event, AN_EVENT, NULL)) {
-        return INVALID_HANDLE;
-    }
-    if (reached(event->mark)) {
-        return SUCCESS;
-    }
-    int result = do_next(event->mark.stream);
-    return result != SUCCESS ? result : NOT_READY;
 }
 
 int cuEventElapsedTime(float *milliseconds, struct event *first, struct event *last) {

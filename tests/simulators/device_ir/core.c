@@ -1,4 +1,4 @@
-/* core.c: the fibers of a workgroup, their order, and how operations of subgroups come about. */
+/* core.c: the fibers of a workgroup, their order, and the operations of subgroups. */
 #define _GNU_SOURCE
 #include "core_state.h"
 
@@ -56,8 +56,8 @@ static void perform(uint32_t subgroup, uint64_t set) {
     }
 }
 
-/* Those that wait at the place that is behind all others, as lanes in lockstep would come to it. */
-static uint64_t at_first_place(uint32_t subgroup, const struct item **found) {
+/* The lanes that wait at the position behind all others: lanes in lockstep reach it first. */
+static uint64_t at_first_position(uint32_t subgroup, const struct item **found) {
     const struct item *first = NULL;
     uint64_t set = 0;
     for (uint32_t lane = 0; lane < emu.launch->subgroup_size; lane++) {
@@ -79,7 +79,7 @@ static uint64_t at_first_place(uint32_t subgroup, const struct item **found) {
 /* Perform one operation of the subgroup, if one can be; false when none can. */
 static bool settle(uint32_t subgroup) {
     const struct item *first;
-    uint64_t together = at_first_place(subgroup, &first);
+    uint64_t together = at_first_position(subgroup, &first);
     if (together == 0) {
         return false;
     }
@@ -94,20 +94,20 @@ static bool settle(uint32_t subgroup) {
             continue;
         }
         const struct emu_request *wanted = item->request;
-        uint64_t come = 0;
+        uint64_t arrived = 0;
         for (uint32_t other = 0; other < emu.launch->subgroup_size; other++) {
             const struct item *o = lane_of(subgroup, other);
-            come |= (uint64_t)(o != NULL && o->state == CONVERGING && o->request->members == wanted->members &&
+            arrived |= (uint64_t)(o != NULL && o->state == CONVERGING && o->request->members == wanted->members &&
                                o->request->action == wanted->action && strcmp(o->request->kind, wanted->kind) == 0 &&
                                (!wanted->converged || compare(o, item) == 0))
                     << other;
         }
-        if (come == (wanted->members & live)) {
-            perform(subgroup, come);
+        if (arrived == (wanted->members & live)) {
+            perform(subgroup, arrived);
             return true;
         }
     }
-    /* Nobody waits for what the first place asks, but others may be able to go on without it. */
+    /* The lanes at the first position wait for others, which may continue. */
     for (uint32_t lane = 0; lane < emu.launch->subgroup_size; lane++) {
         const struct item *item = lane_of(subgroup, lane);
         if (item == NULL || item->state != CONVERGING || item->request->members != 0) {
@@ -136,44 +136,33 @@ static bool lanes_agree(const struct item *item) {
     return true;
 }
 
-/* Let those go on that wait at a barrier to which all have come. */
+/* Resume the work-items at a barrier that all have reached; false when there is none. */
 static bool release(void) {
-    uint32_t live = 0;
+    const struct item *first = NULL;
     for (uint32_t i = 0; i < emu.item_count; i++) {
-        live += emu.items[i].state != ENDED;
+        const struct item *item = &emu.items[i];
+        first = first == NULL && item->state != ENDED ? item : first;
+        if (first != NULL && item->state != ENDED &&
+            (item->state != AT_BARRIER || item->barrier != first->barrier)) {
+            return false;
+        }
     }
     for (uint32_t i = 0; i < emu.item_count; i++) {
-        if (emu.items[i].state != AT_BARRIER) {
-            continue;
+        if (emu.items[i].state == AT_BARRIER && !lanes_agree(&emu.items[i])) {
+            emu_fail("lanes of subgroup %u are at different barriers, or not all of them at one",
+                     i / emu.launch->subgroup_size);
         }
-        uint32_t id = emu.items[i].barrier, count = emu.items[i].count, come = 0;
-        for (uint32_t k = 0; k < emu.item_count; k++) {
-            come += emu.items[k].state == AT_BARRIER && emu.items[k].barrier == id && emu.items[k].count == count;
-        }
-        if (come < (count != 0 ? count : live)) {
-            continue;
-        }
-        for (uint32_t k = 0; k < emu.item_count; k++) {
-            const struct item *item = &emu.items[k];
-            if (item->state == AT_BARRIER && item->barrier == id && item->aligned && !lanes_agree(item)) {
-                emu_fail("lanes of subgroup %u are at different barriers, or not all of them at one",
-                         k / emu.launch->subgroup_size);
-            }
-        }
-        for (uint32_t k = 0; k < emu.item_count; k++) {
-            if (emu.items[k].state == AT_BARRIER && emu.items[k].barrier == id && emu.items[k].count == count) {
-                emu.items[k].state = READY;
-            }
-        }
-        return true;
     }
-    return false;
+    for (uint32_t i = 0; i < emu.item_count; i++) {
+        emu.items[i].state = emu.items[i].state == AT_BARRIER ? READY : ENDED;
+    }
+    return true;
 }
 
-/* Which work-items wait for what, for a message. */
+/* Write the operations that work-items wait for to the message. */
 static void describe_stop(void) {
     size_t used = (size_t)snprintf(emu.message, sizeof emu.message,
-                                   "workgroup (%u, %u, %u): nobody can go on:", emu.group[0],
+                                   "workgroup (%u, %u, %u): no work-item can continue:", emu.group[0],
                                    emu.group[1], emu.group[2]);
     for (uint32_t i = 0; i < emu.item_count && used < sizeof emu.message - 120; i++) {
         const struct item *item = &emu.items[i];
@@ -240,7 +229,7 @@ static void run_workgroup(void) {
         uint32_t subgroups = subgroup_count();
         for (uint32_t n = 0; n < subgroups && !emu.failed; n++) {
             uint32_t subgroup = emu.launch->backwards ? subgroups - 1 - n : n;
-            do { /* a subgroup goes on until it waits for others: as far ahead of them as can be */
+            do { /* a subgroup runs as far as possible before the next one */
                 run_subgroup(subgroup, &progress);
             } while (!emu.failed && settle(subgroup));
         }

@@ -1,4 +1,4 @@
-/* core_state.h: what core.c, which decides who goes on, and items.c, which work-items call, know of a launch. */
+/* core_state.h: the state of a launch, for core.c, which schedules work-items, and for the functions that they call. */
 #ifndef DEVICE_IR_CORE_STATE_H
 #define DEVICE_IR_CORE_STATE_H
 
@@ -15,9 +15,8 @@ struct item {
     enum state state;
     uint32_t id[3], flat;
     struct emu_request *request;
-    uint32_t barrier, count;
-    bool aligned;
-    uint32_t key[EMU_MOST_KEY]; /* where it is: (loop, turn) or (call, 0) pairs, then the site */
+    uint32_t barrier;
+    uint32_t key[EMU_MOST_KEY]; /* position: pairs (loop, iteration) or (call, 0), then the site */
     uint32_t length, base, bases[EMU_MOST_KEY], frames;
 };
 
@@ -31,7 +30,7 @@ extern struct emu_state {
     struct item *self; /* NULL while the scheduler runs */
     char message[2048];
     bool failed;
-    jmp_buf given_up; /* where the scheduler goes on after a failure that is no work-item's alone */
+    jmp_buf given_up; /* the scheduler continues here after a failure outside of work-items */
 } emu;
 
 #endif

@@ -1,21 +1,19 @@
-"""Host form: the LLVM IR of a GPU's module, rewritten as text so that this machine's code generator
-takes it.
+"""Rewrite the LLVM IR of a GPU's module as text for this machine's code generator: the host form.
 
-Nothing of what a kernel computes is changed. Address spaces become one, memory of a workgroup plain
-variables, what only GPUs have (intrinsics, PTX in ``asm``) calls of functions that a :class:`Vendor`
-defines. Calls that work-items make together get two numbers, by which the core knows who is behind
-whom (see ``places``).
+The computations do not change. Address spaces become one, memory of a workgroup becomes plain variables, and
+intrinsics of the GPU become calls of functions that a :class:`Vendor` defines. Calls that work-items execute
+together get two numbers, by which the core finds the lanes that are behind (``sites``).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from simulators.device_ir.places import Places, number_places
+from simulators.device_ir.sites import Sites, number_sites
 
-DYNAMIC_BYTES = 64 * 1024  # room for workgroup memory whose size is settled at launch
+DYNAMIC_BYTES = 64 * 1024  # for workgroup memory whose size the launch defines
 DYNAMIC = "emu.dynamic"
 
 _SPACE = re.compile(r'"[^"]*"|,?\s*\baddrspace\((\d+)\)')
@@ -31,14 +29,13 @@ _RESULT_ATTRIBUTES = re.compile(
     r"range\([^)]*\)|align(?: \d+|\(\d+\))|dereferenceable(?:_or_null)?\(\d+\)|nofpclass\([^)]*\))(?: |$)"
 )
 _MENTION = re.compile(r'@([\w.$-]+|"[^"]+")')
+_OURS = re.compile(r"(?:emu|nv|amd|cuda)_\w+")  # C functions of the simulators
+_CALL = re.compile(rf"\bcall (?P<result>[^@\n]+) @(?P<name>{_OURS.pattern})\((?P<args>.*)\)$", re.MULTILINE)
 _VENDORS = re.compile(r"llvm\.(?:nvvm|amdgcn|r600)\.")
-_ASM = re.compile(
-    r'asm (?:sideeffect )?(?:alignstack )?(?:inteldialect )?"(?P<text>[^"]*)", "(?P<constraints>[^"]*)"'
-)
 
 
 class UntranslatableError(Exception):
-    """The IR has something that has no meaning on this machine, or none that has been written down."""
+    """The IR has something unknown here, or without a meaning on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +54,10 @@ class Declared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What stands for a function of the GPU: ``body`` gives LLVM IR instructions that use ``%0 %1 …``.
+    """A function of the GPU: ``body`` returns LLVM IR instructions that use ``%0 %1 …``.
 
-    Where ``together``, the operation is one of a subgroup or workgroup, and ``%site`` and ``%depth``
-    are there too, to be handed to the core. ``body`` gets the match of ``pattern`` with the whole name,
-    and the declaration.
+    It gets the match of ``pattern`` with the whole name, and the declaration. ``together``: lanes execute
+    it together, and ``body`` passes ``%site`` and ``%depth`` to the core.
     """
 
     pattern: str
@@ -71,52 +67,47 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """A GPU's functions. ``externals`` declare, in LLVM IR, the C functions that bodies call.
-
-    ``assembly`` gives bodies by what an ``asm`` says, white space aside. ``prepare`` may rewrite the
-    module's text first.
-    """
+    """A GPU's functions; ``no_addresses`` are address spaces whose pointers cannot become the host's."""
 
     rules: Sequence[Rule]
-    externals: str
-    assembly: Mapping[str, str] = field(default_factory=dict)
-    prepare: Callable[[str], str] = lambda text: text
     subgroup_size: int = 32
-    no_addresses: frozenset[int] = frozenset()  # address spaces whose pointers cannot be the host's
+    no_addresses: frozenset[int] = frozenset()
+
+
+def plain(text: str) -> Callable[[re.Match[str], Declared], str]:
+    """Return a body that is the same for every function."""
+    return lambda match, function: text
+
+
+def returns(kind: str, value: str) -> str:
+    """Return instructions that return the result of the instruction ``value``."""
+    return f"  %r = {value}\n  ret {kind} %r"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostForm:
-    """The text, kernels with the types of their parameters, and the workgroup's variables that each uses.
+    """The text, the types of kernels' parameters, and the workgroup's variables that each kernel uses.
 
-    ``unknown`` is what kernels call of which nothing is known here; who comes to it ends in a message.
+    ``unknown`` are functions that kernels call and that have no rule: a call ends in a message.
     """
 
     text: str
     kernels: Mapping[str, tuple[str, ...]]
     shared: Mapping[str, tuple[str, ...]]
     unknown: Mapping[str, tuple[str, ...]]
-    places: Places
+    sites: Sites
 
 
 def translate(text: str, vendor: Vendor) -> HostForm:
     """Raises :class:`UntranslatableError`."""
-    text = vendor.prepare(text)
     lines = _Lines(vendor)
     for line in text.split("\n"):
         lines.take(line)
     rules = {name: rule for name in lines.declared if (rule := _rule_for(name, vendor)) is not None}
     together = {name for name, (rule, _) in rules.items() if rule.together}
-    numbered, places = number_places(lines.out, together)
+    numbered, sites = number_sites(lines.out, together)
     body = "\n".join(numbered)
-    offered = {
-        _declared(line).name: line
-        for line in (_CORE + vendor.externals).split("\n")
-        if line.startswith("declare ")
-    }
-    variables = [line for line in vendor.externals.split("\n") if not line.startswith("declare ")]
-    dynamic = f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8] zeroinitializer, align 1024"
-    parts = [*offered.values(), *variables, dynamic]
+    parts: list[str] = []
     unknown: dict[str, str] = {}
     for name in sorted(lines.declared, key=len, reverse=True):
         function = lines.declared[name]
@@ -125,23 +116,14 @@ def translate(text: str, vendor: Vendor) -> HostForm:
             rule, match = rules[name]
             parts.append(_definition(stand_in, function, rule.body(match, function), rule.together))
             body = body.replace(f"@{name}(", f"@{stand_in}(")
-        elif name in offered:
-            continue
         elif name.startswith("llvm.") and not _VENDORS.match(name):
             parts.append(f"declare {function.result} @{name}({', '.join(function.arguments)})")
-        else:
+        elif not _OURS.fullmatch(name):
             unknown[name] = name
             parts.append(_unknown(stand_in, function, len(unknown), name))
             body = body.replace(f"@{name}(", f"@{stand_in}(")
-    for (constraints, called, signature), name in lines.assembly.items():
-        words = " ".join(called.replace("\\0A", " ").replace("\\09", " ").split())
-        result, _, kinds = signature.partition("|")
-        function = Declared(name=name, result=result, arguments=tuple(k for k in split(kinds) if k))
-        if words in vendor.assembly:
-            parts.append(_definition(name, function, vendor.assembly[words], together=False))
-        else:
-            unknown[name] = f'asm "{words}", "{constraints}"'
-            parts.append(_unknown(name, function, len(unknown), unknown[name]))
+    parts.append(f"@{DYNAMIC} = global [{DYNAMIC_BYTES} x i8] zeroinitializer, align 1024")
+    parts += _declarations("\n".join([*parts, body]))
     kernels = lines.kernels
     parts += [_thunk(name, kinds) for name, kinds in kernels.items()]
     reached = _reached(numbered, kernels)
@@ -150,12 +132,12 @@ def translate(text: str, vendor: Vendor) -> HostForm:
         kernels=kernels,
         shared={name: tuple(sorted(reached[name] & set(lines.shared))) for name in kernels},
         unknown={name: tuple(unknown[n] for n in sorted(reached[name] & set(unknown))) for name in kernels},
-        places=places,
+        sites=sites,
     )
 
 
 class _Lines:
-    """The module line by line: what stays is in ``out``, the rest by its kind."""
+    """The module line by line: remaining lines are in ``out``, the others by kind."""
 
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
@@ -163,7 +145,6 @@ class _Lines:
         self.kernels: dict[str, tuple[str, ...]] = {}
         self.shared: list[str] = []
         self.declared: dict[str, Declared] = {}
-        self.assembly: dict[tuple[str, str, str], str] = {}
 
     def take(self, given: str) -> None:
         """The next line."""
@@ -184,20 +165,20 @@ class _Lines:
                 self.kernels[start["name"].strip('"')] = _parameters(line[start.end() :])
             line = _KERNEL.sub("", line)
         elif "asm " in line and "call " in line:
-            line = _without_assembly(line, self.assembly)
+            raise UntranslatableError(f"assembly cannot be run: {line.strip()}")
         self.out.append(line if line.startswith("@") else _ATTRIBUTES.sub("", line))
 
 
-_CORE = """
-declare void @emu_head(i32, i32)
-declare void @emu_enter(i32, i32)
-declare void @emu_leave()
-declare void @emu_unknown(ptr)
-"""
+def _declarations(text: str) -> list[str]:
+    """Declare the C functions that ``text`` calls."""
+    found = {}
+    for call in _CALL.finditer(text):
+        found[call["name"]] = f"declare {call['result']} @{call['name']}({', '.join(_types(call['args']))})"
+    return list(found.values())
 
 
 def _shared_variable(variable: re.Match[str], vendor: Vendor) -> str:
-    """Of the one workgroup that runs; the core fills them with poison before each."""
+    """Return a variable of the running workgroup. The core fills it with poison before each one."""
     rest = re.sub(r"\b(undef|poison)\b", "zeroinitializer", _one_space(variable["rest"], vendor))
     if "external" in variable["linkage"]:
         kind = rest.split(", align")[0]
@@ -246,7 +227,7 @@ def _declared(line: str) -> Declared:
 
 
 def split(kinds: str) -> list[str]:
-    """At commas that stand in no brackets."""
+    """Split at commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(kinds):
         depth += (letter in "<{[(") - (letter in ">}])")
@@ -271,19 +252,8 @@ def _definition(name: str, function: Declared, body: str, together: bool) -> str
     return f"define internal {function.result} @{name}({', '.join(parameters)}) {{\nentry:\n{body}\n}}"
 
 
-def _without_assembly(line: str, assembly: dict[tuple[str, str, str], str]) -> str:
-    found = _ASM.search(line)
-    if found is None:
-        return line
-    head = _RESULT_ATTRIBUTES.sub("", re.sub(r".*\bcall ", "", line[: found.start()])).strip()
-    kinds = ", ".join(_types(re.sub(r"^\(|\).*$", "", line[found.end() :])))
-    key = (found["constraints"], found["text"], f"{head}|{kinds}")
-    name = assembly.setdefault(key, f"device.asm.{len(assembly)}")
-    return f"{line[: found.start()]}@{name}{line[found.end() :]}"
-
-
 def _unknown(name: str, function: Declared, number: int, text: str) -> str:
-    """A function that says that nothing is known of it."""
+    """Return a function that reports that it is unknown."""
     data = text.encode()
     quoted = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
     body = f"  call void @emu_unknown(ptr @emu.unknown.{number})\n  unreachable"
@@ -294,7 +264,7 @@ def _unknown(name: str, function: Declared, number: int, text: str) -> str:
 
 
 def _parameters(after: str) -> tuple[str, ...]:
-    """Types of what stands before the bracket that closes."""
+    """Return the types before the closing bracket."""
     depth = 1
     for at, letter in enumerate(after):
         depth += (letter == "(") - (letter == ")")
@@ -304,7 +274,7 @@ def _parameters(after: str) -> tuple[str, ...]:
 
 
 def _thunk(name: str, kinds: Sequence[str]) -> str:
-    """``void(ptr arguments)``: arguments are addresses of values, as a launch gives them."""
+    """Return ``void(ptr arguments)``, which takes the addresses of a launch's values."""
     lines = [
         f"  %p{n} = getelementptr ptr, ptr %arguments, i64 {n}\n  %q{n} = load ptr, ptr %p{n}\n"
         f"  %v{n} = load {kind}, ptr %q{n}, align 1\n"
@@ -318,7 +288,7 @@ def _thunk(name: str, kinds: Sequence[str]) -> str:
 
 
 def _reached(lines: Sequence[str], kernels: Mapping[str, object]) -> dict[str, set[str]]:
-    """All names that a kernel, or what it calls, mentions."""
+    """Return all names in each kernel and in the functions that it calls."""
     mentions: dict[str, set[str]] = {}
     current = ""
     for line in lines:

@@ -1,4 +1,4 @@
-/* items.c: what work-items call: their ids, waiting, and where they are. */
+/* items.c: functions that work-items call: ids, waiting, positions. */
 #define _GNU_SOURCE
 #include "core_state.h"
 
@@ -36,10 +36,10 @@ void emu_fail(const char *format, ...) {
 }
 
 void emu_unknown(const char *name) {
-    emu_fail("comes to %s, of which nothing is known here", name);
+    emu_fail("calls %s, which is unknown here", name);
 }
 
-static void place(uint32_t site, uint32_t depth) {
+static void set_position(uint32_t site, uint32_t depth) {
     uint32_t at = emu.self->base + 2 * depth;
     if (at > emu.self->length || at + 1 > EMU_MOST_KEY) {
         emu_fail("lost count of loops");
@@ -48,7 +48,7 @@ static void place(uint32_t site, uint32_t depth) {
     emu.self->length = at + 1;
 }
 
-/* Entering a loop, or its next turn. `depth` loops of this function are around it. */
+/* Enter a loop or its next iteration. `depth` loops of this function are around it. */
 void emu_head(uint32_t loop, uint32_t depth) {
     uint32_t at = emu.self->base + 2 * depth;
     if (at + 2 > EMU_MOST_KEY) {
@@ -78,7 +78,7 @@ void emu_leave(void) {
 }
 
 void emu_converge(struct emu_request *request, uint32_t site, uint32_t depth) {
-    place(site, depth);
+    set_position(site, depth);
     request->lane = emu_lane();
     if (request->members != 0 && !(request->members >> request->lane & 1)) {
         emu_fail("%s of lanes %#llx by lane %u, which is not one of them", request->kind,
@@ -90,18 +90,12 @@ void emu_converge(struct emu_request *request, uint32_t site, uint32_t depth) {
     emu.self->length--;
 }
 
-void emu_barrier(uint32_t id, uint32_t count, bool aligned, uint32_t site, uint32_t depth) {
-    place(site, depth);
+void emu_barrier(uint32_t id, uint32_t site, uint32_t depth) {
+    set_position(site, depth);
     emu.self->barrier = id;
-    emu.self->count = count;
-    emu.self->aligned = aligned;
     emu.self->state = AT_BARRIER;
     leave();
     emu.self->length--;
-}
-
-void emu_yield(void) {
-    leave();
 }
 
 void emu_print(const char *text, size_t bytes) {
@@ -124,7 +118,6 @@ uint32_t emu_cluster_dim(uint32_t axis) { return emu.launch->cluster[axis]; }
 uint32_t emu_flat_id(void) { return emu.self->flat; }
 uint32_t emu_lane(void) { return emu.self->flat % emu.launch->subgroup_size; }
 uint32_t emu_subgroup_size(void) { return emu.launch->subgroup_size; }
-uint32_t emu_dynamic_bytes(void) { return emu.launch->dynamic_bytes; }
 
 size_t emu_take_output(char *into, size_t bytes) {
     size_t taken = output_bytes < bytes - 1 ? output_bytes : bytes - 1;

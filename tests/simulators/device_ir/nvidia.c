@@ -1,8 +1,6 @@
-/* nvidia.c: what the PTX ISA says of instructions that lanes of a subgroup execute together, and of the driver's functions. */
-#include "core.h"
+/* nvidia.c: instructions of the PTX ISA that lanes execute together or that LLVM lacks, and the driver's functions. */
+#include "core_state.h"
 
-#include <fenv.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +26,14 @@ static void sync(struct emu_request *request, const char *kind, emu_action *acti
 
 /* ---- shuffles ---- */
 
+#define EACH_LANE(lane, set)                                                                                           \
+    for (uint32_t lane = 0; lane < 32; lane++)                                                                         \
+        if ((set) >> lane & 1)
+
 enum { UP, DOWN, BUTTERFLY, INDEX };
 
 static void shuffle(struct emu_request *const *requests, uint64_t set) {
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        if (!(set >> lane & 1)) {
-            continue;
-        }
+    EACH_LANE(lane, set) {
         struct emu_request *request = requests[lane];
         uint32_t mode = (uint32_t)request->in[0];
         int b = request->in[2] & 31, c = request->in[3] & 31, segments = request->in[3] >> 8 & 31;
@@ -65,90 +64,60 @@ uint32_t nv_shuffle(uint32_t mode, uint32_t members, uint32_t value, uint32_t b,
     return (uint32_t)request.out[0];
 }
 
-/* ---- votes, matches, reductions ---- */
-
-enum { ALL, ANY, UNIFORM, BALLOT };
+/* ---- votes and reductions ---- */
 
 static void vote(struct emu_request *const *requests, uint64_t set) {
     uint64_t yes = 0;
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        yes |= (uint64_t)((set >> lane & 1) && requests[lane]->in[1]) << lane;
+    EACH_LANE(lane, set) {
+        yes |= requests[lane]->in[0] << lane;
     }
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        if (set >> lane & 1) {
-            uint64_t answers[] = {yes == set, yes != 0, yes == set || yes == 0, yes};
-            requests[lane]->out[0] = answers[requests[lane]->in[0]];
-        }
+    EACH_LANE(lane, set) {
+        requests[lane]->out[0] = yes;
     }
 }
 
-uint32_t nv_vote(uint32_t mode, uint32_t members, uint32_t predicate, uint32_t site, uint32_t depth) {
-    static const char *const KINDS[] = {"vote.sync.all", "vote.sync.any", "vote.sync.uni", "vote.sync.ballot"};
-    struct emu_request request = {.in = {mode, predicate}};
-    sync(&request, KINDS[mode], vote, members, site, depth);
+uint32_t nv_ballot(uint32_t members, uint32_t predicate, uint32_t site, uint32_t depth) {
+    struct emu_request request = {.in = {predicate}};
+    sync(&request, "vote.sync.ballot", vote, members, site, depth);
     return (uint32_t)request.out[0];
 }
 
-static void match(struct emu_request *const *requests, uint64_t set) {
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        if (!(set >> lane & 1)) {
-            continue;
-        }
-        uint64_t same = 0;
-        for (uint32_t other = 0; other < 32; other++) {
-            same |= (uint64_t)((set >> other & 1) && requests[other]->in[1] == requests[lane]->in[1]) << other;
-        }
-        requests[lane]->out[1] = same == set;
-        requests[lane]->out[0] = requests[lane]->in[0] && same != set ? 0 : same;
-    }
-}
+enum { ADD, MIN, MAX, UMIN, UMAX, AND, OR, XOR };
 
-uint32_t nv_match(uint32_t all, uint32_t members, uint64_t value, uint32_t *agreed, uint32_t site, uint32_t depth) {
-    struct emu_request request = {.in = {all, value}};
-    sync(&request, all ? "match.all.sync" : "match.any.sync", match, members, site, depth);
-    *agreed = (uint32_t)request.out[1];
-    return (uint32_t)request.out[0];
-}
-
-static uint32_t reduced(const char *op, uint32_t a, uint32_t b) {
-    switch (op[0] == 'u' ? op[2] : op[1]) {
-    case 'd': return a + b;                                                        /* add */
-    case 'n': return a & b;                                                        /* and */
-    case 'r': return a | b;                                                        /* or */
-    case 'o': return a ^ b;                                                        /* xor */
-    case 'i': return (op[0] == 'u' ? a < b : (int32_t)a < (int32_t)b) ? a : b;     /* min, umin */
-    default: return (op[0] == 'u' ? a > b : (int32_t)a > (int32_t)b) ? a : b;      /* max, umax */
+static uint32_t reduced(uint32_t op, uint32_t a, uint32_t b) {
+    switch (op) {
+    case ADD: return a + b;
+    case MIN: return (int32_t)a < (int32_t)b ? a : b;
+    case MAX: return (int32_t)a > (int32_t)b ? a : b;
+    case UMIN: return a < b ? a : b;
+    case UMAX: return a > b ? a : b;
+    case AND: return a & b;
+    case OR: return a | b;
+    default: return a ^ b;
     }
 }
 
 static void reduce(struct emu_request *const *requests, uint64_t set) {
-    bool begun = false;
-    uint32_t total = 0;
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        if (set >> lane & 1) {
-            uint32_t value = (uint32_t)requests[lane]->in[0];
-            total = begun ? reduced(requests[lane]->kind, total, value) : value;
-            begun = true;
-        }
+    uint32_t first = (uint32_t)__builtin_ctzll(set), total = (uint32_t)requests[first]->in[1];
+    EACH_LANE(lane, set & ~(1ull << first)) {
+        total = reduced((uint32_t)requests[lane]->in[0], total, (uint32_t)requests[lane]->in[1]);
     }
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        if (set >> lane & 1) {
-            requests[lane]->out[0] = total;
-        }
+    EACH_LANE(lane, set) {
+        requests[lane]->out[0] = total;
     }
 }
 
-uint32_t nv_redux(const char *op, uint32_t value, uint32_t members, uint32_t site, uint32_t depth) {
-    struct emu_request request = {.in = {value}};
-    sync(&request, op, reduce, members, site, depth);
+uint32_t nv_redux(uint32_t op, uint32_t value, uint32_t members, uint32_t site, uint32_t depth) {
+    static const char *const KINDS[] = {"redux.add", "redux.min", "redux.max", "redux.umin",
+                                        "redux.umax", "redux.and", "redux.or", "redux.xor"};
+    struct emu_request request = {.in = {op, value}};
+    sync(&request, KINDS[op], reduce, members, site, depth);
     return (uint32_t)request.out[0];
 }
 
 static void take_set(struct emu_request *const *requests, uint64_t set) {
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        if (set >> lane & 1) {
-            requests[lane]->out[0] = set;
-        }
+    EACH_LANE(lane, set) {
+        requests[lane]->out[0] = set;
     }
 }
 
@@ -232,88 +201,77 @@ void *nv_malloc(uint64_t bytes) {
     return memory;
 }
 
-/* ---- arithmetic with a rounding of its own ---- */
+/* ---- addresses ---- */
 
-enum { FLUSH = 256 }; /* beside the letter of a mode: subnormals are 0 */
-
-static float flushed(float value, uint32_t flush) {
-    return flush && fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
+void *nv_address(uint64_t address, uint32_t bytes) {
+    if (address & (bytes - 1)) {
+        emu_fail("%u bytes at address %#llx, which is not aligned to as many", bytes, (unsigned long long)address);
+    }
+    return (void *)(uintptr_t)address;
 }
 
-static int mode_of(uint32_t mode) {
-    uint32_t letter = mode & 255;
-    return letter == 'z' ? FE_TOWARDZERO : letter == 'm' ? FE_DOWNWARD : letter == 'p' ? FE_UPWARD : FE_TONEAREST;
+static bool inside(const struct emu_memory *memory, uint64_t size, uint64_t address, uint32_t bytes) {
+    uint64_t first = (uint64_t)(uintptr_t)memory->address;
+    return memory->address != NULL && address >= first && address + bytes <= first + size;
 }
 
-#define ROUNDED(expression)                                                                                            \
-    int before = fegetround();                                                                                         \
-    fesetround(mode_of(mode));                                                                                         \
-    result = (expression);                                                                                             \
-    fesetround(before)
-
-float nv_arith_f(uint32_t op, uint32_t mode, float given_a, float given_b, float given_c) {
-    uint32_t flush = mode & FLUSH;
-    volatile float a = flushed(given_a, flush), b = flushed(given_b, flush), c = flushed(given_c, flush), result;
-    ROUNDED(op == 'a' ? a + b : op == 'm' ? a * b : op == 'd' ? a / b : op == 's' ? sqrtf(a) : fmaf(a, b, c));
-    return flushed(result, flush);
+void *nv_shared_address(uint64_t address, uint32_t bytes) {
+    bool found = inside(&emu.launch->dynamic, emu.launch->dynamic_bytes, address, bytes);
+    for (uint32_t i = 0; !found && i < emu.launch->shared_count; i++) {
+        found = inside(&emu.launch->shared[i], emu.launch->shared[i].bytes, address, bytes);
+    }
+    if (!found) {
+        emu_fail("%u bytes at shared address %#llx, where the workgroup has no memory", bytes,
+                 (unsigned long long)(address - (uint64_t)(uintptr_t)emu.launch->dynamic.address));
+    }
+    return nv_address(address, bytes);
 }
 
-double nv_arith_d(uint32_t op, uint32_t mode, double given_a, double given_b, double given_c) {
-    volatile double a = given_a, b = given_b, c = given_c, result;
-    ROUNDED(op == 'a' ? a + b : op == 'm' ? a * b : op == 'd' ? a / b : op == 's' ? sqrt(a) : op == 'q' ? 1 / sqrt(a) : fma(a, b, c));
+/* ---- ends ---- */
+
+_Noreturn void nv_trap(void) {
+    emu_fail("trap");
+}
+
+void nv_exit(void) {
+    emu.self->state = ENDED;
+    gb_fiber_switch(&emu.self->fiber, &emu.scheduler);
+}
+
+/* ---- bits ---- */
+
+/* Bits from `start` on, `length` of them, both of their lower 8 bits; beyond the top there are signs. */
+uint64_t nv_bfe(uint64_t value, uint32_t start, uint32_t length, uint32_t bits, uint32_t is_signed) {
+    uint32_t first = start & 255, count = length & 255, top = bits - 1;
+    uint64_t sign = 0, result = 0;
+    if (is_signed && count != 0) {
+        uint32_t last = first + count - 1 < top ? first + count - 1 : top;
+        sign = value >> last & 1;
+    }
+    for (uint32_t i = 0; i < bits; i++) {
+        uint64_t bit = i < count && first + i <= top ? value >> (first + i) & 1 : sign;
+        result |= bit << i;
+    }
     return result;
 }
 
-/* To an integer of `bits`, saturated; no number gives 0. */
-int64_t nv_to_integer(double value, uint32_t mode, uint32_t bits, uint32_t is_signed) {
-    if (isnan(value)) {
-        return 0;
+uint64_t nv_bfi(uint64_t field, uint64_t into, uint32_t start, uint32_t length, uint32_t bits) {
+    uint32_t first = start & 255, count = length & 255;
+    for (uint32_t i = 0; i < count && first + i < bits; i++) {
+        uint64_t place = 1ull << (first + i);
+        into = (field >> i & 1) ? into | place : into & ~place;
     }
-    double whole = mode == 'z' ? trunc(value) : mode == 'm' ? floor(value) : mode == 'p' ? ceil(value)
-                                                                                          : nearbyint(value);
-    double most = is_signed ? ldexp(1, (int)bits - 1) : ldexp(1, (int)bits);
-    if (whole >= most) {
-        return is_signed ? (int64_t)((1ull << (bits - 1)) - 1) : (int64_t)(bits == 64 ? ~0ull : (1ull << bits) - 1);
-    }
-    if (whole <= (is_signed ? -most : 0)) {
-        return is_signed ? (int64_t)(-(1ull << (bits - 1))) : 0;
-    }
-    return is_signed ? (int64_t)whole : (int64_t)(uint64_t)whole;
+    return into;
 }
 
-/* ---- approximations: as exact as a float holds them, which is within what the ISA allows ---- */
-
-float nv_approximate(uint32_t op, uint32_t flush, float given) {
-    double x = flushed(given, flush);
-    double y = 0;
-    switch (op) {
-    case 'e': y = exp2(x); break;
-    case 'l': y = log2(x); break;
-    case 'r': y = 1 / x; break;
-    case 'q': y = 1 / sqrt(x); break;
-    case 's': y = sqrt(x); break;
-    case 'i': y = sin(x); break;
-    case 'c': y = cos(x); break;
-    case 't': y = tanh(x); break;
-    default: emu_fail("no approximation %c", (char)op);
+/* Bytes of `b` and `a` by a selection of four: three bits for the byte, one to replicate its sign. */
+uint32_t nv_prmt(uint32_t a, uint32_t b, uint32_t selection) {
+    uint64_t bytes = (uint64_t)b << 32 | a;
+    uint32_t result = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t which = selection >> (4 * i) & 15;
+        uint32_t byte = (uint32_t)(bytes >> (8 * (which & 7))) & 255;
+        result |= (which & 8 ? (byte & 0x80 ? 0xFF : 0) : byte) << (8 * i);
     }
-    return flushed((float)y, flush);
-}
-
-/* Of doubles the ISA gives the upper half only, the lower is 0. */
-double nv_approximate_d(uint32_t op, double x) {
-    if (fpclassify(x) == FP_SUBNORMAL) {
-        x = copysign(0, x);
-    }
-    double y = op == 'r' ? 1 / x : 1 / sqrt(x);
-    if (fpclassify(y) == FP_SUBNORMAL) {
-        y = copysign(0, y);
-    }
-    uint64_t bits;
-    memcpy(&bits, &y, 8);
-    if (isfinite(y)) {
-        bits &= ~0ull << 32;
-    }
-    memcpy(&y, &bits, 8);
-    return y;
+    return result;
 }

@@ -1,56 +1,27 @@
-/* nvidia_matrices.c: wmma. The ISA leaves open which lane has which elements, so that any choice will do that is the
- * same wherever fragments of a kind are used. */
+/* nvidia_matrices.c: wmma. The ISA does not define which lane has which elements, so any choice is right that is equal for
+ * all fragments of a kind. */
 #include "core.h"
 
-#include <math.h>
 #include <string.h>
 
-enum kind { F16, BF16, F32, F64, S8, U8, S32 };
+double nv_widen(uint32_t bits, uint32_t kind); /* nvidia_real.c, whose kind 0 is f16 */
+uint32_t nv_narrow(double value, uint32_t kind, uint32_t mode, uint32_t flags);
+
+enum kind { F16, F32, F64, S8, S32 };
 
 static size_t bytes_of(uint32_t kind) {
-    static const size_t BYTES[] = {2, 2, 4, 8, 1, 1, 4};
+    static const size_t BYTES[] = {2, 4, 8, 1, 4};
     return BYTES[kind];
 }
 
-static double from_half(uint16_t bits) {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 31 ? (fraction != 0 ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(fraction, -24)
-                                   : ldexp(fraction + 1024, exponent - 25);
-    return bits >> 15 ? -value : value;
-}
-
-static uint16_t to_half(double value) {
-    uint16_t sign = signbit(value) ? 0x8000 : 0;
-    double size = fabs(value);
-    if (isnan(value)) {
-        return 0x7E00;
-    }
-    if (size >= 65520) { /* rounds to what is no finite half */
-        return sign | 0x7C00;
-    }
-    int exponent;
-    frexp(size, &exponent);
-    exponent = exponent < -13 ? -13 : exponent; /* subnormals have the spacing of the smallest normals */
-    double units = nearbyint(ldexp(size, 11 - exponent));
-    if (units >= 2048) {
-        units /= 2;
-        exponent++;
-    }
-    unsigned whole = (unsigned)units;
-    return sign | (uint16_t)(whole < 1024 ? whole : (unsigned)(exponent + 14) << 10 | (whole - 1024));
-}
-
 static double element(const unsigned char *from, uint32_t kind) {
-    union { uint16_t half; uint32_t word; float single; double real; int32_t whole; } u;
+    union { uint16_t half; float single; double real; int32_t whole; } u;
     memcpy(&u, from, bytes_of(kind));
     switch (kind) {
-    case F16: return from_half(u.half);
-    case BF16: u.word = (uint32_t)u.half << 16; return u.single;
+    case F16: return nv_widen(u.half, 0);
     case F32: return u.single;
     case F64: return u.real;
     case S8: return (int8_t)*from;
-    case U8: return *from;
     default: return u.whole;
     }
 }
@@ -58,7 +29,7 @@ static double element(const unsigned char *from, uint32_t kind) {
 static void put(unsigned char *into, uint32_t kind, double value) {
     union { uint16_t half; float single; double real; int32_t whole; } u;
     switch (kind) {
-    case F16: u.half = to_half(value); break;
+    case F16: u.half = (uint16_t)nv_narrow(value, 0, 'n', 0); break;
     case F32: u.single = (float)value; break;
     case F64: u.real = value; break;
     default: u.whole = (int32_t)(uint32_t)(int64_t)value; break;
@@ -66,8 +37,8 @@ static void put(unsigned char *into, uint32_t kind, double value) {
     memcpy(into, &u, bytes_of(kind));
 }
 
-/* Each lane has `count` elements: its part of the matrix, over again where there is room. */
-static uint32_t place_of(uint32_t lane, uint32_t n, uint32_t total) {
+/* The element of the matrix that element `n` of a lane's fragment is. A fragment larger than a lane's part repeats it. */
+static uint32_t index_of(uint32_t lane, uint32_t n, uint32_t total) {
     uint32_t part = total / 32;
     return lane * part + n % part;
 }
@@ -80,7 +51,7 @@ static size_t offset(uint32_t at, uint32_t columns, uint32_t stride, uint32_t by
 void nv_wmma_load(unsigned char *fragment, uint32_t count, const unsigned char *from, uint32_t stride, uint32_t kind,
                   uint32_t rows, uint32_t columns, uint32_t by_column) {
     for (uint32_t n = 0; n < count; n++) {
-        uint32_t at = place_of(emu_lane(), n, rows * columns);
+        uint32_t at = index_of(emu_lane(), n, rows * columns);
         memcpy(fragment + n * bytes_of(kind), from + offset(at, columns, stride, by_column) * bytes_of(kind),
                bytes_of(kind));
     }
@@ -89,7 +60,7 @@ void nv_wmma_load(unsigned char *fragment, uint32_t count, const unsigned char *
 void nv_wmma_store(const unsigned char *fragment, uint32_t count, unsigned char *into, uint32_t stride, uint32_t kind,
                    uint32_t rows, uint32_t columns, uint32_t by_column) {
     for (uint32_t n = 0; n < count; n++) {
-        uint32_t at = place_of(emu_lane(), n, rows * columns);
+        uint32_t at = index_of(emu_lane(), n, rows * columns);
         memcpy(into + offset(at, columns, stride, by_column) * bytes_of(kind), fragment + n * bytes_of(kind),
                bytes_of(kind));
     }
@@ -108,7 +79,7 @@ static void multiply(struct emu_request *const *requests, uint64_t set) {
         const unsigned char *fragments = (const unsigned char *)&requests[lane]->in[8];
         for (int which = 0; which < 3; which++) {
             for (uint32_t at = 0; at < totals[which] / 32; at++) {
-                matrices[which][place_of(lane, at, totals[which])] =
+                matrices[which][index_of(lane, at, totals[which])] =
                     element(fragments + requests[0]->in[6] * (uint32_t)which + at * bytes_of(kinds[which]),
                             kinds[which]);
             }
@@ -116,8 +87,8 @@ static void multiply(struct emu_request *const *requests, uint64_t set) {
     }
     for (uint32_t lane = 0; lane < 32; lane++) {
         for (uint32_t at = 0; at < totals[2] / 32; at++) {
-            uint32_t place = place_of(lane, at, totals[2]), row = place / n, column = place % n;
-            double sum = c[place];
+            uint32_t index = index_of(lane, at, totals[2]), row = index / n, column = index % n;
+            double sum = c[index];
             for (uint32_t i = 0; i < k; i++) {
                 sum += a[row * k + i] * b[i * n + column];
             }
@@ -134,7 +105,7 @@ void nv_wmma_multiply(const void *fragments, uint32_t room, void *result, uint32
         .in = {shape >> 16, shape >> 8 & 255, shape & 255, kinds >> 16, kinds >> 8 & 255, kinds & 255, room},
     };
     if (emu_live_lanes() != UINT32_MAX) {
-        emu_fail("wmma.mma.sync by less than a whole subgroup");
+        emu_fail("wmma.mma.sync by part of a subgroup");
     }
     memcpy(&request.in[8], fragments, 3 * room);
     emu_converge(&request, site, depth);

@@ -1,8 +1,7 @@
-"""Runner: device LLVM IR compiled for this machine and launched, work-item by work-item.
+"""Compile device LLVM IR for this machine and launch its kernels, one work-item at a time.
 
-What this shows is that gpubuild's lowering and LLVM's optimiser made IR that computes the right thing
-on lanes that work together as the vendor documents. What code generators, assemblers and hardware make
-of the IR is not shown.
+This tests gpubuild's lowering and LLVM's optimiser, with lanes that work together as the vendor documents.
+It does not test code generators, assemblers and hardware.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import os
 import pickle
 import re
 import resource
-import shutil
-import subprocess
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +23,7 @@ from typing import Any
 import numpy as np
 from llvmlite import binding
 from once import once
+from shared_library import STRICT, shared_library
 from simulators.device_ir import amd
 from simulators.device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, Vendor, translate
 from simulators.device_ir.nvidia import NVIDIA
@@ -34,20 +32,20 @@ import gpubuild
 from gpubuild.engine.backends.cpu import libdevice_calls
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.ir import llvm
-from gpubuild.targets.amd import AMD, gfx_version
+from gpubuild.targets.amd import AMD
 
 RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 HERE = Path(__file__).parent
 LIBRARY = "libdevice_ir.so"
-CPU_SECONDS = 120  # of one child: what runs longer hangs
+CPU_SECONDS = 120  # of one child, which else counts as hanging
 _CODE_OPT_LEVEL = 0  # the IR is optimised; more would only hide where it comes from
 _PARTS = ("cpu/cpu_fiber.c", "core/message.c", "core/environment.c")
 
 
 class WrongUseError(Exception):
-    """Work-items did what a GPU leaves undefined, an assertion failed, or something here is missing.
+    """Undefined behaviour of a GPU, a failed assertion, or something unknown here.
 
-    ``said`` is what had been printed.
+    ``said`` is the output before it.
     """
 
     def __init__(self, message: str, said: str = "") -> None:
@@ -78,15 +76,10 @@ class _Launch(ctypes.Structure):
 
 
 def build_library(folder: Path) -> None:
-    """The core and the vendors' functions."""
+    """Compile the core and the vendors' functions."""
     sources = [*sorted(HERE.glob("*.c")), *(RUNTIME / name for name in _PARTS), *RUNTIME.glob("cpu/*.S")]
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    command = [compiler] if compiler else ["python", "-m", "ziglang", "cc"]
-    subprocess.run(
-        [*command, "-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-frounding-math", "-shared",
-         "-fPIC", "-pthread", f"-I{RUNTIME}", "-o", str(folder / LIBRARY), *map(str, sources), "-lm"],
-        check=True,
-    )  # fmt: skip
+    flags = (*STRICT, "-std=c11", "-O2", "-g", "-frounding-math", "-pthread", f"-I{RUNTIME}")
+    shared_library(folder / LIBRARY, sources, *flags)
 
 
 @functools.cache
@@ -102,7 +95,7 @@ def _library() -> ctypes.CDLL:
 
 
 def vendor_of(chip: str) -> Vendor:
-    """The table for ``chip``."""
+    """Return the rules for ``chip``."""
     if chip.startswith("sm_"):
         return NVIDIA
     if chip.startswith("gfx"):
@@ -110,15 +103,30 @@ def vendor_of(chip: str) -> Vendor:
     raise NotImplementedError(f"nothing is known here of {chip}")
 
 
-def _three(sizes: int | Sequence[int]) -> tuple[int, int, int]:
+def three(sizes: int | Sequence[int]) -> tuple[int, int, int]:
+    """Return a size for each axis; missing ones are 1."""
     sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
 
+def host_module(
+    text: str, level: int, change: Callable[[binding.ModuleRef], None] = lambda module: None
+) -> tuple[binding.ModuleRef, binding.TargetMachine]:
+    """Make LLVM IR in the host form ready for code generation on this machine; ``change`` it at first."""
+    module = llvm.parse_assembly(text, llvm.new_context(), name="host form")
+    change(module)
+    machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), level)
+    llvm.set_target(module, machine)
+    libdevice_calls.link_half_conversions(module, machine.triple)
+    module = keep_odd_halves(module, machine)
+    module.verify()
+    return module, machine
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeviceModule:
-    """A module's kernels. Make and use it in a child: wrong IR may end the process."""
+    """The kernels of a module. Use it in a child: wrong IR may end the process."""
 
     chip: str
     form: HostForm
@@ -134,12 +142,7 @@ class DeviceModule:
         vendor = vendor_of(chip)
         _library()
         form = translate(text, vendor)
-        module = llvm.parse_assembly(form.text, llvm.new_context(), name="host form")
-        machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), _CODE_OPT_LEVEL)
-        llvm.set_target(module, machine)
-        libdevice_calls.link_half_conversions(module, machine.triple)
-        module = keep_odd_halves(module, machine)
-        module.verify()
+        module, machine = host_module(form.text, _CODE_OPT_LEVEL)
         wanted = {name for names in form.shared.values() for name in names}
         sizes = {
             v.name: machine.target_data.get_abi_size(v.global_value_type)
@@ -148,7 +151,7 @@ class DeviceModule:
         }
         binding.initialize_native_target()
         engine = binding.create_mcjit_compiler(module, machine)
-        engine._owned = True  # it goes with the process: contexts may be freed in any order
+        engine._owned = True  # lives as long as the process: contexts may be freed in any order
         return cls(chip=chip, form=form, engine=engine, module=module, vendor=vendor, sizes=sizes,
                    formats=amd.formats_of(text))  # fmt: skip
 
@@ -162,17 +165,14 @@ class DeviceModule:
         cluster: int | Sequence[int] = 1,
         backwards: bool = False,
     ) -> str:
-        """Run kernel ``name``; what it printed. Arrays are memref descriptors, and changed.
+        """Run kernel ``name`` and return its output. Arrays become memref descriptors and get the results.
 
         Raises :class:`WrongUseError`. ``backwards``: the last work-item runs first.
         """
         library = _library()
         assert dynamic <= DYNAMIC_BYTES
         memory = Guarded([v for v in values if isinstance(v, np.ndarray)])
-        arguments: list[np.ndarray] = []
-        arrays = iter(memory.arrays)
-        for value in values:
-            arguments += descriptor(next(arrays)) if isinstance(value, np.ndarray) else [np.array([value])]
+        arguments = memory.arguments(values)
         assert len(arguments) == len(self.form.kernels[name]), (name, self.form.kernels[name], len(arguments))
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(a.ctypes.data for a in arguments))
         shared = [n for n in self.form.shared[name] if n in self.sizes]
@@ -183,9 +183,9 @@ class DeviceModule:
         launch = _Launch(
             kernel=self.engine.get_function_address(f"emu.kernel.{name}"),
             arguments=ctypes.cast(pointers, ctypes.c_void_p),
-            grid=_three(grid),
-            block=_three(block),
-            cluster=_three(cluster),
+            grid=three(grid),
+            block=three(block),
+            cluster=three(cluster),
             subgroup_size=self.vendor.subgroup_size,
             backwards=backwards,
             dynamic_bytes=dynamic,
@@ -198,7 +198,7 @@ class DeviceModule:
         if self.chip.startswith("sm_"):
             library.nv_set_chip(int(self.chip.removeprefix("sm_").rstrip("abf")))
         if self.chip.startswith("gfx"):
-            library.amd_begin(gfx_version(self.chip)[0], amd.MESSAGE_ROOM)
+            library.amd_begin(amd.MESSAGE_ROOM)
         failed = library.emu_run(ctypes.byref(launch))
         printed = self._printed()
         if failed:
@@ -217,8 +217,8 @@ class DeviceModule:
     def _explained(self, message: str) -> str:
         """``message`` with the IR of the sites that it names."""
         sites = {int(n) for n in re.findall(r"at site (\d+)", message)}
-        return "\n".join([message, *(f"  site {n}: {self.form.places.texts[n]}" for n in sorted(sites)
-                                      if n in self.form.places.texts)])  # fmt: skip
+        return "\n".join([message, *(f"  site {n}: {self.form.sites.texts[n]}" for n in sorted(sites)
+                                      if n in self.form.sites.texts)])  # fmt: skip
 
 
 def descriptor(array: np.ndarray) -> list[np.ndarray]:
@@ -229,7 +229,7 @@ def descriptor(array: np.ndarray) -> list[np.ndarray]:
 
 
 class Guarded:
-    """Copies of arrays, each before a page that nobody may touch, as aligned as a GPU's allocations allow."""
+    """Copies of arrays, each directly before a protected page, aligned as a GPU's allocations are."""
 
     def __init__(self, given: Sequence[np.ndarray]) -> None:
         page = mmap.PAGESIZE
@@ -243,18 +243,26 @@ class Guarded:
                 self.arrays.append(copies[id(array)])
                 continue
             size = -(-max(array.nbytes, 1) // page) * page
-            place = mmap.mmap(-1, size + page)
-            self._maps.append(place)
-            address = ctypes.addressof(ctypes.c_char.from_buffer(place))
+            memory = mmap.mmap(-1, size + page)
+            self._maps.append(memory)
+            address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
             assert c.mprotect(ctypes.c_void_p(address + size), ctypes.c_size_t(page), 0) == 0
             start = (size - array.nbytes) // 64 * 64
-            copy = np.frombuffer(place, array.dtype, array.size, start).reshape(array.shape)
+            copy = np.frombuffer(memory, array.dtype, array.size, start).reshape(array.shape)
             copy[...] = array
             copies[id(array)] = copy
             self.arrays.append(copy)
 
+    def arguments(self, values: Sequence[Any]) -> list[np.ndarray]:
+        """Return the values of a kernel's parameters; arrays become memref descriptors."""
+        arrays = iter(self.arrays)
+        found: list[np.ndarray] = []
+        for value in values:
+            found += descriptor(next(arrays)) if isinstance(value, np.ndarray) else [np.array([value])]
+        return found
+
     def copy_back(self) -> None:
-        """What the kernel left, into the arrays that were given."""
+        """Copy the kernel's results into the given arrays."""
         for given, copy in zip(self._given, self.arrays, strict=True):
             given[...] = copy
 
@@ -262,9 +270,9 @@ class Guarded:
 def each_in_child(
     work: Callable[[Sequence[Any]], Iterator[Any]], items: Sequence[Any], *, cpu_seconds: int = CPU_SECONDS
 ) -> Iterator[tuple[Any, Any]]:
-    """Pairs of an item and what ``work`` yields for it, in order; text for items that ended the child.
+    """Yield each item with the result that ``work`` yields for it, or a text if it ended the child.
 
-    ``work`` runs in a forked child, anew after the item over which one ended.
+    ``work`` runs in a forked child, and after an item that ended it in another one with the rest.
     """
     left = list(items)
     while left:
@@ -272,7 +280,7 @@ def each_in_child(
         child = os.fork()
         if child == 0:
             try:
-                faulthandler.disable()  # the parent says which item it was
+                faulthandler.disable()  # the parent reports the item
                 resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 with os.fdopen(writer, "wb") as stream:

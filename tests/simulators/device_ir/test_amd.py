@@ -13,9 +13,10 @@ from kernels.operations.groups import GROUPS
 from kernels.program import Program
 from kernels.program import module_text as program_text
 from kernels.random.kernel import RandomKernel, module_text
-from simulators.device_ir import amd, amd_rows
+from simulators.device_ir import amd
 from simulators.device_ir.compiling import load, optimised_ir
 from simulators.device_ir.random_kernels import each_of as each_random
+from simulators.device_ir.rows import LANES_OF_CDNA, subgroup_programs
 from simulators.device_ir.runner import WrongUseError, each_in_child
 from simulators.device_ir.test_programs import RIGHT, each_of
 from unit.engine.device_steps import in_child, kernel
@@ -23,7 +24,7 @@ from unit.engine.device_steps import in_child, kernel
 LANES = {"gfx90a": 64, "gfx942": 64, "gfx1100": 32}
 SUBGROUPS = "gpu: subgroups"
 MATRICES = "gpu: matrices"
-# What test_programs.py does not run: subgroups of 64 lanes, and a chip of RDNA, for what could tell it apart.
+# What test_programs.py does not run: subgroups of 64 lanes, and a chip of RDNA, for its differences.
 ROWS = [("gpu", "gfx1100"), (SUBGROUPS, "gfx90a"), (SUBGROUPS, "gfx942"), (SUBGROUPS, "gfx1100"),
         (MATRICES, "gfx90a"),         ("math", "gfx1100")]  # fmt: skip
 RANDOM = 60
@@ -31,8 +32,8 @@ RANDOM = 60
 
 def rows(group: str, chip: str) -> list[Program]:
     """The programs of ``group`` that fit the subgroups of ``chip``."""
-    if group == SUBGROUPS and LANES[chip] == amd_rows.LANES:
-        return list(amd_rows.programs())
+    if group == SUBGROUPS and LANES[chip] == LANES_OF_CDNA:
+        return list(subgroup_programs())
     target = chip if chip in ("gfx90a", "gfx942") else "gfx90a"
     found = [p for p in GROUPS[group] if target not in p.refused and p.runs and target not in p.chips]
     # Matrices are a whole subgroup's.
@@ -164,7 +165,7 @@ def recorded() -> tuple[list[int], int, dict[int, str]]:
     variable = module.engine.get_global_value_address("gpubuild_assertion_record")
     ctypes.c_uint64.from_address(variable).value = record.ctypes.data
     values = np.zeros(8, np.float32), np.zeros((16, 16), np.float32), np.int64(0), np.float32(0), np.int32(0)
-    for grid in (1, 3):  # nobody writes over the first
+    for grid in (1, 3):  # the second does not overwrite the first
         with pytest.raises(WrongUseError):
             module.launch("f", grid, 16, *values, backwards=grid == 3)
     return (

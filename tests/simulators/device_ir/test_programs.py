@@ -20,7 +20,7 @@ from simulators.device_ir.rows import form_for
 from simulators.device_ir.runner import DeviceModule, each_in_child
 
 RIGHT = "right"
-SUBGROUPS = "gpu: subgroups"  # test_amd.py compiles them anew for 64 lanes
+SUBGROUPS = "gpu: subgroups"  # test_amd.py compiles them for 64 lanes
 
 
 def programs_of(group: str, target: str) -> list[Program]:
@@ -56,7 +56,7 @@ def run(module: DeviceModule, program: Program, *, backwards: bool) -> None:
 def outcome(module: DeviceModule, program: Program) -> str:
     """``right``, or what is wrong."""
     if missing := module.form.unknown[program.name]:
-        return f"calls {', '.join(missing)}, of which nothing is known here"
+        return f"calls unknown functions: {', '.join(missing)}"
     try:
         for backwards in (False, True):
             run(module, program, backwards=backwards)

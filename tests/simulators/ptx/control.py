@@ -1,4 +1,4 @@
-"""Control: branches, calls and ends."""
+"""Branches, calls and ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulators.ptx.source import Function, Instruction, PtxError, Variable, bit
 from simulators.ptx.table import means
 
 Match = re.Match[str]
-# What the driver gives every kernel: result and parameters.
+# Functions of the driver: result and parameters.
 PROVIDED = {
     "vprintf": ("i32", ("ptr", "ptr")),
     "__assertfail": ("void", ("ptr", "ptr", "i32", "ptr", "i64")),
@@ -20,13 +20,13 @@ _PROVIDED_BITS = {"i32": 32, "i64": 64, "ptr": 64}
 
 
 def block(name: str) -> str:
-    """A label's name in LLVM IR."""
+    """Return the name of a label in LLVM IR."""
     return f"L.{name.lstrip('%')}"
 
 
 @means("bra", r"(?:\.uni)?")
 def _branch(f: Body, i: Instruction, m: Match) -> None:
-    """Guards are the caller's; what follows is a block of its own."""
+    """The caller handles guards and begins the next block."""
     (target,) = known(i, 1)
     f.end(f"br label %{block(target)}")
 
@@ -68,29 +68,23 @@ def _trap(f: Body, i: Instruction, m: Match) -> None:
     f.end("unreachable")
 
 
-@means("nanosleep", r"\.u32")
-def _sleep(f: Body, i: Instruction, m: Match) -> None:
-    known(i, 1)
-    f.call("void", "emu_yield")
-
-
 @means("call", r"(?:\.uni)?")
 def _call(f: Body, i: Instruction, m: Match) -> None:
     operands = list(i.operands)
     results = _names(operands.pop(0)) if operands and operands[0].startswith("(") else []
     if not operands:
-        raise PtxError("nothing is called")
+        raise PtxError("no function is named")
     called = operands.pop(0)
     given = _names(operands.pop(0)) if operands and operands[0].startswith("(") else []
-    places = [*results, *given]
-    variables = [_own(f, name) for name in places]
+    names = [*results, *given]
+    variables = [_own(f, name) for name in names]
     if called in f.function.registers:
         if len(operands) != 1 or operands[0] not in f.function.prototypes:
             raise PtxError("a call by address needs a prototype")
         wanted, parameters = f.function.prototypes[operands[0]]
         _check(called, [*wanted, *parameters], variables)
         target = f.temp(f"inttoptr i64 {f.bits(called, 64)} to ptr")
-        f.add(f"call void {target}({', '.join(f'ptr {f.place(n)}' for n in places)})")
+        f.add(f"call void {target}({', '.join(f'ptr {f.variable(n)}' for n in names)})")
         return
     function = f.globals.get(called)
     if not isinstance(function, Function):
@@ -99,24 +93,24 @@ def _call(f: Body, i: Instruction, m: Match) -> None:
     if len(results) != len(function.results):
         raise PtxError(f"{called} has {len(function.results)} results")
     if function.defined:
-        f.add(f"call void @{called}({', '.join(f'ptr {f.place(n)}' for n in places)})")
+        f.add(f"call void @{called}({', '.join(f'ptr {f.variable(n)}' for n in names)})")
         return
     _call_provided(f, called, results, given)
 
 
 def _call_provided(f: Body, called: str, results: list[str], given: list[str]) -> None:
-    """By value, with the types that C has."""
+    """Call by value, with the types of C."""
     if called not in PROVIDED:
-        raise PtxError(f"{called} is nowhere defined")
+        raise PtxError(f"{called} is not defined")
     result, kinds = PROVIDED[called]
     if len(given) != len(kinds) or any(
         f.local[n].bytes * 8 != _PROVIDED_BITS[k] for n, k in zip(given, kinds, strict=True)
     ):
         raise PtxError(f"{called} has other parameters")
-    values = [f.temp(f"load {kind}, ptr {f.place(n)}") for n, kind in zip(given, kinds, strict=True)]
+    values = [f.temp(f"load {kind}, ptr {f.variable(n)}") for n, kind in zip(given, kinds, strict=True)]
     value = f.call(result, called, *(f"{k} {v}" for k, v in zip(kinds, values, strict=True)))
     if results:
-        f.add(f"store {result} {value}, ptr {f.place(results[0])}")
+        f.add(f"store {result} {value}, ptr {f.variable(results[0])}")
 
 
 def _names(operand: str) -> list[str]:
@@ -130,7 +124,7 @@ def _own(f: Body, name: str) -> Variable:
 
 
 def _check(called: str, wanted: list[Variable], given: list[Variable]) -> None:
-    """Sizes, and alignment where memory is handed on as it is."""
+    """Compare sizes and alignments."""
     if len(wanted) != len(given):
         raise PtxError(f"{called} takes {len(wanted)} values, not {len(given)}")
     for one, other in zip(wanted, given, strict=True):

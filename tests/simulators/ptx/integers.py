@@ -1,4 +1,4 @@
-"""Integers: arithmetic, bits and shifts, with what the PTX ISA says of amounts and divisors out of range."""
+"""Integer instructions: arithmetic, bits and shifts, also with shift amounts and divisors out of range."""
 
 from __future__ import annotations
 
@@ -24,14 +24,6 @@ def _plain(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, n, f"{_stem(i)} i{n} {f.bits(a, n)}, {f.bits(b, n)}")
 
 
-@means("add sub", r"\.sat\.s32")
-def _saturated(f: Body, i: Instruction, m: Match) -> None:
-    d, a, b = known(i, 3)
-    name = f"llvm.s{_stem(i)}.sat.i32"
-    value = f.call("i32", name, f"i32 {f.bits(a, 32)}", f"i32 {f.bits(b, 32)}")
-    f.put_value(d, 32, value)
-
-
 @means("mul", rf"\.(?P<part>lo|hi|wide){_KIND}")
 @means("mad", rf"\.(?P<part>lo|hi|wide){_KIND}")
 def _product(f: Body, i: Instruction, m: Match) -> None:
@@ -54,21 +46,6 @@ def _product(f: Body, i: Instruction, m: Match) -> None:
         return
     high = f"trunc i{2 * n} {f.temp(f'lshr i{2 * n} {f.temp(text)}, {n}')} to i{n}"
     f.put(d, n, f"add i{n} {f.temp(high)}, {f.bits(c[0], n)}" if c else high)
-
-
-@means("mul24 mad24", r"\.(?P<part>lo|hi)\.(?P<sign>[su])32")
-def _product_of_24_bits(f: Body, i: Instruction, m: Match) -> None:
-    d, a, b, *c = known(i, 4 if _stem(i) == "mad24" else 3)
-    shift = "ashr" if m["sign"] == "s" else "lshr"
-    low = []
-    for operand in (a, b):
-        wide = f.temp(f"zext i32 {f.bits(operand, 32)} to i64")
-        low.append(f.temp(f"{shift} i64 {f.temp(f'shl i64 {wide}, 40')}, 40"))
-    product = f.temp(f"mul i64 {low[0]}, {low[1]}")
-    if m["part"] == "hi":
-        product = f.temp(f"lshr i64 {product}, 16")
-    text = f"trunc i64 {product} to i32"
-    f.put(d, 32, f"add i32 {f.temp(text)}, {f.bits(c[0], 32)}" if c else text)
 
 
 @means("add addc sub subc", r"(?P<cc>\.cc)?\.[su](?P<bits>32|64)")
@@ -156,13 +133,6 @@ def _not(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, n, f"xor i{n} {f.bits(a, n)}, -1")
 
 
-@means("cnot", r"\.b(?P<bits>16|32|64)")
-def _is_zero(f: Body, i: Instruction, m: Match) -> None:
-    d, a = known(i, 2)
-    n = int(m["bits"])
-    f.put(d, n, f"zext i1 {f.temp(f'icmp eq i{n} {f.bits(a, n)}, 0')} to i{n}")
-
-
 @means("shl shr", r"\.(?P<sign>[bsu])(?P<bits>16|32|64)")
 def _shift(f: Body, i: Instruction, m: Match) -> None:
     """Amounts have 32 bits, and those beyond the width count as the width."""
@@ -184,19 +154,14 @@ def _shift(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, n, text if signed else f"select i1 {inside}, i{n} {f.temp(text)}, i{n} 0")
 
 
-@means("shf", r"\.(?P<way>[lr])\.(?P<mode>wrap|clamp)\.b32")
+@means("shf", r"\.(?P<direction>[lr])\.wrap\.b32")
 def _funnel(f: Body, i: Instruction, m: Match) -> None:
     d, a, b, c = known(i, 4)
-    amount = f.bits(c, 32)
-    if m["mode"] == "wrap":
-        amount = f.temp(f"and i32 {amount}, 31")
-    else:
-        big = f.temp(f"icmp ugt i32 {amount}, 32")
-        amount = f.temp(f"select i1 {big}, i32 32, i32 {amount}")
+    amount = f.temp(f"and i32 {f.bits(c, 32)}, 31")
     high, low = (f.temp(f"zext i32 {f.bits(o, 32)} to i64") for o in (b, a))
     both = f.temp(f"or i64 {f.temp(f'shl i64 {high}, 32')}, {low}")
     wide = f.temp(f"zext i32 {amount} to i64")
-    if m["way"] == "l":
+    if m["direction"] == "l":
         moved = f.temp(f"lshr i64 {f.temp(f'shl i64 {both}, {wide}')}, 32")
     else:
         moved = f.temp(f"lshr i64 {both}, {wide}")
@@ -214,25 +179,9 @@ def _count(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, 32, f"trunc i{n} {value} to i32" if n > 32 else f"bitcast i32 {value} to i32")
 
 
-@means("brev", r"\.b(?P<bits>32|64)")
-def _reversed(f: Body, i: Instruction, m: Match) -> None:
-    d, a = known(i, 2)
-    n = int(m["bits"])
-    f.put_value(d, n, f.call(f"i{n}", f"llvm.bitreverse.i{n}", f"i{n} {f.bits(a, n)}"))
-
-
 def _wide(f: Body, operand: str, n: int, *, signed: bool = False) -> str:
     value = f.bits(operand, n)
     return value if n == 64 else f.temp(f"{'sext' if signed else 'zext'} i{n} {value} to i64")
-
-
-@means("bfind", r"(?P<shift>\.shiftamt)?\.(?P<sign>[su])(?P<bits>32|64)")
-def _first_bit(f: Body, i: Instruction, m: Match) -> None:
-    d, a = known(i, 2)
-    signed = m["sign"] == "s"
-    value = _wide(f, a, int(m["bits"]), signed=signed)
-    f.put_value(d, 32, f.call("i32", "nv_bfind", f"i64 {value}", f"i32 {m['bits']}", f"i32 {int(signed)}",
-                              f"i32 {int(bool(m['shift']))}"))  # fmt: skip
 
 
 @means("bfe", r"\.(?P<sign>[su])(?P<bits>32|64)")
@@ -253,45 +202,7 @@ def _field_in(f: Body, i: Instruction, m: Match) -> None:
     f.put(e, n, f"trunc i64 {value} to i32" if n == 32 else f"bitcast i64 {value} to i64")
 
 
-_PERMUTATIONS = {None: 0, "f4e": 1, "b4e": 2, "rc8": 3, "ecl": 4, "ecr": 5, "rc16": 6}
-
-
-@means("prmt", r"\.b32(?:\.(?P<mode>f4e|b4e|rc8|ecl|ecr|rc16))?")
+@means("prmt", r"\.b32")
 def _permuted(f: Body, i: Instruction, m: Match) -> None:
     d, *abc = known(i, 4)
-    f.put_value(d, 32, f.call("i32", "nv_prmt", *(f"i32 {f.bits(o, 32)}" for o in abc),
-                              f"i32 {_PERMUTATIONS[m['mode']]}"))  # fmt: skip
-
-
-@means("lop3", r"\.b32")
-def _any_logic(f: Body, i: Instruction, m: Match) -> None:
-    d, a, b, c, table = known(i, 5)
-    f.put_value(d, 32, f.call("i32", "nv_lop3", *(f"i32 {f.bits(o, 32)}" for o in (a, b, c, table))))
-
-
-@means("fns", r"\.b32")
-def _nth_bit(f: Body, i: Instruction, m: Match) -> None:
-    d, *abc = known(i, 4)
-    f.put_value(d, 32, f.call("i32", "nv_fns", *(f"i32 {f.bits(o, 32)}" for o in abc)))
-
-
-@means("dp4a", r"\.(?P<a>[su])32\.(?P<b>[su])32")
-@means("dp2a", r"\.(?P<half>lo|hi)\.(?P<a>[su])32\.(?P<b>[su])32")
-def _dot(f: Body, i: Instruction, m: Match) -> None:
-    d, *abc = known(i, 4)
-    half = {"lo": 1, "hi": 2}[m["half"]] if "half" in m.groupdict() else 0
-    signs = int(m["a"] == "s") | int(m["b"] == "s") << 1
-    f.put_value(
-        d, 32, f.call("i32", "nv_dot", *(f"i32 {f.bits(o, 32)}" for o in abc), f"i32 {signs}", f"i32 {half}")
-    )
-
-
-@means("sad", rf"{_KIND}")
-def _difference(f: Body, i: Instruction, m: Match) -> None:
-    d, a, b, c = known(i, 4)
-    n = int(m["bits"])
-    left, right = f.bits(a, n), f.bits(b, n)
-    less = f.temp(f"icmp {m['sign']}lt i{n} {left}, {right}")
-    ways = [f.temp(f"sub i{n} {x}, {y}") for x, y in ((right, left), (left, right))]
-    size = f.temp(f"select i1 {less}, i{n} {ways[0]}, i{n} {ways[1]}")
-    f.put(d, n, f"add i{n} {size}, {f.bits(c, n)}")
+    f.put_value(d, 32, f.call("i32", "nv_prmt", *(f"i32 {f.bits(o, 32)}" for o in abc)))

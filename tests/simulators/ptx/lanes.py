@@ -1,4 +1,4 @@
-"""Lanes: special registers, and what work-items do together, as NVVM's intrinsics of the device IR."""
+"""Special registers, and instructions that lanes execute together, as NVVM's intrinsics of the device IR."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from simulators.ptx.table import means
 
 Match = re.Match[str]
 _AXES = re.compile(r"%(tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)\.([xyz])")
-_PLAIN = {"%laneid": "laneid", "%dynamic_smem_size": "dynamic_smem_size",
-          **{f"%lanemask_{w}": f"lanemask.{w}" for w in ("eq", "lt", "le", "gt", "ge")}}  # fmt: skip
 
 
 def special_register(f: Body, name: str) -> tuple[str, int]:
     """The value, and its bits."""
-    if found := _AXES.fullmatch(name):
-        register = f"{found[1].replace('_', '.')}.{found[2]}"
-    elif name in _PLAIN:
-        register = _PLAIN[name]
-    else:
+    found = _AXES.fullmatch(name)
+    if not found and name != "%laneid":
         raise PtxError(f"the register {name} is not known here")
+    register = f"{found[1].replace('_', '.')}.{found[2]}" if found else "laneid"
     return f.call("i32", f"llvm.nvvm.read.ptx.sreg.{register}"), 32
 
 
@@ -37,33 +33,11 @@ def _shuffle(f: Body, i: Instruction, m: Match) -> None:
         f.put(p, 1, f"extractvalue {{ i32, i1 }} {value}, 1")
 
 
-@means("vote", r"\.sync\.(?P<mode>all|any|uni)\.pred")
-def _vote(f: Body, i: Instruction, m: Match) -> None:
-    d, a, members = known(i, 3)
-    f.put_value(d, 1, f.call("i1", f"llvm.nvvm.vote.{m['mode']}.sync", f"i32 {f.bits(members, 32)}",
-                             f"i1 {f.predicate(a)}"))  # fmt: skip
-
-
 @means("vote", r"\.sync\.ballot\.b32")
 def _ballot(f: Body, i: Instruction, m: Match) -> None:
     d, a, members = known(i, 3)
     f.put_value(d, 32, f.call("i32", "llvm.nvvm.vote.ballot.sync", f"i32 {f.bits(members, 32)}",
                               f"i1 {f.predicate(a)}"))  # fmt: skip
-
-
-@means("match", r"\.(?P<mode>any|all)\.sync\.b(?P<bits>32|64)")
-def _match(f: Body, i: Instruction, m: Match) -> None:
-    results, a, members = known(i, 3)
-    d, _, p = (part.strip() for part in results.partition("|"))
-    n = m["bits"]
-    given = (f"i32 {f.bits(members, 32)}", f"i{n} {f.bits(a, int(n))}")
-    if m["mode"] == "any":
-        f.put_value(d, 32, f.call("i32", f"llvm.nvvm.match.any.sync.i{n}", *given))
-        return
-    value = f.call("{ i32, i1 }", f"llvm.nvvm.match.all.sync.i{n}p", *given)
-    f.put(d, 32, f"extractvalue {{ i32, i1 }} {value}, 0")
-    if p:
-        f.put(p, 1, f"extractvalue {{ i32, i1 }} {value}, 1")
 
 
 @means("redux", r"\.sync\.(?P<op>add|min|max)\.(?P<sign>[su])32")
@@ -97,10 +71,6 @@ def _subgroup_barrier(f: Body, i: Instruction, m: Match) -> None:
 
 
 @means("bar", r"(?:\.cta)?\.sync")
-@means("barrier", r"(?:\.cta)?\.sync(?P<aligned>\.aligned)?")
 def _barrier(f: Body, i: Instruction, m: Match) -> None:
-    """``bar.sync`` is aligned."""
-    number, *count = known(i, (1, 2))
-    aligned = ".aligned" if i.opcode.startswith("bar.") or m["aligned"] else ""
-    name = f"llvm.nvvm.barrier.cta.sync{aligned}.{'count' if count else 'all'}"
-    f.call("void", name, *(f"i32 {f.bits(o, 32)}" for o in (number, *count)))
+    (number,) = known(i, 1)
+    f.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", f"i32 {f.bits(number, 32)}")

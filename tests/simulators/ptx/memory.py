@@ -1,7 +1,7 @@
-"""Memory: loads, stores, atomic operations, and addresses from one space to another.
+"""Memory: loads, stores, atomic operations, and conversions of addresses between spaces.
 
-Work-items take turns, and an instruction is done before another one's turn: order and scope say nothing
-more here.
+One work-item runs at a time, and only between instructions another one continues. Memory order and scope
+therefore have no effect.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def _load(f: Body, i: Instruction, m: Match) -> None:
     if len(names) != count:
         raise PtxError(f"{len(names)} registers, not {count}")
     size = bits // 8
-    place = f.pointer(a, _space(m), size * count)
+    pointer = f.pointer(a, _space(m), size * count)
     for number, name in enumerate(names):
         if name == "_":
             continue
-        at = f.temp(f"getelementptr i8, ptr {place}, i64 {number * size}") if number else place
+        at = f.temp(f"getelementptr i8, ptr {pointer}, i64 {number * size}") if number else pointer
         f.put_extended(
             name, bits, f"load i{bits}, ptr {at}, align {min(size, 8)}", signed=m["kind"][0] == "s"
         )
@@ -51,51 +51,39 @@ def _store(f: Body, i: Instruction, m: Match) -> None:
     if len(names) != count:
         raise PtxError(f"{len(names)} registers, not {count}")
     size = bits // 8
-    place = f.pointer(a, _space(m), size * count)
+    pointer = f.pointer(a, _space(m), size * count)
     for number, name in enumerate(names):
-        at = f.temp(f"getelementptr i8, ptr {place}, i64 {number * size}") if number else place
+        at = f.temp(f"getelementptr i8, ptr {pointer}, i64 {number * size}") if number else pointer
         f.add(f"store i{bits} {f.low_bits(name, bits)}, ptr {at}, align {min(size, 8)}")
 
 
 _ATOMIC = (
     rf"(?:\.(?:relaxed|acquire|release|acq_rel))?(?:{_SCOPE})?(?:\.(?P<space>global|shared::cta|shared))?"
 )
-_OPERATION = (r"\.(?P<op>add|and|or|xor|exch|cas|min|max|inc|dec)(?P<noftz>\.noftz)?"
-              r"\.(?P<kind>[bsu](?:16|32|64)|f32|f64|f16|f16x2|bf16|bf16x2)")  # fmt: skip
-SMALL_KINDS = ("f16", "f16x2", "bf16", "bf16x2")
+_OPERATION = (r"\.(?P<op>add|and|or|xor|exch|cas|min|max)(?P<noftz>\.noftz)?"
+              r"\.(?P<kind>[bsu](?:16|32|64)|f32|f64|f16|bf16)")  # fmt: skip
+SMALL_KINDS = ("f16", "bf16")
 _ALLOWED = {
-    "add": "u32 s32 u64 s64 f32 f64 f16 f16x2 bf16 bf16x2", "and": "b32 b64", "or": "b32 b64",
+    "add": "u32 s32 u64 s64 f32 f64 f16 bf16", "and": "b32 b64", "or": "b32 b64",
     "xor": "b32 b64",
     "exch": "b32 b64 u32 u64 s32 f32 f64", "cas": "b16 b32 b64 u32 u64 s32", "min": "u32 s32 u64 s64",
-    "max": "u32 s32 u64 s64", "inc": "u32", "dec": "u32",
+    "max": "u32 s32 u64 s64",
 }  # fmt: skip
 
 
 @means("atom", _ATOMIC + _OPERATION)
 def _atomic(f: Body, i: Instruction, m: Match) -> None:
     d, a, b, *c = known(i, 4 if m["op"] == "cas" else 3)
-    _modify(f, m, d, a, b, c[0] if c else "")
-
-
-@means("red", _ATOMIC + _OPERATION)
-def _reduction(f: Body, i: Instruction, m: Match) -> None:
-    a, b = known(i, 2)
-    if m["op"] in ("exch", "cas"):
-        raise PtxError(f"red has no .{m['op']}")
-    _modify(f, m, "_", a, b, "")
-
-
-def _modify(f: Body, m: Match, d: str, a: str, b: str, c: str) -> None:
     op, kind = m["op"], m["kind"]
     if kind not in _ALLOWED[op].split() or (m["noftz"] is not None) != (kind in SMALL_KINDS and op == "add"):
         raise PtxError(f"no .{op} of .{kind}")
-    bits = 16 if kind in ("f16", "bf16", "b16") else 32 if kind.endswith("x2") else int(kind[1:])
-    place = f.pointer(a, _space(m), bits // 8)
+    bits = 16 if kind == "bf16" else int(kind[1:])
+    pointer = f.pointer(a, _space(m), bits // 8)
     value = f.bits(b, bits)
-    old = f.temp(f"load i{bits}, ptr {place}")
+    old = f.temp(f"load i{bits}, ptr {pointer}")
     if op == "cas":
         same = f.temp(f"icmp eq i{bits} {old}, {value}")
-        new = f.temp(f"select i1 {same}, i{bits} {f.bits(c, bits)}, i{bits} {old}")
+        new = f.temp(f"select i1 {same}, i{bits} {f.bits(c[0], bits)}, i{bits} {old}")
     elif op == "exch":
         new = value
     elif op in ("and", "or", "xor"):
@@ -105,17 +93,9 @@ def _modify(f: Body, m: Match, d: str, a: str, b: str, c: str) -> None:
         new = f.temp(
             f"select i1 {f.temp(f'icmp {test} i{bits} {old}, {value}')}, i{bits} {old}, i{bits} {value}"
         )
-    elif op == "inc":
-        over = f.temp(f"icmp uge i32 {old}, {value}")
-        new = f.temp(f"select i1 {over}, i32 0, i32 {f.temp(f'add i32 {old}, 1')}")
-    elif op == "dec":
-        zero, over = f.temp(f"icmp eq i32 {old}, 0"), f.temp(f"icmp ugt i32 {old}, {value}")
-        new = f.temp(
-            f"select i1 {f.temp(f'or i1 {zero}, {over}')}, i32 {value}, i32 {f.temp(f'sub i32 {old}, 1')}"
-        )
     else:
         new = _sum(f, kind, bits, old, value, in_global=m["space"] == "global")
-    f.add(f"store i{bits} {new}, ptr {place}")
+    f.add(f"store i{bits} {new}, ptr {pointer}")
     if d != "_":
         f.put_value(d, bits, old)
 
@@ -129,19 +109,9 @@ def _sum(f: Body, kind: str, bits: int, old: str, value: str, *, in_global: bool
         return f.call("i32", "nv_flush", f"i32 {total}") if kind == "f32" and in_global else total
     if kind not in SMALL_KINDS:
         return f.temp(f"add i{bits} {old}, {value}")
-    parts = []
-    for shift in range(0, bits, 16):
-        wide = []
-        for v in (old, value):
-            part = f.temp(f"lshr i{bits} {v}, {shift}") if shift else v
-            part = f.temp(f"trunc i{bits} {part} to i16") if bits > 16 else part
-            wide.append(f"i32 {f.temp(f'zext i16 {part} to i32')}")
-        small = SMALL[kind.removesuffix("x2")]
-        total = f.call("i32", "nv_arith_small", f"i32 {ord('a')}", f"i32 {small}", "i32 0", *wide, "i32 0")
-        parts.append(total)
-    if bits == 16:
-        return f.temp(f"trunc i32 {parts[0]} to i16")
-    return f.temp(f"or i32 {f.temp(f'shl i32 {parts[1]}, 16')}, {f.temp(f'and i32 {parts[0]}, 65535')}")
+    wide = [f"i32 {f.temp(f'zext i16 {v} to i32')}" for v in (old, value)]
+    total = f.call("i32", "nv_arith_small", f"i32 {ord('a')}", f"i32 {SMALL[kind]}", "i32 0", *wide, "i32 0")
+    return f.temp(f"trunc i32 {total} to i16")
 
 
 @means("cvta", r"(?P<to>\.to)?\.(?P<space>global|shared::cta|shared::cluster|shared|local|const|param)\.u64")
@@ -158,36 +128,7 @@ def _address(f: Body, i: Instruction, m: Match) -> None:
         f.put(d, 64, f"add i64 {value}, {offset}")
 
 
-@means("stacksave", r"\.u64")
-def _stack_place(f: Body, i: Instruction, m: Match) -> None:
-    (d,) = known(i, 1)
-    place = f.temp(f"ptrtoint ptr {f.call('ptr', 'llvm.stacksave.p0')} to i64")
-    f.put(d, 64, f"add i64 {place}, {TAGS['local']}")
-
-
-@means("stackrestore", r"\.u64")
-def _stack_back(f: Body, i: Instruction, m: Match) -> None:
-    (a,) = known(i, 1)
-    place = f.temp(f"sub i64 {f.bits(a, 64)}, {TAGS['local']}")
-    f.call("void", "llvm.stackrestore.p0", f"ptr {f.temp(f'inttoptr i64 {place} to ptr')}")
-
-
-@means("alloca", r"\.u64")
-def _allocation(f: Body, i: Instruction, m: Match) -> None:
-    """In local memory; aligned to 8 bytes unless told."""
-    d, size, *align = known(i, (2, 3))
-    place = f.temp(f"alloca i8, i64 {f.bits(size, 64)}, align {align[0] if align else 8}")
-    f.put(d, 64, f"add i64 {f.temp(f'ptrtoint ptr {place} to i64')}, {TAGS['local']}")
-
-
 @means("membar", r"\.(?:cta|gl|sys)")
 @means("fence", r"(?:\.(?:sc|acq_rel|acquire|release))?\.(?:cta|cluster|gpu|sys)")
 def _fence(f: Body, i: Instruction, m: Match) -> None:
     known(i, 0)
-
-
-@means("prefetch", r"(?:\.(?:global|local))?\.L[12]")
-@means("prefetchu", r"\.L1")
-def _prefetch(f: Body, i: Instruction, m: Match) -> None:
-    """Changes nothing, whatever the address."""
-    known(i, 1)

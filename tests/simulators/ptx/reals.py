@@ -1,7 +1,6 @@
-"""Reals: arithmetic of f32, f64, f16 and bf16, comparisons and choices.
+"""Floating-point instructions: arithmetic of f32, f64, f16 and bf16, comparisons and choices.
 
-Where rounding to nearest is all there is, LLVM's instructions do; everything else is a function of
-``nvidia_real.c``.
+LLVM's instructions are enough for rounding to nearest; everything else is a function of ``nvidia_real.c``.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from simulators.ptx.source import Instruction, PtxError
 from simulators.ptx.table import means
 
 Match = re.Match[str]
-SMALL = {"f16": 0, "bf16": 1, "e4m3": 2, "e5m2": 3, "tf32": 4, "f32": 5}  # numbers of nvidia_real.c
-MODES = {None: "n", "rn": "n", "rz": "z", "rm": "m", "rp": "p", "rna": "a"}
+SMALL = {"f16": 0, "bf16": 1, "f32": 2}  # numbers of nvidia_real.c
+MODES = {None: "n", "rn": "n", "rz": "z", "rm": "m", "rp": "p"}
 _OPS = {"add": "a", "sub": "b", "mul": "m", "div": "d", "fma": "f", "mad": "f", "sqrt": "s", "rcp": "r",
         "min": "l", "max": "h"}  # fmt: skip
 _PLAIN = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -24,48 +23,22 @@ def _stem(i: Instruction) -> str:
     return i.opcode.partition(".")[0]
 
 
-def widened(f: Body, operand: str, kind: str) -> str:
-    """An operand of a small type as a double."""
-    return widened_bits(f, f.bits(operand, 16), 16, kind)
-
-
-def widened_bits(f: Body, value: str, width: int, kind: str) -> str:
-    """The same of bits."""
-    bits = value if width == 32 else f.temp(f"zext i{width} {value} to i32")
-    return f.call("double", "nv_widen", f"i32 {bits}", f"i32 {SMALL[kind]}")
+def widened(f: Body, bits: str, kind: str) -> str:
+    """Return a double of the bits of a small type."""
+    return f.call("double", "nv_widen", f"i32 {f.temp(f'zext i16 {bits} to i32')}", f"i32 {SMALL[kind]}")
 
 
 def narrowed(f: Body, value: str, kind: str, mode: str = "n", flags: int = 0) -> str:
     """Bits (as i32) of a double in a small type.
 
-    Flags: 1 no infinities, 2 negative ones are 0, 4 within 0 and 1, 8 no subnormals.
+    Flags: 1 saturate to the range from 0 to 1, 2 no subnormals.
     """
     return f.call(
         "i32", "nv_narrow", f"double {value}", f"i32 {SMALL[kind]}", f"i32 {ord(mode)}", f"i32 {flags}"
     )
 
 
-def _pairs(f: Body, operand: str) -> list[str]:
-    value = f.bits(operand, 32)
-    return [
-        f.temp(f"trunc i32 {value} to i16"),
-        f.temp(f"trunc i32 {f.temp(f'lshr i32 {value}, 16')} to i16"),
-    ]
-
-
-def joined(f: Body, low: str, high: str) -> str:
-    """An instruction that joins two halves, given as i32."""
-    return f"or i32 {f.temp(f'shl i32 {high}, 16')}, {f.temp(f'and i32 {low}, 65535')}"
-
-
-def _saturation(f: Body, i: Instruction, kind: str, value: str) -> str:
-    """An instruction that gives ``value`` within 0 and 1; no number becomes 0."""
-    real = REAL[kind]
-    low = f.call(real, f"llvm.maxnum.{kind}", f"{real} {value}", f"{real} 0.0")
-    return f"call {real} @llvm.minnum.{kind}({real} {low}, {real} 1.0)"
-
-
-_ROUND = r"(?:\.(?P<mode>rn|rz|rm|rp))?(?P<flush>\.ftz)?(?P<sat>\.sat)?\.(?P<kind>f32|f64)"
+_ROUND = r"(?:\.(?P<mode>rn|rz|rm|rp))?(?P<flush>\.ftz)?\.(?P<kind>f32|f64)"
 
 
 @means("add sub mul div", _ROUND)
@@ -87,8 +60,6 @@ def _arithmetic(f: Body, i: Instruction, m: Match) -> None:
             text = f"{_PLAIN[stem]} {real} {values[0]}, {values[1]}"
     else:
         text = _exact(f, stem, kind, mode, bool(m["flush"]), values)
-    if m["sat"]:
-        text = _saturation(f, i, kind, f.temp(text))
     f.put_real(d, kind, text)
 
 
@@ -122,20 +93,10 @@ def _coarse_quotient(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, 32, f"bitcast float {value} to i32")
 
 
-_LETTERS = {
-    "ex2": "e",
-    "lg2": "l",
-    "rcp": "r",
-    "rsqrt": "q",
-    "sqrt": "s",
-    "sin": "i",
-    "cos": "c",
-    "tanh": "t",
-}
+_LETTERS = {"ex2": "e", "lg2": "l", "rcp": "r", "rsqrt": "q", "sqrt": "s", "sin": "i", "cos": "c"}
 
 
 @means("ex2 lg2 rcp rsqrt sqrt sin cos", r"\.approx(?P<flush>\.ftz)?\.f32")
-@means("tanh", r"\.approx(?P<flush>)\.f32")
 def _approximation(f: Body, i: Instruction, m: Match) -> None:
     d, a = known(i, 2)
     code, flush = ord(_LETTERS[_stem(i)]), int(bool(m["flush"]))
@@ -160,38 +121,16 @@ def _root_of_doubles(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, 64, f"bitcast double {value} to i64")
 
 
-@means("ex2 tanh", r"\.approx(?P<flush>\.ftz)?\.(?P<kind>f16|bf16)(?P<two>x2)?")
-def _small_approximation(f: Body, i: Instruction, m: Match) -> None:
-    d, a = known(i, 2)
-    parts = _pairs(f, a) if m["two"] else [f.bits(a, 16)]
-    found = [
-        f.call("i32", "nv_approximate_small", f"i32 {ord(_LETTERS[_stem(i)])}", f"i32 {SMALL[m['kind']]}",
-               f"i32 {f.temp(f'zext i16 {part} to i32')}", f"i32 {int(bool(m['flush']))}")
-        for part in parts
-    ]  # fmt: skip
-    f.put(d, 32, joined(f, *found)) if m["two"] else f.put(d, 16, f"trunc i32 {found[0]} to i16")
-
-
-_SMALL = r"(?:\.rn)?(?P<flush>\.ftz)?(?P<sat>\.sat)?\.(?P<kind>f16|bf16)(?P<two>x2)?"
-
-
-@means("add sub mul", _SMALL)
-@means("fma", r"\.rn(?P<flush>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<kind>f16|bf16)(?P<two>x2)?")
-@means("min max", r"(?P<flush>\.ftz)?(?P<nan>\.NaN)?(?P<xor>\.xorsign\.abs)?\.(?P<kind>f16|bf16)(?P<two>x2)?")
+@means("add sub mul fma", r"(?:\.rn)?\.(?P<kind>f16|bf16)")
+@means("min max", r"(?:\.NaN)?\.(?P<kind>f16|bf16)")
 def _small_arithmetic(f: Body, i: Instruction, m: Match) -> None:
-    stem, groups = _stem(i), m.groupdict()
+    stem = _stem(i)
     d, *operands = known(i, 4 if stem == "fma" else 3)
-    flags = sum(1 << n for n, g in enumerate(("flush", "sat", "relu", "nan", "xor")) if groups.get(g))
-    if m["flush"] and m["kind"] == "bf16":
-        raise PtxError(".bf16 has no .ftz")
-    columns = [_pairs(f, o) if m["two"] else [f.bits(o, 16)] for o in operands]
-    found = []
-    for values in zip(*columns, strict=True):
-        wide = [f"i32 {f.temp(f'zext i16 {v} to i32')}" for v in values]
-        wide += ["i32 0"] * (3 - len(wide))
-        found.append(f.call("i32", "nv_arith_small", f"i32 {ord(_OPS[stem])}", f"i32 {SMALL[m['kind']]}",
-                            f"i32 {flags}", *wide))  # fmt: skip
-    f.put(d, 32, joined(f, *found)) if m["two"] else f.put(d, 16, f"trunc i32 {found[0]} to i16")
+    wide = [f"i32 {f.temp(f'zext i16 {f.bits(o, 16)} to i32')}" for o in operands]
+    wide += ["i32 0"] * (3 - len(wide))
+    nan = f"i32 {int('.NaN' in i.opcode)}"
+    value = f.call("i32", "nv_arith_small", f"i32 {ord(_OPS[stem])}", f"i32 {SMALL[m['kind']]}", nan, *wide)
+    f.put(d, 16, f"trunc i32 {value} to i16")
 
 
 def _flushed(f: Body, value: str, kind: str) -> str:
@@ -226,28 +165,21 @@ def _copied_sign(f: Body, i: Instruction, m: Match) -> None:
     f.put(d, n, f"or i{n} {f.temp(f'and i{n} {f.bits(b, n)}, {(1 << (n - 1)) - 1}')}, {sign}")
 
 
-@means("min max", r"(?P<flush>\.ftz)?(?P<nan>\.NaN)?(?P<xor>\.xorsign\.abs)?\.f32")
-@means("min max", r"(?P<flush>)(?P<nan>)(?P<xor>)\.f64")
+@means("min max", r"(?P<flush>\.ftz)?(?P<nan>\.NaN)?\.f32")
 def _extreme(f: Body, i: Instruction, m: Match) -> None:
-    """-0 is below +0. Of a number and none the number is taken, but with ``.NaN``."""
+    """-0 is below +0. Of a number and NaN the result is the number, except with ``.NaN``."""
     d, a, b = known(i, 3)
-    kind, letter = ("f32", "f") if i.opcode.endswith("f32") else ("f64", "d")
-    real = REAL[kind]
-    flags = sum(1 << n for n, g in enumerate(("flush", "nan", "xor")) if m[g])
-    value = f.call(real, f"nv_extreme_{letter}", f"i32 {int(_stem(i) == 'max')}", f"i32 {flags}",
-                   *(f"{real} {f.real(o, kind)}" for o in (a, b)))  # fmt: skip
-    f.put(d, int(kind[1:]), f"bitcast {real} {value} to i{kind[1:]}")
+    value = f.call("float", "nv_extreme_f", f"i32 {int(_stem(i) == 'max')}", f"i32 {int(bool(m['flush']))}",
+                   f"i32 {int(bool(m['nan']))}", *(f"float {f.real(o, 'f32')}" for o in (a, b)))  # fmt: skip
+    f.put(d, 32, f"bitcast float {value} to i32")
 
 
-@means("testp", r"\.(?P<test>finite|infinite|number|notanumber|normal|subnormal)\.(?P<kind>f32|f64)")
-def _class(f: Body, i: Instruction, m: Match) -> None:
-    p, a = known(i, 2)
-    masks = {"finite": 504, "infinite": 516, "number": 1020, "notanumber": 3, "normal": 264, "subnormal": 144}
-    real = REAL[m["kind"]]
-    value = f.call(
-        "i1", f"llvm.is.fpclass.{m['kind']}", f"{real} {f.real(a, m['kind'])}", f"i32 {masks[m['test']]}"
-    )
-    f.put_value(p, 1, value)
+@means("min max", r"\.f64")
+def _extreme_of_doubles(f: Body, i: Instruction, m: Match) -> None:
+    d, a, b = known(i, 3)
+    value = f.call("double", "nv_extreme_d", f"i32 {int(_stem(i) == 'max')}",
+                   *(f"double {f.real(o, 'f64')}" for o in (a, b)))  # fmt: skip
+    f.put(d, 64, f"bitcast double {value} to i64")
 
 
 # ---- comparisons ----
@@ -258,53 +190,28 @@ _ORDERED = {"eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge
 _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "lo": "ult",
              "ls": "ule", "hi": "ugt", "hs": "uge"}  # fmt: skip
-_COMPARE = (r"\.(?P<test>eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan)"
-            r"(?:\.(?P<with>and|or|xor))?(?P<flush>\.ftz)?{}"
-            r"\.(?P<kind>[bsu](?:16|32|64)|f16|bf16|f32|f64)")  # fmt: skip
 
 
-def _compared(f: Body, i: Instruction, m: Match, a: str, b: str) -> str:
-    kind, test = m["kind"], m["test"]
-    if kind in ("f16", "bf16"):
-        values = [f.bits(o, 16) for o in (a, b)]
-        if m["flush"]:
-            values = [_flushed(f, v, kind) for v in values]
-        left, right = (widened_bits(f, v, 16, kind) for v in values)
-        return f.temp(f"fcmp {_ORDERED[test]} double {left}, {right}")
-    if kind[0] == "f":
-        values = [f.bits(o, int(kind[1:])) for o in (a, b)]
-        if m["flush"]:
-            values = [_flushed(f, v, kind) for v in values]
-        left, right = (f.temp(f"bitcast i{kind[1:]} {v} to {REAL[kind]}") for v in values)
-        return f.temp(f"fcmp {_ORDERED[test]} {REAL[kind]} {left}, {right}")
-    tests = _SIGNED if kind[0] == "s" else _UNSIGNED
-    if test not in tests or (kind[0] == "b" and test not in ("eq", "ne")):
-        raise PtxError(f"no comparison .{test} of .{kind}")
-    n = int(kind[1:])
-    return f.temp(f"icmp {tests[test]} i{n} {f.bits(a, n)}, {f.bits(b, n)}")
-
-
-@means("setp", _COMPARE.format(""))
+@means("setp", r"\.(?P<test>eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan)(?P<flush>\.ftz)?"
+               r"\.(?P<kind>[bsu](?:16|32|64)|f16|bf16|f32|f64)")  # fmt: skip
 def _set_predicate(f: Body, i: Instruction, m: Match) -> None:
-    results, a, b, *c = known(i, 4 if m["with"] else 3)
-    value = _compared(f, i, m, a, b)
-    names = results.split("|")
-    values = [value]
-    if len(names) == 2:
-        values.append(f.temp(f"xor i1 {value}, true"))
-    other = f.predicate(c[0]) if c else ""
-    for name, given in zip(names, values, strict=True):
-        f.put(name.strip(), 1, f"{m['with']} i1 {given}, {other}" if other else f"bitcast i1 {given} to i1")
-
-
-@means("set", _COMPARE.format(r"\.(?P<result>u32|s32|f32)"))
-def _set(f: Body, i: Instruction, m: Match) -> None:
-    d, a, b, *c = known(i, 4 if m["with"] else 3)
-    value = _compared(f, i, m, a, b)
-    if c:
-        value = f.temp(f"{m['with']} i1 {value}, {f.predicate(c[0])}")
-    yes = 0x3F800000 if m["result"] == "f32" else 0xFFFFFFFF
-    f.put(d, 32, f"select i1 {value}, i32 {yes}, i32 0")
+    p, a, b = known(i, 3)
+    kind, test = m["kind"], m["test"]
+    n = 16 if kind == "bf16" else int(kind[1:])
+    left, right = (f.bits(o, n) for o in (a, b))
+    if "f" not in kind:
+        tests = _SIGNED if kind[0] == "s" else _UNSIGNED
+        if test not in tests or (kind[0] == "b" and test not in ("eq", "ne")):
+            raise PtxError(f"no comparison .{test} of .{kind}")
+        f.put(p, 1, f"icmp {tests[test]} i{n} {left}, {right}")
+        return
+    if m["flush"]:
+        left, right = (_flushed(f, v, kind) for v in (left, right))
+    if n == 16:
+        left, right, real = *(widened(f, v, kind) for v in (left, right)), "double"
+    else:
+        left, right, real = *(f.temp(f"bitcast i{n} {v} to {REAL[kind]}") for v in (left, right)), REAL[kind]
+    f.put(p, 1, f"fcmp {_ORDERED[test]} {real} {left}, {right}")
 
 
 @means("selp", r"\.(?P<kind>[bsuf](?P<bits>16|32|64))")
@@ -312,15 +219,3 @@ def _selected(f: Body, i: Instruction, m: Match) -> None:
     d, a, b, p = known(i, 4)
     n = int(m["bits"])
     f.put(d, n, f"select i1 {f.predicate(p)}, i{n} {f.bits(a, n)}, i{n} {f.bits(b, n)}")
-
-
-@means("slct", r"(?P<flush>\.ftz)?\.[bsuf](?P<bits>16|32|64)\.(?P<by>s32|f32)")
-def _chosen_by_sign(f: Body, i: Instruction, m: Match) -> None:
-    d, a, b, c = known(i, 4)
-    n = int(m["bits"])
-    value = f.bits(c, 32)
-    if m["flush"]:
-        value = f.call("i32", "nv_flush", f"i32 {value}")
-    test = (f.temp(f"icmp sge i32 {value}, 0") if m["by"] == "s32"
-            else f.temp(f"fcmp oge float {f.temp(f'bitcast i32 {value} to float')}, 0.0"))  # fmt: skip
-    f.put(d, n, f"select i1 {test}, i{n} {f.bits(a, n)}, i{n} {f.bits(b, n)}")

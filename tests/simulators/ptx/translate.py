@@ -1,15 +1,14 @@
-"""Translate: PTX text as LLVM IR that ``simulators.device_ir`` runs.
+"""Translate PTX text to LLVM IR that ``simulators.device_ir`` runs.
 
-:func:`device_ir` gives text for ``simulators.device_ir.runner.DeviceModule.load(text, chip)``: kernels with
-their names and their parameters in order, ``.u64 .b32 …`` as ``i64 i32 …``, bytes (``.b8 x[16]``) as
-``[16 x i8]``.
-Variables keep their names; visible ones can be found by them. What is special:
+:func:`device_ir` returns text for ``simulators.device_ir.runner.DeviceModule.load(text, chip)``. Kernels keep
+their names and the order of their parameters: ``.u64 .b32 …`` become ``i64 i32 …``, bytes (``.b8 x[16]``)
+become ``[16 x i8]``. Variables keep their names.
 
-- An instruction that is not known ends the kernel that comes to it with a message that names its line and
-  text; ``HostForm.unknown`` lists them by kernel beforehand. ``strict=True`` raises :class:`PtxError`.
+- An unknown instruction ends the kernel that executes it, with a message that contains its line and text.
+  ``HostForm.unknown`` lists them by kernel. With ``strict=True`` it raises :class:`PtxError`.
 - Every access is checked for alignment, and in shared memory for its bounds. Addresses of ``.shared``,
-  ``.local`` and ``.const`` are no generic addresses: without ``cvta`` they lead nowhere.
-- Registers hold a value that no program expects until they are written, and so does local memory.
+  ``.local`` and ``.const`` need ``cvta`` before they are generic addresses.
+- Registers and local memory have an improbable value until they are written.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _SYMBOL = re.compile(
 
 
 def device_ir(ptx: str, *, strict: bool = False) -> str:
-    """LLVM IR of a PTX module. Raises :class:`PtxError`, which names the line."""
+    """Return the LLVM IR of a PTX module. Raises :class:`PtxError`, which contains the line."""
     module = parse(ptx)
     names: dict[str, Variable | Function] = {v.name: v for v in module.variables}
     names.update(module.functions)
@@ -71,13 +70,13 @@ def _variable(v: Variable, names: dict[str, Variable | Function]) -> str:
             f"internal addrspace(3) global [{v.bytes} x i8] undef")  # fmt: skip
         return f"@{v.name} = {kind}, align {v.align}"
     if v.external:
-        raise PtxError(f"{v.name} is nowhere defined")
+        raise PtxError(f"{v.name} is not defined")
     linkage = "" if v.visible else "internal "
     return f"@{v.name} = {linkage}addrspace({_SPACE_NUMBERS[v.space]}) global {kind} {value}, align {v.align}"
 
 
 def _initial(v: Variable, names: dict[str, Variable | Function]) -> tuple[str, str]:
-    """Type and value."""
+    """Return type and value."""
     size = bits_of(v.kind) // 8
     elements = _flat(v.initial)
     left = (1 if v.count is None else v.count) - len(elements)
@@ -88,7 +87,7 @@ def _initial(v: Variable, names: dict[str, Variable | Function]) -> tuple[str, s
         data = b"".join(p for p in plain if p is not None) + bytes(left * size)
         return f"[{len(data)} x i8]", 'c"' + "".join(f"\\{byte:02X}" for byte in data) + '"'
     if size != 8:
-        raise PtxError(f"{v.name} holds parts of addresses")
+        raise PtxError(f"{v.name} contains parts of addresses")
     words = [f"i64 {_address(e, names)}" if p is None else f"i64 {struct.unpack('<Q', p)[0]}"
              for e, p in zip(elements, plain, strict=True)]  # fmt: skip
     return f"[{len(elements) + left} x i64]", f"[{', '.join([*words, *(['i64 0'] * left)])}]"
@@ -100,7 +99,7 @@ def _flat(text: str) -> list[str]:
 
 
 def _number(text: str, kind: str) -> bytes | None:
-    """The bytes of a number; ``None`` where it is no number."""
+    """Return the bytes of a number; ``None`` for anything else."""
     size = bits_of(kind) // 8
     if found := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
         return int(found[1], 16).to_bytes(size, "little")
@@ -144,10 +143,10 @@ def _function(
         else:
             f.local[variable.name] = variable
             f.head.append(
-                f"  {f.place(variable.name)} = alloca [{variable.bytes} x i8], align {variable.align}"
+                f"  {f.variable(variable.name)} = alloca [{variable.bytes} x i8], align {variable.align}"
             )
             f.head.append(
-                f"  call void @llvm.memset.p0.i64(ptr {f.place(variable.name)}, i8 {_POISON_BYTE - 256}, "
+                f"  call void @llvm.memset.p0.i64(ptr {f.variable(variable.name)}, i8 {_POISON_BYTE - 256}, "
                 f"i64 {variable.bytes}, i1 false)"
             )
             needs.setdefault("llvm.memset.p0.i64", "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
@@ -156,25 +155,25 @@ def _function(
     for instruction in function.body:
         _instruction(f, instruction, strict)
     kind = "ptx_kernel void" if function.kernel else "internal void"
-    if f.open:  # nobody may come to the end
+    if f.open:  # the end is not reachable
         f.end("unreachable")
     return "\n".join([f"define {kind} @{function.name}({parameters}) {{", "entry:", *f.head,
                       "  br label %.start", ".start:", *f.lines, "}"])  # fmt: skip
 
 
 def _parameters(f: Body) -> str:
-    """Kernels have their own copies; functions read and write what their callers have."""
+    """Return the parameters. Kernels copy them; functions access the memory of their callers."""
     function = f.function
     for variable in (*function.results, *function.parameters):
         f.local[variable.name] = variable
     if not function.kernel:
-        return ", ".join(f"ptr {f.place(v.name)}" for v in (*function.results, *function.parameters))
+        return ", ".join(f"ptr {f.variable(v.name)}" for v in (*function.results, *function.parameters))
     parts = []
     for number, v in enumerate(function.parameters):
         kind = f"i{bits_of(v.kind)}" if v.count is None else f"[{v.bytes} x i8]"
         parts.append(f"{kind} %a.{number}")
-        f.head.append(f"  {f.place(v.name)} = alloca {kind}, align {v.align}")
-        f.head.append(f"  store {kind} %a.{number}, ptr {f.place(v.name)}, align {v.align}")
+        f.head.append(f"  {f.variable(v.name)} = alloca {kind}, align {v.align}")
+        f.head.append(f"  store {kind} %a.{number}, ptr {f.variable(v.name)}, align {v.align}")
     return ", ".join(parts)
 
 
@@ -203,9 +202,8 @@ def _instruction(f: Body, i: Instruction, strict: bool) -> None:
     except PtxError as error:
         if strict:
             raise PtxError(f"line {i.line}: {i.opcode} {', '.join(i.operands)}: {error}") from error
-        said = re.sub(r"[^\w.]+", "_", f"{i.opcode} {error}")
-        f.call("void", f"ptx.line.{i.line}.{said}")
-        f.give_poison(i)
+        message = re.sub(r"[^\w.]+", "_", f"{i.opcode} {error}")
+        f.call("void", f"ptx.line.{i.line}.{message}")
     if behind:
         if f.open:
             f.end(f"br label %{behind}")

@@ -243,7 +243,7 @@ def test_the_jits_log_is_in_the_message(runtime: Runtime) -> None:
     assert done.code == 1
     assert done.err == (
         "gpubuild: cuModuleLoadDataEx failed with CUDA_ERROR_FAKE (218): a failure to order; "
-        "the driver's compiler for PTX said:\nptxas fake, line 3; error   : Unknown symbol 'x'\n"
+        "the log of the driver's compiler for PTX:\nptxas fake, line 3; error   : Unknown symbol 'x'\n"
         f"  program: {PROGRAM}\n  module: m\n  kernel: k\n"
         "  target: t-sm_60 (sm_60, ptx)\n  location: gpu.func @k\n"
         "  device: cuda:0 (Fake GPU 0, sm_90)\n  call: cuModuleLoadDataEx (in mgpuModuleLoad)\n"

@@ -196,7 +196,7 @@ def test_ptx_that_the_driver_does_not_take(runtime: Runtime, modules: Path) -> N
     )
     assert done.code == 1
     assert (
-        "CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed; the driver's compiler for PTX said:"
+        "CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed; the log of the driver's compiler for PTX:"
         in done.err
     )
     assert "%nothing" in done.err

@@ -1,10 +1,9 @@
-"""Places: numbers by which lanes in lockstep can be told from lanes that are behind.
+"""Numbers for calls that lanes execute together, by which the core finds the lanes that are behind.
 
-A GPU's lanes go through a function together as far as they can: those that leave a loop early wait
-behind it for the others, and both sides of a branch meet where they join. Blocks are put in an order
-in which a loop is in one piece, and what comes after something stands after it. A lane's place is
-then, for each loop around, the loop and the turn it is in, and the number of the call; of two places
-the smaller one, compared word by word, is behind.
+A GPU's lanes execute a function together as far as possible: lanes that leave a loop early wait behind it
+for the others, and both sides of a branch meet where they join. Blocks are put into an order in which loops
+are contiguous and successors are later. The position of a lane is then, for each loop around it, the loop and
+the iteration, and the number of the call. Of two positions the smaller one, compared word by word, is behind.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _NAME = re.compile(r'@([\w.$-]+|"[^"]+")\(')
 
 
 @dataclass(slots=True, kw_only=True)
-class Places:
-    """What each number stands for, for messages."""
+class Sites:
+    """The text of each number, for messages."""
 
     texts: dict[int, str] = field(default_factory=dict)
 
@@ -41,18 +40,18 @@ class _Function:
     last: int  # line of the `}`
 
 
-def number_places(lines: Sequence[str], together: set[str]) -> tuple[list[str], Places]:
-    """``lines`` of a module with numbers in calls of ``together``, and counters in loops around them."""
+def number_sites(lines: Sequence[str], together: set[str]) -> tuple[list[str], Sites]:
+    """Add numbers to calls of ``together`` in the lines of a module, and counters to loops around them."""
     functions = list(_functions(lines))
     waiting = _functions_that_wait(lines, functions, together)
-    places = Places()
+    sites = Sites()
     out = list(lines)
     for function in functions:
         if function.name in waiting:
-            _number(out, function, together, waiting, places)
+            _number(out, function, together, waiting, sites)
     left = [line for line in out if _called(line) in together and not _NUMBERED.search(line)]
     assert not left, left
-    return out, places
+    return out, sites
 
 
 def _functions(lines: Sequence[str]):
@@ -86,20 +85,20 @@ def _functions_that_wait(
 
 
 def _number(
-    lines: list[str], function: _Function, together: set[str], waiting: set[str], places: Places
+    lines: list[str], function: _Function, together: set[str], waiting: set[str], sites: Sites
 ) -> None:
     blocks, graph = _blocks(lines, function)
     for block, depth, is_loop in _in_order(graph, "entry"):
-        number = places.add(f"loop in @{function.name}") if is_loop else 0
+        number = sites.add(f"loop in @{function.name}") if is_loop else 0
         for at in range(*blocks[block]):
             called = _called(lines[at])
             if called in together:
-                site = places.add(f"@{function.name}: {lines[at].strip()}")
+                site = sites.add(f"@{function.name}: {lines[at].strip()}")
                 before, name, after = lines[at].partition(f"@{called}(")
                 comma = "" if after.startswith(")") else ", "
                 lines[at] = f"{before}{name}i32 {site}, i32 {depth}{comma}{after}"
             elif called in waiting:
-                site = places.add(f"@{function.name}: {lines[at].strip()}")
+                site = sites.add(f"@{function.name}: {lines[at].strip()}")
                 lines[at] = (
                     f"  call void @emu_enter(i32 {site}, i32 {depth})\n"
                     f"{lines[at].replace('musttail ', '')}\n  call void @emu_leave()"
@@ -132,7 +131,7 @@ def _blocks(lines: Sequence[str], function: _Function) -> tuple[dict[str, tuple[
 
 
 def _in_order(graph: nx.DiGraph, entry: str):
-    """Blocks with how many loops are around them, themselves included, and whether they head one."""
+    """Yield blocks with the number of loops around them, and whether they are the head of one."""
 
     def visit(nodes: set[str], head: str, depth: int):
         part = nx.DiGraph(graph.subgraph(nodes))
