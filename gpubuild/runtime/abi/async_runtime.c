@@ -1,6 +1,6 @@
 /* async_runtime.c: the functions that MLIR's async dialect is lowered to (mlir/ExecutionEngine/AsyncRuntime.h).
  *
- * A task is a coroutine that is resumed. Each time it is, that is the work of a stream of its own (cpu/cpu_stream.h),
+ * A task is a coroutine that is resumed. Each time it is, that is the work of a stream of its own (cpu/cpu_device.h),
  * so a task may block without keeping others from running.
  *
  * Tokens, values and groups are one kind of object. One lock guards them all; tasks run without it.
@@ -8,7 +8,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
 #include "core/process.h"
-#include "cpu/cpu_stream.h"
 
 #include <pthread.h>
 #include <stdio.h>

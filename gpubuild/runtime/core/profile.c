@@ -3,7 +3,7 @@
 #include "core/module.h"
 
 #include "core/process.h"
-#include "cpu/cpu_stream.h"
+#include "cpu/cpu_device.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,10 +1,9 @@
-/* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream (cpu/cpu_stream.h). */
+/* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream. */
 #define _GNU_SOURCE /* tsearch and its kin */
 #include "core/device.h"
 #include "core/process.h"
 #include "core/module.h"
 #include "cpu/cpu_device.h"
-#include "cpu/cpu_stream.h"
 
 #include <pthread.h>
 #include <search.h>
@@ -96,11 +95,11 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
         self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
     }
     self->launch.params = (void **)(self + 1);
-    for (size_t i = 0, place = head; i < count; i++) {
+    for (size_t i = 0, offset = head; i < count; i++) {
         size_t param_bytes = (size_t)kernel->param_bytes[i];
-        place = param_offset(place, param_bytes);
-        self->launch.params[i] = memcpy((char *)self + place, launch->params[i], param_bytes);
-        place += param_bytes;
+        offset = param_offset(offset, param_bytes);
+        self->launch.params[i] = memcpy((char *)self + offset, launch->params[i], param_bytes);
+        offset += param_bytes;
     }
     return self;
 }
@@ -202,11 +201,11 @@ static void run_free(struct gb_cpu_work *work) {
     free(((struct memory_work *)work)->to);
 }
 
-/* A long one keeps a CPU busy as a kernel does. */
-static void run_seated(struct gb_cpu_work *work) {
-    gb_cpu_seat_take();
+/* A long copy or fill keeps a CPU busy as a kernel does. */
+static void run_in_slot(struct gb_cpu_work *work) {
+    gb_cpu_slot_acquire();
     ((const struct memory_work *)work)->what(work);
-    gb_cpu_seat_give();
+    gb_cpu_slot_release();
 }
 
 static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
@@ -214,7 +213,7 @@ static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
         work.what(&work.work);
         return;
     }
-    struct memory_work *self = gb_cpu_work_make(sizeof *self, bytes <= AT_ONCE_BYTES ? work.what : run_seated);
+    struct memory_work *self = gb_cpu_work_make(sizeof *self, bytes <= AT_ONCE_BYTES ? work.what : run_in_slot);
     work.work = self->work;
     *self = work;
     gb_cpu_stream_submit(stream, &self->work);

@@ -1,11 +1,10 @@
 /* cpu_launch.c: kernel launches: checks, and the memory of workgroups.
  *
- * A launch is a job of the pool (cpu/cpu_pool.h). Each thread has its own memory for workgroups, which it keeps: no two ever
+ * A launch is a job of the pool (cpu/cpu_pool.c). Each thread has its own memory for workgroups, which it keeps: no two ever
  * share it, and it does not grow with the grid. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
-#include "cpu/cpu_fiber.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -26,7 +25,7 @@ struct launch {
     bool checked; /* for anything at all */
     size_t stride; /* bytes from one workgroup's memory to the next */
     size_t shared_bytes;
-    size_t slot_bytes; /* behind the memory of the one workgroup that runs at a time */
+    size_t context_bytes; /* behind the memory of the one workgroup that runs at a time */
     size_t stack_bytes; /* 0: the thread's own stack will do */
 };
 
@@ -61,7 +60,6 @@ static struct worker *this_worker(void) {
     struct worker *worker = pthread_getspecific(worker_key);
     if (worker == NULL) {
         worker = gb_allocate(sizeof *worker);
-        memset(worker, 0, sizeof *worker);
         pthread_setspecific(worker_key, worker);
     }
     return worker;
@@ -104,8 +102,8 @@ static void run_loop(const struct launch *launch, uint64_t first, uint64_t last,
     if (launch->checked) {
         gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
     }
-    char *dynamic = shared + launch->shared_bytes, *slots = shared + launch->stride;
-    launch->info.kernel->run(&launch->info, first, last, shared, dynamic, slots);
+    char *dynamic = shared + launch->shared_bytes, *contexts = shared + launch->stride;
+    launch->info.kernel->run(&launch->info, first, last, shared, dynamic, contexts);
 }
 
 static void kernel_main(void) {
@@ -128,7 +126,7 @@ static void run_loop_on_own_stack(struct worker *worker, const struct launch *la
 
 static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last) {
     struct worker *worker = this_worker();
-    char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->slot_bytes);
+    char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->context_bytes);
     char *dynamic = shared + launch->shared_bytes;
     if (!launch->fibers && launch->stack_bytes == 0) {
         run_loop(launch, first, last, shared);
@@ -173,15 +171,10 @@ static unsigned max_threads(bool serial, bool fibers, uint32_t task_blocks) {
 
 /* ---- checks ---- */
 
-/* Only for messages: finding it takes a lock. */
-static struct gb_where where_is(const gb_cpu_kernel *kernel) {
-    return (struct gb_where){.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
-}
-
 static uint64_t product(const char *what, struct gb_dim3 dim, const gb_cpu_kernel *kernel) {
     uint64_t result = (uint64_t)dim.x * dim.y; /* two 32-bit factors always fit */
     if (__builtin_mul_overflow(result, (uint64_t)dim.z, &result)) {
-        const struct gb_where where = where_is(kernel);
+        const struct gb_where where = gb_cpu_where(kernel);
         gb_fatal(&where, "a %s of %u x %u x %u is too large", what, dim.x, dim.y, dim.z);
     }
     return result;
@@ -193,7 +186,7 @@ static void check_block(const gb_cpu_kernel *kernel, struct gb_dim3 block, uint6
     if (items <= GB_CPU_MAX_BLOCK && !other && (kernel->max_items == 0 || items <= kernel->max_items)) {
         return;
     }
-    const struct gb_where where = where_is(kernel);
+    const struct gb_where where = gb_cpu_where(kernel);
     if (items > GB_CPU_MAX_BLOCK) {
         gb_fatal(&where, "a workgroup of %u x %u x %u has more than %u work-items", block.x, block.y, block.z,
                  GB_CPU_MAX_BLOCK);
@@ -212,7 +205,7 @@ static void check_cluster(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, s
     if (possible && grid.x % cluster.x == 0 && grid.y % cluster.y == 0 && grid.z % cluster.z == 0) {
         return;
     }
-    const struct gb_where where = where_is(kernel);
+    const struct gb_where where = gb_cpu_where(kernel);
     if (!possible) {
         gb_fatal(&where, "a cluster of %u x %u x %u workgroups: from 1 to %d are possible", cluster.x, cluster.y,
                  cluster.z, MAX_CLUSTER_BLOCKS);
@@ -224,7 +217,7 @@ static void check_cluster(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, s
 void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
                          struct gb_dim3 block, size_t param_count) {
     if (param_count != 0 && param_count != kernel->param_count) {
-        const struct gb_where where = where_is(kernel);
+        const struct gb_where where = gb_cpu_where(kernel);
         gb_fatal(&where, "the launch passes %zu parameters, and the kernel has %llu", param_count,
                  (unsigned long long)kernel->param_count);
     }
@@ -267,7 +260,7 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
         .fibers = fibers,
         .checked = (kernel->flags & GB_CPU_KERNEL_CHECKS) != 0,
         .shared_bytes = shared_bytes,
-        .slot_bytes = fibers ? 0 : kernel->slot_bytes,
+        .context_bytes = fibers ? 0 : kernel->context_bytes,
         .stack_bytes = GB_CPU_STACK_BYTES(kernel->flags),
         .stride = shared_bytes + rounded(dynamic_bytes) + ALIGNMENT,
     };

@@ -9,10 +9,9 @@
  * One lock guards all of it; it is never held while work is done.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "cpu/cpu_stream.h"
+#include "cpu/cpu_device.h"
 
 #include "core/process.h"
-#include "cpu/cpu_device.h"
 
 #include <pthread.h>
 #include <stdlib.h>

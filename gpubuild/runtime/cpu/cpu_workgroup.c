@@ -4,7 +4,6 @@
  * arrival releases the others. When nothing is ready and a work-item waits, the kernel is wrong, and
  * the program ends with a message that names a waiting work-item, the barrier, and one that did not reach it. */
 #include "cpu/cpu_device.h"
-#include "cpu/cpu_fiber.h"
 #include "sanitizer/sanitizer.h"
 
 #include <stdlib.h>
@@ -42,9 +41,7 @@ struct gb_cpu_team {
 static _Thread_local struct gb_cpu_team *active_team; /* for a fiber's first step only */
 
 struct gb_cpu_team *gb_cpu_team_create(void) {
-    struct gb_cpu_team *team = gb_allocate(sizeof *team);
-    memset(team, 0, sizeof *team);
-    return team;
+    return gb_allocate(sizeof(struct gb_cpu_team));
 }
 
 void gb_cpu_team_destroy(struct gb_cpu_team *team) {
@@ -100,7 +97,7 @@ static struct work_item *next_ready(struct gb_cpu_team *team, uint32_t from) {
 
 /* ---- kernels that break the rules ---- */
 
-static char *place_of(const struct work_item *member) {
+static char *site_of(const struct work_item *member) {
     return gb_site_text(gb_cpu_site_name(member->item.kernel, member->site));
 }
 
@@ -146,7 +143,7 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
         }
     }
     const gb_cpu_kernel *kernel = waiting->item.kernel;
-    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const struct gb_where where = gb_cpu_where(kernel);
     const uint32_t *block = waiting->item.block_id;
     if ((kernel->flags & GB_CPU_KERNEL_CHECK_BARRIER) != 0) {
         gb_check_divergence(&waiting->item, waiting->site, arrived, expected, absent != NULL ? &absent->item : NULL,
@@ -158,20 +155,20 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
         gb_fatal(&where,
                  "in workgroup (%u, %u, %u) %u of %u work-items wait at %s with different operands; all lanes of a "
                  "subgroup operation must pass the same mask",
-                 block[0], block[1], block[2], arrived, expected, place_of(waiting));
+                 block[0], block[1], block[2], arrived, expected, site_of(waiting));
     }
     const uint32_t *id = absent->item.thread_id;
     if (absent->state == DONE) {
         gb_fatal(&where,
                  "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) returned "
                  "without reaching it; all work-items must execute the same barriers",
-                 block[0], block[1], block[2], arrived, expected, place_of(waiting), id[0], id[1], id[2]);
+                 block[0], block[1], block[2], arrived, expected, site_of(waiting), id[0], id[1], id[2]);
     }
     gb_fatal(&where,
              "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) waits at %s; all "
              "work-items must execute the same barriers",
-             block[0], block[1], block[2], arrived, expected, place_of(waiting), id[0], id[1], id[2],
-             place_of(absent));
+             block[0], block[1], block[2], arrived, expected, site_of(waiting), id[0], id[1], id[2],
+             site_of(absent));
 }
 
 /* Run other work-items; returns when `member` is ready and scheduled again. */

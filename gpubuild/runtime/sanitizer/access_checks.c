@@ -206,9 +206,6 @@ __attribute__((noinline)) static void begin_group(struct workgroup *group, const
     memset(group->epochs, 0, items * sizeof *group->epochs);
     group->segment_count = 0;
     if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
-        if (mine->single) {
-            gb_check_sort_segments();
-        }
         uint32_t segment = segment_of(group, item, 0);
         group->epoch = 0;
         group->segment = segment;
@@ -276,8 +273,8 @@ static inline uint32_t segment_at(const struct workgroup *group, const gb_cpu_it
  * what was there. */
 static inline bool is_private(const struct thread *thread, const gb_cpu_item *item, uint64_t address) {
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0);
-    uint64_t slot = address - (uint64_t)(uintptr_t)item->slots;
-    if (item->slots != NULL && slot < item->kernel->slot_bytes) {
+    uint64_t slot = address - (uint64_t)(uintptr_t)item->contexts;
+    if (item->contexts != NULL && slot < item->kernel->context_bytes) {
         return true;
     }
     const char *end = item->kernel->run == NULL ? gb_cpu_team_stack_end(item) : thread->stack_top;

@@ -5,11 +5,10 @@
  * these are of one subgroup, between the same two waits of the subgroup. That depends on work-items and barriers,
  * not on time: launches that are checked run on one thread.
  *
- * A cell (sanitizer/shadow_memory.h) keeps the last write, and enough reads and atomic accesses to find one that a
+ * A cell keeps the last write, and enough reads and atomic accesses to find one that a
  * later access is in conflict with, if there is any: two work-items between the latest two barriers, of two
  * subgroups if there are, and one of another workgroup. */
 #include "sanitizer/sanitizer.h"
-#include "sanitizer/shadow_memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,15 +17,13 @@
 enum {
     LARGEST_CELL_BITS = 3, /* 8 bytes */
     ITEM_BITS = 10,
-    SITE_BITS = 22,
-    FEW_SEGMENTS = 1 << 16 /* that are kept without looking which of them matter */
+    SITE_BITS = 22
 };
 
-/* Where a workgroup's work-items are: behind `base`, which is the segment that began with the latest barrier. */
+/* A part of a workgroup's execution; `base` is the segment that began with the latest barrier. */
 struct segment {
     uint64_t block;
     uint32_t base; /* the segment itself before the first wait of a subgroup */
-    uint32_t kept; /* while segments are sorted out: its number from then on, or 0 */
 };
 
 /* The access that is being checked. */
@@ -46,20 +43,18 @@ static struct {
     size_t capacity;
     uint32_t first_segment; /* of the launch */
     uint32_t next_segment;
-    size_t enough; /* segments of the launch after which those that matter are sorted out */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1, .enough = FEW_SEGMENTS};
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
 
 /* ---- launches and segments ---- */
 
-/* In a child of fork: a launch of another thread may have been changing it, and would never release the lock. The memory is
- * lost; nothing of a launch that has ended matters. */
+/* In a child of fork, where another thread's launch may have changed the state and will never release the lock. The memory
+ * is lost; accesses of launches that have ended do not matter. */
 static void forget_all(void) {
     pthread_mutex_init(&state.lock, NULL);
     gb_check_lose_pages();
     state.segments = NULL;
     state.capacity = 0;
     state.first_segment = state.next_segment = 1;
-    state.enough = FEW_SEGMENTS;
 }
 
 __attribute__((constructor)) static void guard(void) {
@@ -69,11 +64,10 @@ __attribute__((constructor)) static void guard(void) {
 void gb_check_race_begin(void) {
     pthread_mutex_lock(&state.lock);
     state.first_segment = state.next_segment;
-    state.enough = FEW_SEGMENTS;
 }
 
-/* Between launches the host and other launches are in order with everything. What cells hold is then too old
- * to matter, by its segment, so that they need not be cleared. */
+/* Launches are in order with each other and with the host. Cells need not be cleared: segments of earlier launches do
+ * not matter. */
 void gb_check_race_end(void) {
     if (state.next_segment > UINT32_MAX / 2) {
         gb_check_forget_pages();
@@ -84,57 +78,6 @@ void gb_check_race_end(void) {
 
 static uint32_t segment_of(gb_check_entry e) {
     return (uint32_t)(e >> 32);
-}
-
-/* The segment of an entry, if it is of this launch. */
-static struct segment *known_segment(gb_check_entry e) {
-    return segment_of(e) >= state.first_segment ? &state.segments[segment_of(e) - state.first_segment] : NULL;
-}
-
-static void keep_segment(gb_check_entry *e) {
-    struct segment *segment = known_segment(*e);
-    if (segment != NULL) {
-        segment->kept = 1;
-        state.segments[segment->base - state.first_segment].kept = 1;
-    }
-}
-
-static void renumber_segment(gb_check_entry *e) {
-    const struct segment *segment = known_segment(*e);
-    if (segment != NULL) {
-        *e = (uint64_t)segment->kept << 32 | (uint32_t)*e;
-    }
-}
-
-/* No workgroup is under way: a segment matters only while an entry names it, and of these there are as many as the
- * memory that kernels access makes. The others go, so that a launch takes no more memory for a larger grid. Their
- * order stays. */
-void gb_check_sort_segments(void) {
-    size_t count = state.next_segment - state.first_segment;
-    if (count < state.enough) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        state.segments[i].kept = 0;
-    }
-    gb_check_each_entry(keep_segment);
-    uint32_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (state.segments[i].kept != 0) {
-            state.segments[i].kept = state.first_segment + kept++;
-        }
-    }
-    gb_check_each_entry(renumber_segment);
-    for (size_t i = 0; i < count; i++) { /* all bases before the first segment moves */
-        state.segments[i].base = state.segments[state.segments[i].base - state.first_segment].kept;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (state.segments[i].kept != 0) {
-            state.segments[state.segments[i].kept - state.first_segment] = state.segments[i];
-        }
-    }
-    state.next_segment = state.first_segment + kept;
-    state.enough = 2 * (size_t)kept > FEW_SEGMENTS ? 2 * (size_t)kept : FEW_SEGMENTS;
 }
 
 uint32_t gb_check_segment(uint64_t block, uint32_t base) {

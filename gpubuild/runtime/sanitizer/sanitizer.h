@@ -1,9 +1,9 @@
 /* sanitizer.h: the run-time side of `sanitize:`: errors of checked CPU kernels (docs/checked.md).
  *
- * Code in an image that is compiled with checks calls the services below. What they find is kept
- * until the launch ends, so that reports do not depend on which thread was first. */
-#ifndef GPUBUILD_CPU_CHECK_H
-#define GPUBUILD_CPU_CHECK_H
+ * Code compiled with checks calls the services below. Findings are kept until the launch ends, so that
+ * reports do not depend on which thread was first. */
+#ifndef GPUBUILD_SANITIZER_H
+#define GPUBUILD_SANITIZER_H
 
 #include "cpu/cpu_image.h"
 
@@ -17,7 +17,7 @@ enum {
 
 /* ---- hooks of the launcher ---- */
 
-/* An image was loaded. If it is checked, reports are summed up when the program ends. */
+/* Called for each loaded image. If it is checked, a summary is written when the program ends. */
 void gb_check_image(const gb_cpu_image *image);
 
 /* Around each launch of a checked kernel, on the thread that launches. */
@@ -87,19 +87,16 @@ void gb_check_enable(void);
 
 /* ---- races (sanitizer/race_detector.c) ---- */
 
-/* Launches that are checked for races run one at a time, by one thread. */
+/* Launches that are checked for races run one at a time, on one thread. */
 void gb_check_race_begin(void);
 void gb_check_race_end(void);
 
-/* A stretch of a workgroup's execution between two barriers, by its number; or of its subgroups' between two
- * waits, behind the segment `base`, in which they were at first (else 0). Numbers of a launch are larger than
- * those of earlier ones. `block` is the workgroup's linear id. */
+/* Begin a segment, the part of a workgroup's execution between two barriers, and return its number. With `base` not 0:
+ * the part of its subgroups' execution between two waits, within the segment `base`. Numbers increase, also from launch
+ * to launch. `block` is the workgroup's linear id. */
 uint32_t gb_check_segment(uint64_t block, uint32_t base);
 
-/* Before a workgroup begins, when no other is under way: numbers from gb_check_segment are of no use any more. */
-void gb_check_sort_segments(void);
-
-/* An earlier access that an access is in conflict with. */
+/* An earlier access that conflicts with the present one. */
 struct gb_check_conflict {
     uint64_t block;
     uint32_t item;
@@ -111,9 +108,66 @@ struct gb_check_conflict {
 bool gb_check_race_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site);
 
-/* Record any other access; returns whether it races with an earlier one. Of workgroup memory, whose addresses
- * different workgroups use one after the other, only accesses of the same workgroup count. */
+/* Record any other access; returns whether it races with an earlier one. In workgroup memory, whose addresses
+ * workgroups use one after the other, only accesses of the same workgroup count. */
 bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site, struct gb_check_conflict *conflict);
+
+/* ---- the latest accesses to each piece of memory (sanitizer/shadow_memory.c) ----
+ *
+ * Memory is divided into pages, and each page into cells as small as the smallest access to it. */
+
+enum { GB_CHECK_PAGE_BITS = 12, GB_CHECK_PAGE_BYTES = 1 << GB_CHECK_PAGE_BITS, GB_CHECK_RECENT_PAGES = 4096 };
+
+/* An access: segment, site and work-item in one number; 0 for none. */
+typedef uint64_t gb_check_entry;
+
+/* Accesses that do not exclude each other. */
+struct gb_check_group {
+    gb_check_entry latest;
+    /* Between the same two barriers as `latest`: by another subgroup, if there is one; else by another
+     * work-item, between the same two waits of their subgroup. */
+    gb_check_entry second;
+    gb_check_entry other_block;
+};
+
+struct gb_check_details {
+    gb_check_entry write;
+    struct gb_check_group reads;
+    struct gb_check_group atomics;
+};
+
+/* Most cells are used by one work-item at a time. Others have details. */
+struct gb_check_cell {
+    gb_check_entry write; /* GB_CHECK_HAS_DETAILS: `read` is their address */
+    gb_check_entry read;
+};
+
+#define GB_CHECK_HAS_DETAILS UINT64_MAX
+
+struct gb_check_page {
+    uint64_t number; /* 0 for none: page 0 is never mapped */
+    uint32_t cell_bits;
+    struct gb_check_cell *cells;
+};
+
+/* Recently found pages, by the last bits of their number. */
+extern struct gb_check_page *gb_check_recent_pages[GB_CHECK_RECENT_PAGES];
+
+/* The page of a number; a new one has cells of 1 << `cell_bits` bytes. Fatal when memory runs out. */
+struct gb_check_page *gb_check_find_page(uint64_t number, uint32_t cell_bits);
+
+/* Divide the cells of a page, each into parts with the same history. */
+void gb_check_divide(struct gb_check_page *page, uint32_t cell_bits);
+
+static inline struct gb_check_details *gb_check_details_of(const struct gb_check_cell *cell) {
+    return (struct gb_check_details *)(uintptr_t)cell->read;
+}
+
+/* Free all pages. */
+void gb_check_forget_pages(void);
+
+/* In a child of fork, where they may be half changed: start again without pages. */
+void gb_check_lose_pages(void);
 
 #endif

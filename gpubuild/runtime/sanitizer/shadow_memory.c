@@ -1,7 +1,5 @@
-/* shadow_memory.c: the pages of cells, by their number. */
+/* shadow_memory.c: a hash table of the pages of cells. */
 #define _GNU_SOURCE /* madvise */
-#include "sanitizer/shadow_memory.h"
-
 #include "sanitizer/sanitizer.h"
 
 #include <stdlib.h>
@@ -99,30 +97,6 @@ void gb_check_divide(struct gb_check_page *page, uint32_t cell_bits) {
     }
     page->cells = cells; /* the old ones stay in their slab */
     page->cell_bits = cell_bits;
-}
-
-static void each_of_group(struct gb_check_group *group, void visit(gb_check_entry *)) {
-    visit(&group->latest);
-    visit(&group->second);
-    visit(&group->other_block);
-}
-
-void gb_check_each_entry(void visit(gb_check_entry *)) {
-    for (size_t i = 0; i < state.capacity; i++) {
-        const struct gb_check_page *page = &state.pages[i];
-        for (size_t c = 0; page->number != 0 && c < (size_t)GB_CHECK_PAGE_BYTES >> page->cell_bits; c++) {
-            struct gb_check_cell *cell = &page->cells[c];
-            if (cell->write == GB_CHECK_HAS_DETAILS) {
-                struct gb_check_details *details = gb_check_details_of(cell);
-                visit(&details->write);
-                each_of_group(&details->reads, visit);
-                each_of_group(&details->atomics, visit);
-            } else {
-                visit(&cell->write);
-                visit(&cell->read);
-            }
-        }
-    }
 }
 
 void gb_check_forget_pages(void) {

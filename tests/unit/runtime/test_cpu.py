@@ -17,8 +17,8 @@ BASE = "x86-64" if "x86" in platform.machine() else "generic"
 IMAGE = r"""
 #include "cpu/cpu_image.h"
 static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *slots) {
-    (void)shared; (void)dynamic; (void)slots;
+                 char *contexts) {
+    (void)shared; (void)dynamic; (void)contexts;
     int64_t n = *(int64_t *)l->params[0];
     float a = *(float *)l->params[1], *x = *(float **)l->params[2];
     for (uint64_t b = first; b < last; b++)
@@ -28,8 +28,8 @@ static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, cha
         }
 }
 static void which(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *slots) {
-    (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;
+                 char *contexts) {
+    (void)first; (void)last; (void)shared; (void)dynamic; (void)contexts;
     **(int64_t **)l->params[0] = NUMBER;
 }
 static const uint64_t axpy_bytes[] = {8, 4, 8}, which_bytes[] = {8};

@@ -26,8 +26,8 @@ AT_KERNEL = "app.mlir:3:5 (gpu.func @k)"
 # k(i64), for workgroups of 32 work-items, and one that does nothing.
 IMAGE = r"""
 #include "cpu/cpu_image.h"
-static void run(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic, char *slots) {
-    (void)l; (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;
+static void run(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic, char *contexts) {
+    (void)l; (void)first; (void)last; (void)shared; (void)dynamic; (void)contexts;
 }
 static const uint64_t bytes[] = {8};
 static const gb_cpu_kernel kernels[] = {
