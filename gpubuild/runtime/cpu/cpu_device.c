@@ -166,57 +166,65 @@ static void cpu_event_record(struct gb_device *device, void *event, void *stream
 
 /* ---- memory ---- */
 
-/* A copy or fill, or what an address is freed by. */
+/* Hold a thread slot for a long copy or fill, which keeps a CPU busy as a kernel does. */
+static void enter_slot(size_t bytes) {
+    if (bytes > AT_ONCE_BYTES) {
+        gb_cpu_slot_acquire();
+    }
+}
+
+static void leave_slot(size_t bytes) {
+    if (bytes > AT_ONCE_BYTES) {
+        gb_cpu_slot_release();
+    }
+}
+
+static bool is_done_at_once(void *stream, size_t bytes) {
+    return bytes <= AT_ONCE_BYTES && gb_cpu_stream_is_idle(stream);
+}
+
+/* A copy, or the release of `to`. */
 struct memory_work {
     struct gb_cpu_work work;
-    void (*what)(struct gb_cpu_work *work);
     void *to;
     void *from;
-    size_t count; /* bytes of a copy, elements of a fill */
-    uint32_t value;
+    size_t bytes;
 };
 
 static void run_copy(struct gb_cpu_work *work) {
     const struct memory_work *self = (const struct memory_work *)work;
-    memmove(self->to, self->from, self->count); /* like the drivers', defined for overlapping ranges of one buffer */
-}
-
-/* Elements may lie at any address: a subview of packed data need not be aligned. */
-static void run_set_32(struct gb_cpu_work *work) {
-    const struct memory_work *self = (const struct memory_work *)work;
-    for (size_t i = 0; i < self->count; i++) {
-        memcpy((char *)self->to + i * sizeof self->value, &self->value, sizeof self->value);
-    }
-}
-
-static void run_set_16(struct gb_cpu_work *work) {
-    const struct memory_work *self = (const struct memory_work *)work;
-    uint16_t value = (uint16_t)self->value;
-    for (size_t i = 0; i < self->count; i++) {
-        memcpy((char *)self->to + i * sizeof value, &value, sizeof value);
-    }
+    enter_slot(self->bytes);
+    memmove(self->to, self->from, self->bytes); /* like the drivers', defined for overlapping ranges of one buffer */
+    leave_slot(self->bytes);
 }
 
 static void run_free(struct gb_cpu_work *work) {
     free(((struct memory_work *)work)->to);
 }
 
-/* A long copy or fill keeps a CPU busy as a kernel does. */
-static void run_in_slot(struct gb_cpu_work *work) {
-    gb_cpu_slot_acquire();
-    ((const struct memory_work *)work)->what(work);
-    gb_cpu_slot_release();
+/* Elements may lie at any address: a subview of packed data need not be aligned. Constant sizes are fast. */
+static void fill(char *to, const void *element, size_t element_bytes, size_t count) {
+    for (size_t i = 0; element_bytes == 4 && i < count; i++) {
+        memcpy(to + 4 * i, element, 4);
+    }
+    for (size_t i = 0; element_bytes != 4 && i < count; i++) {
+        memcpy(to + i * element_bytes, element, element_bytes);
+    }
 }
 
-static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
-    if (bytes <= AT_ONCE_BYTES && gb_cpu_stream_is_idle(stream)) {
-        work.what(&work.work);
-        return;
-    }
-    struct memory_work *self = gb_cpu_work_make(sizeof *self, bytes <= AT_ONCE_BYTES ? work.what : run_in_slot);
-    work.work = self->work;
-    *self = work;
-    gb_cpu_stream_submit(stream, &self->work);
+struct fill_work {
+    struct gb_cpu_work work;
+    char *to;
+    size_t count;
+    size_t element_bytes;
+    char element[];
+};
+
+static void run_fill(struct gb_cpu_work *work) {
+    const struct fill_work *self = (const struct fill_work *)work;
+    enter_slot(self->count * self->element_bytes);
+    fill(self->to, self->element, self->element_bytes, self->count);
+    leave_slot(self->count * self->element_bytes);
 }
 
 /* ---- allocations that are not freed yet: a balanced tree of the C library's, ordered by address ---- */
@@ -325,51 +333,41 @@ static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size
     (void)device;
     check_span(to, bytes, "the program copies", where);
     check_span(from, bytes, "the program reads for a copy", where);
-    submit_memory(stream, (struct memory_work){.what = run_copy, .to = to, .from = from, .count = bytes},
-                  bytes);
-}
-
-static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    (void)device;
-    check_span(to, count * sizeof value, "the program sets", where);
-    submit_memory(stream, (struct memory_work){.what = run_set_32, .to = to, .count = count, .value = value},
-                  count * sizeof value);
-}
-
-static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    (void)device;
-    check_span(to, count * sizeof value, "the program sets", where);
-    submit_memory(stream, (struct memory_work){.what = run_set_16, .to = to, .count = count, .value = value},
-                  count * sizeof value);
-}
-
-struct fill_work {
-    struct gb_cpu_work work;
-    char *to;
-    size_t count;
-    size_t element_bytes;
-    char element[];
-};
-
-static void run_fill(struct gb_cpu_work *work) {
-    const struct fill_work *self = (const struct fill_work *)work;
-    for (size_t i = 0; i < self->count; i++) {
-        memcpy(self->to + i * self->element_bytes, self->element, self->element_bytes);
+    if (is_done_at_once(stream, bytes)) {
+        memmove(to, from, bytes);
+        return;
     }
+    struct memory_work *self = gb_cpu_work_make(sizeof *self, run_copy);
+    self->to = to;
+    self->from = from;
+    self->bytes = bytes;
+    gb_cpu_stream_submit(stream, &self->work);
 }
 
 static void cpu_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
                             size_t count, void *stream, const struct gb_where *where) {
     (void)device;
     check_span(to, count * element_bytes, "the program sets", where);
+    if (is_done_at_once(stream, count * element_bytes)) {
+        fill(to, element, element_bytes, count);
+        return;
+    }
     struct fill_work *self = gb_cpu_work_make(sizeof *self + element_bytes, run_fill);
     self->to = to;
     self->count = count;
     self->element_bytes = element_bytes;
     memcpy(self->element, element, element_bytes);
     gb_cpu_stream_submit(stream, &self->work);
+}
+
+static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
+                              const struct gb_where *where) {
+    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
+}
+
+static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
+                              const struct gb_where *where) {
+    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
 }
 
 static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {

@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,22 +34,10 @@ __attribute__((constructor)) static void guard(void) {
     gb_guard_fork(GB_FORK_IMAGES, &modules_lock);
 }
 
-static int temporary_file(void) {
-    char path[] = "/tmp/gpubuild-XXXXXX";
-    int file = mkostemp(path, O_CLOEXEC);
-    if (file >= 0) {
-        unlink(path);
-    }
-    return file;
-}
-
 static int file_with(const void *data, size_t size, const struct gb_where *where) {
     int file = memfd_create("gpubuild-cpu-image", MFD_CLOEXEC);
     if (file < 0) {
-        file = temporary_file();
-    }
-    if (file < 0) {
-        gb_fatal(where, "no file for a CPU image: neither memfd_create nor a file in /tmp works: %s", strerror(errno));
+        gb_fatal(where, "no memory for a CPU image: memfd_create: %s", strerror(errno));
     }
     const char *at = data;
     while (size > 0) {

@@ -1,8 +1,8 @@
 /* cpu_workgroup.c: the fibers tier. Work-items are fibers of one thread; one runs until it must wait.
  *
- * Invariant: a work-item is in `ready` exactly when its state is READY. Whoever makes the last
- * arrival releases the others. When nothing is ready and a work-item waits, the kernel is wrong, and
- * the program ends with a message that names a waiting work-item, the barrier, and one that did not reach it. */
+ * Invariant: a work-item is in `ready` exactly when its state is READY. The last work-item to arrive releases the others.
+ * When none is ready and one waits, the kernel is wrong, and the program ends with a message that names a waiting
+ * work-item, the barrier, and a work-item that did not reach it. */
 #include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
 
@@ -330,14 +330,6 @@ static uint32_t reduce(const struct lane_exchange *exchange, uint32_t lane) {
     return result;
 }
 
-static uint32_t lowest_lane(uint32_t lanes) {
-    uint32_t lane = 0;
-    while (lane < GB_CPU_SUBGROUP - 1 && (lanes >> lane & 1u) == 0) {
-        lane++;
-    }
-    return lane;
-}
-
 /* The result for `lane`; `operand` and `clamp` are those it passed to a shuffle, as in PTX. */
 static uint64_t lane_result(const struct lane_exchange *exchange, uint32_t lane, uint32_t operand,
                         uint32_t clamp) {
@@ -365,7 +357,7 @@ static uint64_t lane_result(const struct lane_exchange *exchange, uint32_t lane,
     case GB_CPU_LANE_SYNC:
         return 0;
     case GB_CPU_ELECT: {
-        uint32_t elected = lowest_lane(exchange->active);
+        uint32_t elected = (uint32_t)__builtin_ctz(exchange->active); /* of a lane that is active itself */
         return with_flag(elected, elected == lane);
     }
     default:

@@ -91,9 +91,9 @@ def _prove_all(kernel: ir.Operation, emit: Emitter, wanted: frozenset[Sanitize])
     accesses = [(op, access) for op in inside if (access := access_of(op)) is not None]
     if Sanitize.BOUNDS in wanted:
         for op, access in accesses:
-            conditions = stays_inside(op, access, ranges)
-            if conditions is not None:
-                proofs.add([op], Sanitize.BOUNDS, conditions)
+            stays = stays_inside(op, access, ranges)
+            if stays is not None:
+                proofs.add([op], Sanitize.BOUNDS, stays)
     found = memories(kernel) if wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED} else None
     if found is not None:
         # The other proofs assume that indices are in bounds. Where no check ensures that, it is a condition.
