@@ -199,7 +199,7 @@ def test_choice_between_checked_and_plain(project: Path) -> None:
     assert run(project, "small", GPUBUILD_CHECK="0") == Outcome(3, "", "")
     refused = run(project, "cases", "store_at_end", GPUBUILD_CHECK="0")
     assert refused.code == 1
-    assert "checked, and GPUBUILD_CHECK=0 wants none of that" in refused.err
+    assert "checked, and GPUBUILD_CHECK=0 excludes checked images" in refused.err
 
 
 def test_checked_steps_depend_on_places_and_plain_ones_do_not(project: Path) -> None:

@@ -12,7 +12,7 @@
 
 enum {
     ALIGNMENT = 256,      /* what cuMemAlloc promises */
-    AT_ONCE_BYTES = 16384 /* handing over a copy as small takes longer than the copy */
+    AT_ONCE_BYTES = 16384 /* submitting a copy of this size takes longer than the copy */
 };
 
 static const struct gb_device_calls calls;
@@ -30,7 +30,7 @@ static void *cpu_module_load(struct gb_device *device, const struct gb_image *im
 
 static void cpu_module_unload(struct gb_device *device, void *module, const struct gb_where *where) {
     (void)device, (void)where;
-    gb_cpu_streams_drain(); /* the program may end with kernels under way */
+    gb_cpu_streams_drain(); /* the program may end while kernels run */
     gb_cpu_module_unload(module);
 }
 
@@ -40,7 +40,7 @@ static void *cpu_kernel(struct gb_device *device, void *module, const char *name
     if (kernel == NULL) {
         gb_fatal(where, "the module has no kernel of this name");
     }
-    return (void *)kernel; /* handles are opaque to the rest; nothing writes through it */
+    return (void *)kernel; /* an opaque handle; no code writes through it */
 }
 
 /* ---- launches ---- */
@@ -48,17 +48,17 @@ static void *cpu_kernel(struct gb_device *device, void *module, const char *name
 struct launch_work {
     struct gb_cpu_work work;
     const gb_cpu_kernel *kernel;
-    struct gb_profile *profile; /* NULL: no profile is wanted */
+    struct gb_profile *profile; /* NULL: no profile */
     uint64_t bytes;             /* of memory that the arguments point into; only with a profile */
     struct gb_launch launch;    /* `params` point behind this */
-    struct gb_where where;      /* for messages: what it names lives as long as the module */
+    struct gb_where where;      /* for messages; its texts live as long as the module */
 };
 
 static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
     const struct gb_launch *launch = &self->launch;
     uint64_t start = self->profile != NULL ? gb_profile_now_ns() : 0;
-    const struct gb_where *before = gb_enter(&self->where); /* any thread that waits for a stream does its work */
+    const struct gb_where *before = gb_enter(&self->where); /* of a host thread that does the work of its stream */
     gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
                   launch->param_count);
     gb_enter(before);
@@ -108,7 +108,7 @@ static void cpu_launch(struct gb_device *device, void *kernel, void *stream, con
                        const struct gb_where *where) {
     (void)device;
     if (launch->extra != NULL) {
-        gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers take; pass them in `params`");
+        gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers support; pass them in `params`");
     }
     gb_cpu_launch_check(kernel, launch->cluster, launch->grid, launch->block, launch->param_count);
     gb_cpu_stream_submit(stream, &make_launch(kernel, launch, where)->work);
@@ -227,7 +227,7 @@ static void run_fill(struct gb_cpu_work *work) {
     leave_slot(self->count * self->element_bytes);
 }
 
-/* ---- allocations that are not freed yet: a balanced tree of the C library's, ordered by address ---- */
+/* ---- allocations that are not freed yet: a balanced tree of the C library, ordered by address ---- */
 
 struct span {
     uintptr_t first;
@@ -259,7 +259,7 @@ static void add_span(void *address, size_t bytes) {
     struct span *made = gb_allocate(sizeof *made);
     *made = (struct span){.first = (uintptr_t)address, .bytes = bytes};
     pthread_mutex_lock(&spans_lock);
-    /* Allocations that were here before went back to the C library without this device, by memref.dealloc say. */
+    /* Earlier allocations at this address were freed without this device, for instance by memref.dealloc. */
     for (struct span **gone; (gone = tfind(made, &spans, compare_spans)) != NULL;) {
         struct span *old = *gone;
         tdelete(old, &spans, compare_spans);
@@ -292,8 +292,8 @@ static void remove_span(void *address, const struct gb_where *where) {
     }
 }
 
-/* Fatal if `bytes` at `address` begin in an allocation and do not end in it. Other memory may be the host's, of which
- * nothing is known. `doing` is what is done, such as "the program copies". */
+/* Fatal if `bytes` at `address` begin in an allocation and do not end in it. Other memory may be the host's, whose size is
+ * not known. `doing` is the operation, such as "the program copies". */
 static void check_span(const void *address, size_t bytes, const char *doing, const struct gb_where *where) {
     pthread_mutex_lock(&spans_lock);
     const struct span *found = containing(address);
@@ -312,14 +312,14 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     (void)shared; /* all memory is */
     void *address = NULL;
     if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
-        gb_fatal(where, "out of memory: %zu bytes asked for", bytes);
+        gb_fatal(where, "out of memory: %zu bytes requested", bytes);
     }
     add_span(address, bytes);
     return address;
 }
 
-/* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: freeing it is work that follows
- * all of it. */
+/* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: the memory is freed after all
+ * submitted work. */
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)device, (void)stream;
     remove_span(address, where);
@@ -410,7 +410,7 @@ static struct gb_device *cpu_open(int ordinal, char **why) {
         *why = gb_text("there is no cpu:%d; the processor is one device", ordinal);
         return NULL;
     }
-    gb_library_stay(); /* here, where no lock of streams or of the pool is held */
+    gb_library_stay(); /* while no lock of streams or of the pool is held */
     return &device;
 }
 

@@ -54,8 +54,8 @@ unsigned gb_cpu_thread_count(void);
 /* Allow the calling thread all CPUs of the process: its creator may be bound to one. */
 void gb_cpu_unbind_thread(void);
 
-/* The number of CPUs that control groups allow the process, rounded up; 0: no limit. `membership` is the text of
- * /proc/self/cgroup, `mount` where control groups are mounted. */
+/* The number of CPUs that control groups (version 2) allow the process, rounded up; 0: no limit. `membership` is the text
+ * of /proc/self/cgroup, `mount` where control groups are mounted. */
 unsigned gb_cpu_quota(const char *membership, const char *mount);
 
 /* GPUBUILD_CPU_CACHE_BYTES; by default the size of the largest cache of a CPU. */

@@ -83,7 +83,7 @@ const char *gb_fiber_stack_end(const struct gb_fiber_stacks *stacks, size_t inde
     return stacks->base + (index + 1) * stack_stride(stacks);
 }
 
-/* Stacks with equal addresses modulo the page size would use the same cache sets. */
+/* Stagger the stacks: with equal addresses modulo the page size they would use the same cache sets. */
 static uintptr_t *top_of(const struct gb_fiber_stacks *stacks, size_t index) {
     enum { STAGGER_BYTES = 192, STAGGER_STEPS = 61 };
     char *top = stacks->base + (index + 1) * stack_stride(stacks) - (index % STAGGER_STEPS) * STAGGER_BYTES;
@@ -98,7 +98,7 @@ void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks
                     void (*entry)(void)) {
     enum { SAVED_REGISTERS = 6 };
     uintptr_t *frame = top_of(stacks, index);
-    *--frame = 0; /* where a return address would be: ends back traces, and rsp ≡ 8 (mod 16) at entry */
+    *--frame = 0; /* in place of a return address: ends back traces, and rsp ≡ 8 (mod 16) at entry */
     *--frame = (uintptr_t)entry;
     for (int i = 0; i < SAVED_REGISTERS; i++) {
         *--frame = 0;
@@ -120,7 +120,7 @@ void gb_fiber_switch_aarch64(void **from, void *to);
 
 void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
                     void (*entry)(void)) {
-    enum { FRAME_WORDS = 22, LINK = 11, CONTROL = 20 }; /* as in cpu/cpu_fiber_aarch64.S */
+    enum { FRAME_WORDS = 22, LINK = 11, CONTROL = 20 }; /* as in cpu/cpu_fiber_switch.S */
     uintptr_t *frame = top_of(stacks, index) - FRAME_WORDS;
     for (int i = 0; i < FRAME_WORDS; i++) {
         frame[i] = 0; /* x29 is 0, too, which ends back traces */

@@ -1,7 +1,7 @@
 /* cpu_launch.c: kernel launches: checks, and the memory of workgroups.
  *
- * A launch is a job of the pool (cpu/cpu_pool.c). Each thread has its own memory for workgroups, which it keeps: no two ever
- * share it, and it does not grow with the grid. */
+ * A launch is a job of the pool (cpu/cpu_pool.c). Each thread keeps its own memory for workgroups, which does not grow with
+ * the grid. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
@@ -22,11 +22,11 @@ struct launch {
     const struct gb_where *where; /* of the thread that launches */
     uint32_t task_blocks;
     bool fibers;
-    bool checked; /* for anything at all */
+    bool checked; /* for any kind of error */
     size_t stride; /* bytes from one workgroup's memory to the next */
     size_t shared_bytes;
-    size_t context_bytes; /* behind the memory of the one workgroup that runs at a time */
-    size_t stack_bytes; /* 0: the thread's own stack will do */
+    size_t context_bytes; /* of the context arrays, behind the memory of the one workgroup that runs at a time */
+    size_t stack_bytes; /* 0: the thread's own stack is large enough */
 };
 
 /* What a thread keeps from launch to launch. */
@@ -75,7 +75,7 @@ static char *workgroup_memory(struct worker *worker, size_t bytes) {
         worker->memory = aligned_alloc(ALIGNMENT, rounded(bytes));
         worker->bytes = bytes;
         if (worker->memory == NULL) {
-            gb_fatal(NULL, "no memory for workgroups: %zu bytes asked for", bytes);
+            gb_fatal(NULL, "no memory for workgroups: %zu bytes requested", bytes);
         }
     }
     return worker->memory;
@@ -97,7 +97,7 @@ static void cluster_blocks(const gb_cpu_launch_info *info, uint64_t task, uint64
     }
 }
 
-/* Loop and fission tiers, on whatever stack this is called. */
+/* Loop and fission tiers, on the present stack. */
 static void run_loop(const struct launch *launch, uint64_t first, uint64_t last, char *shared) {
     if (launch->checked) {
         gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
@@ -113,7 +113,7 @@ static void kernel_main(void) {
     abort(); /* nothing switches to a kernel that has ended */
 }
 
-/* The program's threads may have any stack, and those of the pool have no more than is usual. */
+/* Stacks of the program's threads may have any size, and those of the pool have the usual one. */
 static void run_loop_on_own_stack(struct worker *worker, const struct launch *launch, uint64_t first,
                                   uint64_t last) {
     gb_fiber_stacks_reserve(&worker->stacks, 1, launch->stack_bytes);

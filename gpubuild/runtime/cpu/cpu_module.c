@@ -17,7 +17,7 @@
 
 struct gb_cpu_module {
     void *library;
-    int file; /* open as long as the module is: its number is part of the name dlopen knows it by */
+    int file; /* open as long as the module is loaded: its number is part of the path that dlopen remembers */
     const gb_cpu_image *image;
     struct gb_cpu_module *next;
 };
@@ -25,7 +25,7 @@ struct gb_cpu_module {
 static struct gb_cpu_module *modules;
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Images call the C library without naming it: its mathematics must be visible to them. */
+/* Images call the mathematics of the C library without linking it. */
 static void load_math(void) {
     (void)dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL); /* other C libraries have it built in */
 }
@@ -60,7 +60,7 @@ static int print_text(gb_cpu_item *item, const char *format, ...) {
     (void)item;
     va_list arguments;
     va_start(arguments, format);
-    int printed = vprintf(format, arguments); /* locks the stream, so one call stays in one piece */
+    int printed = vprintf(format, arguments); /* locks the stream: the text stays in one piece */
     va_end(arguments);
     return printed;
 }
@@ -133,8 +133,8 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
     struct gb_cpu_module *module = gb_allocate(sizeof *module);
     module->file = file_with(data, size, &where);
     char path[64];
-    /* A debugger opens libraries by name in its own process, where "self" is another process: the number may be
-     * that of a pipe there, whose other end it would wait for. */
+    /* Not /proc/self: a debugger opens libraries by name in its own process, where the number may be that of a pipe, for
+     * whose other end it would wait. */
     snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), module->file);
     if (access(path, R_OK) != 0) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", module->file); /* /proc of another PID namespace */

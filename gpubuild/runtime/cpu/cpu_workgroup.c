@@ -17,7 +17,7 @@ struct work_item {
     struct gb_fiber fiber;
     uint32_t index; /* in the team */
     uint32_t state;
-    uint32_t site; /* what it waits at */
+    uint32_t site; /* of the operation at which it waits */
     uint32_t op, mask, value, operand, clamp;
     uint64_t result;
 };
@@ -26,7 +26,7 @@ struct gb_cpu_team {
     struct work_item *items;
     uint64_t *ready; /* a bit for each work-item */
     uint32_t capacity;
-    uint32_t count;     /* work-items under way */
+    uint32_t count;     /* running work-items */
     uint32_t per_block; /* work-items in a workgroup */
     uint32_t blocks;
     uint32_t done;
@@ -148,27 +148,20 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
     if ((kernel->flags & GB_CPU_KERNEL_CHECK_BARRIER) != 0) {
         gb_check_divergence(&waiting->item, waiting->site, arrived, expected, absent != NULL ? &absent->item : NULL,
                             absent == NULL || absent->state == DONE ? GB_CHECK_NOWHERE : absent->site);
-        /* No work-item of these workgroups can continue. They are dropped, and others run instead. */
+        /* No work-item of these workgroups can continue: abort them and run the next ones. */
         gb_fiber_switch(&team->items[team->running].fiber, &team->home);
     }
+    char *problem;
     if (absent == NULL) {
-        gb_fatal(&where,
-                 "in workgroup (%u, %u, %u) %u of %u work-items wait at %s with different operands; all lanes of a "
-                 "subgroup operation must pass the same mask",
-                 block[0], block[1], block[2], arrived, expected, site_of(waiting));
+        problem = gb_text("%s", " with different operands; all lanes of a subgroup operation must pass the same mask");
+    } else {
+        const uint32_t *id = absent->item.thread_id;
+        bool done = absent->state == DONE;
+        problem = gb_text(", but work-item (%u, %u, %u) %s%s; all work-items must execute the same barriers", id[0], id[1], id[2],
+                          done ? "returned without reaching it" : "waits at ", done ? "" : site_of(absent));
     }
-    const uint32_t *id = absent->item.thread_id;
-    if (absent->state == DONE) {
-        gb_fatal(&where,
-                 "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) returned "
-                 "without reaching it; all work-items must execute the same barriers",
-                 block[0], block[1], block[2], arrived, expected, site_of(waiting), id[0], id[1], id[2]);
-    }
-    gb_fatal(&where,
-             "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) waits at %s; all "
-             "work-items must execute the same barriers",
-             block[0], block[1], block[2], arrived, expected, site_of(waiting), id[0], id[1], id[2],
-             site_of(absent));
+    gb_fatal(&where, "in workgroup (%u, %u, %u) %u of %u work-items wait at %s%s", block[0], block[1], block[2], arrived,
+             expected, site_of(waiting), problem);
 }
 
 /* Run other work-items; returns when `member` is ready and scheduled again. */
@@ -189,8 +182,8 @@ static struct work_item *member_of(gb_cpu_item *item) {
     return (struct work_item *)item;
 }
 
-/* Release members [first, last), which have all arrived, or report that they are at different
- * barriers: the dialect wants each barrier to be executed by all or none. */
+/* Release members [first, last), which have all arrived, or report that they are at different barriers: the dialect
+ * requires each barrier to be executed by all or none. */
 static void release(struct gb_cpu_team *team, uint32_t first, uint32_t last) {
     for (uint32_t i = first + 1; i < last; i++) {
         if (!same_wait(&team->items[first], &team->items[i])) {
@@ -232,8 +225,7 @@ void gb_cpu_cluster_barrier(gb_cpu_item *item, uint32_t site) {
 
 /* ---- subgroups: shuffles, votes, matches and reductions, as PTX defines them ---- */
 
-/* One subgroup operation. `active` has a bit for each lane that takes part; the other entries of
- * `value` mean nothing. */
+/* One subgroup operation. `active` has a bit for each lane that takes part; other entries of `value` are unused. */
 struct lane_exchange {
     uint32_t op; /* enum gb_cpu_lane_op */
     uint32_t active;
@@ -419,9 +411,9 @@ uint64_t gb_cpu_lanes(gb_cpu_item *item, uint32_t site, uint32_t op, uint32_t ma
     return member->result;
 }
 
-/* ---- life of a work-item ---- */
+/* ---- a work-item from start to end ---- */
 
-/* Lanes that waited for `member` need not any more. */
+/* Complete operations in which lanes waited for `member`. */
 static void leave_subgroup(struct gb_cpu_team *team, struct work_item *member) {
     uint32_t lanes;
     struct work_item *subgroup = subgroup_of(team, member, &lanes);

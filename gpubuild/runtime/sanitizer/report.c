@@ -91,21 +91,10 @@ void gb_check_count_launch(const gb_cpu_kernel *kernel) {
 
 /* ---- locations ---- */
 
-/* "memref.load at a.mlir:3:5" → operation and position; `position` is empty when unknown. */
-struct location {
-    char operation[64];
-    char position[512];
-};
-
-static struct location location_of(const char *site) {
-    struct location location = {.position = ""};
+/* The position in "memref.load at a.mlir:3:5", or "". */
+static const char *position_of(const char *site) {
     const char *at = strstr(site, " at ");
-    size_t length = at != NULL ? (size_t)(at - site) : strlen(site);
-    snprintf(location.operation, sizeof location.operation, "%.*s", (int)length, site);
-    if (at != NULL) {
-        snprintf(location.position, sizeof location.position, "%s", at + 4);
-    }
-    return location;
+    return at != NULL ? at + strlen(" at ") : "";
 }
 
 /* ---- source lines ---- */
@@ -276,9 +265,11 @@ static void write_work_item(FILE *out, const struct gb_check_party *party) {
 
 /* An operation, where it is, and the line. */
 static void write_site(FILE *out, const char *word, const char *site) {
-    struct location location = location_of(site);
-    fprintf(out, "  %s%s%s%s\n", word, location.position, location.position[0] != '\0' ? ": " : "", location.operation);
-    write_source_line(out, location.position);
+    const char *position = position_of(site);
+    bool known = position[0] != '\0';
+    size_t length = known ? (size_t)(position - site) - strlen(" at ") : strlen(site);
+    fprintf(out, "  %s%s%s%.*s\n", word, position, known ? ": " : "", (int)length, site);
+    write_source_line(out, position);
 }
 
 static void write_memory(FILE *out, const struct gb_check_finding *f) {
@@ -405,19 +396,16 @@ static void report(const struct pending *entry) {
     const struct gb_check_finding *f = &entry->finding;
     const char *site = site_text(f, f->by.site);
     const char *other = site_text(f, f->other.site);
-    struct location location = location_of(site);
-    struct location other_location = location_of(other);
     /* A view out of bounds ends the program, which must report the reason. */
-    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, location.position,
-                                        other_location.position)) {
+    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, position_of(site), position_of(other))) {
         all.suppressed += entry->count;
         return;
     }
     all.counts[f->kind] += entry->count;
     const char *module = gb_cpu_where(f->kernel).module;
     bool swap = f->kind == GB_CHECK_RACE && strcmp(site, other) > 0;
-    if (!is_new(gb_text("%d %u %s %s\n%s\n%s", (int)f->kind, f->dimension, module != NULL ? module : "",
-                        f->kernel->name, swap ? other : site, swap ? site : other))) {
+    if (!is_new(gb_text("%d %u %s %s\n%s\n%s", (int)f->kind, f->dimension, module != NULL ? module : "", f->kernel->name,
+                        swap ? other : site, swap ? site : other))) {
         return;
     }
     uint64_t before = 0;
