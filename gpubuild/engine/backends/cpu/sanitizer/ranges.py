@@ -135,18 +135,14 @@ def is_index(value: ir.Value) -> bool:
     return isinstance(value.type, ir.IndexType)
 
 
-_NEGATED = {
-    Compare.EQ: Compare.NE,
-    Compare.NE: Compare.EQ,
-    Compare.SLT: Compare.SGE,
-    Compare.SLE: Compare.SGT,
-    Compare.SGT: Compare.SLE,
-    Compare.SGE: Compare.SLT,
-    Compare.ULT: Compare.UGE,
-    Compare.ULE: Compare.UGT,
-    Compare.UGT: Compare.ULE,
-    Compare.UGE: Compare.ULT,
-}
+_OPPOSITES = (
+    (Compare.EQ, Compare.NE),
+    (Compare.SLT, Compare.SGE),
+    (Compare.SLE, Compare.SGT),
+    (Compare.ULT, Compare.UGE),
+    (Compare.ULE, Compare.UGT),
+)
+_NEGATED = dict(_OPPOSITES) | {b: a for a, b in _OPPOSITES}
 _SWAPPED = {
     Compare.SGT: Compare.SLT,
     Compare.SGE: Compare.SLE,
