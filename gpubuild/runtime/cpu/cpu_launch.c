@@ -127,13 +127,12 @@ static void run_loop_on_own_stack(struct worker *worker, const struct launch *la
 static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last) {
     struct worker *worker = this_worker();
     char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->context_bytes);
-    char *dynamic = shared + launch->shared_bytes;
-    if (!launch->fibers && launch->stack_bytes == 0) {
-        run_loop(launch, first, last, shared);
-        return;
-    }
     if (!launch->fibers) {
-        run_loop_on_own_stack(worker, launch, first, last);
+        if (launch->stack_bytes == 0) {
+            run_loop(launch, first, last, shared);
+        } else {
+            run_loop_on_own_stack(worker, launch, first, last);
+        }
         return;
     }
     if (launch->checked) {
@@ -142,7 +141,8 @@ static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last)
     if (worker->team == NULL) {
         worker->team = gb_cpu_team_create();
     }
-    gb_cpu_team_begin(worker->team, &launch->info, launch->task_blocks, shared, dynamic, launch->stride);
+    gb_cpu_team_begin(worker->team, &launch->info, launch->task_blocks, shared,
+                      shared + launch->shared_bytes, launch->stride);
     for (uint64_t task = first; task < last; task++) {
         uint64_t ids[MAX_CLUSTER_BLOCKS] = {task};
         if (launch->task_blocks > 1) {
@@ -171,55 +171,52 @@ static unsigned max_threads(bool serial, bool fibers, uint32_t task_blocks) {
 
 /* ---- checks ---- */
 
+static _Noreturn void refuse(const gb_cpu_kernel *kernel, const char *reason) {
+    const struct gb_where where = gb_cpu_where(kernel);
+    gb_fatal(&where, "%s", reason);
+}
+
 static uint64_t product(const char *what, struct gb_dim3 dim, const gb_cpu_kernel *kernel) {
     uint64_t result = (uint64_t)dim.x * dim.y; /* two 32-bit factors always fit */
     if (__builtin_mul_overflow(result, (uint64_t)dim.z, &result)) {
-        const struct gb_where where = gb_cpu_where(kernel);
-        gb_fatal(&where, "a %s of %u x %u x %u is too large", what, dim.x, dim.y, dim.z);
+        refuse(kernel, gb_text("a %s of %u x %u x %u is too large", what, dim.x, dim.y, dim.z));
     }
     return result;
 }
 
 static void check_block(const gb_cpu_kernel *kernel, struct gb_dim3 block, uint64_t items) {
     const uint32_t *required = kernel->required_block;
-    bool other = required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2]);
-    if (items <= GB_CPU_MAX_BLOCK && !other && (kernel->max_items == 0 || items <= kernel->max_items)) {
-        return;
-    }
-    const struct gb_where where = gb_cpu_where(kernel);
     if (items > GB_CPU_MAX_BLOCK) {
-        gb_fatal(&where, "a workgroup of %u x %u x %u has more than %u work-items", block.x, block.y, block.z,
-                 GB_CPU_MAX_BLOCK);
+        refuse(kernel, gb_text("a workgroup of %u x %u x %u has more than %u work-items", block.x, block.y, block.z,
+                               GB_CPU_MAX_BLOCK));
     }
-    if (other) {
-        gb_fatal(&where, "the kernel was compiled for workgroups of %u x %u x %u work-items, not %u x %u x %u",
-                 required[0], required[1], required[2], block.x, block.y, block.z);
+    if (required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2])) {
+        refuse(kernel, gb_text("the kernel was compiled for workgroups of %u x %u x %u work-items, not %u x %u x %u",
+                               required[0], required[1], required[2], block.x, block.y, block.z));
     }
-    gb_fatal(&where, "the kernel was compiled for at most %u work-items in a workgroup, not %u x %u x %u",
-             kernel->max_items, block.x, block.y, block.z);
+    if (kernel->max_items != 0 && items > kernel->max_items) {
+        refuse(kernel, gb_text("the kernel was compiled for at most %u work-items in a workgroup, not %u x %u x %u",
+                               kernel->max_items, block.x, block.y, block.z));
+    }
 }
 
 static void check_cluster(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid) {
     uint64_t blocks = product("cluster", cluster, kernel);
-    bool possible = blocks != 0 && blocks <= MAX_CLUSTER_BLOCKS;
-    if (possible && grid.x % cluster.x == 0 && grid.y % cluster.y == 0 && grid.z % cluster.z == 0) {
-        return;
+    if (blocks == 0 || blocks > MAX_CLUSTER_BLOCKS) {
+        refuse(kernel, gb_text("a cluster of %u x %u x %u workgroups: from 1 to %d are possible", cluster.x, cluster.y,
+                               cluster.z, MAX_CLUSTER_BLOCKS));
     }
-    const struct gb_where where = gb_cpu_where(kernel);
-    if (!possible) {
-        gb_fatal(&where, "a cluster of %u x %u x %u workgroups: from 1 to %d are possible", cluster.x, cluster.y,
-                 cluster.z, MAX_CLUSTER_BLOCKS);
+    if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
+        refuse(kernel, gb_text("a grid of %u x %u x %u workgroups cannot be divided into clusters of %u x %u x %u", grid.x,
+                               grid.y, grid.z, cluster.x, cluster.y, cluster.z));
     }
-    gb_fatal(&where, "a grid of %u x %u x %u workgroups cannot be divided into clusters of %u x %u x %u", grid.x,
-             grid.y, grid.z, cluster.x, cluster.y, cluster.z);
 }
 
 void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
                          struct gb_dim3 block, size_t param_count) {
     if (param_count != 0 && param_count != kernel->param_count) {
-        const struct gb_where where = gb_cpu_where(kernel);
-        gb_fatal(&where, "the launch passes %zu parameters, and the kernel has %llu", param_count,
-                 (unsigned long long)kernel->param_count);
+        refuse(kernel, gb_text("the launch passes %zu parameters, and the kernel has %llu", param_count,
+                               (unsigned long long)kernel->param_count));
     }
     uint64_t workgroups = product("grid", grid, kernel);
     uint64_t items = product("workgroup", block, kernel);

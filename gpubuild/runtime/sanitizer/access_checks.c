@@ -16,11 +16,11 @@ struct segments {
 struct workgroup {
     uint32_t block[3];
     bool begun;
-    uint32_t epoch, segment; /* where all of it is, in code that runs whole workgroups */
+    uint32_t epoch, segment; /* of all work-items, in code that runs whole workgroups */
     uint32_t epochs[GB_CPU_MAX_BLOCK];        /* barriers that each work-item has passed */
-    uint32_t item_segments[GB_CPU_MAX_BLOCK]; /* where each work-item is */
+    uint32_t item_segments[GB_CPU_MAX_BLOCK]; /* of each work-item */
     struct segments segments;                 /* of each epoch; 0 where not known yet */
-    bool waited;                     /* in code that runs whole workgroups: `segment` is not where all are */
+    bool waited; /* in code that runs whole workgroups: subgroups have waited, so `item_segments` is used */
     uint32_t waits[GB_CPU_MAX_BLOCK]; /* of each work-item's subgroup, since the latest barrier */
     uint32_t wait_epoch;
     struct segments wait_segments; /* behind each wait in that epoch */
@@ -28,12 +28,12 @@ struct workgroup {
     size_t written_capacity;
 };
 
-/* What this thread runs. A thread without checked kernels pays for a pointer only. */
+/* The workgroups of this thread. A thread without checked kernels has only a null pointer. */
 struct thread {
     const gb_cpu_launch_info *launch;
     char *shared;
     size_t stride;
-    const char *stack_top; /* frames of kernels are below */
+    const char *stack_top; /* above the frames of kernels */
     bool single; /* one workgroup at a time */
     struct workgroup groups[GB_CHECK_MOST_BLOCKS];
 };
@@ -65,7 +65,7 @@ void gb_check_launch_end(const gb_cpu_kernel *kernel) {
 
 void gb_check_workgroups(const gb_cpu_launch_info *launch, char *shared, size_t stride, uint32_t blocks) {
     if (mine == NULL) {
-        mine = gb_allocate(sizeof *mine); /* for as long as the thread lives, which is as long as the program */
+        mine = gb_allocate(sizeof *mine); /* never freed: threads live as long as the program */
     }
     mine->launch = launch;
     mine->shared = shared;
@@ -84,7 +84,7 @@ static uint64_t linear_block(const gb_cpu_item *item) {
     return ((uint64_t)id[2] * item->grid_dim[1] + id[1]) * item->grid_dim[0] + id[0];
 }
 
-/* A finding of `kind` by a work-item; the caller fills in the rest. */
+/* A finding of `kind` by a work-item; the caller adds the rest. */
 static struct gb_check_finding start_finding(enum gb_check_kind kind, const gb_cpu_item *item, uint32_t site) {
     struct gb_check_finding finding = {.kind = kind, .kernel = item->kernel, .block = linear_block(item)};
     const uint32_t *dim = item->block_dim;
@@ -97,7 +97,7 @@ static struct gb_check_finding start_finding(enum gb_check_kind kind, const gb_c
     return finding;
 }
 
-/* Whether the indices are in bounds, as the compiled condition has it. */
+/* Whether the indices are in bounds: the same condition as in compiled code. */
 static bool inside(uint64_t first, uint64_t count, uint64_t step, uint64_t size) {
     if (count == 0) {
         return true;
@@ -288,20 +288,15 @@ __attribute__((noinline)) static void check_race(const gb_cpu_item *item, uint32
     gb_check_note(&finding);
 }
 
-__attribute__((noinline)) static void note_uninitialized(const gb_cpu_item *item, uint32_t site, uint32_t mode,
-                                                         uint64_t offset, uint64_t bytes) {
-    struct gb_check_finding finding = start_finding(GB_CHECK_UNINITIALIZED, item, site);
-    finding.by.mode = mode;
-    finding.address = offset;
-    finding.bytes = bytes;
-    finding.workgroup_memory = true;
-    gb_check_note(&finding);
-}
-
-static inline void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
+static void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
                               uint64_t offset, uint64_t bytes) {
     if (mode != GB_CHECK_WRITE && memchr(group->written + offset, 0, bytes) != NULL) {
-        note_uninitialized(item, site, mode, offset, bytes);
+        struct gb_check_finding finding = start_finding(GB_CHECK_UNINITIALIZED, item, site);
+        finding.by.mode = mode;
+        finding.address = offset;
+        finding.bytes = bytes;
+        finding.workgroup_memory = true;
+        gb_check_note(&finding);
     }
     if (mode != GB_CHECK_READ) {
         memset(group->written + offset, 1, bytes);

@@ -16,9 +16,9 @@ BASE = "x86-64" if "x86" in platform.machine() else "generic"
 # axpy(i64 n, f32 a, ptr x): x[i] += a, and which(ptr out): writes NUMBER.
 IMAGE = r"""
 #include "cpu/cpu_image.h"
-static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *contexts) {
-    (void)shared; (void)dynamic; (void)contexts;
+#define KERNEL(name) static void name(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, \
+                                      char *shared, char *dynamic, char *contexts)
+KERNEL(axpy) {
     int64_t n = *(int64_t *)l->params[0];
     float a = *(float *)l->params[1], *x = *(float **)l->params[2];
     for (uint64_t b = first; b < last; b++)
@@ -27,9 +27,7 @@ static void axpy(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, cha
             if (i < n) x[i] += a;
         }
 }
-static void which(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *contexts) {
-    (void)first; (void)last; (void)shared; (void)dynamic; (void)contexts;
+KERNEL(which) {
     **(int64_t **)l->params[0] = NUMBER;
 }
 static const uint64_t axpy_bytes[] = {8, 4, 8}, which_bytes[] = {8};
