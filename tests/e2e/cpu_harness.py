@@ -114,7 +114,7 @@ class KernelRecord(ctypes.Structure):
         ("param_bytes", ctypes.c_void_p),
         ("required_block", ctypes.c_uint32 * 3),
         ("max_items", ctypes.c_uint32),
-        ("slot_bytes", ctypes.c_uint64),
+        ("context_bytes", ctypes.c_uint64),
     ]
 
 

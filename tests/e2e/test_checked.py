@@ -120,7 +120,7 @@ def test_tiers(project: Path) -> None:
     assert {name: tiers[name] for name in expected} == expected
 
 
-def test_what_a_report_says(project: Path) -> None:
+def test_the_text_of_a_report(project: Path) -> None:
     done = run(project, "cases", "second_dimension")
     ((_, line),) = marks("second_dimension")
     lines = source().splitlines()
@@ -138,10 +138,10 @@ def test_what_a_report_says(project: Path) -> None:
         "gpubuild: check: problems found: bounds: 1 (1 times) in 1 launch "
         "checked for bounds, race, barrier, uninitialized\n"
     )
-    assert done.out == "done\n"  # the program goes on, and is sound: the store was left out
+    assert done.out == "done\n"  # the program continues without the store
 
 
-def test_one_report_for_a_place(project: Path) -> None:
+def test_one_report_for_each_location(project: Path) -> None:
     twice = run(project, "cases", "store_past_end", "store_past_end", "never_written")
     assert twice.err.count("access out of bounds in kernel") == 1
     assert "bounds: 1 (28 times), uninitialized: 1 (64 times) in 3 launches" in twice.err
@@ -179,8 +179,8 @@ def test_missing_suppressions(project: Path, path: str) -> None:
     )
 
 
-def test_what_ends_the_program_is_not_suppressed(project: Path, tmp_path: Path) -> None:
-    """It would end with no problem told."""
+def test_fatal_findings_are_not_suppressed(project: Path, tmp_path: Path) -> None:
+    """The program would end without a reported problem."""
     (tmp_path / "rules").write_text("* *\n")
     done = run(project, "cases", "subview", GPUBUILD_CHECK_SUPPRESSIONS=str(tmp_path / "rules"))
     assert done.code == FOUND
@@ -189,7 +189,7 @@ def test_what_ends_the_program_is_not_suppressed(project: Path, tmp_path: Path) 
 
 
 def test_choice_between_checked_and_plain(project: Path) -> None:
-    """The plain image is what runs unless checks are asked for; nothing found leaves the exit code."""
+    """The plain image runs unless checks are requested; without findings the exit code is the program's."""
     assert run(project, "small") == Outcome(3, "", "")
     checked = run(project, "small", GPUBUILD_CHECK="1")
     assert checked.code == 3
@@ -199,11 +199,11 @@ def test_choice_between_checked_and_plain(project: Path) -> None:
     assert run(project, "small", GPUBUILD_CHECK="0") == Outcome(3, "", "")
     refused = run(project, "cases", "store_at_end", GPUBUILD_CHECK="0")
     assert refused.code == 1
-    assert "checked, and GPUBUILD_CHECK=0 wants none of that" in refused.err
+    assert "checked, and GPUBUILD_CHECK=0 excludes checked images" in refused.err
 
 
-def test_checked_steps_depend_on_places_and_plain_ones_do_not(project: Path) -> None:
-    """A comment moves the code: reports must say where it is now. The plain kernel stays as it was."""
+def test_checked_steps_depend_on_locations_and_plain_ones_do_not(project: Path) -> None:
+    """A comment moves the code: reports must show the new line. The plain kernel is unchanged."""
     small = project / "small.mlir"
     small.write_text("// moved\n" + SMALL)
     statuses = gpubuild("build", "small", "--json", cwd=project).statuses()
@@ -211,7 +211,7 @@ def test_checked_steps_depend_on_places_and_plain_ones_do_not(project: Path) -> 
     assert statuses["small/compile/small/plain"] == "up-to-date"
 
 
-def test_what_cannot_be_checked(project: Path, tmp_path: Path) -> None:
+def test_kernels_in_the_llvm_dialect_are_refused(project: Path, tmp_path: Path) -> None:
     (tmp_path / "low.mlir").write_text(
         "gpu.module @low {\n  llvm.func @k(%p: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {\n"
         "    llvm.return\n  }\n}\n"
@@ -240,8 +240,8 @@ def test_malformed_choice(project: Path, environment: dict[str, str], message: s
     assert message in done.err
 
 
-def test_what_happens_at_the_end_still_happens(project: Path, tmp_path: Path) -> None:
-    """The exit code is set behind everything else, such as the file of a profile."""
+def test_handlers_of_exit_run(project: Path, tmp_path: Path) -> None:
+    """The exit code is set after everything else, such as writing a profile."""
     profile = tmp_path / "profile.json"
     done = run(project, "cases", "store_past_end", GPUBUILD_PROFILE=str(profile))
     assert done.code == FOUND

@@ -1,4 +1,4 @@
-"""Random kernels: none is wrong or reported as it is; without a barrier, none is wrong and not reported."""
+"""Random kernels: none is wrong or reported; without a barrier, each wrong one is reported."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def test_a_known_workgroup_size_bounds_the_slots(device, tmp_path):
 """).replace(" kernel {", " kernel attributes {known_block_size = array<i32: 24, 1, 1>} {") + "}"  # fmt: skip
     module = device.load(compile_once(text, tmp_path))
     _agree(module, "f", 24, (RNG.integers(0, 99, 24 * GRID).astype(np.int32),))
-    assert module.kernel("f").contents.slot_bytes == 192  # 24 elements, rounded up, and a line between slots
+    assert module.kernel("f").contents.context_bytes == 192  # 24 elements, rounded up, and a line apart
 
 
 def test_bits_in_memory_are_seen_on_both_sides_of_a_barrier(device, tmp_path):
@@ -286,7 +286,7 @@ def test_many_slots_of_the_largest_workgroup_fit(device, tmp_path):
     memref.store %r, %out[%g] : memref<?xi32>
 """) + "}"  # fmt: skip
     module = device.load(compile_once(text, tmp_path, opt_level=1))
-    assert module.kernel("f").contents.slot_bytes > 4_000_000
+    assert module.kernel("f").contents.context_bytes > 4_000_000
     a = RNG.integers(0, 1000, 1024 * 5).astype(np.int32)
     expected = a * sum(range(512))  # exact in every order
     module.launch("f", 5, 1024, a)

@@ -10,7 +10,7 @@ gpu.module @k {
 }
 
 // CHECK: [[ITEMS:%.+]] = arith.muli %block_dim_x, %grid_dim_x
-// CHECK: [[MOST:%.+]] = arith.subi [[ITEMS]], %c1
+// CHECK: [[MOST:%.+]] = arith.addi [[ITEMS]], %c-1
 // CHECK: [[SIZE:%.+]] = memref.dim %arg0
 // CHECK: arith.cmpi slt, [[MOST]], [[SIZE]]
 // CHECK: scf.if

@@ -1,13 +1,12 @@
 /* async_runtime.c: the functions that MLIR's async dialect is lowered to (mlir/ExecutionEngine/AsyncRuntime.h).
  *
- * A task is a coroutine. Each resumption is the work of a new stream (cpu/cpu_stream.h), so a task that blocks does not
+ * A task is a coroutine. Each resumption is the work of a new stream (cpu/cpu_device.h), so a task that blocks does not
  * stop others.
  *
  * Tokens, values and groups are one kind of object. One lock guards them all; tasks run without it.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
-#include "cpu/cpu_stream.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "core/module.h"
 
-#include "cpu/cpu_stream.h"
+#include "cpu/cpu_device.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* cpu_chip.c: CPU images: the processors they are for, and whether this machine is one. */
+/* cpu_chip.c: the processor that a CPU image needs, and whether this machine has its features. */
 #include "cpu/cpu_device.h"
 
 #include <string.h>
@@ -156,8 +156,8 @@ static const struct {
     {"mte", 2, 18},
 };
 
-/* What LLVM's compiled code may use of a chip beyond Armv8.0 with NEON. Cryptography is not part of it: it is used only
- * where it is asked for by name, and some makers leave it out. */
+/* Features of a chip that LLVM's code may use beyond Armv8.0 with NEON. Cryptography is not among them: it is used only
+ * if requested by name, and some vendors omit it. */
 static const struct {
     const char *chip;
     const char *needs;
@@ -206,7 +206,7 @@ int gb_cpu_supports(const char *chip, const char *features_wanted) {
             return 0;
         }
     }
-    /* A chip without an entry is judged by its features; without any, its needs are unknown. */
+    /* A chip without an entry needs the listed features; without any, its needs are unknown. */
     bool listed = features_wanted != NULL && features_wanted[0] != '\0';
     return (known || listed) && (!listed || has_all(features_wanted));
 }
@@ -234,16 +234,16 @@ struct gb_fit gb_cpu_fit(const struct gb_image *image) {
         return gb_unfit("code for another processor architecture");
     }
     if (image->chip[0] == '\0') {
-        return gb_fit(1); /* a bare object names no chip: trust its author */
+        return gb_fit(1); /* an object without a mark may be for any chip */
     }
     int wanted = gb_settings()->check;
     if (wanted == 1 && !image->checked) {
-        return gb_unfit("not checked, and GPUBUILD_CHECK=1 wants a target with `sanitize:`");
+        return gb_unfit("not checked, and GPUBUILD_CHECK=1 requires a target with `sanitize:`");
     }
     if (wanted == 0 && image->checked) {
-        return gb_unfit("checked, and GPUBUILD_CHECK=0 wants none of that");
+        return gb_unfit("checked, and GPUBUILD_CHECK=0 excludes checked images");
     }
-    unsigned bonus = image->checked ? 0 : 10; /* of both kinds, the fast one */
+    unsigned bonus = image->checked ? 0 : 10; /* prefer the fast image */
     if (!gb_cpu_supports(image->chip, image->features)) {
         return gb_unfit("needs instructions that this processor lacks");
     }
@@ -252,5 +252,5 @@ struct gb_fit gb_cpu_fit(const struct gb_image *image) {
             return gb_fit(2 + i + bonus);
         }
     }
-    return gb_fit(2 + LEVELS + bonus); /* a named processor, and this one has all of it */
+    return gb_fit(2 + LEVELS + bonus); /* a named processor, all of whose features this one has */
 }

@@ -1,9 +1,8 @@
-/* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream (cpu/cpu_stream.h). */
+/* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream. */
 #define _GNU_SOURCE /* tsearch and its kin */
 #include "core/device.h"
 #include "core/module.h"
 #include "cpu/cpu_device.h"
-#include "cpu/cpu_stream.h"
 
 #include <pthread.h>
 #include <search.h>
@@ -12,7 +11,7 @@
 
 enum {
     ALIGNMENT = 256,      /* what cuMemAlloc promises */
-    AT_ONCE_BYTES = 16384 /* handing over a copy as small takes longer than the copy */
+    AT_ONCE_BYTES = 16384 /* submitting a copy of this size takes longer than the copy */
 };
 
 static const struct gb_device_calls calls;
@@ -30,7 +29,7 @@ static void *cpu_module_load(struct gb_device *device, const struct gb_image *im
 
 static void cpu_module_unload(struct gb_device *device, void *module, const struct gb_where *where) {
     (void)device, (void)where;
-    gb_cpu_streams_drain(); /* the program may end with kernels under way */
+    gb_cpu_streams_drain(); /* the program may end while kernels run */
     gb_cpu_module_unload(module);
 }
 
@@ -40,7 +39,7 @@ static void *cpu_kernel(struct gb_device *device, void *module, const char *name
     if (kernel == NULL) {
         gb_fatal(where, "the module has no kernel of this name");
     }
-    return (void *)kernel; /* handles are opaque to the rest; nothing writes through it */
+    return (void *)kernel; /* an opaque handle; no code writes through it */
 }
 
 /* ---- launches ---- */
@@ -48,17 +47,17 @@ static void *cpu_kernel(struct gb_device *device, void *module, const char *name
 struct launch_work {
     struct gb_cpu_work work;
     const gb_cpu_kernel *kernel;
-    struct gb_profile *profile; /* NULL: no profile is wanted */
+    struct gb_profile *profile; /* NULL: no profile */
     uint64_t bytes;             /* of memory that the arguments point into; only with a profile */
     struct gb_launch launch;    /* `params` point behind this */
-    struct gb_where where;      /* for messages: what it names lives as long as the module */
+    struct gb_where where;      /* for messages; its texts live as long as the module */
 };
 
 static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
     const struct gb_launch *launch = &self->launch;
     uint64_t start = self->profile != NULL ? gb_profile_now_ns() : 0;
-    const struct gb_where *before = gb_enter(&self->where); /* any thread that waits for a stream does its work */
+    const struct gb_where *before = gb_enter(&self->where); /* of a host thread that does the work of its stream */
     gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
                   launch->param_count);
     gb_enter(before);
@@ -95,11 +94,11 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
         self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
     }
     self->launch.params = (void **)(self + 1);
-    for (size_t i = 0, place = head; i < count; i++) {
+    for (size_t i = 0, offset = head; i < count; i++) {
         size_t param_bytes = (size_t)kernel->param_bytes[i];
-        place = param_offset(place, param_bytes);
-        self->launch.params[i] = memcpy((char *)self + place, launch->params[i], param_bytes);
-        place += param_bytes;
+        offset = param_offset(offset, param_bytes);
+        self->launch.params[i] = memcpy((char *)self + offset, launch->params[i], param_bytes);
+        offset += param_bytes;
     }
     return self;
 }
@@ -108,7 +107,7 @@ static void cpu_launch(struct gb_device *device, void *kernel, void *stream, con
                        const struct gb_where *where) {
     (void)device;
     if (launch->extra != NULL) {
-        gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers take; pass them in `params`");
+        gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers support; pass them in `params`");
     }
     gb_cpu_launch_check(kernel, launch->cluster, launch->grid, launch->block, launch->param_count);
     gb_cpu_stream_submit(stream, &make_launch(kernel, launch, where)->work);
@@ -166,60 +165,68 @@ static void cpu_event_record(struct gb_device *device, void *event, void *stream
 
 /* ---- memory ---- */
 
-/* A copy or fill, or what an address is freed by. */
+/* Hold a thread slot for a long copy or fill, which keeps a CPU busy as a kernel does. */
+static void enter_slot(size_t bytes) {
+    if (bytes > AT_ONCE_BYTES) {
+        gb_cpu_slot_acquire();
+    }
+}
+
+static void leave_slot(size_t bytes) {
+    if (bytes > AT_ONCE_BYTES) {
+        gb_cpu_slot_release();
+    }
+}
+
+static bool is_done_at_once(void *stream, size_t bytes) {
+    return bytes <= AT_ONCE_BYTES && gb_cpu_stream_is_idle(stream);
+}
+
+/* A copy, or the release of `to`. */
 struct memory_work {
     struct gb_cpu_work work;
-    void (*what)(struct gb_cpu_work *work);
     void *to;
     void *from;
-    size_t count; /* bytes of a copy, elements of a fill */
-    uint32_t value;
+    size_t bytes;
 };
 
 static void run_copy(struct gb_cpu_work *work) {
     const struct memory_work *self = (const struct memory_work *)work;
-    memmove(self->to, self->from, self->count); /* like the drivers', defined for overlapping ranges of one buffer */
-}
-
-/* Elements may lie at any address: a subview of packed data need not be aligned. */
-static void run_set_32(struct gb_cpu_work *work) {
-    const struct memory_work *self = (const struct memory_work *)work;
-    for (size_t i = 0; i < self->count; i++) {
-        memcpy((char *)self->to + i * sizeof self->value, &self->value, sizeof self->value);
-    }
-}
-
-static void run_set_16(struct gb_cpu_work *work) {
-    const struct memory_work *self = (const struct memory_work *)work;
-    uint16_t value = (uint16_t)self->value;
-    for (size_t i = 0; i < self->count; i++) {
-        memcpy((char *)self->to + i * sizeof value, &value, sizeof value);
-    }
+    enter_slot(self->bytes);
+    memmove(self->to, self->from, self->bytes); /* like the drivers', defined for overlapping ranges of one buffer */
+    leave_slot(self->bytes);
 }
 
 static void run_free(struct gb_cpu_work *work) {
     free(((struct memory_work *)work)->to);
 }
 
-/* A long one keeps a CPU busy as a kernel does. */
-static void run_seated(struct gb_cpu_work *work) {
-    gb_cpu_seat_take();
-    ((const struct memory_work *)work)->what(work);
-    gb_cpu_seat_give();
-}
-
-static void submit_memory(void *stream, struct memory_work work, size_t bytes) {
-    if (bytes <= AT_ONCE_BYTES && gb_cpu_stream_is_idle(stream)) {
-        work.what(&work.work);
-        return;
+/* Elements may lie at any address: a subview of packed data need not be aligned. Constant sizes are fast. */
+static void fill(char *to, const void *element, size_t element_bytes, size_t count) {
+    for (size_t i = 0; element_bytes == 4 && i < count; i++) {
+        memcpy(to + 4 * i, element, 4);
     }
-    struct memory_work *self = gb_cpu_work_make(sizeof *self, bytes <= AT_ONCE_BYTES ? work.what : run_seated);
-    work.work = self->work;
-    *self = work;
-    gb_cpu_stream_submit(stream, &self->work);
+    for (size_t i = 0; element_bytes != 4 && i < count; i++) {
+        memcpy(to + i * element_bytes, element, element_bytes);
+    }
 }
 
-/* ---- allocations that are not freed yet: a balanced tree of the C library's, ordered by address ---- */
+struct fill_work {
+    struct gb_cpu_work work;
+    char *to;
+    size_t count;
+    size_t element_bytes;
+    char element[];
+};
+
+static void run_fill(struct gb_cpu_work *work) {
+    const struct fill_work *self = (const struct fill_work *)work;
+    enter_slot(self->count * self->element_bytes);
+    fill(self->to, self->element, self->element_bytes, self->count);
+    leave_slot(self->count * self->element_bytes);
+}
+
+/* ---- allocations that are not freed yet: a balanced tree of the C library, ordered by address ---- */
 
 struct span {
     uintptr_t first;
@@ -251,7 +258,7 @@ static void add_span(void *address, size_t bytes) {
     struct span *made = gb_allocate(sizeof *made);
     *made = (struct span){.first = (uintptr_t)address, .bytes = bytes};
     pthread_mutex_lock(&spans_lock);
-    /* Allocations that were here before went back to the C library without this device, by memref.dealloc say. */
+    /* Earlier allocations at this address were freed without this device, for instance by memref.dealloc. */
     for (struct span **gone; (gone = tfind(made, &spans, compare_spans)) != NULL;) {
         struct span *old = *gone;
         tdelete(old, &spans, compare_spans);
@@ -284,8 +291,8 @@ static void remove_span(void *address, const struct gb_where *where) {
     }
 }
 
-/* Fatal if `bytes` at `address` begin in an allocation and do not end in it. Other memory may be the host's, of which
- * nothing is known. `doing` is what is done, such as "the program copies". */
+/* Fatal if `bytes` at `address` begin in an allocation and do not end in it. Other memory may be the host's, whose size is
+ * not known. `doing` is the operation, such as "the program copies". */
 static void check_span(const void *address, size_t bytes, const char *doing, const struct gb_where *where) {
     pthread_mutex_lock(&spans_lock);
     const struct span *found = containing(address);
@@ -304,14 +311,14 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     (void)shared; /* all memory is */
     void *address = NULL;
     if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
-        gb_fatal(where, "out of memory: %zu bytes asked for", bytes);
+        gb_fatal(where, "out of memory: %zu bytes requested", bytes);
     }
     add_span(address, bytes);
     return address;
 }
 
-/* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: freeing it is work that follows
- * all of it. */
+/* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: the memory is freed after all
+ * submitted work. */
 static void cpu_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)device, (void)stream;
     remove_span(address, where);
@@ -325,51 +332,41 @@ static void cpu_memory_copy(struct gb_device *device, void *to, void *from, size
     (void)device;
     check_span(to, bytes, "the program copies", where);
     check_span(from, bytes, "the program reads for a copy", where);
-    submit_memory(stream, (struct memory_work){.what = run_copy, .to = to, .from = from, .count = bytes},
-                  bytes);
-}
-
-static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    (void)device;
-    check_span(to, count * sizeof value, "the program sets", where);
-    submit_memory(stream, (struct memory_work){.what = run_set_32, .to = to, .count = count, .value = value},
-                  count * sizeof value);
-}
-
-static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    (void)device;
-    check_span(to, count * sizeof value, "the program sets", where);
-    submit_memory(stream, (struct memory_work){.what = run_set_16, .to = to, .count = count, .value = value},
-                  count * sizeof value);
-}
-
-struct fill_work {
-    struct gb_cpu_work work;
-    char *to;
-    size_t count;
-    size_t element_bytes;
-    char element[];
-};
-
-static void run_fill(struct gb_cpu_work *work) {
-    const struct fill_work *self = (const struct fill_work *)work;
-    for (size_t i = 0; i < self->count; i++) {
-        memcpy(self->to + i * self->element_bytes, self->element, self->element_bytes);
+    if (is_done_at_once(stream, bytes)) {
+        memmove(to, from, bytes);
+        return;
     }
+    struct memory_work *self = gb_cpu_work_make(sizeof *self, run_copy);
+    self->to = to;
+    self->from = from;
+    self->bytes = bytes;
+    gb_cpu_stream_submit(stream, &self->work);
 }
 
 static void cpu_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
                             size_t count, void *stream, const struct gb_where *where) {
     (void)device;
     check_span(to, count * element_bytes, "the program sets", where);
+    if (is_done_at_once(stream, count * element_bytes)) {
+        fill(to, element, element_bytes, count);
+        return;
+    }
     struct fill_work *self = gb_cpu_work_make(sizeof *self + element_bytes, run_fill);
     self->to = to;
     self->count = count;
     self->element_bytes = element_bytes;
     memcpy(self->element, element, element_bytes);
     gb_cpu_stream_submit(stream, &self->work);
+}
+
+static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
+                              const struct gb_where *where) {
+    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
+}
+
+static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
+                              const struct gb_where *where) {
+    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
 }
 
 static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
@@ -412,7 +409,7 @@ static struct gb_device *cpu_open(int ordinal, char **why) {
         *why = gb_text("there is no cpu:%d; the processor is one device", ordinal);
         return NULL;
     }
-    gb_library_stay(); /* here, where no lock of streams or of the pool is held */
+    gb_library_stay(); /* while no lock of streams or of the pool is held */
     return &device;
 }
 

@@ -1,5 +1,5 @@
-/* cpu_device.h: what the files of this folder provide to each other and to the sanitizer. All calls are safe from several
- * threads. */
+/* cpu_device.h: what the files of this folder provide to each other, to the sanitizer and to the async runtime.
+ * All calls are safe from several threads. */
 #ifndef GPUBUILD_CPU_DEVICE_H
 #define GPUBUILD_CPU_DEVICE_H
 
@@ -13,16 +13,15 @@
 bool gb_cpu_recognize(struct gb_image *image);
 struct gb_fit gb_cpu_fit(const struct gb_image *image);
 
-/* Whether this machine can run code for `chip` (an LLVM CPU name) with `features` ("+avx2,-fma"; may be
- * NULL). */
+/* Whether this machine can run code for `chip` (an LLVM CPU name) with `features` ("+avx2,-fma"; may be NULL). */
 int gb_cpu_supports(const char *chip, const char *features);
 
 /* ---- cpu_module.c ---- */
 
 typedef struct gb_cpu_module gb_cpu_module;
 
-/* Loads a CPU object that lies in memory. `data` may go away afterwards. Ends the program, naming
- * `module_name` and the symbol or reason, when it cannot be loaded. */
+/* Load a CPU object from memory; `data` may be freed afterwards. Fatal, with `module_name` and the symbol or reason,
+ * when it cannot be loaded. */
 gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *module_name);
 void gb_cpu_module_unload(gb_cpu_module *module);
 
@@ -31,35 +30,35 @@ const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const cha
 
 /* The name of a site of the kernel's module in messages. */
 const char *gb_cpu_site_name(const gb_cpu_kernel *kernel, uint32_t site);
-/* The module a kernel belongs to. */
-const char *gb_cpu_kernel_module(const gb_cpu_kernel *kernel);
+/* Module and kernel for messages. It takes a lock. */
+struct gb_where gb_cpu_where(const gb_cpu_kernel *kernel);
 
 /* ---- cpu_launch.c ---- */
 
-/* Ends the program when a launch cannot be: a size is out of range, or the number of parameters is wrong.
- * `param_count` 0 with parameters expected means "not known" (cluster launches do not pass it). */
+/* Fatal when a size is out of range or the number of parameters is wrong. `param_count` 0 means "not known"
+ * (cluster launches do not pass it). */
 void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
                          struct gb_dim3 block, size_t param_count);
 
-/* Runs a kernel to its end. A grid or workgroup with a zero extent has no work-items: nothing runs.
- * Ends the program where gb_cpu_launch_check does, or when the kernel breaks the rules of barriers. */
+/* Run a kernel to its end. A grid or workgroup with a zero extent has no work-items: nothing runs.
+ * Fatal where gb_cpu_launch_check is, or when the kernel breaks the rules of barriers. */
 void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
                    struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count);
 
 /* ---- cpu_resources.c ---- */
 
-/* GPUBUILD_CPU_THREADS; when that is not set, the CPUs that the process may run on, or fewer where its control group's
- * quota is less. At least 1. Counted once: later changes have no effect. */
+/* GPUBUILD_CPU_THREADS; by default the CPUs that the process may run on, or fewer where the quota of its control group
+ * is less. At least 1. Determined once. */
 unsigned gb_cpu_thread_count(void);
 
-/* Have the calling thread run on any CPU that the process may run on: it has been made by one that may be bound. */
+/* Allow the calling thread all CPUs of the process: its creator may be bound to one. */
 void gb_cpu_unbind_thread(void);
 
-/* CPUs' worth of time that control groups leave the process, rounded up; 0: no limit. `membership` is the text of
- * /proc/self/cgroup, `mount` where control groups are mounted. */
+/* The number of CPUs that control groups (version 2) allow the process, rounded up; 0: no limit. `membership` is the text
+ * of /proc/self/cgroup, `mount` where control groups are mounted. */
 unsigned gb_cpu_quota(const char *membership, const char *mount);
 
-/* GPUBUILD_CPU_CACHE_BYTES; when that is not set, the size of the largest cache that a CPU reaches. Thread-safe. */
+/* GPUBUILD_CPU_CACHE_BYTES; by default the size of the largest cache of a CPU. */
 int64_t gb_cpu_cache_bytes(void);
 
 /* The size of the cache that sysfs describes in `folder`, or 0. For tests. */
@@ -73,7 +72,7 @@ struct gb_cpu_job {
     uint64_t tasks;
     unsigned max_threads; /* 1: only the thread that it comes from */
 
-    /* the pool's own */
+    /* of the pool */
     uint64_t least_chunk;
     atomic_uint_fast64_t next;
     unsigned joined; /* pool threads at work on it */
@@ -84,9 +83,89 @@ struct gb_cpu_job {
 /* Do all of a job. The calling thread takes part, so this needs no other thread; idle ones join in. */
 void gb_cpu_pool_run(struct gb_cpu_job *job);
 
-/* A seat for other work that keeps a CPU busy, such as a long copy. */
-void gb_cpu_seat_take(void);
-void gb_cpu_seat_give(void);
+/* Hold a thread slot for other work that keeps a CPU busy, such as a long copy. */
+void gb_cpu_slot_acquire(void);
+void gb_cpu_slot_release(void);
+
+/* ---- cpu_stream.c: queues whose work is done in order, in parallel with the caller and each other ---- */
+
+struct gb_cpu_stream;
+struct gb_cpu_event;
+
+/* A piece of work; the first member of the structure that `run` uses. The stream frees it. */
+struct gb_cpu_work {
+    void (*run)(struct gb_cpu_work *work); /* NULL: only wait */
+    struct gb_cpu_work *next;
+    struct gb_cpu_stream *awaited; /* not before this stream has done `count` pieces; NULL: at once */
+    uint64_t count;
+    size_t bytes; /* as passed to gb_cpu_work_make(); 0: memory of gb_allocate */
+};
+
+/* A NULL stream is the default stream: one for the process, in no order with the others. */
+
+/* A piece of work with `bytes` in all, the rest zeroed, aligned to GB_CPU_WORK_ALIGNMENT; from memory that is kept. */
+#define GB_CPU_WORK_ALIGNMENT 64u
+void *gb_cpu_work_make(size_t bytes, void (*run)(struct gb_cpu_work *work));
+
+struct gb_cpu_stream *gb_cpu_stream_create(void);
+/* Submitted work is still done. */
+void gb_cpu_stream_destroy(struct gb_cpu_stream *stream);
+
+/* Do `work` after all that was submitted to the stream before, and return at once. */
+void gb_cpu_stream_submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work);
+/* Do `work` once all is done that was submitted so far, to any stream, and return at once. */
+void gb_cpu_submit_last(struct gb_cpu_work *work);
+/* Whether all that was submitted is done. */
+bool gb_cpu_stream_is_idle(struct gb_cpu_stream *stream);
+/* Return when all that was submitted so far is done; the caller may do a part of it. */
+void gb_cpu_stream_synchronize(struct gb_cpu_stream *stream);
+/* The same for every stream of the process. */
+void gb_cpu_streams_drain(void);
+
+/* An event is complete when its stream has done the work submitted before the latest record, or if there was none. */
+struct gb_cpu_event *gb_cpu_event_create(void);
+void gb_cpu_event_destroy(struct gb_cpu_event *event);
+void gb_cpu_event_record(struct gb_cpu_event *event, struct gb_cpu_stream *stream);
+void gb_cpu_event_synchronize(struct gb_cpu_event *event);
+/* Later work of the stream starts after the event's latest record so far is complete. */
+void gb_cpu_stream_wait(struct gb_cpu_stream *stream, struct gb_cpu_event *event);
+
+/* ---- cpu_fiber.c: stacks, and the switch from one to another ---- */
+
+/* For one work-item, unless its kernel needs more. GPUs allow 512 KiB of private memory; printf and
+ * mathematics come on top. Pages are backed by memory only once they are touched. */
+#define GB_FIBER_STACK_BYTES (1024u * 1024u)
+
+/* A suspended flow of control. */
+struct gb_fiber {
+    void *stack_pointer;
+};
+
+/* Stacks of `bytes` for `count` fibers, each with an inaccessible guard below it. */
+struct gb_fiber_stacks {
+    char *base;
+    size_t count;
+    size_t bytes;
+};
+
+/* How many threads may have stacks for `fibers` fibers at once; at least 1. Guard pages are a
+ * limited resource on older kernels. */
+unsigned gb_fiber_max_threads(unsigned fibers);
+
+/* Provide stacks for at least `count` fibers, of at least `bytes` each; large enough ones are kept. Fatal when memory
+ * runs out. */
+void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count, size_t bytes);
+void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks);
+
+/* The address behind the stack of fiber `index`. */
+const char *gb_fiber_stack_end(const struct gb_fiber_stacks *stacks, size_t index);
+
+/* Prepare fiber `index` to run `entry`, which must not return, on its own stack. */
+void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
+                    void (*entry)(void));
+
+/* Save the present flow in `from` and continue where `to` was saved or started. */
+void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to);
 
 /* ---- cpu_workgroup.c: the fibers tier ---- */
 
@@ -96,7 +175,7 @@ struct gb_cpu_team;
 struct gb_cpu_team *gb_cpu_team_create(void);
 void gb_cpu_team_destroy(struct gb_cpu_team *team);
 
-/* Get ready for workgroups of a launch, `blocks` at a time. Workgroup i of those has its static memory at
+/* Prepare for workgroups of a launch, `blocks` at a time. Workgroup i of those has its static memory at
  * shared + i * stride and its dynamic memory at dynamic + i * stride. */
 void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launch, uint32_t blocks, char *shared,
                        char *dynamic, size_t stride);

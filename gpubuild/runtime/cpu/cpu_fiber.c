@@ -1,8 +1,6 @@
-/* cpu_fiber.c: stacks with guard pages, first frames, and a portable switch. */
+/* cpu_fiber.c: stacks with guard pages, and the first frames of fibers. */
 #define _GNU_SOURCE
-#include "cpu/cpu_fiber.h"
-
-#include "core/runtime.h"
+#include "cpu/cpu_device.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,13 +14,12 @@
 
 enum {
     DEFAULT_MAPPINGS = 65530, /* vm.max_map_count where it cannot be read */
-    OTHER_MAPPINGS = 8192     /* left to the rest of the program */
+    OTHER_MAPPINGS = 8192,    /* left to the rest of the program */
+    GUARD_BYTES = 64 * 1024   /* a multiple of every page size */
 };
 
-enum { GUARD_BYTES = 64 * 1024 }; /* a multiple of every page size there is */
-
-/* From one stack to the next. */
-static size_t slot_bytes(const struct gb_fiber_stacks *stacks) {
+/* The distance from one stack to the next. */
+static size_t stack_stride(const struct gb_fiber_stacks *stacks) {
     return stacks->bytes + GUARD_BYTES;
 }
 
@@ -62,14 +59,14 @@ void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count, size_
     }
     gb_fiber_stacks_free(stacks);
     const struct gb_fiber_stacks made = {.count = count, .bytes = bytes};
-    size_t all = count * slot_bytes(&made);
+    size_t all = count * stack_stride(&made);
     char *base = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
         gb_fatal(NULL, "no memory for the stacks of a kernel (%zu of %zu KiB): %s", count, bytes >> 10,
                  strerror(errno));
     }
     for (size_t i = 0; i < count; i++) {
-        install_guard(base + i * slot_bytes(&made), GUARD_BYTES);
+        install_guard(base + i * stack_stride(&made), GUARD_BYTES);
     }
     *stacks = made;
     stacks->base = base;
@@ -77,40 +74,19 @@ void gb_fiber_stacks_reserve(struct gb_fiber_stacks *stacks, size_t count, size_
 
 void gb_fiber_stacks_free(struct gb_fiber_stacks *stacks) {
     if (stacks->base != NULL) {
-        munmap(stacks->base, stacks->count * slot_bytes(stacks));
+        munmap(stacks->base, stacks->count * stack_stride(stacks));
     }
     *stacks = (struct gb_fiber_stacks){0};
 }
 
 const char *gb_fiber_stack_end(const struct gb_fiber_stacks *stacks, size_t index) {
-    return stacks->base + (index + 1) * slot_bytes(stacks);
+    return stacks->base + (index + 1) * stack_stride(stacks);
 }
 
-#if defined(GB_FIBER_UCONTEXT)
-
-void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
-                    void (*entry)(void)) {
-    if (getcontext(&fiber->context) != 0) {
-        gb_fatal(NULL, "getcontext: %s", strerror(errno));
-    }
-    fiber->context.uc_stack.ss_sp = stacks->base + index * slot_bytes(stacks) + GUARD_BYTES;
-    fiber->context.uc_stack.ss_size = stacks->bytes;
-    fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, entry, 0);
-}
-
-void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
-    if (swapcontext(&from->context, &to->context) != 0) {
-        gb_fatal(NULL, "swapcontext: %s", strerror(errno));
-    }
-}
-
-#else
-
-/* Stacks with equal addresses modulo the page size would use the same cache sets. */
+/* Stagger the stacks: with equal addresses modulo the page size they would use the same cache sets. */
 static uintptr_t *top_of(const struct gb_fiber_stacks *stacks, size_t index) {
     enum { STAGGER_BYTES = 192, STAGGER_STEPS = 61 };
-    char *top = stacks->base + (index + 1) * slot_bytes(stacks) - (index % STAGGER_STEPS) * STAGGER_BYTES;
+    char *top = stacks->base + (index + 1) * stack_stride(stacks) - (index % STAGGER_STEPS) * STAGGER_BYTES;
     return (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15);
 }
 
@@ -122,7 +98,7 @@ void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks
                     void (*entry)(void)) {
     enum { SAVED_REGISTERS = 6 };
     uintptr_t *frame = top_of(stacks, index);
-    *--frame = 0; /* where a return address would be: ends back traces, and rsp ≡ 8 (mod 16) at entry */
+    *--frame = 0; /* in place of a return address: ends back traces, and rsp ≡ 8 (mod 16) at entry */
     *--frame = (uintptr_t)entry;
     for (int i = 0; i < SAVED_REGISTERS; i++) {
         *--frame = 0;
@@ -144,7 +120,7 @@ void gb_fiber_switch_aarch64(void **from, void *to);
 
 void gb_fiber_start(struct gb_fiber *fiber, const struct gb_fiber_stacks *stacks, size_t index,
                     void (*entry)(void)) {
-    enum { FRAME_WORDS = 22, LINK = 11, CONTROL = 20 }; /* as in cpu/cpu_fiber_aarch64.S */
+    enum { FRAME_WORDS = 22, LINK = 11, CONTROL = 20 }; /* as in cpu/cpu_fiber_switch.S */
     uintptr_t *frame = top_of(stacks, index) - FRAME_WORDS;
     for (int i = 0; i < FRAME_WORDS; i++) {
         frame[i] = 0; /* x29 is 0, too, which ends back traces */
@@ -158,5 +134,4 @@ void gb_fiber_switch(struct gb_fiber *from, struct gb_fiber *to) {
     gb_fiber_switch_aarch64(&from->stack_pointer, to->stack_pointer);
 }
 
-#endif
 #endif

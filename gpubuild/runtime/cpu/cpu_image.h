@@ -34,7 +34,7 @@ typedef struct gb_cpu_item {
     uint32_t dynamic_bytes;
     uint32_t reserved;
     const gb_cpu_kernel *kernel;
-    char *slots; /* fission tier: values of work-items that outlive a barrier, 64-byte aligned */
+    char *contexts; /* fission tier: context arrays, values of work-items that outlive a barrier; 64-byte aligned */
 } gb_cpu_item;
 
 /* What is the same for all workgroups of a launch. */
@@ -50,7 +50,7 @@ typedef struct gb_cpu_launch_info {
 
 /* Loop and fission tiers: runs the workgroups [first, last), linear ids with x fastest. */
 typedef void gb_cpu_run(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last,
-                        char *shared, char *dynamic, char *slots);
+                        char *shared, char *dynamic, char *contexts);
 /* Fibers tier: runs one work-item, which may be suspended in a service. */
 typedef void gb_cpu_run_item(void **params, gb_cpu_item *item);
 
@@ -78,7 +78,7 @@ struct gb_cpu_kernel {
     const uint64_t *param_bytes;
     uint32_t required_block[3]; /* known_block_size; 0, 0, 0 when any will do */
     uint32_t max_items;         /* bound on work-items in a workgroup; 0 when none was given */
-    uint64_t slot_bytes;        /* what `run` needs as slots, for the largest workgroup */
+    uint64_t context_bytes;     /* context arrays that `run` needs, for the largest workgroup */
 };
 
 /* What a subgroup operation computes once all its lanes have arrived. */

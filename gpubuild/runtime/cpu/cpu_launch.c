@@ -1,11 +1,10 @@
 /* cpu_launch.c: kernel launches: checks, and the memory of workgroups.
  *
- * A launch is a job of the pool (cpu/cpu_pool.h). Each thread has its own memory for workgroups, which it keeps: no two ever
- * share it, and it does not grow with the grid. */
+ * A launch is a job of the pool (cpu/cpu_pool.c). Each thread keeps its own memory for workgroups, which does not grow with
+ * the grid. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
-#include "cpu/cpu_fiber.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -23,11 +22,11 @@ struct launch {
     const struct gb_where *where; /* of the thread that launches */
     uint32_t task_blocks;
     bool fibers;
-    bool checked; /* for anything at all */
+    bool checked; /* for any kind of error */
     size_t stride; /* bytes from one workgroup's memory to the next */
     size_t shared_bytes;
-    size_t slot_bytes; /* behind the memory of the one workgroup that runs at a time */
-    size_t stack_bytes; /* 0: the thread's own stack will do */
+    size_t context_bytes; /* of the context arrays, behind the memory of the one workgroup that runs at a time */
+    size_t stack_bytes; /* 0: the thread's own stack is large enough */
 };
 
 /* What a thread keeps from launch to launch. */
@@ -61,7 +60,6 @@ static struct worker *this_worker(void) {
     struct worker *worker = pthread_getspecific(worker_key);
     if (worker == NULL) {
         worker = gb_allocate(sizeof *worker);
-        memset(worker, 0, sizeof *worker);
         pthread_setspecific(worker_key, worker);
     }
     return worker;
@@ -77,7 +75,7 @@ static char *workgroup_memory(struct worker *worker, size_t bytes) {
         worker->memory = aligned_alloc(ALIGNMENT, rounded(bytes));
         worker->bytes = bytes;
         if (worker->memory == NULL) {
-            gb_fatal(NULL, "no memory for workgroups: %zu bytes asked for", bytes);
+            gb_fatal(NULL, "no memory for workgroups: %zu bytes requested", bytes);
         }
     }
     return worker->memory;
@@ -99,13 +97,13 @@ static void cluster_blocks(const gb_cpu_launch_info *info, uint64_t task, uint64
     }
 }
 
-/* Loop and fission tiers, on whatever stack this is called. */
+/* Loop and fission tiers, on the present stack. */
 static void run_loop(const struct launch *launch, uint64_t first, uint64_t last, char *shared) {
     if (launch->checked) {
         gb_check_workgroups(&launch->info, shared, launch->stride, launch->task_blocks);
     }
-    char *dynamic = shared + launch->shared_bytes, *slots = shared + launch->stride;
-    launch->info.kernel->run(&launch->info, first, last, shared, dynamic, slots);
+    char *dynamic = shared + launch->shared_bytes, *contexts = shared + launch->stride;
+    launch->info.kernel->run(&launch->info, first, last, shared, dynamic, contexts);
 }
 
 static void kernel_main(void) {
@@ -115,7 +113,7 @@ static void kernel_main(void) {
     abort(); /* nothing switches to a kernel that has ended */
 }
 
-/* The program's threads may have any stack, and those of the pool have no more than is usual. */
+/* Stacks of the program's threads may have any size, and those of the pool have the usual one. */
 static void run_loop_on_own_stack(struct worker *worker, const struct launch *launch, uint64_t first,
                                   uint64_t last) {
     gb_fiber_stacks_reserve(&worker->stacks, 1, launch->stack_bytes);
@@ -128,14 +126,13 @@ static void run_loop_on_own_stack(struct worker *worker, const struct launch *la
 
 static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last) {
     struct worker *worker = this_worker();
-    char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->slot_bytes);
-    char *dynamic = shared + launch->shared_bytes;
-    if (!launch->fibers && launch->stack_bytes == 0) {
-        run_loop(launch, first, last, shared);
-        return;
-    }
+    char *shared = workgroup_memory(worker, launch->stride * launch->task_blocks + launch->context_bytes);
     if (!launch->fibers) {
-        run_loop_on_own_stack(worker, launch, first, last);
+        if (launch->stack_bytes == 0) {
+            run_loop(launch, first, last, shared);
+        } else {
+            run_loop_on_own_stack(worker, launch, first, last);
+        }
         return;
     }
     if (launch->checked) {
@@ -144,7 +141,8 @@ static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last)
     if (worker->team == NULL) {
         worker->team = gb_cpu_team_create();
     }
-    gb_cpu_team_begin(worker->team, &launch->info, launch->task_blocks, shared, dynamic, launch->stride);
+    gb_cpu_team_begin(worker->team, &launch->info, launch->task_blocks, shared,
+                      shared + launch->shared_bytes, launch->stride);
     for (uint64_t task = first; task < last; task++) {
         uint64_t ids[MAX_CLUSTER_BLOCKS] = {task};
         if (launch->task_blocks > 1) {
@@ -173,60 +171,52 @@ static unsigned max_threads(bool serial, bool fibers, uint32_t task_blocks) {
 
 /* ---- checks ---- */
 
-/* Only for messages: finding it takes a lock. */
-static struct gb_where where_is(const gb_cpu_kernel *kernel) {
-    return (struct gb_where){.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+static _Noreturn void refuse(const gb_cpu_kernel *kernel, const char *reason) {
+    const struct gb_where where = gb_cpu_where(kernel);
+    gb_fatal(&where, "%s", reason);
 }
 
 static uint64_t product(const char *what, struct gb_dim3 dim, const gb_cpu_kernel *kernel) {
     uint64_t result = (uint64_t)dim.x * dim.y; /* two 32-bit factors always fit */
     if (__builtin_mul_overflow(result, (uint64_t)dim.z, &result)) {
-        const struct gb_where where = where_is(kernel);
-        gb_fatal(&where, "a %s of %u x %u x %u is too large", what, dim.x, dim.y, dim.z);
+        refuse(kernel, gb_text("a %s of %u x %u x %u is too large", what, dim.x, dim.y, dim.z));
     }
     return result;
 }
 
 static void check_block(const gb_cpu_kernel *kernel, struct gb_dim3 block, uint64_t items) {
     const uint32_t *required = kernel->required_block;
-    bool other = required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2]);
-    if (items <= GB_CPU_MAX_BLOCK && !other && (kernel->max_items == 0 || items <= kernel->max_items)) {
-        return;
-    }
-    const struct gb_where where = where_is(kernel);
     if (items > GB_CPU_MAX_BLOCK) {
-        gb_fatal(&where, "a workgroup of %u x %u x %u has more than %u work-items", block.x, block.y, block.z,
-                 GB_CPU_MAX_BLOCK);
+        refuse(kernel, gb_text("a workgroup of %u x %u x %u has more than %u work-items", block.x, block.y, block.z,
+                               GB_CPU_MAX_BLOCK));
     }
-    if (other) {
-        gb_fatal(&where, "the kernel was compiled for workgroups of %u x %u x %u work-items, not %u x %u x %u",
-                 required[0], required[1], required[2], block.x, block.y, block.z);
+    if (required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2])) {
+        refuse(kernel, gb_text("the kernel was compiled for workgroups of %u x %u x %u work-items, not %u x %u x %u",
+                               required[0], required[1], required[2], block.x, block.y, block.z));
     }
-    gb_fatal(&where, "the kernel was compiled for at most %u work-items in a workgroup, not %u x %u x %u",
-             kernel->max_items, block.x, block.y, block.z);
+    if (kernel->max_items != 0 && items > kernel->max_items) {
+        refuse(kernel, gb_text("the kernel was compiled for at most %u work-items in a workgroup, not %u x %u x %u",
+                               kernel->max_items, block.x, block.y, block.z));
+    }
 }
 
 static void check_cluster(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid) {
     uint64_t blocks = product("cluster", cluster, kernel);
-    bool possible = blocks != 0 && blocks <= MAX_CLUSTER_BLOCKS;
-    if (possible && grid.x % cluster.x == 0 && grid.y % cluster.y == 0 && grid.z % cluster.z == 0) {
-        return;
+    if (blocks == 0 || blocks > MAX_CLUSTER_BLOCKS) {
+        refuse(kernel, gb_text("a cluster of %u x %u x %u workgroups: from 1 to %d are possible", cluster.x, cluster.y,
+                               cluster.z, MAX_CLUSTER_BLOCKS));
     }
-    const struct gb_where where = where_is(kernel);
-    if (!possible) {
-        gb_fatal(&where, "a cluster of %u x %u x %u workgroups: from 1 to %d are possible", cluster.x, cluster.y,
-                 cluster.z, MAX_CLUSTER_BLOCKS);
+    if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
+        refuse(kernel, gb_text("a grid of %u x %u x %u workgroups cannot be divided into clusters of %u x %u x %u", grid.x,
+                               grid.y, grid.z, cluster.x, cluster.y, cluster.z));
     }
-    gb_fatal(&where, "a grid of %u x %u x %u workgroups cannot be divided into clusters of %u x %u x %u", grid.x,
-             grid.y, grid.z, cluster.x, cluster.y, cluster.z);
 }
 
 void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
                          struct gb_dim3 block, size_t param_count) {
     if (param_count != 0 && param_count != kernel->param_count) {
-        const struct gb_where where = where_is(kernel);
-        gb_fatal(&where, "the launch passes %zu parameters, and the kernel has %llu", param_count,
-                 (unsigned long long)kernel->param_count);
+        refuse(kernel, gb_text("the launch passes %zu parameters, and the kernel has %llu", param_count,
+                               (unsigned long long)kernel->param_count));
     }
     uint64_t workgroups = product("grid", grid, kernel);
     uint64_t items = product("workgroup", block, kernel);
@@ -267,7 +257,7 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
         .fibers = fibers,
         .checked = (kernel->flags & GB_CPU_KERNEL_CHECKS) != 0,
         .shared_bytes = shared_bytes,
-        .slot_bytes = fibers ? 0 : kernel->slot_bytes,
+        .context_bytes = fibers ? 0 : kernel->context_bytes,
         .stack_bytes = GB_CPU_STACK_BYTES(kernel->flags),
         .stride = shared_bytes + rounded(dynamic_bytes) + ALIGNMENT,
     };

@@ -5,7 +5,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 
 struct gb_cpu_module {
     void *library;
-    int file; /* open as long as the module is: its number is part of the name dlopen knows it by */
+    int file; /* open as long as the module is loaded: its number is part of the path that dlopen remembers */
     const gb_cpu_image *image;
     struct gb_cpu_module *next;
 };
@@ -25,7 +24,7 @@ struct gb_cpu_module {
 static struct gb_cpu_module *modules;
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Images call the C library without naming it: its mathematics must be visible to them. */
+/* Images call the mathematics of the C library without linking it. */
 static void load_math(void) {
     (void)dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL); /* other C libraries have it built in */
 }
@@ -34,22 +33,10 @@ __attribute__((constructor)) static void guard(void) {
     gb_guard_fork(GB_FORK_IMAGES, &modules_lock);
 }
 
-static int temporary_file(void) {
-    char path[] = "/tmp/gpubuild-XXXXXX";
-    int file = mkostemp(path, O_CLOEXEC);
-    if (file >= 0) {
-        unlink(path);
-    }
-    return file;
-}
-
 static int file_with(const void *data, size_t size, const struct gb_where *where) {
     int file = memfd_create("gpubuild-cpu-image", MFD_CLOEXEC);
     if (file < 0) {
-        file = temporary_file();
-    }
-    if (file < 0) {
-        gb_fatal(where, "no place for a CPU image: neither memfd_create nor a file in /tmp works: %s", strerror(errno));
+        gb_fatal(where, "no memory for a CPU image: memfd_create: %s", strerror(errno));
     }
     const char *at = data;
     while (size > 0) {
@@ -72,15 +59,14 @@ static int print_text(gb_cpu_item *item, const char *format, ...) {
     (void)item;
     va_list arguments;
     va_start(arguments, format);
-    int printed = vprintf(format, arguments); /* locks the stream, so one call stays in one piece */
+    int printed = vprintf(format, arguments); /* locks the stream: the text stays in one piece */
     va_end(arguments);
     return printed;
 }
 
 static void assert_fail(gb_cpu_item *item, const char *message, const char *file, uint32_t line,
                         uint32_t column) {
-    const gb_cpu_kernel *kernel = item->kernel;
-    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const struct gb_where where = gb_cpu_where(item->kernel);
     const uint32_t *block = item->block_id;
     const uint32_t *id = item->thread_id;
     if (file[0] == '-' || file[0] == '(') { /* text without the user's locations */
@@ -92,7 +78,7 @@ static void assert_fail(gb_cpu_item *item, const char *message, const char *file
 }
 
 static void diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t lanes) {
-    const unsigned char *comes = (const unsigned char *)(uintptr_t)bits;
+    const unsigned char *arrives = (const unsigned char *)(uintptr_t)bits;
     const uint32_t *size = item->block_dim;
     uint32_t items = size[0] * size[1] * size[2];
     uint32_t group = lanes == 0 ? items : lanes;
@@ -101,17 +87,16 @@ static void diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t l
         arrived = 0;
         expected = items - first < group ? items - first : group;
         for (uint32_t i = expected; i-- > 0;) {
-            arrived += comes[first + i];
-            absent = comes[first + i] == 0 ? first + i : absent;
+            arrived += arrives[first + i];
+            absent = arrives[first + i] == 0 ? first + i : absent;
         }
     }
-    const gb_cpu_kernel *kernel = item->kernel;
-    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const struct gb_where where = gb_cpu_where(item->kernel);
     const uint32_t *block = item->block_id;
     gb_fatal(&where,
              "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) does not reach it; "
              "all work-items must execute the same barriers",
-             block[0], block[1], block[2], arrived, expected, gb_site_text(gb_cpu_site_name(kernel, site)), absent % size[0],
+             block[0], block[1], block[2], arrived, expected, gb_site_text(gb_cpu_site_name(item->kernel, site)), absent % size[0],
              absent / size[0] % size[1], absent / size[0] / size[1]);
 }
 
@@ -147,8 +132,8 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
     struct gb_cpu_module *module = gb_allocate(sizeof *module);
     module->file = file_with(data, size, &where);
     char path[64];
-    /* A debugger opens libraries by name in its own process, where "self" is another process: the number may be
-     * that of a pipe there, whose other end it would wait for. */
+    /* Not /proc/self: a debugger opens libraries by name in its own process, where the number may be that of a pipe, for
+     * whose other end it would wait. */
     snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), module->file);
     if (access(path, R_OK) != 0) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", module->file); /* /proc of another PID namespace */
@@ -158,7 +143,7 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
         const char *reason = dlerror();
         gb_fatal(&where, "the CPU image cannot be loaded: %s", reason != NULL ? reason : "unknown reason");
     }
-    /* A library that others linked holds the images of all modules of the program. */
+    /* A library that clang linked contains the images of all modules of the program. */
     char *own = gb_text("%s.%s", GB_CPU_IMAGE_SYMBOL, module_name);
     gb_cpu_image *image = dlsym(module->library, own);
     free(own);
@@ -226,7 +211,7 @@ const char *gb_cpu_site_name(const gb_cpu_kernel *kernel, uint32_t site) {
     return image != NULL && site < image->site_count ? image->sites[site] : "a barrier";
 }
 
-const char *gb_cpu_kernel_module(const gb_cpu_kernel *kernel) {
+struct gb_where gb_cpu_where(const gb_cpu_kernel *kernel) {
     const gb_cpu_image *image = image_of(kernel);
-    return image != NULL ? image->module : NULL;
+    return (struct gb_where){.module = image != NULL ? image->module : NULL, .kernel = kernel->name, .device = "cpu"};
 }

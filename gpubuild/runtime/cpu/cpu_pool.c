@@ -1,10 +1,10 @@
-/* cpu_pool.c: the threads of the CPU device, and which of them may work at a time.
+/* cpu_pool.c: the threads of the CPU device, and the thread slots that limit how many of them work at a time.
  *
  * Threads fetch tasks in chunks. A chunk is a fraction of the remaining tasks, so that there are few chunks, and small ones
- * at the end. A thread works on a seat. If others wait for one, it passes its seat on after QUANTUM_NS, between two chunks:
- * launches share the seats in time slices, first come, first served.
+ * at the end. A thread that works holds a slot. If others wait for one, it passes its slot on after QUANTUM_NS, between two
+ * chunks: launches share the slots in time slices, first come, first served.
  *
- * A workgroup cannot be interrupted, and kernels of two streams may wait for each other, as on a GPU. So when no seat was
+ * A workgroup cannot be interrupted, and kernels of two streams may wait for each other, as on a GPU. So when no slot was
  * passed on for PATIENCE_NS, the first thread in line continues without one. */
 #define _POSIX_C_SOURCE 200809L
 #include "cpu/cpu_device.h"
@@ -15,8 +15,8 @@
 enum {
     CHUNKS_PER_THREAD = 4,  /* of the remaining tasks */
     CHUNKS_AT_THE_END = 32, /* of all tasks, at least: so that a slow thread delays the end little */
-    WHOLE = 32,             /* larger chunks are a multiple of it, so that neighbours stay together */
-    STACK_BYTES = 8 << 20  /* for private memory of work-items; some C libraries give much less */
+    CHUNK_UNIT = 32,        /* larger chunks are a multiple of it, so that neighbours stay together */
+    STACK_BYTES = 8 << 20   /* for private memory of work-items; some C libraries give much less */
 };
 
 #ifndef GB_CPU_PATIENCE_MS
@@ -26,11 +26,11 @@ enum {
 #define QUANTUM_NS UINT64_C(2000000)
 /* How long a thread spins for more work before it sleeps. Launches often follow each other closely, and an idle processor
  * of a virtual machine may take longer to wake than a kernel runs. */
-#define LOOKOUT_NS UINT64_C(50000)
+#define SPIN_NS UINT64_C(50000)
 
 struct waiter {
-    pthread_cond_t turn; /* signalled when the waiter has its seat */
-    bool seated;
+    pthread_cond_t granted; /* signalled when the waiter has its slot */
+    bool has_slot;
     struct waiter *next;
 };
 
@@ -39,15 +39,15 @@ static struct {
     pthread_cond_t work;
     pthread_cond_t finished;
     struct gb_cpu_job *jobs;
-    unsigned seats;
-    unsigned taken;     /* more than `seats` only while a thread works beyond the limit after PATIENCE_NS */
+    unsigned slots;
+    unsigned used;      /* more than `slots` only while a thread works beyond the limit after PATIENCE_NS */
     unsigned idle;      /* threads of the pool that sleep until there is work */
-    unsigned looking;   /* threads of the pool that spin until there is work */
+    unsigned spinning;  /* threads of the pool that spin until there is work */
     atomic_uint calls;  /* wakes those: they do not hold the lock, so they cannot wait for `work` */
     struct waiter *first;
     struct waiter **end;
     atomic_uint waiting; /* how many; read without the lock, too */
-    uint64_t passed_ns;  /* when a seat was given up last */
+    uint64_t passed_ns;  /* when a slot was last passed on */
     bool started;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .work = PTHREAD_COND_INITIALIZER,
@@ -60,7 +60,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- seats; the lock is held ---- */
+/* ---- thread slots; the lock is held ---- */
 
 static void leave_line(struct waiter *waiter) {
     struct waiter **link = &pool.first;
@@ -74,56 +74,56 @@ static void leave_line(struct waiter *waiter) {
     atomic_fetch_sub(&pool.waiting, 1);
 }
 
-/* Return when the seat is there, or when none was given up for too long. */
-static void wait_for_seat(void) {
-    struct waiter self = {.seated = false};
+/* Return when the slot is free, or when none was passed on for too long. */
+static void wait_for_slot(void) {
+    struct waiter self = {.has_slot = false};
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&self.turn, &attributes);
+    pthread_cond_init(&self.granted, &attributes);
     pthread_condattr_destroy(&attributes);
     *pool.end = &self;
     pool.end = &self.next;
     atomic_fetch_add(&pool.waiting, 1);
-    for (uint64_t since = now_ns(); !self.seated;) {
+    for (uint64_t since = now_ns(); !self.has_slot;) {
         uint64_t now = now_ns();
         uint64_t until = (pool.passed_ns > since ? pool.passed_ns : since) + PATIENCE_NS;
         if (now >= until && pool.first == &self) {
             leave_line(&self);
-            pool.taken++;
+            pool.used++;
             pool.passed_ns = now;
             break;
         }
         until = now >= until ? now + PATIENCE_NS : until;
         const struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u),
                                           .tv_nsec = (long)(until % 1000000000u)};
-        pthread_cond_timedwait(&self.turn, &pool.lock, &deadline);
+        pthread_cond_timedwait(&self.granted, &pool.lock, &deadline);
     }
-    pthread_cond_destroy(&self.turn);
+    pthread_cond_destroy(&self.granted);
 }
 
-static void take_seat(void) {
-    if (pool.taken >= pool.seats || pool.first != NULL) {
-        wait_for_seat();
+static void acquire_slot(void) {
+    if (pool.used >= pool.slots || pool.first != NULL) {
+        wait_for_slot();
     } else {
-        pool.taken++;
+        pool.used++;
     }
 }
 
-static void give_seat(void) {
+static void release_slot(void) {
     struct waiter *next = pool.first;
     if (next == NULL) {
-        pool.taken--;
+        pool.used--;
         return;
     }
     pool.passed_ns = now_ns();
-    if (pool.taken > pool.seats) {
-        pool.taken--;
+    if (pool.used > pool.slots) {
+        pool.used--;
         return;
     }
     leave_line(next);
-    next->seated = true;
-    pthread_cond_signal(&next->turn);
+    next->has_slot = true;
+    pthread_cond_signal(&next->granted);
 }
 
 /* ---- jobs ---- */
@@ -134,8 +134,8 @@ static uint64_t next_chunk(struct gb_cpu_job *job, uint64_t *last) {
     do {
         uint64_t left = first < job->tasks ? job->tasks - first : 0;
         uint64_t chunk = left / ((uint64_t)job->max_threads * CHUNKS_PER_THREAD);
-        if (chunk > WHOLE) {
-            chunk -= chunk % WHOLE;
+        if (chunk > CHUNK_UNIT) {
+            chunk -= chunk % CHUNK_UNIT;
         }
         chunk = chunk > job->least_chunk ? chunk : job->least_chunk;
         *last = first + (chunk < left ? chunk : left);
@@ -143,7 +143,7 @@ static uint64_t next_chunk(struct gb_cpu_job *job, uint64_t *last) {
     return first;
 }
 
-/* Returns when no tasks are left, or others wait for the seat; whether it was the latter. */
+/* Work until no tasks are left, or others wait for the slot; whether it was the latter. */
 static bool take_part(struct gb_cpu_job *job) {
     uint64_t start = 0;
     for (;;) {
@@ -165,7 +165,7 @@ static bool take_part(struct gb_cpu_job *job) {
 
 /* A job that a thread of the pool may join now, or NULL; the lock is held. */
 static struct gb_cpu_job *joinable_job(void) {
-    if (pool.taken >= pool.seats || pool.first != NULL) {
+    if (pool.used >= pool.slots || pool.first != NULL) {
         return NULL;
     }
     for (struct gb_cpu_job *job = pool.jobs; job != NULL; job = job->later) {
@@ -176,21 +176,21 @@ static struct gb_cpu_job *joinable_job(void) {
     return NULL;
 }
 
-/* Each thread that is woken wakes two more, so that a launch pays for one and a large pool is awake soon. */
+/* Each woken thread wakes two more, so that a launch pays for one and a large pool is awake soon. */
 static void wake(unsigned threads) {
-    if (pool.looking + pool.idle == 0 || joinable_job() == NULL) {
+    if (pool.spinning + pool.idle == 0 || joinable_job() == NULL) {
         return;
     }
-    if (pool.looking > 0) {
+    if (pool.spinning > 0) {
         atomic_fetch_add(&pool.calls, 1);
-        threads -= pool.looking < threads ? pool.looking : threads;
+        threads -= pool.spinning < threads ? pool.spinning : threads;
     }
     for (unsigned asleep = pool.idle; threads > 0 && asleep > 0; threads--, asleep--) {
         pthread_cond_signal(&pool.work);
     }
 }
 
-static void rest(void) {
+static void spin_pause(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -198,18 +198,18 @@ static void rest(void) {
 #endif
 }
 
-/* Spin until a call, or for LOOKOUT_NS. The lock is held before and after, but not meanwhile. */
-static void look_out(void) {
+/* Spin until a call, or for SPIN_NS. The lock is released meanwhile. */
+static void spin(void) {
     unsigned seen = atomic_load(&pool.calls);
-    pool.looking++;
+    pool.spinning++;
     pthread_mutex_unlock(&pool.lock);
-    for (uint64_t end = now_ns() + LOOKOUT_NS; atomic_load(&pool.calls) == seen && now_ns() < end;) {
+    for (uint64_t end = now_ns() + SPIN_NS; atomic_load(&pool.calls) == seen && now_ns() < end;) {
         for (int i = 0; i < 16; i++) {
-            rest();
+            spin_pause();
         }
     }
     pthread_mutex_lock(&pool.lock);
-    pool.looking--;
+    pool.spinning--;
 }
 
 static void *pool_thread(void *unused) {
@@ -218,9 +218,9 @@ static void *pool_thread(void *unused) {
     pthread_mutex_lock(&pool.lock);
     for (bool worked = false;;) {
         struct gb_cpu_job *job = joinable_job();
-        if (job == NULL && worked && pool.taken < pool.seats) {
+        if (job == NULL && worked && pool.used < pool.slots) {
             worked = false;
-            look_out();
+            spin();
             continue;
         }
         if (job == NULL) {
@@ -231,17 +231,17 @@ static void *pool_thread(void *unused) {
             continue;
         }
         worked = true;
-        pool.taken++;
+        pool.used++;
         job->joined++;
         job->ever_joined++;
         wake(2);
         pthread_mutex_unlock(&pool.lock);
-        bool passed_on = take_part(job);
+        bool has_passed_on = take_part(job);
         pthread_mutex_lock(&pool.lock);
-        if (passed_on) {
-            job->ever_joined--; /* there is more to do: it, or another, may come back */
+        if (has_passed_on) {
+            job->ever_joined--; /* tasks are left: this thread or another may join again */
         }
-        give_seat();
+        release_slot();
         if (--job->joined == 0) {
             pthread_cond_broadcast(&pool.finished);
         }
@@ -258,33 +258,33 @@ static void forget_pool(void) {
     pool.first = NULL;
     pool.end = &pool.first;
     atomic_store(&pool.waiting, 0);
-    pool.taken = pool.idle = pool.looking = 0;
+    pool.used = pool.idle = pool.spinning = 0;
     pool.started = false;
 }
 
-/* Not with the first launch: a fork that is under way by then does not call it. */
+/* Before the first launch: a fork that is already in progress does not call it. */
 __attribute__((constructor)) static void guard(void) {
     pthread_atfork(NULL, NULL, forget_pool);
 }
 
-static void count_seats(void) {
-    pool.seats = gb_cpu_thread_count();
+static void count_slots(void) {
+    pool.slots = gb_cpu_thread_count();
 }
 
 static void lock_pool(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, count_seats);
+    pthread_once(&once, count_slots);
     pthread_mutex_lock(&pool.lock);
 }
 
-/* Start the threads. The launching one counts as one; the lock is held. */
+/* Start the threads; the launching one is one of them. The lock is held. */
 static void start_pool(void) {
     pool.started = true;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    for (unsigned i = 1; i < pool.seats; i++) {
+    for (unsigned i = 1; i < pool.slots; i++) {
         pthread_t thread;
         if (pthread_create(&thread, &attributes, pool_thread, NULL) != 0) {
             break; /* fewer threads are slower, not wrong */
@@ -293,7 +293,7 @@ static void start_pool(void) {
     pthread_attr_destroy(&attributes);
 }
 
-static void withdraw(struct gb_cpu_job *job) {
+static void remove_job(struct gb_cpu_job *job) {
     struct gb_cpu_job **link = &pool.jobs;
     while (*link != job) {
         link = &(*link)->later;
@@ -306,14 +306,14 @@ void gb_cpu_pool_run(struct gb_cpu_job *job) {
     if (!pool.started) {
         start_pool();
     }
-    if (job->max_threads > pool.seats) {
-        job->max_threads = pool.seats;
+    if (job->max_threads > pool.slots) {
+        job->max_threads = pool.slots;
     }
     job->least_chunk = job->tasks / ((uint64_t)job->max_threads * CHUNKS_AT_THE_END);
     if (job->least_chunk == 0) {
         job->least_chunk = 1;
     }
-    take_seat();
+    acquire_slot();
     bool shared = job->max_threads > 1 && job->tasks > 1;
     if (shared) {
         job->later = pool.jobs;
@@ -323,31 +323,31 @@ void gb_cpu_pool_run(struct gb_cpu_job *job) {
     pthread_mutex_unlock(&pool.lock);
     while (take_part(job)) {
         pthread_mutex_lock(&pool.lock);
-        give_seat();
-        take_seat();
+        release_slot();
+        acquire_slot();
         pthread_mutex_unlock(&pool.lock);
     }
     pthread_mutex_lock(&pool.lock);
-    give_seat();
+    release_slot();
     if (shared) {
-        withdraw(job);
+        remove_job(job);
         while (job->joined > 0) {
             pthread_cond_wait(&pool.finished, &pool.lock);
         }
     }
-    wake(1); /* for others' jobs, which this one left no room for */
+    wake(1); /* for other jobs, which had no slot */
     pthread_mutex_unlock(&pool.lock);
 }
 
-void gb_cpu_seat_take(void) {
+void gb_cpu_slot_acquire(void) {
     lock_pool();
-    take_seat();
+    acquire_slot();
     pthread_mutex_unlock(&pool.lock);
 }
 
-void gb_cpu_seat_give(void) {
+void gb_cpu_slot_release(void) {
     pthread_mutex_lock(&pool.lock);
-    give_seat();
+    release_slot();
     wake(1);
     pthread_mutex_unlock(&pool.lock);
 }

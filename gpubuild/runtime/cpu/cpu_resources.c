@@ -45,56 +45,37 @@ static void find_cpus(void) {
 void gb_cpu_unbind_thread(void) {
     (void)gb_cpu_thread_count();
     if (found.bounded) {
-        (void)sched_setaffinity(0, sizeof found.cpus, &found.cpus); /* if it fails, it stays with its maker's */
+        (void)sched_setaffinity(0, sizeof found.cpus, &found.cpus); /* else the thread keeps its creator's CPUs */
     }
 }
 
 /* ---- control groups ---- */
 
-static bool read_line(const char *path, char *line, int size) {
+/* The quota of the group at `folder` in 1/1000 CPUs, rounded up; 0: no limit. */
+static unsigned long long group_quota(const char *folder) {
+    char path[PATH_BYTES + 16];
+    unsigned long long quota = 0, period = 0;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
     FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return false;
+    bool limited = file != NULL && fscanf(file, "%llu %llu", &quota, &period) == 2 && period > 0; /* else "max 100000" */
+    if (file != NULL) {
+        fclose(file);
     }
-    bool some = fgets(line, size, file) != NULL;
-    fclose(file);
-    return some;
+    return limited ? (quota * 1000 + period - 1) / period : 0;
 }
 
-/* CPUs' worth, in 1/1000 and rounded up, that the group at `folder` may use; 0: as much as it likes. */
-static unsigned long long group_quota(const char *folder, bool version1) {
-    char path[PATH_BYTES + 64], line[64];
-    long long quota = -1, period = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, version1 ? "cpu.cfs_quota_us" : "cpu.max");
-    if (!read_line(path, line, sizeof line)) {
-        return 0;
-    }
-    if (!version1) {
-        if (sscanf(line, "%lld %lld", &quota, &period) != 2) {
-            return 0; /* "max 100000" */
-        }
-    } else {
-        quota = strtoll(line, NULL, 10);
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-        period = read_line(path, line, sizeof line) ? strtoll(line, NULL, 10) : 0;
-    }
-    return quota > 0 && period > 0 ? ((unsigned long long)quota * 1000 + (unsigned long long)period - 1) /
-                                         (unsigned long long)period
-                                   : 0;
-}
-
-/* The least of a group's and all groups' around it. Inside of a container the name may be the host's, and lead
- * nowhere: then the mount itself is the group. */
-static unsigned long long path_quota(const char *mount, const char *controller, const char *name, bool version1) {
+/* The least quota of a group and all groups around it. In a container `name` may be the host's name of a group and not
+ * exist: then the mount itself is the group. */
+static unsigned long long path_quota(const char *mount, const char *name) {
     char folder[PATH_BYTES];
-    int used = snprintf(folder, sizeof folder, "%s%s%s", mount, controller, strcmp(name, "/") == 0 ? "" : name);
+    int used = snprintf(folder, sizeof folder, "%s%s", mount, strcmp(name, "/") == 0 ? "" : name);
     if (used < 0 || used >= (int)sizeof folder) {
         return 0;
     }
-    size_t top = strlen(mount) + strlen(controller);
+    size_t top = strlen(mount);
     unsigned long long least = 0;
     for (;;) {
-        unsigned long long quota = group_quota(folder, version1);
+        unsigned long long quota = group_quota(folder);
         least = quota != 0 && (least == 0 || quota < least) ? quota : least;
         char *slash = strrchr(folder, '/');
         if (strlen(folder) <= top || slash == NULL) {
@@ -105,27 +86,19 @@ static unsigned long long path_quota(const char *mount, const char *controller, 
 }
 
 unsigned gb_cpu_quota(const char *membership, const char *mount) {
-    unsigned long long least = 0;
-    char *text = gb_text("%s", membership);
-    char *rest = text;
-    for (char *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
-        char *controllers = strchr(line, ':');
-        char *name = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-        if (name == NULL) {
-            continue;
-        }
-        *controllers++ = *name++ = '\0';
-        unsigned long long quota = 0;
-        if (controllers[0] == '\0') {
-            quota = path_quota(mount, "", name, false);
-        } else if (strcmp(controllers, "cpu") == 0 || strcmp(controllers, "cpu,cpuacct") == 0 ||
-                   strcmp(controllers, "cpuacct,cpu") == 0) {
-            quota = path_quota(mount, "/cpu", name, true);
-        }
-        least = quota != 0 && (least == 0 || quota < least) ? quota : least;
+    static const char unified[] = "0::"; /* the line of version 2 */
+    const char *line = membership;
+    while (line != NULL && strncmp(line, unified, strlen(unified)) != 0) {
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
     }
-    free(text);
-    unsigned long long cpus = (least + 999) / 1000;
+    if (line == NULL) {
+        return 0;
+    }
+    line += strlen(unified);
+    char *name = gb_text("%.*s", (int)strcspn(line, "\n"), line);
+    unsigned long long cpus = (path_quota(mount, name) + 999) / 1000;
+    free(name);
     return cpus < MAX_THREADS ? (unsigned)cpus : MAX_THREADS;
 }
 
@@ -174,7 +147,7 @@ int64_t gb_cpu_cache_size(const char *folder) {
     if (file == NULL) {
         return 0;
     }
-    uint32_t size = 0; /* "32768K", of kernels to come perhaps "32M" */
+    uint32_t size = 0; /* "32768K"; maybe "32M" in later kernels */
     char unit = 0;
     int found = fscanf(file, "%9" SCNu32 "%c", &size, &unit);
     (void)fclose(file);

@@ -1,16 +1,14 @@
 /* cpu_stream.c: streams and events of the CPU device, and the threads that serve them.
  *
- * A stream that has something to do is served by one thread at a time: a runner, or a host thread that
- * waits for the stream anyway. There are as many runners as streams with work that can be done now, so a
- * kernel may wait for another stream's. A stream that waits for another takes up no thread.
+ * A stream with work is served by one thread at a time: a runner, or a host thread that waits for the
+ * stream. There are as many runners as streams whose work can be done now, so a kernel may wait for a kernel
+ * of another stream. A stream that waits for another occupies no thread.
  *
- * An event is a stream and a number of pieces of work; it has happened when the stream has done as many.
+ * An event is a stream and a number of pieces of work; it is complete when the stream has done as many.
  *
- * One lock guards all of it; it is never held while work is done.
+ * One lock guards everything; it is never held while work is done.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "cpu/cpu_stream.h"
-
 #include "cpu/cpu_device.h"
 
 #include <pthread.h>
@@ -26,16 +24,16 @@ enum stream_state {
 
 struct gb_cpu_stream {
     enum stream_state state;
-    unsigned references; /* of the program's handle, of events, of work that awaits it, and of each waiting thread */
+    unsigned references; /* by the program's handle, events, work that awaits it, and each waiting thread */
     struct gb_cpu_work *first;
     struct gb_cpu_work **end;
     uint64_t submitted;
     uint64_t completed;
-    uint64_t wake_at; /* what the first of the threads asleep on `moved` waits for `completed` to be */
+    uint64_t wake_at; /* the least value of `completed` for which a thread sleeps on `moved` */
     pthread_cond_t moved;
     struct gb_cpu_stream *blocked; /* streams that await this one */
     struct gb_cpu_stream *next;    /* in the list of READY streams, or in another's `blocked` */
-    struct gb_cpu_stream *newer;   /* in the list of busy streams, that is not IDLE */
+    struct gb_cpu_stream *newer;   /* in the list of busy streams: all but IDLE ones */
     struct gb_cpu_stream *older;
     pthread_t server; /* the thread that serves it while it is SERVED */
 };
@@ -52,14 +50,14 @@ static struct {
     struct gb_cpu_stream **end;
     unsigned ready;
     unsigned runners;
-    unsigned free; /* runners that are about to look into the list */
+    unsigned free; /* runners that are about to read the list */
     struct gb_cpu_stream *busy;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .end = &all.first};
 
-/* ---- memory for streams, events and their work, used again: a launch allocates nothing ----
+/* ---- memory for streams, events and their work is reused: a launch allocates nothing ----
  *
- * Blocks of three sizes, in lists of those that are free. A list grows to what a program has under way at once, and no
- * further than MAX_KEPT: after a burst of a million launches their memory goes back to the system. The lock is held. */
+ * Free blocks of three sizes are kept in lists. A list has at most MAX_KEPT blocks, so that the memory of a burst of a
+ * million launches goes back to the system. The lock is held. */
 
 enum { SIZES = 3 };
 
@@ -79,7 +77,7 @@ static struct {
     unsigned count;
 } kept[SIZES] = {{.bytes = 256}, {.bytes = 1024}, {.bytes = 8192}}; /* GPUs take 4 KiB of parameters */
 
-/* SIZES when it is larger than all: such blocks are not kept. */
+/* SIZES for larger blocks, which are not kept. */
 static unsigned size_of(size_t bytes) {
     unsigned size = 0;
     while (size < SIZES && kept[size].bytes < bytes) {
@@ -184,7 +182,7 @@ static void set_ready(struct gb_cpu_stream *stream) {
     if (all.ready <= all.free) {
         pthread_cond_signal(&all.work);
     } else if (all.runners >= MAX_RUNNERS || !start_runner()) {
-        wake_sleepers(stream); /* it is up to them, or to the runner that is free next */
+        wake_sleepers(stream); /* they do the work, or the next free runner */
     }
 }
 
@@ -277,8 +275,8 @@ static void *run_streams(void *unused) {
     return NULL;
 }
 
-/* Return when the stream has done `count` pieces of work. Whatever that depends on and no thread has started is
- * done here: waking another thread for it would take longer. */
+/* Return when the stream has done `count` pieces of work. Work that this depends on and that no thread has started is done
+ * here: waking another thread would take longer. */
 static void await_count(struct gb_cpu_stream *stream, uint64_t count) {
     stream->references++;
     while (stream->completed < count) {
@@ -304,7 +302,7 @@ static void await_count(struct gb_cpu_stream *stream, uint64_t count) {
 
 /* ---- fork ---- */
 
-/* A child has none of the threads: what they had to do stays undone there, as with a GPU's. */
+/* A child has none of the threads: their work is not done there, as on a GPU. */
 static void after_fork_in_child(void) {
     pthread_cond_init(&all.work, NULL);
     for (struct gb_cpu_stream *stream = all.busy; stream != NULL; stream = stream->older) {
@@ -322,7 +320,7 @@ static void after_fork_in_child(void) {
     all.ready = all.runners = all.free = 0;
 }
 
-/* Not with the first call: a fork that is under way by then does not call the handler. */
+/* Before the first call: a fork that is already in progress does not call the handler. */
 __attribute__((constructor)) static void guard(void) {
     gb_guard_fork(GB_FORK_STREAMS, &all.lock);
     pthread_atfork(NULL, NULL, after_fork_in_child);
@@ -408,7 +406,7 @@ void gb_cpu_stream_submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work
     pthread_mutex_unlock(&all.lock);
 }
 
-/* Not for the work that the caller itself is part of: a task may end the program. */
+/* All but the work of which the caller is part: a task may end the program. */
 static void wait_for_all(struct gb_cpu_stream *last) {
     for (struct gb_cpu_stream *stream = all.busy; stream != NULL; stream = stream->older) {
         bool own = stream->state == SERVED && pthread_equal(stream->server, pthread_self()) != 0;
@@ -463,7 +461,7 @@ struct gb_cpu_event *gb_cpu_event_create(void) {
     return event;
 }
 
-static void forget(struct gb_cpu_event *event) {
+static void reset_event(struct gb_cpu_event *event) {
     if (event->stream != NULL) {
         release(event->stream);
         event->stream = NULL;
@@ -473,7 +471,7 @@ static void forget(struct gb_cpu_event *event) {
 void gb_cpu_event_destroy(struct gb_cpu_event *event) {
     if (event != NULL) {
         pthread_mutex_lock(&all.lock);
-        forget(event);
+        reset_event(event);
         give_block(event, sizeof *event);
         pthread_mutex_unlock(&all.lock);
     }
@@ -482,7 +480,7 @@ void gb_cpu_event_destroy(struct gb_cpu_event *event) {
 void gb_cpu_event_record(struct gb_cpu_event *event, struct gb_cpu_stream *stream) {
     stream = locked(stream);
     stream->references++;
-    forget(event);
+    reset_event(event);
     event->stream = stream;
     event->count = stream->submitted;
     pthread_mutex_unlock(&all.lock);

@@ -1,10 +1,9 @@
 /* cpu_workgroup.c: the fibers tier. Work-items are fibers of one thread; one runs until it must wait.
  *
- * Invariant: a work-item is in `ready` exactly when its state is READY. Whoever makes the last
- * arrival releases the others. When nothing is ready and a work-item waits, the kernel is wrong, and
- * the program ends with a message that names a waiting work-item, the barrier, and one that did not reach it. */
+ * Invariant: a work-item is in `ready` exactly when its state is READY. The last work-item to arrive releases the others.
+ * When none is ready and one waits, the kernel is wrong, and the program ends with a message that names a waiting
+ * work-item, the barrier, and a work-item that did not reach it. */
 #include "cpu/cpu_device.h"
-#include "cpu/cpu_fiber.h"
 #include "sanitizer/sanitizer.h"
 
 #include <stdlib.h>
@@ -18,7 +17,7 @@ struct work_item {
     struct gb_fiber fiber;
     uint32_t index; /* in the team */
     uint32_t state;
-    uint32_t site; /* what it waits at */
+    uint32_t site; /* of the operation at which it waits */
     uint32_t op, mask, value, operand, clamp;
     uint64_t result;
 };
@@ -27,7 +26,7 @@ struct gb_cpu_team {
     struct work_item *items;
     uint64_t *ready; /* a bit for each work-item */
     uint32_t capacity;
-    uint32_t count;     /* work-items under way */
+    uint32_t count;     /* running work-items */
     uint32_t per_block; /* work-items in a workgroup */
     uint32_t blocks;
     uint32_t done;
@@ -42,9 +41,7 @@ struct gb_cpu_team {
 static _Thread_local struct gb_cpu_team *active_team; /* for a fiber's first step only */
 
 struct gb_cpu_team *gb_cpu_team_create(void) {
-    struct gb_cpu_team *team = gb_allocate(sizeof *team);
-    memset(team, 0, sizeof *team);
-    return team;
+    return gb_allocate(sizeof(struct gb_cpu_team));
 }
 
 void gb_cpu_team_destroy(struct gb_cpu_team *team) {
@@ -100,7 +97,7 @@ static struct work_item *next_ready(struct gb_cpu_team *team, uint32_t from) {
 
 /* ---- kernels that break the rules ---- */
 
-static char *place_of(const struct work_item *member) {
+static char *site_of(const struct work_item *member) {
     return gb_site_text(gb_cpu_site_name(member->item.kernel, member->site));
 }
 
@@ -146,32 +143,25 @@ static _Noreturn void report_deadlock(struct gb_cpu_team *team) {
         }
     }
     const gb_cpu_kernel *kernel = waiting->item.kernel;
-    const struct gb_where where = {.module = gb_cpu_kernel_module(kernel), .kernel = kernel->name, .device = "cpu"};
+    const struct gb_where where = gb_cpu_where(kernel);
     const uint32_t *block = waiting->item.block_id;
     if ((kernel->flags & GB_CPU_KERNEL_CHECK_BARRIER) != 0) {
         gb_check_divergence(&waiting->item, waiting->site, arrived, expected, absent != NULL ? &absent->item : NULL,
                             absent == NULL || absent->state == DONE ? GB_CHECK_NOWHERE : absent->site);
-        /* No work-item of these workgroups can continue. They are dropped, and others run instead. */
+        /* No work-item of these workgroups can continue: abort them and run the next ones. */
         gb_fiber_switch(&team->items[team->running].fiber, &team->home);
     }
+    char *problem;
     if (absent == NULL) {
-        gb_fatal(&where,
-                 "in workgroup (%u, %u, %u) %u of %u work-items wait at %s with different operands; all lanes of a "
-                 "subgroup operation must pass the same mask",
-                 block[0], block[1], block[2], arrived, expected, place_of(waiting));
+        problem = gb_text("%s", " with different operands; all lanes of a subgroup operation must pass the same mask");
+    } else {
+        const uint32_t *id = absent->item.thread_id;
+        bool done = absent->state == DONE;
+        problem = gb_text(", but work-item (%u, %u, %u) %s%s; all work-items must execute the same barriers", id[0], id[1], id[2],
+                          done ? "returned without reaching it" : "waits at ", done ? "" : site_of(absent));
     }
-    const uint32_t *id = absent->item.thread_id;
-    if (absent->state == DONE) {
-        gb_fatal(&where,
-                 "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) returned "
-                 "without reaching it; all work-items must execute the same barriers",
-                 block[0], block[1], block[2], arrived, expected, place_of(waiting), id[0], id[1], id[2]);
-    }
-    gb_fatal(&where,
-             "in workgroup (%u, %u, %u) %u of %u work-items wait at %s, but work-item (%u, %u, %u) waits at %s; all "
-             "work-items must execute the same barriers",
-             block[0], block[1], block[2], arrived, expected, place_of(waiting), id[0], id[1], id[2],
-             place_of(absent));
+    gb_fatal(&where, "in workgroup (%u, %u, %u) %u of %u work-items wait at %s%s", block[0], block[1], block[2], arrived,
+             expected, site_of(waiting), problem);
 }
 
 /* Run other work-items; returns when `member` is ready and scheduled again. */
@@ -192,8 +182,8 @@ static struct work_item *member_of(gb_cpu_item *item) {
     return (struct work_item *)item;
 }
 
-/* Release members [first, last), which have all arrived, or report that they are at different
- * barriers: the dialect wants each barrier to be executed by all or none. */
+/* Release members [first, last), which have all arrived, or report that they are at different barriers: the dialect
+ * requires each barrier to be executed by all or none. */
 static void release(struct gb_cpu_team *team, uint32_t first, uint32_t last) {
     for (uint32_t i = first + 1; i < last; i++) {
         if (!same_wait(&team->items[first], &team->items[i])) {
@@ -235,8 +225,7 @@ void gb_cpu_cluster_barrier(gb_cpu_item *item, uint32_t site) {
 
 /* ---- subgroups: shuffles, votes, matches and reductions, as PTX defines them ---- */
 
-/* One subgroup operation. `active` has a bit for each lane that takes part; the other entries of
- * `value` mean nothing. */
+/* One subgroup operation. `active` has a bit for each lane that takes part; other entries of `value` are unused. */
 struct lane_exchange {
     uint32_t op; /* enum gb_cpu_lane_op */
     uint32_t active;
@@ -333,14 +322,6 @@ static uint32_t reduce(const struct lane_exchange *exchange, uint32_t lane) {
     return result;
 }
 
-static uint32_t lowest_lane(uint32_t lanes) {
-    uint32_t lane = 0;
-    while (lane < GB_CPU_SUBGROUP - 1 && (lanes >> lane & 1u) == 0) {
-        lane++;
-    }
-    return lane;
-}
-
 /* The result for `lane`; `operand` and `clamp` are those it passed to a shuffle, as in PTX. */
 static uint64_t lane_result(const struct lane_exchange *exchange, uint32_t lane, uint32_t operand,
                         uint32_t clamp) {
@@ -368,7 +349,7 @@ static uint64_t lane_result(const struct lane_exchange *exchange, uint32_t lane,
     case GB_CPU_LANE_SYNC:
         return 0;
     case GB_CPU_ELECT: {
-        uint32_t elected = lowest_lane(exchange->active);
+        uint32_t elected = (uint32_t)__builtin_ctz(exchange->active); /* of a lane that is active itself */
         return with_flag(elected, elected == lane);
     }
     default:
@@ -430,9 +411,9 @@ uint64_t gb_cpu_lanes(gb_cpu_item *item, uint32_t site, uint32_t op, uint32_t ma
     return member->result;
 }
 
-/* ---- life of a work-item ---- */
+/* ---- a work-item from start to end ---- */
 
-/* Lanes that waited for `member` need not any more. */
+/* Complete operations in which lanes waited for `member`. */
 static void leave_subgroup(struct gb_cpu_team *team, struct work_item *member) {
     uint32_t lanes;
     struct work_item *subgroup = subgroup_of(team, member, &lanes);

@@ -6,56 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- uninitialised workgroup memory ---- */
-
-/* Which bytes of a workgroup's memory were written. */
-struct written_bytes {
-    unsigned char *written;
-    size_t capacity;
+/* Numbers of segments, which grows as needed with zeros. */
+struct segments {
+    uint32_t *numbers;
+    uint32_t count, capacity;
 };
-static void bytes_reset(struct written_bytes *bytes, size_t count) {
-    if (count > bytes->capacity) {
-        free(bytes->written);
-        bytes->written = gb_allocate(count);
-        bytes->capacity = count;
-    } else if (count > 0) {
-        memset(bytes->written, 0, count);
-    }
-}
-
-/* Whether all of them were written. */
-static bool bytes_all(const struct written_bytes *bytes, uint64_t offset, uint64_t count) {
-    return memchr(bytes->written + offset, 0, count) == NULL;
-}
-
-static void bytes_set(struct written_bytes *bytes, uint64_t offset, uint64_t count) {
-    memset(bytes->written + offset, 1, count);
-}
 
 /* A workgroup that this thread runs. */
 struct workgroup {
     uint32_t block[3];
     bool begun;
-    uint32_t epoch, segment; /* where all of it is, in code that runs whole workgroups */
+    uint32_t epoch, segment; /* of all work-items, in code that runs whole workgroups */
     uint32_t epochs[GB_CPU_MAX_BLOCK];        /* barriers that each work-item has passed */
-    uint32_t item_segments[GB_CPU_MAX_BLOCK]; /* where each work-item is */
-    uint32_t *segments;                       /* of each epoch; 0 where not known yet */
-    uint32_t segment_capacity;
-    uint32_t segment_count;
-    bool waited;                     /* in code that runs whole workgroups: `segment` is not where all are */
+    uint32_t item_segments[GB_CPU_MAX_BLOCK]; /* of each work-item */
+    struct segments segments;                 /* of each epoch; 0 where not known yet */
+    bool waited; /* in code that runs whole workgroups: subgroups have waited, so `item_segments` is used */
     uint32_t waits[GB_CPU_MAX_BLOCK]; /* of each work-item's subgroup, since the latest barrier */
     uint32_t wait_epoch;
-    uint32_t *wait_segments; /* behind each wait in that epoch */
-    uint32_t wait_count, wait_capacity;
-    struct written_bytes bytes;
+    struct segments wait_segments; /* behind each wait in that epoch */
+    unsigned char *written;        /* 1 for each byte of its memory that was written */
+    size_t written_capacity;
 };
 
-/* What this thread runs. A thread without checked kernels pays for a pointer only. */
+/* The workgroups of this thread. A thread without checked kernels has only a null pointer. */
 struct thread {
     const gb_cpu_launch_info *launch;
     char *shared;
     size_t stride;
-    const char *stack_top; /* frames of kernels are below */
+    const char *stack_top; /* above the frames of kernels */
     bool single; /* one workgroup at a time */
     struct workgroup groups[GB_CHECK_MOST_BLOCKS];
 };
@@ -87,7 +65,7 @@ void gb_check_launch_end(const gb_cpu_kernel *kernel) {
 
 void gb_check_workgroups(const gb_cpu_launch_info *launch, char *shared, size_t stride, uint32_t blocks) {
     if (mine == NULL) {
-        mine = gb_allocate(sizeof *mine); /* for as long as the thread lives, which is as long as the program */
+        mine = gb_allocate(sizeof *mine); /* never freed: threads live as long as the program */
     }
     mine->launch = launch;
     mine->shared = shared;
@@ -106,7 +84,7 @@ static uint64_t linear_block(const gb_cpu_item *item) {
     return ((uint64_t)id[2] * item->grid_dim[1] + id[1]) * item->grid_dim[0] + id[0];
 }
 
-/* A finding of `kind` by a work-item; the caller fills in the rest. */
+/* A finding of `kind` by a work-item; the caller adds the rest. */
 static struct gb_check_finding start_finding(enum gb_check_kind kind, const gb_cpu_item *item, uint32_t site) {
     struct gb_check_finding finding = {.kind = kind, .kernel = item->kernel, .block = linear_block(item)};
     const uint32_t *dim = item->block_dim;
@@ -119,7 +97,7 @@ static struct gb_check_finding start_finding(enum gb_check_kind kind, const gb_c
     return finding;
 }
 
-/* Whether the indices are in bounds, as the compiled condition has it. */
+/* Whether the indices are in bounds: the same condition as in compiled code. */
 static bool inside(uint64_t first, uint64_t count, uint64_t step, uint64_t size) {
     if (count == 0) {
         return true;
@@ -132,7 +110,7 @@ static bool inside(uint64_t first, uint64_t count, uint64_t step, uint64_t size)
 static bool note_bounds(const gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
                         uint64_t step, uint64_t size, bool view) {
     if (inside(first, count, step, size)) {
-        return false; /* it is another dimension's index that is wrong */
+        return false; /* the index of another dimension is wrong */
     }
     struct gb_check_finding finding = start_finding(GB_CHECK_BOUNDS, item, site);
     finding.view = view;
@@ -153,45 +131,42 @@ void gb_check_bounds(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint6
 void gb_check_view(gb_cpu_item *item, uint32_t site, uint32_t dimension, uint64_t first, uint64_t count,
                    uint64_t step, uint64_t size) {
     if (note_bounds(item, site, dimension, first, count, step, size, true)) {
-        gb_check_end(); /* accesses are checked by the view's sizes: none could be trusted from here on */
+        gb_check_end(); /* accesses through the view are checked by its wrong sizes */
     }
 }
 
 /* ---- workgroups ---- */
 
-/* Element `index` of a list of segments, which grows as needed with zeros. */
-static uint32_t *segment_slot(uint32_t **segments, uint32_t *count, uint32_t *capacity, uint32_t index) {
-    if (index >= *capacity) {
-        *capacity = 2 * index + 16;
-        uint32_t *grown = gb_allocate(*capacity * sizeof *grown);
-        if (*segments != NULL) {
-            memcpy(grown, *segments, *count * sizeof *grown);
+static uint32_t *segment_at(struct segments *list, uint32_t index) {
+    if (index >= list->capacity) {
+        list->capacity = 2 * index + 16;
+        list->numbers = realloc(list->numbers, list->capacity * sizeof *list->numbers);
+        if (list->numbers == NULL) {
+            gb_fatal(NULL, "out of host memory");
         }
-        free(*segments);
-        *segments = grown;
     }
-    for (; *count <= index; (*count)++) {
-        (*segments)[*count] = 0;
+    for (; list->count <= index; list->count++) {
+        list->numbers[list->count] = 0;
     }
-    return &(*segments)[index];
+    return &list->numbers[index];
 }
 
 static uint32_t segment_of(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch) {
-    uint32_t *segment = segment_slot(&group->segments, &group->segment_count, &group->segment_capacity, epoch);
+    uint32_t *segment = segment_at(&group->segments, epoch);
     if (*segment == 0) {
         *segment = gb_check_segment(linear_block(item), 0);
     }
     return *segment;
 }
 
-/* Where subgroups are that have waited `waits` times behind the barrier that begins `epoch`. They may share it: the
- * work-item of an access tells their lanes apart. */
+/* The segment of subgroups that have waited `waits` times after the barrier that begins `epoch`. They may share it: the
+ * work-item of an access identifies its subgroup. */
 static uint32_t segment_behind(struct workgroup *group, const gb_cpu_item *item, uint32_t epoch, uint32_t waits) {
     if (group->wait_epoch != epoch) {
         group->wait_epoch = epoch; /* no work-item waits in an earlier one any more */
-        group->wait_count = 0;
+        group->wait_segments.count = 0;
     }
-    uint32_t *segment = segment_slot(&group->wait_segments, &group->wait_count, &group->wait_capacity, waits);
+    uint32_t *segment = segment_at(&group->wait_segments, waits);
     if (*segment == 0) {
         *segment = gb_check_segment(linear_block(item), segment_of(group, item, epoch));
     }
@@ -204,24 +179,28 @@ __attribute__((noinline)) static void begin_group(struct workgroup *group, const
     memcpy(group->block, item->block_id, sizeof group->block);
     group->begun = true;
     memset(group->epochs, 0, items * sizeof *group->epochs);
-    group->segment_count = 0;
+    group->segments.count = 0;
     if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
-        if (mine->single) {
-            gb_check_sort_segments();
-        }
         uint32_t segment = segment_of(group, item, 0);
         group->epoch = 0;
         group->segment = segment;
         group->waited = false;
         group->wait_epoch = 0;
-        group->wait_count = 0;
+        group->wait_segments.count = 0;
         memset(group->waits, 0, items * sizeof *group->waits);
         for (uint32_t i = 0; i < items; i++) {
             group->item_segments[i] = segment;
         }
     }
     if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0) {
-        bytes_reset(&group->bytes, (size_t)(item->dynamic - item->shared) + item->dynamic_bytes);
+        size_t bytes = (size_t)(item->dynamic - item->shared) + item->dynamic_bytes;
+        if (bytes > group->written_capacity) {
+            free(group->written);
+            group->written = gb_allocate(bytes);
+            group->written_capacity = bytes;
+        } else if (bytes > 0) {
+            memset(group->written, 0, bytes);
+        }
     }
 }
 
@@ -265,19 +244,19 @@ void gb_check_wait(gb_cpu_item *item) {
     group->item_segments[item->linear_id] = segment_behind(group, item, epoch, waits);
 }
 
-static inline uint32_t segment_at(const struct workgroup *group, const gb_cpu_item *item) {
+static inline uint32_t current_segment(const struct workgroup *group, const gb_cpu_item *item) {
     bool together = item->kernel->run != NULL && !group->waited;
     return together ? group->segment : group->item_segments[item->linear_id];
 }
 
 /* ---- accesses ---- */
 
-/* Whether only this work-item can know the address: it is in the frames of the kernel, or where fission keeps
- * what was there. */
+/* Whether only this work-item can know the address: it is in the kernel's frames, or in the context arrays to which
+ * fission moves private memory. */
 static inline bool is_private(const struct thread *thread, const gb_cpu_item *item, uint64_t address) {
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0);
-    uint64_t slot = address - (uint64_t)(uintptr_t)item->slots;
-    if (item->slots != NULL && slot < item->kernel->slot_bytes) {
+    uint64_t offset = address - (uint64_t)(uintptr_t)item->contexts;
+    if (item->contexts != NULL && offset < item->kernel->context_bytes) {
         return true;
     }
     const char *end = item->kernel->run == NULL ? gb_cpu_team_stack_end(item) : thread->stack_top;
@@ -290,7 +269,7 @@ static void position_of(uint64_t linear, const uint32_t *dim, uint32_t *position
     position[2] = (uint32_t)(linear / dim[0] / dim[1]);
 }
 
-/* Kept out of gb_check_access, as is all that is rare: what is left needs no stack to speak of. */
+/* Rare, so not inlined: gb_check_access then needs almost no stack. */
 __attribute__((noinline)) static void check_race(const gb_cpu_item *item, uint32_t segment, uint32_t site,
                                                  uint32_t mode, uint64_t address, uint64_t bytes, bool shared) {
     struct gb_check_conflict conflict;
@@ -309,27 +288,22 @@ __attribute__((noinline)) static void check_race(const gb_cpu_item *item, uint32
     gb_check_note(&finding);
 }
 
-__attribute__((noinline)) static void note_uninitialized(const gb_cpu_item *item, uint32_t site, uint32_t mode,
-                                                         uint64_t offset, uint64_t bytes) {
-    struct gb_check_finding finding = start_finding(GB_CHECK_UNINITIALIZED, item, site);
-    finding.by.mode = mode;
-    finding.address = offset;
-    finding.bytes = bytes;
-    finding.workgroup_memory = true;
-    gb_check_note(&finding);
-}
-
-static inline void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
+static void check_initialized(const gb_cpu_item *item, struct workgroup *group, uint32_t site, uint32_t mode,
                               uint64_t offset, uint64_t bytes) {
-    if (mode != GB_CHECK_WRITE && !bytes_all(&group->bytes, offset, bytes)) {
-        note_uninitialized(item, site, mode, offset, bytes);
+    if (mode != GB_CHECK_WRITE && memchr(group->written + offset, 0, bytes) != NULL) {
+        struct gb_check_finding finding = start_finding(GB_CHECK_UNINITIALIZED, item, site);
+        finding.by.mode = mode;
+        finding.address = offset;
+        finding.bytes = bytes;
+        finding.workgroup_memory = true;
+        gb_check_note(&finding);
     }
     if (mode != GB_CHECK_READ) {
-        bytes_set(&group->bytes, offset, bytes);
+        memset(group->written + offset, 1, bytes);
     }
 }
 
-/* Everything but a read or write that is only to be looked at for races. */
+/* All accesses but the common one. */
 __attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags,
                                                    uint64_t address, uint64_t bytes) {
     uint32_t flags = item->kernel->flags;
@@ -342,12 +316,12 @@ __attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t s
                          (mode_and_flags & GB_CHECK_INITIALIZED) == 0;
     struct thread *thread = mine;
     if (bytes == 0 || !(race || uninitialized) || (!shared && is_private(thread, item, address))) {
-        return; /* only workgroup memory can be known not to be written */
+        return; /* other memory may have been written before the launch */
     }
     struct workgroup *group = group_of(thread, item);
     if (mode == GB_CHECK_UNKNOWN) {
         if (uninitialized) {
-            bytes_set(&group->bytes, offset, bytes);
+            memset(group->written + offset, 1, bytes);
         }
         return;
     }
@@ -355,7 +329,7 @@ __attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t s
         check_initialized(item, group, site, mode, offset, bytes);
     }
     if (race) {
-        uint32_t segment = segment_at(group, item);
+        uint32_t segment = current_segment(group, item);
         if (!gb_check_race_simple(address, bytes, mode, shared, segment, item->linear_id, site)) {
             check_race(item, segment, site, mode, address, bytes, shared);
         }
@@ -367,13 +341,13 @@ void gb_check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags, 
     uint64_t offset = address - (uint64_t)(uintptr_t)item->shared;
     uint64_t static_bytes = (uint64_t)(item->dynamic - item->shared);
     const struct workgroup *group = &mine->groups[0];
-    /* The common one of code that runs whole workgroups: races in workgroup memory. */
+    /* The common access, in code that runs whole workgroups: check for races in workgroup memory. */
     bool uninitialized = (kernel->flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0 &&
                          (mode_and_flags & GB_CHECK_INITIALIZED) == 0;
     if (!uninitialized && (mode_and_flags & ~(uint32_t)GB_CHECK_INITIALIZED) <= GB_CHECK_WRITE &&
         kernel->run != NULL && offset < static_bytes && bytes <= static_bytes - offset && group->begun &&
         memcmp(group->block, item->block_id, sizeof group->block) == 0 &&
-        gb_check_race_simple(address, bytes, mode_and_flags & GB_CHECK_WRITE, true, segment_at(group, item),
+        gb_check_race_simple(address, bytes, mode_and_flags & GB_CHECK_WRITE, true, current_segment(group, item),
                              item->linear_id, site)) {
         return;
     }

@@ -5,33 +5,78 @@
  * these are of one subgroup, between the same two waits of the subgroup. That depends on work-items and barriers,
  * not on time: launches that are checked run on one thread.
  *
- * A cell (sanitizer/shadow_memory.h) keeps the last write, and enough reads and atomic accesses to find one that a
- * later access is in conflict with, if there is any: two work-items between the latest two barriers, of two
- * subgroups if there are, and one of another workgroup. */
+ * Memory is divided into pages, and each page into cells as small as the smallest access to it. A cell keeps the last
+ * write, and enough reads and atomic accesses to find one that conflicts with a later access, if there is any: two
+ * work-items between the latest two barriers, of two subgroups if possible, and one of another workgroup. */
+#define _GNU_SOURCE /* madvise */
 #include "sanitizer/sanitizer.h"
-#include "sanitizer/shadow_memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
+    PAGE_BITS = 12,
+    PAGE_BYTES = 1 << PAGE_BITS,
+    RECENT_PAGES = 4096,
+    SLAB_BYTES = 1 << 24,
     LARGEST_CELL_BITS = 3, /* 8 bytes */
     ITEM_BITS = 10,
-    SITE_BITS = 22,
-    FEW_SEGMENTS = 1 << 16 /* that are kept without looking which of them matter */
+    SITE_BITS = 22
 };
 
-/* Where a workgroup's work-items are: behind `base`, which is the segment that began with the latest barrier. */
+/* An access: segment, site and work-item in one number; 0 for none. */
+typedef uint64_t record;
+
+/* Accesses that do not conflict with each other. */
+struct group {
+    record latest;
+    /* Between the same two barriers as `latest`: by another subgroup, if there is one; else by another
+     * work-item, between the same two waits of their subgroup. */
+    record second;
+    record other_block;
+};
+
+struct details {
+    record write;
+    struct group reads;
+    struct group atomics;
+};
+
+/* Most cells are used by one work-item at a time. Others have details. */
+struct cell {
+    record write; /* HAS_DETAILS: `read` is their address */
+    record read;
+};
+
+#define HAS_DETAILS UINT64_MAX
+
+struct page {
+    uint64_t number; /* 0 for none: page 0 is never mapped */
+    uint32_t cell_bits;
+    struct cell *cells;
+};
+
+static inline struct details *details_of(const struct cell *cell) {
+    return (struct details *)(uintptr_t)cell->read;
+}
+
+/* A large piece of memory for cells and details. */
+struct slab {
+    size_t used; /* bytes */
+    struct slab *next;
+};
+
+/* A part of a workgroup's execution; `base` is the segment that began with the latest barrier. */
 struct segment {
     uint64_t block;
     uint32_t base; /* the segment itself before the first wait of a subgroup */
-    uint32_t kept; /* while segments are sorted out: its number from then on, or 0 */
 };
 
 /* The access that is being checked. */
 struct access {
-    gb_check_entry entry;
+    record entry;
     uint32_t segment;
     uint32_t base;
     uint64_t block;
@@ -46,20 +91,111 @@ static struct {
     size_t capacity;
     uint32_t first_segment; /* of the launch */
     uint32_t next_segment;
-    size_t enough; /* segments of the launch after which those that matter are sorted out */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1, .enough = FEW_SEGMENTS};
+    struct page *pages;     /* a hash table; number 0 is free */
+    size_t page_capacity;   /* a power of two */
+    size_t page_count;
+    struct slab *slabs;
+    struct page *recent_pages[RECENT_PAGES]; /* recently found, by the last bits of their number */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
+
+/* ---- pages ---- */
+
+/* Zeroed memory of a slab, for which the system has large pages. */
+static void *allocate(size_t bytes) {
+    if (state.slabs == NULL || state.slabs->used + bytes > SLAB_BYTES) {
+        struct slab *slab =
+            mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (slab == MAP_FAILED) {
+            gb_fatal(NULL, "no memory to check for races: it takes four times what kernels access, and more for bytes");
+        }
+        (void)madvise(slab, SLAB_BYTES, MADV_HUGEPAGE);
+        slab->used = sizeof *slab;
+        slab->next = state.slabs;
+        state.slabs = slab;
+    }
+    state.slabs->used += bytes;
+    return (char *)state.slabs + state.slabs->used - bytes;
+}
+
+static struct page *table_slot(uint64_t number) {
+    size_t at = (size_t)((number * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (state.page_capacity - 1);
+    while (state.pages[at].number != 0 && state.pages[at].number != number) {
+        at = (at + 1) & (state.page_capacity - 1);
+    }
+    return &state.pages[at];
+}
+
+static void grow_table(void) {
+    struct page *old = state.pages;
+    size_t count = state.page_capacity;
+    state.page_capacity = count == 0 ? 1024 : 2 * count;
+    state.pages = gb_allocate(state.page_capacity * sizeof *state.pages);
+    for (size_t i = 0; i < count; i++) {
+        if (old[i].number != 0) {
+            *table_slot(old[i].number) = old[i];
+        }
+    }
+    free(old);
+    memset(state.recent_pages, 0, sizeof state.recent_pages);
+}
+
+/* The page of a number; a new one has cells of 1 << `cell_bits` bytes. */
+static struct page *find_page(uint64_t number, uint32_t cell_bits) {
+    struct page **recent = &state.recent_pages[number % RECENT_PAGES];
+    if (*recent != NULL && (*recent)->number == number) {
+        return *recent;
+    }
+    if (2 * state.page_count >= state.page_capacity) {
+        grow_table();
+    }
+    struct page *page = table_slot(number);
+    if (page->number == 0) {
+        *page = (struct page){.number = number, .cell_bits = cell_bits};
+        page->cells = allocate(((size_t)PAGE_BYTES >> cell_bits) * sizeof *page->cells);
+        state.page_count++;
+    }
+    *recent = page;
+    return page;
+}
+
+/* Divide the cells of a page, each into parts with the same history. */
+static void divide_page(struct page *page, uint32_t cell_bits) {
+    size_t parts = (size_t)1 << (page->cell_bits - cell_bits);
+    size_t count = (size_t)PAGE_BYTES >> page->cell_bits;
+    struct cell *cells = allocate(count * parts * sizeof *cells);
+    for (size_t i = 0; i < count * parts; i++) {
+        struct cell *from = &page->cells[i / parts];
+        cells[i] = *from;
+        if (from->write == HAS_DETAILS && i % parts != 0) {
+            struct details *copy = allocate(sizeof *copy);
+            *copy = *details_of(from);
+            cells[i].read = (uint64_t)(uintptr_t)copy;
+        }
+    }
+    page->cells = cells; /* the old ones stay in their slab */
+    page->cell_bits = cell_bits;
+}
+
+static void free_pages(void) {
+    while (state.slabs != NULL) {
+        struct slab *next = state.slabs->next;
+        munmap(state.slabs, SLAB_BYTES);
+        state.slabs = next;
+    }
+    free(state.pages);
+    state.pages = NULL;
+    state.page_capacity = state.page_count = 0;
+    memset(state.recent_pages, 0, sizeof state.recent_pages);
+}
 
 /* ---- launches and segments ---- */
 
-/* In a child of fork: a launch of another thread may have been changing it, and would never release the lock. The memory is
- * lost; nothing of a launch that has ended matters. */
+/* In a child of fork, where another thread's launch may have changed the state and will never release the lock. The memory
+ * is lost; accesses of launches that have ended do not matter. */
 static void forget_all(void) {
+    memset(&state, 0, sizeof state);
     pthread_mutex_init(&state.lock, NULL);
-    gb_check_lose_pages();
-    state.segments = NULL;
-    state.capacity = 0;
     state.first_segment = state.next_segment = 1;
-    state.enough = FEW_SEGMENTS;
 }
 
 __attribute__((constructor)) static void guard(void) {
@@ -69,72 +205,20 @@ __attribute__((constructor)) static void guard(void) {
 void gb_check_race_begin(void) {
     pthread_mutex_lock(&state.lock);
     state.first_segment = state.next_segment;
-    state.enough = FEW_SEGMENTS;
 }
 
-/* Between launches the host and other launches are in order with everything. What cells hold is then too old
- * to matter, by its segment, so that they need not be cleared. */
+/* Launches are in order with each other and with the host. Cells need not be cleared: segments of earlier launches do
+ * not matter. */
 void gb_check_race_end(void) {
     if (state.next_segment > UINT32_MAX / 2) {
-        gb_check_forget_pages();
+        free_pages();
         state.next_segment = 1;
     }
     pthread_mutex_unlock(&state.lock);
 }
 
-static uint32_t segment_of(gb_check_entry e) {
+static uint32_t segment_of(record e) {
     return (uint32_t)(e >> 32);
-}
-
-/* The segment of an entry, if it is of this launch. */
-static struct segment *known_segment(gb_check_entry e) {
-    return segment_of(e) >= state.first_segment ? &state.segments[segment_of(e) - state.first_segment] : NULL;
-}
-
-static void keep_segment(gb_check_entry *e) {
-    struct segment *segment = known_segment(*e);
-    if (segment != NULL) {
-        segment->kept = 1;
-        state.segments[segment->base - state.first_segment].kept = 1;
-    }
-}
-
-static void renumber_segment(gb_check_entry *e) {
-    const struct segment *segment = known_segment(*e);
-    if (segment != NULL) {
-        *e = (uint64_t)segment->kept << 32 | (uint32_t)*e;
-    }
-}
-
-/* No workgroup is under way: a segment matters only while an entry names it, and of these there are as many as the
- * memory that kernels access makes. The others go, so that a launch takes no more memory for a larger grid. Their
- * order stays. */
-void gb_check_sort_segments(void) {
-    size_t count = state.next_segment - state.first_segment;
-    if (count < state.enough) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        state.segments[i].kept = 0;
-    }
-    gb_check_each_entry(keep_segment);
-    uint32_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (state.segments[i].kept != 0) {
-            state.segments[i].kept = state.first_segment + kept++;
-        }
-    }
-    gb_check_each_entry(renumber_segment);
-    for (size_t i = 0; i < count; i++) { /* all bases before the first segment moves */
-        state.segments[i].base = state.segments[state.segments[i].base - state.first_segment].kept;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (state.segments[i].kept != 0) {
-            state.segments[state.segments[i].kept - state.first_segment] = state.segments[i];
-        }
-    }
-    state.next_segment = state.first_segment + kept;
-    state.enough = 2 * (size_t)kept > FEW_SEGMENTS ? 2 * (size_t)kept : FEW_SEGMENTS;
 }
 
 uint32_t gb_check_segment(uint64_t block, uint32_t base) {
@@ -143,14 +227,11 @@ uint32_t gb_check_segment(uint64_t block, uint32_t base) {
         gb_fatal(NULL, "a launch has too many workgroups and barriers to be checked for races");
     }
     if (index >= state.capacity) {
-        size_t capacity = 2 * index + 1024;
-        struct segment *grown = gb_allocate(capacity * sizeof *grown);
-        if (state.segments != NULL) {
-            memcpy(grown, state.segments, index * sizeof *grown);
+        state.capacity = 2 * index + 1024;
+        state.segments = realloc(state.segments, state.capacity * sizeof *state.segments);
+        if (state.segments == NULL) {
+            gb_fatal(NULL, "out of host memory");
         }
-        free(state.segments);
-        state.segments = grown;
-        state.capacity = capacity;
     }
     state.segments[index] = (struct segment){.block = block, .base = base != 0 ? base : state.next_segment};
     return state.next_segment++;
@@ -158,7 +239,7 @@ uint32_t gb_check_segment(uint64_t block, uint32_t base) {
 
 /* ---- entries ---- */
 
-static uint32_t item_of(gb_check_entry e) {
+static uint32_t item_of(record e) {
     return (uint32_t)e & ((1u << ITEM_BITS) - 1);
 }
 
@@ -166,23 +247,22 @@ static inline const struct segment *find_segment(uint32_t segment) {
     return &state.segments[segment - state.first_segment];
 }
 
-static uint64_t block_of(gb_check_entry e) {
+static uint64_t block_of(record e) {
     return find_segment(segment_of(e))->block;
 }
 
-static inline bool same_subgroup(gb_check_entry a, gb_check_entry b) {
+static inline bool same_subgroup(record a, record b) {
     return item_of(a) / GB_CPU_SUBGROUP == item_of(b) / GB_CPU_SUBGROUP;
 }
 
-/* Whether an entry can matter to the access at all: it is of this launch, and not of what another workgroup
- * had in the same memory. */
-static bool is_live(gb_check_entry e, const struct access *now) {
+/* Whether an access matters to the present one: it is of this launch, and in workgroup memory of the same workgroup. */
+static bool is_live(record e, const struct access *now) {
     return segment_of(e) >= state.first_segment &&
            (!now->workgroup_memory || segment_of(e) == now->segment || block_of(e) == now->block);
 }
 
 /* Whether nothing orders the two. */
-static bool is_concurrent(gb_check_entry e, const struct access *now) {
+static bool is_concurrent(record e, const struct access *now) {
     if (segment_of(e) == now->segment) {
         return item_of(e) != now->item;
     }
@@ -196,7 +276,7 @@ static bool is_concurrent(gb_check_entry e, const struct access *now) {
     return other->base == now->base && !same_subgroup(e, now->entry);
 }
 
-static gb_check_entry concurrent_in(const struct gb_check_group *group, const struct access *now) {
+static record concurrent_in(const struct group *group, const struct access *now) {
     if (is_concurrent(group->latest, now)) {
         return group->latest;
     }
@@ -206,10 +286,10 @@ static gb_check_entry concurrent_in(const struct gb_check_group *group, const st
     return is_concurrent(group->other_block, now) ? group->other_block : 0;
 }
 
-static void add(struct gb_check_group *group, const struct access *now) {
-    gb_check_entry latest = group->latest;
+static void add(struct group *group, const struct access *now) {
+    record latest = group->latest;
     if (!is_live(latest, now)) {
-        *group = (struct gb_check_group){.latest = now->entry};
+        *group = (struct group){.latest = now->entry};
     } else if (find_segment(segment_of(latest))->base == now->base) {
         bool apart = group->second != 0 && !same_subgroup(latest, group->second);
         if (!same_subgroup(latest, now->entry)) {
@@ -231,21 +311,21 @@ static void add(struct gb_check_group *group, const struct access *now) {
 
 /* ---- cells ---- */
 
-static struct gb_check_details *add_details(struct gb_check_cell *cell) {
-    struct gb_check_details *details = gb_allocate(sizeof *details);
+static struct details *add_details(struct cell *cell) {
+    struct details *details = allocate(sizeof *details);
     details->write = cell->write;
     details->reads.latest = cell->read;
-    cell->write = GB_CHECK_HAS_DETAILS;
+    cell->write = HAS_DETAILS;
     cell->read = (uint64_t)(uintptr_t)details;
     return details;
 }
 
 struct conflict {
-    gb_check_entry entry; /* 0 for none */
+    record entry; /* 0 for none */
     uint32_t mode;
 };
 
-static struct conflict conflict_with(const struct gb_check_details *details, const struct access *now) {
+static struct conflict conflict_with(const struct details *details, const struct access *now) {
     struct conflict found = {.entry = details->write, .mode = GB_CHECK_WRITE};
     if (!is_concurrent(found.entry, now)) {
         found.entry = 0;
@@ -259,23 +339,23 @@ static struct conflict conflict_with(const struct gb_check_details *details, con
     return found;
 }
 
-static struct conflict touch_details(struct gb_check_details *details, const struct access *now) {
+static struct conflict touch_details(struct details *details, const struct access *now) {
     struct conflict found = conflict_with(details, now);
     if (now->mode == GB_CHECK_READ) {
         add(&details->reads, now);
     } else if (now->mode == GB_CHECK_ATOMIC) {
         add(&details->atomics, now);
     } else {
-        /* What is in conflict with an earlier access is so with this one, or the two were reported. */
-        *details = (struct gb_check_details){.write = now->entry};
+        /* Later conflicts with earlier accesses are also conflicts with this one, or the two were reported. */
+        *details = (struct details){.write = now->entry};
     }
     return found;
 }
 
-static struct conflict touch(struct gb_check_cell *cell, const struct access *now) {
+static struct conflict touch(struct cell *cell, const struct access *now) {
     struct conflict found = {.entry = 0};
-    if (cell->write == GB_CHECK_HAS_DETAILS) {
-        return touch_details(gb_check_details_of(cell), now);
+    if (cell->write == HAS_DETAILS) {
+        return touch_details(details_of(cell), now);
     }
     if (now->mode == GB_CHECK_ATOMIC) {
         return touch_details(add_details(cell), now);
@@ -287,7 +367,7 @@ static struct conflict touch(struct gb_check_cell *cell, const struct access *no
         if (found.entry == 0 && is_concurrent(cell->read, now)) {
             found = (struct conflict){.entry = cell->read, .mode = GB_CHECK_READ};
         }
-        *cell = (struct gb_check_cell){.write = now->entry};
+        *cell = (struct cell){.write = now->entry};
     } else if (is_concurrent(cell->read, now)) {
         add(&add_details(cell)->reads, now);
     } else {
@@ -303,28 +383,28 @@ static uint32_t alignment_bits(uint64_t address, uint64_t bytes) {
     return (uint32_t)__builtin_ctzll(both);
 }
 
-/* Whether an entry surely is not concurrent with what `mine` does; for other workgroups' it does not look. */
-static inline bool is_harmless(gb_check_entry e, gb_check_entry mine, bool workgroup_memory) {
-    const gb_check_entry site_mask = (gb_check_entry)((1u << SITE_BITS) - 1) << ITEM_BITS;
+/* Whether an access is certainly not concurrent with `mine`; the workgroup is not considered. */
+static inline bool is_harmless(record e, record mine, bool workgroup_memory) {
+    const record site_mask = (record)((1u << SITE_BITS) - 1) << ITEM_BITS;
     if (((e ^ mine) & ~site_mask) == 0) {
-        return true; /* the same work-item's, in the same segment */
+        return true; /* of the same work-item, in the same segment */
     }
-    /* What has a lower number than the latest barrier is behind it, or another workgroup's, which is gone. */
+    /* Lower numbers than that of the latest barrier are of accesses before it, or of a workgroup that has ended. */
     return segment_of(e) < (workgroup_memory ? find_segment(segment_of(mine))->base : state.first_segment);
 }
 
 /* Reads and writes of a whole cell for which nothing is reported or kept beyond one entry: nearly
  * all of a correct kernel. Returns whether the access was one of these. */
 static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory,
-                             gb_check_entry mine) {
-    const struct gb_check_page *page = gb_check_recent_pages[(address >> GB_CHECK_PAGE_BITS) % GB_CHECK_RECENT_PAGES];
-    if (page == NULL || page->number != address >> GB_CHECK_PAGE_BITS || bytes != (uint64_t)1 << page->cell_bits ||
+                             record mine) {
+    const struct page *page = state.recent_pages[(address >> PAGE_BITS) % RECENT_PAGES];
+    if (page == NULL || page->number != address >> PAGE_BITS || bytes != (uint64_t)1 << page->cell_bits ||
         (address & (bytes - 1)) != 0 || mode == GB_CHECK_ATOMIC) {
         return false;
     }
-    struct gb_check_cell *cell = &page->cells[(address & (GB_CHECK_PAGE_BYTES - 1)) >> page->cell_bits];
-    if (cell->write == GB_CHECK_HAS_DETAILS) {
-        const struct gb_check_details *details = gb_check_details_of(cell);
+    struct cell *cell = &page->cells[(address & (PAGE_BYTES - 1)) >> page->cell_bits];
+    if (cell->write == HAS_DETAILS) {
+        const struct details *details = details_of(cell);
         return mode == GB_CHECK_READ && segment_of(details->reads.latest) == segment_of(mine) &&
                details->reads.second != 0 &&
                (same_subgroup(details->reads.latest, mine) ||
@@ -338,12 +418,12 @@ static inline bool is_simple(uint64_t address, uint64_t bytes, uint32_t mode, bo
     if (mode == GB_CHECK_READ) {
         cell->read = mine;
     } else {
-        *cell = (struct gb_check_cell){.write = mine};
+        *cell = (struct cell){.write = mine};
     }
     return true;
 }
 
-static inline gb_check_entry entry_of(uint32_t segment, uint32_t item, uint32_t site) {
+static inline record entry_of(uint32_t segment, uint32_t item, uint32_t site) {
     return (uint64_t)segment << 32 | (uint64_t)site << ITEM_BITS | (item & ((1u << ITEM_BITS) - 1));
 }
 
@@ -366,14 +446,14 @@ bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool 
     uint32_t bits = alignment_bits(address, bytes);
     struct conflict found = {.entry = 0};
     for (uint64_t at = address; at < address + bytes;) {
-        struct gb_check_page *page = gb_check_find_page(at >> GB_CHECK_PAGE_BITS, bits);
+        struct page *page = find_page(at >> PAGE_BITS, bits);
         if (page->cell_bits > bits) {
-            gb_check_divide(page, bits);
+            divide_page(page, bits);
         }
-        uint64_t end = (at | (GB_CHECK_PAGE_BYTES - 1)) + 1;
+        uint64_t end = (at | (PAGE_BYTES - 1)) + 1;
         end = end < address + bytes ? end : address + bytes;
         for (; at < end; at += (uint64_t)1 << page->cell_bits) {
-            struct conflict here = touch(&page->cells[(at & (GB_CHECK_PAGE_BYTES - 1)) >> page->cell_bits], &now);
+            struct conflict here = touch(&page->cells[(at & (PAGE_BYTES - 1)) >> page->cell_bits], &now);
             if (found.entry == 0) {
                 found = here;
             }

@@ -1,15 +1,15 @@
-/* report.c: findings of checked kernels: kept, suppressed, reported once, and summed up.
+/* report.c: keeps, suppresses, reports and counts the findings of checked kernels.
  *
- * Of all occurrences at one operation of a kernel the one in the first workgroup and work-item is reported, when the launch
- * is over: threads may come to them in any order. */
+ * Threads may find errors in any order. So a report is written when the launch has ended, and shows the occurrence in the
+ * first workgroup and work-item. */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "sanitizer/sanitizer.h"
-#include "cpu/cpu_stream.h"
 #include "cpu/cpu_device.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +18,14 @@
 
 static const char *const kind_names[GB_CHECK_KINDS] = {"bounds", "race", "barrier", "uninitialized"};
 
-/* What was found in launches that are under way. */
+/* Findings of running launches. */
 struct pending {
     struct gb_check_finding finding;
     uint64_t count;
     struct pending *next;
 };
 
-/* What was reported already, by text: images may be unloaded and loaded again. */
+/* Keys of earlier reports. They are text, since images may be unloaded and loaded again. */
 struct reported {
     char *key;
     struct reported *next;
@@ -71,15 +71,13 @@ void gb_check_note(const struct gb_check_finding *finding) {
     }
     if (entry == NULL) {
         entry = gb_allocate(sizeof *entry);
-        entry->finding = *finding;
-        entry->finding.where = *gb_inside();
         entry->next = all.pending;
         all.pending = entry;
-    } else if (earlier(finding, &entry->finding)) {
+    }
+    if (entry->count++ == 0 || earlier(finding, &entry->finding)) {
         entry->finding = *finding;
         entry->finding.where = *gb_inside();
     }
-    entry->count++;
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -92,26 +90,15 @@ void gb_check_count_launch(const gb_cpu_kernel *kernel) {
 
 /* ---- locations ---- */
 
-/* "memref.load at a.mlir:3:5" → operation and position; `position` is empty when unknown. */
-struct location {
-    char operation[64];
-    char position[512];
-};
-
-static struct location location_of(const char *site) {
-    struct location location = {.position = ""};
+/* The position in "memref.load at a.mlir:3:5", or "". */
+static const char *position_of(const char *site) {
     const char *at = strstr(site, " at ");
-    size_t length = at != NULL ? (size_t)(at - site) : strlen(site);
-    snprintf(location.operation, sizeof location.operation, "%.*s", (int)length, site);
-    if (at != NULL) {
-        snprintf(location.position, sizeof location.position, "%s", at + 4);
-    }
-    return location;
+    return at != NULL ? at + strlen(" at ") : "";
 }
 
 /* ---- source lines ---- */
 
-/* Positions are relative to the project: look there from here, and from the executable upwards, since
+/* Positions are relative to the project. Look in the current folder, and from the executable's folder upwards, since
  * build folders are in projects. */
 static FILE *open_source(const char *file) {
     FILE *stream = fopen(file, "r");
@@ -151,45 +138,36 @@ static size_t split_position(const char *position, unsigned *line, unsigned *col
     return (size_t)(last - position);
 }
 
-/* The source line at a position with a caret below, each with `indent` in front; "" when it cannot be
- * read. free() it. */
-static char *source_line(const char *position, const char *indent) {
+/* Write the source line at a position with a caret below, if it can be read. */
+static void write_source_line(FILE *out, const char *position) {
+    static const char indent[] = "      ";
     unsigned line = 0, column = 0;
     size_t length = split_position(position, &line, &column);
     char *file = gb_text("%.*s", (int)length, position);
-    FILE *stream = line > 0 && length > 0 ? open_source(file) : NULL;
+    FILE *source = line > 0 && length > 0 ? open_source(file) : NULL;
     free(file);
+    if (source == NULL) {
+        return;
+    }
     char *text = NULL;
     size_t room = 0;
-    ssize_t read = -1;
-    for (unsigned i = 0; stream != NULL && i < line; i++) {
-        read = getline(&text, &room, stream);
-        if (read < 0) {
-            break;
+    ssize_t read = 0;
+    for (unsigned i = 0; i < line && read >= 0; i++) {
+        read = getline(&text, &room, source);
+    }
+    fclose(source);
+    if (read >= 0) {
+        text[strcspn(text, "\r\n")] = '\0';
+        fprintf(out, "%s%s\n", indent, text);
+        if (column > 0 && column <= strlen(text)) {
+            text[column - 1] = '\0'; /* tabs stay tabs, so that the caret is in the right column */
+            for (char *c = text; *c != '\0'; c++) {
+                *c = *c == '\t' ? '\t' : ' ';
+            }
+            fprintf(out, "%s%s^\n", indent, text);
         }
-    }
-    if (stream != NULL) {
-        fclose(stream);
-    }
-    if (read < 0) {
-        free(text);
-        return gb_text("%s", "");
-    }
-    text[strcspn(text, "\r\n")] = '\0';
-    char *quoted;
-    if (column == 0 || column > strlen(text)) {
-        quoted = gb_text("%s%s\n", indent, text);
-    } else {
-        char *blank = gb_text("%s", text); /* tabs stay tabs, so that the caret is where it should be */
-        blank[column - 1] = '\0';
-        for (char *c = blank; *c != '\0'; c++) {
-            *c = *c == '\t' ? '\t' : ' ';
-        }
-        quoted = gb_text("%s%s\n%s%s^\n", indent, text, indent, blank);
-        free(blank);
     }
     free(text);
-    return quoted;
 }
 
 /* ---- suppressions ---- */
@@ -262,13 +240,6 @@ static bool is_suppressed(const char *kind, const char *kernel, const char *posi
 
 /* ---- reports ---- */
 
-static char *joined(char *text, char *more) {
-    char *both = gb_text("%s%s", text, more);
-    free(text);
-    free(more);
-    return both;
-}
-
 static const char *what_happened(const struct gb_check_finding *finding) {
     switch (finding->kind) {
     case GB_CHECK_BOUNDS:
@@ -286,111 +257,120 @@ static const char *verb(uint32_t mode) {
     return mode == GB_CHECK_READ ? "read" : mode == GB_CHECK_WRITE ? "written" : "changed atomically";
 }
 
-static char *work_item_text(const struct gb_check_party *party) {
-    return gb_text("work-item (%u, %u, %u) of workgroup (%u, %u, %u)", party->item[0], party->item[1],
-                   party->item[2], party->block[0], party->block[1], party->block[2]);
+static void write_work_item(FILE *out, const struct gb_check_party *party) {
+    fprintf(out, "work-item (%u, %u, %u) of workgroup (%u, %u, %u)", party->item[0], party->item[1], party->item[2],
+            party->block[0], party->block[1], party->block[2]);
 }
 
 /* An operation, where it is, and the line. */
-static char *location_text(const char *site, const char *word) {
-    struct location location = location_of(site);
-    char *text = gb_text("  %s%s%s%s\n", word, location.position, location.position[0] != '\0' ? ": " : "", location.operation);
-    return joined(text, source_line(location.position, "      "));
+static void write_site(FILE *out, const char *word, const char *site) {
+    const char *position = position_of(site);
+    bool known = position[0] != '\0';
+    size_t length = known ? (size_t)(position - site) - strlen(" at ") : strlen(site);
+    fprintf(out, "  %s%s%s%.*s\n", word, position, known ? ": " : "", (int)length, site);
+    write_source_line(out, position);
 }
 
-static char *bounds_text(const struct gb_check_finding *f) {
-    char *by = work_item_text(&f->by);
-    char *text;
-    if (f->count == 1) {
-        text = gb_text("  index %lld of dimension %u, which has %llu elements\n  by %s\n", (long long)f->first,
-                       f->dimension, (unsigned long long)f->size, by);
-    } else {
-        text = gb_text("  indices %lld to %lld of dimension %u, which has %llu elements\n  by %s\n", (long long)f->first,
-                       (long long)(f->first + (f->count - 1) * f->step), f->dimension, (unsigned long long)f->size, by);
+static void write_memory(FILE *out, const struct gb_check_finding *f) {
+    fprintf(out, f->workgroup_memory ? "  %" PRIu64 " bytes at byte %" PRIu64 " of workgroup memory, "
+                                     : "  %" PRIu64 " bytes at 0x%" PRIx64 " in global memory, ", f->bytes, f->address);
+}
+
+static void write_bounds(FILE *out, const struct gb_check_finding *f) {
+    fprintf(out, f->count == 1 ? "  index %" PRId64 : "  indices %" PRId64, (int64_t)f->first);
+    if (f->count != 1) {
+        fprintf(out, " to %" PRId64, (int64_t)(f->first + (f->count - 1) * f->step));
     }
-    free(by);
-    return text;
+    fprintf(out, " of dimension %u, which has %" PRIu64 " elements\n  by ", f->dimension, f->size);
+    write_work_item(out, &f->by);
+    fputs("\n", out);
 }
 
-static char *memory_text(const struct gb_check_finding *f) {
-    return f->workgroup_memory
-               ? gb_text("%llu bytes at byte %llu of workgroup memory", (unsigned long long)f->bytes,
-                         (unsigned long long)f->address)
-               : gb_text("%llu bytes at 0x%llx in global memory", (unsigned long long)f->bytes,
-                         (unsigned long long)f->address);
+static void write_race(FILE *out, const struct gb_check_finding *f) {
+    write_memory(out, f);
+    fprintf(out, "%s by ", verb(f->by.mode));
+    write_work_item(out, &f->by);
+    fprintf(out, ",\n  were %s before by ", verb(f->other.mode));
+    write_work_item(out, &f->other);
+    fputs(", with no barrier between the two\n", out);
+    write_site(out, "the other access: ", gb_cpu_site_name(f->kernel, f->other.site));
 }
 
-static char *race_text(const struct gb_check_finding *f) {
-    char *memory = memory_text(f);
-    char *by = work_item_text(&f->by);
-    char *other = work_item_text(&f->other);
-    char *text = gb_text("  %s, %s by %s,\n  were %s before by %s, with no barrier between the two\n", memory,
-                         verb(f->by.mode), by, verb(f->other.mode), other);
-    free(memory);
-    free(by);
-    free(other);
-    return joined(text, location_text(gb_cpu_site_name(f->kernel, f->other.site), "the other access: "));
+static void write_uninitialized(FILE *out, const struct gb_check_finding *f) {
+    write_memory(out, f);
+    fputs("not all of them written before in this workgroup\n  by ", out);
+    write_work_item(out, &f->by);
+    fputs("\n", out);
 }
 
-static char *uninitialized_text(const struct gb_check_finding *f) {
-    char *memory = memory_text(f);
-    char *by = work_item_text(&f->by);
-    char *text = gb_text("  %s, not all of them written before in this workgroup\n  by %s\n", memory, by);
-    free(memory);
-    free(by);
-    return text;
-}
-
-static char *barrier_text(const struct gb_check_finding *f) {
+static void write_barrier(FILE *out, const struct gb_check_finding *f) {
     const uint32_t *block = f->by.block;
-    char *text = gb_text("  %u of %u work-items of workgroup (%u, %u, %u) wait there", f->arrived, f->expected, block[0],
-                         block[1], block[2]);
+    fprintf(out, "  %u of %u work-items of workgroup (%u, %u, %u) wait there", f->arrived, f->expected, block[0], block[1],
+            block[2]);
     if (f->arrived == f->expected) {
-        return joined(text, gb_text("%s", ", with different operands\n"));
+        fputs(", with different operands\n", out);
+        return;
     }
-    char *absent = work_item_text(&f->other);
+    fputs(";\n  ", out);
+    write_work_item(out, &f->other);
     if (f->other.site == GB_CHECK_NOWHERE) {
-        text = joined(text, gb_text(";\n  %s returned without reaching it\n", absent));
+        fputs(" returned without reaching it\n", out);
     } else {
-        text = joined(text, gb_text(";\n  %s waits elsewhere\n", absent));
-        text = joined(text, location_text(gb_cpu_site_name(f->kernel, f->other.site), "namely at "));
+        fputs(" waits elsewhere\n", out);
+        write_site(out, "namely at ", gb_cpu_site_name(f->kernel, f->other.site));
     }
-    free(absent);
-    return joined(text, gb_text("%s", "  what else such a workgroup would do is not run\n"));
+    fputs("  the rest of this workgroup is not run\n", out);
 }
 
 /* The program, the target of the code, and the location of the launch. */
-static char *launch_text(const struct gb_where *where) {
-    char *location = where->location != NULL ? gb_location_text(where->location) : NULL;
-    char *text = gb_text("  program %s%s%s%s%s\n", program_invocation_short_name, where->target != NULL ? ", target " : "",
-                         where->target != NULL ? where->target : "", location != NULL ? ", launched at " : "",
-                         location != NULL ? location : "");
-    free(location);
-    return text;
+static void write_launch(FILE *out, const struct gb_where *where) {
+    fprintf(out, "  program %s", program_invocation_short_name);
+    if (where->target != NULL) {
+        fprintf(out, ", target %s", where->target);
+    }
+    if (where->location != NULL) {
+        char *location = gb_location_text(where->location);
+        fprintf(out, ", launched at %s", location);
+        free(location);
+    }
+    fputs("\n", out);
 }
 
-static char *report_text(const struct gb_check_finding *finding, uint64_t count) {
-    const char *module = gb_cpu_kernel_module(finding->kernel);
-    char *text = gb_text("gpubuild: check: %s in kernel @%s of module @%s\n", what_happened(finding),
-                         finding->kernel->name, module != NULL ? module : "?");
-    text = joined(text, location_text(gb_cpu_site_name(finding->kernel, finding->by.site), "at "));
-    switch (finding->kind) {
-    case GB_CHECK_BOUNDS:
-        text = joined(text, bounds_text(finding));
-        break;
-    case GB_CHECK_RACE:
-        text = joined(text, race_text(finding));
-        break;
-    case GB_CHECK_BARRIER:
-        text = joined(text, barrier_text(finding));
-        break;
-    default:
-        text = joined(text, uninitialized_text(finding));
+/* A stream of text for one message; finish_text writes it to stderr in one piece. */
+struct text {
+    FILE *out;
+    char *content;
+    size_t bytes;
+};
+
+static void start_text(struct text *text) {
+    text->out = open_memstream(&text->content, &text->bytes);
+    if (text->out == NULL) {
+        gb_fatal(NULL, "out of host memory");
     }
+}
+
+static void finish_text(struct text *text) {
+    fclose(text->out);
+    gb_write(text->content);
+    free(text->content);
+}
+
+static void write_report(const struct gb_check_finding *finding, uint64_t count) {
+    static void (*const write_details[GB_CHECK_KINDS])(FILE *, const struct gb_check_finding *) = {
+        write_bounds, write_race, write_barrier, write_uninitialized};
+    struct text text;
+    start_text(&text);
+    const char *module = gb_cpu_where(finding->kernel).module;
+    fprintf(text.out, "gpubuild: check: %s in kernel @%s of module @%s\n", what_happened(finding), finding->kernel->name,
+            module != NULL ? module : "?");
+    write_site(text.out, "at ", gb_cpu_site_name(finding->kernel, finding->by.site));
+    write_details[finding->kind](text.out, finding);
     if (count > 1) {
-        text = joined(text, gb_text("  %llu times in this launch\n", (unsigned long long)count));
+        fprintf(text.out, "  %" PRIu64 " times in this launch\n", count);
     }
-    return joined(text, launch_text(&finding->where));
+    write_launch(text.out, &finding->where);
+    finish_text(&text);
 }
 
 /* Whether the finding was not reported before; keeps the key. */
@@ -415,19 +395,16 @@ static void report(const struct pending *entry) {
     const struct gb_check_finding *f = &entry->finding;
     const char *site = site_text(f, f->by.site);
     const char *other = site_text(f, f->other.site);
-    struct location location = location_of(site);
-    struct location other_location = location_of(other);
-    /* A view that leaves its source ends the program, which must give the reason. */
-    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, location.position,
-                                        other_location.position)) {
+    /* A view out of bounds ends the program, which must report the reason. */
+    if (!f->view && is_suppressed(kind_names[f->kind], f->kernel->name, position_of(site), position_of(other))) {
         all.suppressed += entry->count;
         return;
     }
     all.counts[f->kind] += entry->count;
-    const char *module = gb_cpu_kernel_module(f->kernel);
+    const char *module = gb_cpu_where(f->kernel).module;
     bool swap = f->kind == GB_CHECK_RACE && strcmp(site, other) > 0;
-    if (!is_new(gb_text("%d %u %s %s\n%s\n%s", (int)f->kind, f->dimension, module != NULL ? module : "",
-                        f->kernel->name, swap ? other : site, swap ? site : other))) {
+    if (!is_new(gb_text("%d %u %s %s\n%s\n%s", (int)f->kind, f->dimension, module != NULL ? module : "", f->kernel->name,
+                        swap ? other : site, swap ? site : other))) {
         return;
     }
     uint64_t before = 0;
@@ -436,9 +413,7 @@ static void report(const struct pending *entry) {
     }
     all.sites[f->kind]++;
     if (before < GB_CHECK_MOST_REPORTS) {
-        char *text = report_text(f, entry->count);
-        gb_write(text);
-        free(text);
+        write_report(f, entry->count);
     } else if (before == GB_CHECK_MOST_REPORTS) {
         gb_write("gpubuild: check: further findings are counted, not shown\n");
     }
@@ -483,41 +458,39 @@ void gb_check_flush(const gb_cpu_kernel *kernel) {
 
 /* ---- the end ---- */
 
-static const char *checked_for(void) {
-    static char text[64];
-    text[0] = '\0';
-    for (unsigned i = 0; i < GB_CHECK_KINDS; i++) {
-        if ((all.flags & GB_CPU_KERNEL_CHECK_BOUNDS << i) != 0) {
-            size_t used = strlen(text);
-            snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "", kind_names[i]);
-        }
-    }
-    return text;
-}
-
-/* Report what is left and the sums; returns whether anything was found. The lock is held. */
+/* Report the pending findings and the totals; returns whether anything was found. The lock is held. */
 static bool sum_up(void) {
     flush(NULL);
     uint64_t sites = 0;
-    char *text = gb_text("%s", "");
     for (int i = 0; i < GB_CHECK_KINDS; i++) {
-        if (all.sites[i] > 0) {
-            text = joined(text, gb_text("%s%s: %llu (%llu times)", sites > 0 ? ", " : "", kind_names[i],
-                                        (unsigned long long)all.sites[i], (unsigned long long)all.counts[i]));
-        }
         sites += all.sites[i];
     }
-    char *hidden = all.suppressed > 0 ? gb_text("; %llu times suppressed", (unsigned long long)all.suppressed)
-                                      : gb_text("%s", "");
-    char *line = gb_text("gpubuild: check: %s%s in %llu launch%s checked for %s%s\n",
-                         sites > 0 ? "problems found: " : "no problems found", text,
-                         (unsigned long long)all.launches, all.launches == 1 ? "" : "es", checked_for(), hidden);
-    if (all.launches > 0) {
-        gb_write(line);
+    if (all.launches == 0) {
+        return sites > 0;
     }
-    free(line);
-    free(hidden);
-    free(text);
+    struct text text;
+    start_text(&text);
+    fputs(sites > 0 ? "gpubuild: check: problems found: " : "gpubuild: check: no problems found", text.out);
+    const char *separator = "";
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        if (all.sites[i] > 0) {
+            fprintf(text.out, "%s%s: %" PRIu64 " (%" PRIu64 " times)", separator, kind_names[i], all.sites[i], all.counts[i]);
+            separator = ", ";
+        }
+    }
+    fprintf(text.out, " in %" PRIu64 " launch%s checked for ", all.launches, all.launches == 1 ? "" : "es");
+    separator = "";
+    for (int i = 0; i < GB_CHECK_KINDS; i++) {
+        if ((all.flags & GB_CPU_KERNEL_CHECK_BOUNDS << i) != 0) {
+            fprintf(text.out, "%s%s", separator, kind_names[i]);
+            separator = ", ";
+        }
+    }
+    if (all.suppressed > 0) {
+        fprintf(text.out, "; %" PRIu64 " times suppressed", all.suppressed);
+    }
+    fputs("\n", text.out);
+    finish_text(&text);
     return sites > 0;
 }
 
@@ -528,8 +501,8 @@ _Noreturn void gb_check_end(void) {
     _exit(GB_CHECK_EXIT_CODE);
 }
 
-/* Behind all else that happens at the end, which _exit would leave out: handlers of atexit, and the
- * destructors that unload modules (priority 123). */
+/* After everything that _exit would leave out: handlers of atexit, and the destructors that unload modules
+ * (priority 123). */
 __attribute__((destructor(101))) static void at_exit(void) {
     if (getpid() != all.process) {
         return; /* nothing was checked, or this is a child of fork */
@@ -544,7 +517,7 @@ __attribute__((destructor(101))) static void at_exit(void) {
     }
 }
 
-/* Something else ends the program. Whoever holds the lock may be what failed. */
+/* Another error ends the program, maybe in a thread that holds the lock. */
 static void at_fatal(void) {
     if (pthread_mutex_trylock(&all.lock) == 0) {
         flush(NULL);

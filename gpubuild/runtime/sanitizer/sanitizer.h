@@ -1,9 +1,9 @@
 /* sanitizer.h: the run-time side of `sanitize:`: errors of checked CPU kernels (docs/checked.md).
  *
- * Code in an image that is compiled with checks calls the services below. What they find is kept
- * until the launch ends, so that reports do not depend on which thread was first. */
-#ifndef GPUBUILD_CPU_CHECK_H
-#define GPUBUILD_CPU_CHECK_H
+ * Code compiled with checks calls the services below. Findings are kept until the launch ends, so that
+ * reports do not depend on which thread was first. */
+#ifndef GPUBUILD_SANITIZER_H
+#define GPUBUILD_SANITIZER_H
 
 #include "cpu/cpu_image.h"
 
@@ -17,7 +17,7 @@ enum {
 
 /* ---- hooks of the launcher ---- */
 
-/* An image was loaded. If it is checked, reports are summed up when the program ends. */
+/* Called for each loaded image. If it is checked, a summary is written when the program ends. */
 void gb_check_image(const gb_cpu_image *image);
 
 /* Around each launch of a checked kernel, on the thread that launches. */
@@ -87,19 +87,16 @@ void gb_check_enable(void);
 
 /* ---- races (sanitizer/race_detector.c) ---- */
 
-/* Launches that are checked for races run one at a time, by one thread. */
+/* Launches that are checked for races run one at a time, on one thread. */
 void gb_check_race_begin(void);
 void gb_check_race_end(void);
 
-/* A stretch of a workgroup's execution between two barriers, by its number; or of its subgroups' between two
- * waits, behind the segment `base`, in which they were at first (else 0). Numbers of a launch are larger than
- * those of earlier ones. `block` is the workgroup's linear id. */
+/* Begin a segment, the part of a workgroup's execution between two barriers, and return its number. With `base` not 0:
+ * the part of its subgroups' execution between two waits, within the segment `base`. Numbers increase, also from launch
+ * to launch. `block` is the workgroup's linear id. */
 uint32_t gb_check_segment(uint64_t block, uint32_t base);
 
-/* Before a workgroup begins, when no other is under way: numbers from gb_check_segment are of no use any more. */
-void gb_check_sort_segments(void);
-
-/* An earlier access that an access is in conflict with. */
+/* An earlier access that conflicts with the present one. */
 struct gb_check_conflict {
     uint64_t block;
     uint32_t item;
@@ -111,8 +108,8 @@ struct gb_check_conflict {
 bool gb_check_race_simple(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site);
 
-/* Record any other access; returns whether it races with an earlier one. Of workgroup memory, whose addresses
- * different workgroups use one after the other, only accesses of the same workgroup count. */
+/* Record any other access; returns whether it races with an earlier one. In workgroup memory, whose addresses
+ * workgroups use one after the other, only accesses of the same workgroup count. */
 bool gb_check_race_access(uint64_t address, uint64_t bytes, uint32_t mode, bool workgroup_memory, uint32_t segment,
                           uint32_t item, uint32_t site, struct gb_check_conflict *conflict);
 

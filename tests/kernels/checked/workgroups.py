@@ -1,4 +1,4 @@
-"""Cases like those of cases.py, of barriers that some miss and of memory that nobody wrote."""
+"""Cases like those of cases.py, of divergent barriers and of uninitialised memory."""
 
 from __future__ import annotations
 

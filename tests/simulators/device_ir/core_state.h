@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-#include "cpu/cpu_fiber.h"
+#include "cpu/cpu_device.h"
 
 #include <setjmp.h>
 

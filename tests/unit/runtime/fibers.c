@@ -1,16 +1,15 @@
-/* Fibers that take turns and check that nothing of theirs gets lost: values in registers, integer and
- * floating-point, more of them than a function may use up. Exit code 0, or the number of what is wrong.
- * With FREESTANDING it needs no C library: then it runs where there is none to link with. */
-#include "cpu/cpu_fiber.h"
+/* Fibers that switch to each other and check that their registers, integer and floating-point, are preserved: more values
+ * than a function has registers for. Exit code 0, or the number of the failed check. FREESTANDING: without a C library. */
+#include "cpu/cpu_device.h"
 
-enum { FIBERS = 5, TURNS = 1000, SLOT_BYTES = (1024 + 64) * 1024 };
+enum { FIBERS = 5, ROUNDS = 1000, STACK_STRIDE = (1024 + 64) * 1024 };
 
-static _Alignas(64) char memory[FIBERS * (size_t)SLOT_BYTES];
+static _Alignas(64) char memory[FIBERS * (size_t)STACK_STRIDE];
 static struct gb_fiber fibers[FIBERS], home;
 static volatile int running;
 static volatile double seeds[FIBERS];
 static int wrong;
-static int turns[FIBERS];
+static int rounds[FIBERS];
 
 static void next(void) {
     int before = running;
@@ -31,12 +30,12 @@ static void entry(void) {
     check(2, 0, (int)((uintptr_t)__builtin_frame_address(0) % 16)); /* the ABI of both processors */
     for (;;) {
         next();
-        turns[self]++;
+        rounds[self]++;
         a += 1, b += 1, c += 1, d += 1, e += 1, f += 1, g += 1, h += 1;
         i++, j++, k++, l++, m++, n++, o++, p++;
         check(3, self, running);
-        check(4, turns[self] * 8 + (int)(8 * seeds[self]) + 28, (int)(a + b + c + d + e + f + g + h));
-        check(5, turns[self] * 8 + 8 * self + 28, (int)(i + j + k + l + m + n + o + p));
+        check(4, rounds[self] * 8 + (int)(8 * seeds[self]) + 28, (int)(a + b + c + d + e + f + g + h));
+        check(5, rounds[self] * 8 + 8 * self + 28, (int)(i + j + k + l + m + n + o + p));
     }
 }
 
@@ -47,14 +46,14 @@ static int run(void) {
         gb_fiber_start(&fibers[i], &stacks, (size_t)i, entry);
     }
     double kept = seeds[1];
-    for (int i = 0; i <= TURNS; i++) {
+    for (int i = 0; i <= ROUNDS; i++) {
         running = 0;
         gb_fiber_switch(&home, &fibers[0]);
         kept += 1;
     }
-    check(6, TURNS + 1, (int)(kept - seeds[1]));
+    check(6, ROUNDS + 1, (int)(kept - seeds[1]));
     for (int i = 0; i < FIBERS; i++) {
-        check(7, TURNS, turns[i]);
+        check(7, ROUNDS, rounds[i]);
     }
     return wrong;
 }

@@ -5,8 +5,8 @@ gb_cpu_image gpubuild_cpu_image;
 
 /* count(ptr {running, most, done}): how many threads are in it at once, and how often it has run. */
 static void count(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                  char *slots) {
-    (void)shared, (void)dynamic, (void)slots;
+                  char *contexts) {
+    (void)shared, (void)dynamic, (void)contexts;
     int64_t *counts = *(int64_t **)launch->params[0];
     int64_t running = __atomic_add_fetch(&counts[0], 1, __ATOMIC_SEQ_CST);
     int64_t most = __atomic_load_n(&counts[1], __ATOMIC_SEQ_CST);
@@ -19,16 +19,16 @@ static void count(const gb_cpu_launch_info *launch, uint64_t first, uint64_t las
     __atomic_sub_fetch(&counts[0], 1, __ATOMIC_SEQ_CST);
 }
 
-/* add(i64 a, ptr x): x[workgroup] += a, by way of the workgroup's own memory and slots. */
+/* add(i64 a, ptr x): x[workgroup] += a, through the workgroup's own memory and context arrays. */
 static void add(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                char *slots) {
+                char *contexts) {
     (void)dynamic;
     int64_t a = *(int64_t *)launch->params[0], *x = *(int64_t **)launch->params[1];
     for (uint64_t block = first; block < last; block++) {
-        int64_t *own = (int64_t *)shared, *slot = (int64_t *)slots;
+        int64_t *own = (int64_t *)shared, *context = (int64_t *)contexts;
         own[127] = a;
-        slot[4095] = x[block % 4096];
-        x[block % 4096] = own[127] + slot[4095];
+        context[4095] = x[block % 4096];
+        x[block % 4096] = own[127] + context[4095];
     }
 }
 
@@ -48,8 +48,8 @@ static void wait(void **params, gb_cpu_item *item) {
 
 /* hold(ptr {begun, end}): does not return before another thread says so. */
 static void hold(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *slots) {
-    (void)first, (void)last, (void)shared, (void)dynamic, (void)slots;
+                 char *contexts) {
+    (void)first, (void)last, (void)shared, (void)dynamic, (void)contexts;
     int64_t *flags = *(int64_t **)launch->params[0];
     __atomic_store_n(&flags[0], 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&flags[1], __ATOMIC_SEQ_CST) == 0) {
@@ -58,8 +58,8 @@ static void hold(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last
 
 /* last(ptr {done, together}): the first workgroup, and those that a thread takes with it, end when all others have. */
 static void last(const gb_cpu_launch_info *launch, uint64_t first, uint64_t end, char *shared, char *dynamic,
-                 char *slots) {
-    (void)shared, (void)dynamic, (void)slots;
+                 char *contexts) {
+    (void)shared, (void)dynamic, (void)contexts;
     int64_t *done = *(int64_t **)launch->params[0], all = launch->grid_dim[0], mine = (int64_t)(end - first);
     if (first == 0) {
         done[1] = mine;
@@ -72,7 +72,7 @@ static void last(const gb_cpu_launch_info *launch, uint64_t first, uint64_t end,
 static const uint64_t bytes[] = {8, 8};
 static const gb_cpu_kernel kernels[] = {
     {.name = "count", .run = count, .param_count = 1, .param_bytes = bytes},
-    {.name = "add", .run = add, .param_count = 2, .param_bytes = bytes, .shared_bytes = 1024, .slot_bytes = 32768},
+    {.name = "add", .run = add, .param_count = 2, .param_bytes = bytes, .shared_bytes = 1024, .context_bytes = 32768},
     {.name = "wait", .item = wait, .tier = GB_CPU_TIER_FIBERS, .param_count = 2, .param_bytes = bytes,
      .shared_bytes = 1024},
     {.name = "hold", .run = hold, .param_count = 1, .param_bytes = bytes},

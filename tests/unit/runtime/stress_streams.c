@@ -1,7 +1,7 @@
 /* Streams and events used from several threads at once, for test_streams.py: the runtime's own code without
  * images. Prints "ok", or how often something was out of order. */
 #define _GNU_SOURCE
-#include "cpu/cpu_stream.h"
+#include "cpu/cpu_device.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -26,8 +26,8 @@ AT_KERNEL = "app.mlir:3:5 (gpu.func @k)"
 # k(i64), for workgroups of 32 work-items, and one that does nothing.
 IMAGE = r"""
 #include "cpu/cpu_image.h"
-static void run(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic, char *slots) {
-    (void)l; (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;
+static void run(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic, char *contexts) {
+    (void)l; (void)first; (void)last; (void)shared; (void)dynamic; (void)contexts;
 }
 static const uint64_t bytes[] = {8};
 static const gb_cpu_kernel kernels[] = {
@@ -101,7 +101,7 @@ ROWS = (
     Row(code="launch(K(), block=(32, 1, 1), shared=1 << 30, params=[c_int64(1)])", says="the device has at most 232448", devices=("cuda",)),
     # Arguments that a C host passes.
     Row(code="launch(K(), block=(32, 1, 1), params=[c_int64(1), c_int64(2)])", says="the launch passes 2 parameters, and the kernel has 1"),
-    Row(code="mgpuLaunchKernel(K(), 1, 1, 1, 32, 1, 1, 0, None, None, 64, 0)", says="in `extra`, which only GPU drivers take", devices=("cpu",)),
+    Row(code="mgpuLaunchKernel(K(), 1, 1, 1, 32, 1, 1, 0, None, None, 64, 0)", says="in `extra`, which only GPU drivers support", devices=("cpu",)),
     # Memory: about no kernel.
     Row(code="a = mgpuMemAlloc(8, None, 0); mgpuMemcpy(a + 4, a, 8, None)", says="where the allocation of 8 bytes has 4 left", devices=("cpu",), kernel=""),
     Row(code="b = create_string_buffer(64); mgpuMemcpy(b, mgpuMemAlloc(8, None, 0), 9, None)", says="reads for a copy 9 bytes", devices=("cpu",), kernel=""),

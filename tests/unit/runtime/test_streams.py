@@ -53,24 +53,20 @@ def test_without_any_thread_who_waits_does_the_work(tmp_path: Path) -> None:
 # slow(ptr x): sleeps a while, then x[0] += 1; meet(ptr x): x[0] += 1, then waits until it is 2; fail().
 IMAGE = r"""
 #include "cpu/cpu_image.h"
-static void slow(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *slots) {
-    (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;
+#define KERNEL(name) static void name(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, \
+                                      char *shared, char *dynamic, char *contexts)
+KERNEL(slow) {
     volatile int32_t *x = *(int32_t **)l->params[0];
     for (volatile int i = 0; i < 20000000; i++) {}
     x[0] += 1;
 }
-static void meet(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *slots) {
-    (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;
+KERNEL(meet) {
     int32_t *x = *(int32_t **)l->params[0];
     __atomic_fetch_add(x, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(x, __ATOMIC_SEQ_CST) < 2) {}
 }
 gb_cpu_image gpubuild_cpu_image;
-static void fail(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *slots) {
-    (void)first; (void)last; (void)shared; (void)dynamic; (void)slots;
+KERNEL(fail) {
     gb_cpu_item item = {.kernel = l->kernel};
     gpubuild_cpu_image.services->assert_fail(&item, "as it must", "k.c", 1, 7);
 }

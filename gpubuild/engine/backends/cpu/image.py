@@ -273,7 +273,7 @@ def _run_entry(
     head += _store("ptr", "%kernel", image_layout.ITEM_KERNEL, "kernel")
     head += _store("ptr", "%shared", image_layout.ITEM_SHARED, "shared")
     head += _store("ptr", "%dynamic", image_layout.ITEM_DYNAMIC, "dynamic")
-    head += _store("ptr", "%slots", image_layout.ITEM_SLOTS, "slots")
+    head += _store("ptr", "%slots", image_layout.ITEM_CONTEXTS, "slots")
     facts = (
         alias_versioning.facts_of_large(apart, narrow or extents["x"]) if apart and fence is not None else ""
     )

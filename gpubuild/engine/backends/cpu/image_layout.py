@@ -27,7 +27,7 @@ ITEM_SHARED = 64
 ITEM_DYNAMIC = 72
 ITEM_DYNAMIC_BYTES = 80
 ITEM_KERNEL = 88
-ITEM_SLOTS = 96
+ITEM_CONTEXTS = 96
 ITEM_BYTES = 104
 
 # struct gb_cpu_launch_info, byte offsets

@@ -96,7 +96,7 @@ def _plan(
         if kernel is not None:
             # Context arrays of different kernels may overlap: a thread runs one at a time.
             offset = lowering.context_bytes[kernel]
-            placed[name] = _Variable(offset_bytes=offset, base=image_layout.ITEM_SLOTS)
+            placed[name] = _Variable(offset_bytes=offset, base=image_layout.ITEM_CONTEXTS)
             # Arrays that are a multiple of a page apart would fight for the same cache sets.
             end = offset + sizes.pop(name) + image_layout.SHARED_ALIGNMENT
             lowering.context_bytes[kernel] = _aligned(end)

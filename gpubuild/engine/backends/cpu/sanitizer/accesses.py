@@ -1,14 +1,14 @@
-"""Which operations access memory, which part of it, and which accesses are to the same memory.
+"""Find the memory accesses of kernels and group them by memory.
 
-Every operation that reads or writes a memref is described by one record, :class:`Access`. A kernel all of
-whose accesses are known has a list of :class:`Memory`: :func:`memories`.
+:class:`Access` describes an operation that reads or writes a memref. :func:`memories` groups all accesses
+of a kernel by the memory that they use, unless an operation may access memory in a way that is not known.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mlir import ir
@@ -16,249 +16,20 @@ from mlir import ir
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import COLLECTIVE_OPS, GROUP_IDS, ITEM_IDS, nested
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.query import VIEWS, constant_integer, element_bytes
+from gpubuild.engine.ir.query import VIEWS, constant_integer, defining_op, element_bytes
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """One op's access to ``memory`` at ``indices``: one element, or ``count`` in the last dimension.
-
-    An access that ``may_be_partial`` leaves out the elements beyond the end of the last dimension, as the
-    dialect allows. ``masked`` ones leave out any; only their other dimensions are checked. ``private``
-    memory is seen by one work-item only.
-    """
-
-    memory: ir.Value
-    indices: tuple[ir.Value, ...]
-    mode: int
-    count: int = 1
-    may_be_partial: bool = False
-    masked: bool = False
-
-    @property
-    def private(self) -> bool:
-        """Whether the memory is an ``alloca`` or of the private space, as far as the enclosing code shows."""
-        if str(ir.MemRefType(self.memory.type).memory_space) in _PRIVATE_SPACES:
-            return True
-        source = self.memory
-        while not isinstance(source.owner, ir.Block) and source.owner.operation.name in _SAME_MEMORY:
-            source = source.owner.operation.operands[0]
-        return not isinstance(source.owner, ir.Block) and source.owner.operation.name == "memref.alloca"
-
-    @property
-    def in_workgroup_memory(self) -> bool:
-        """Whether the type says so, or says nothing because the space was cast away."""
-        space = str(ir.MemRefType(self.memory.type).memory_space)
-        return space in WORKGROUP_SPACES or self._is_cast()
-
-    def _is_cast(self) -> bool:
-        source = self.memory
-        while not isinstance(source.owner, ir.Block) and source.owner.operation.name in _SAME_MEMORY:
-            if source.owner.operation.name == "memref.memory_space_cast":
-                return True
-            source = source.owner.operation.operands[0]
-        return not _is_kernel_argument(source)
-
-    def contiguous(self, emit: Emitter) -> ir.Value:
-        """How many elements are accessed, none of them beyond the end."""
-        wanted = emit.constant(self.count)
-        if not self.may_be_partial or not self.indices:
-            return wanted
-        size = dimension(emit, self.memory, len(self.indices) - 1)
-        index = self.indices[-1]
-        left = emit.binary("arith.subi", size, index)
-        left = emit.select(emit.compare(Compare.ULT, index, size), left, emit.constant(0))
-        return emit.select(emit.compare(Compare.ULE, wanted, left), wanted, left)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """An operation that makes a view of ``source``, with sizes that may be wrong."""
-
-    op: ir.Operation
-    source: ir.Value
-
-
-_CLAIMS = frozenset({"memref.subview", "memref.view", "memref.cast", "memref.reshape"})
-_SAME_MEMORY = VIEWS | {"vector.type_cast"}
-
-
-_PRIVATE_SPACES = frozenset({"#gpu.address_space<private>", "5 : i64", "5", "5 : i32"})
-WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
-
-
-def _is_kernel_argument(source: ir.Value) -> bool:
-    """Whether ``source`` is a kernel argument: workgroup memory only if its type says so."""
-    block = source.owner
-    if not isinstance(block, ir.Block):
-        return False
-    owner = block.owner.operation
-    return (
-        owner.name == "gpu.func" and "gpu.kernel" in owner.attributes and owner.regions[0].blocks[0] == block
-    )
-
-
-def access_of(op: ir.Operation) -> Access | None:
-    """What ``op`` accesses; ``None`` for ops that access no memref or that are not checked."""
-    reader = _ACCESSES.get(op.name)
-    return reader(op) if reader else None
-
-
-def view_of(op: ir.Operation) -> View | None:
-    """The view that ``op`` makes, if it is one that can leave its source."""
-    if op.name not in _CLAIMS or not isinstance(op.results[0].type, ir.MemRefType):
-        return None
-    source = op.operands[0]
-    return View(op=op, source=source) if isinstance(source.type, ir.MemRefType) else None
-
-
-def dimension(emit: Emitter, memory: ir.Value, number: int) -> ir.Value:
-    """The size of one dimension, in elements."""
-    shaped = ir.MemRefType(memory.type)
-    if not shaped.is_dynamic_dim(number):
-        return emit.constant(shaped.get_dim_size(number))
-    if not isinstance(memory.owner, ir.Block) and memory.owner.operation.name == "gpu.dynamic_shared_memory":
-        # The descriptor that upstream makes for it does not hold a size.
-        return emit.op(
-            "func.call",
-            [],
-            [ir.IndexType.get()],
-            {"callee": ir.FlatSymbolRefAttr.get(image_layout.CHECK_DYNAMIC_BYTES)},
-        ).results[0]
-    return emit.op("memref.dim", [memory, emit.constant(number)], [ir.IndexType.get()]).results[0]
-
-
-def _load(op: ir.Operation) -> Access:
-    memory, *indices = list(op.operands)
-    return Access(memory=memory, indices=tuple(indices), mode=image_layout.CHECK_READ)
-
-
-def _store(op: ir.Operation) -> Access:
-    _, memory, *indices = list(op.operands)
-    return Access(memory=memory, indices=tuple(indices), mode=image_layout.CHECK_WRITE)
-
-
-def _atomic(op: ir.Operation) -> Access:
-    _, memory, *indices = list(op.operands)
-    return Access(memory=memory, indices=tuple(indices), mode=image_layout.CHECK_ATOMIC)
-
-
-def _atomic_region(op: ir.Operation) -> Access:
-    memory, *indices = list(op.operands)
-    return Access(memory=memory, indices=tuple(indices), mode=image_layout.CHECK_ATOMIC)
-
-
-def _vector_load(op: ir.Operation) -> Access | None:
-    memory, *indices = list(op.operands)
-    return _vector_access(op.results[0].type, memory, indices, image_layout.CHECK_READ)
-
-
-def _vector_store(op: ir.Operation) -> Access | None:
-    vector, memory, *indices = list(op.operands)
-    return _vector_access(vector.type, memory, indices, image_layout.CHECK_WRITE)
-
-
-def _vector_access(kind: ir.Type, memory: ir.Value, indices: list[ir.Value], mode: int) -> Access | None:
-    vector = ir.VectorType(kind)
-    element = ir.MemRefType(memory.type).element_type
-    if isinstance(element, ir.VectorType):
-        return Access(memory=memory, indices=tuple(indices), mode=mode)
-    if vector.rank > 1:
-        return None  # upstream lowers no such op for devices
-    count = vector.shape[0] if vector.rank else 1
-    return Access(memory=memory, indices=tuple(indices), mode=mode, count=count)
-
-
-def _transfer_read(op: ir.Operation) -> Access | None:
-    return _transfer(op, op.results[0].type, op.operands[0], 1, image_layout.CHECK_READ)
-
-
-def _transfer_write(op: ir.Operation) -> Access | None:
-    return _transfer(op, op.operands[0].type, op.operands[1], 2, image_layout.CHECK_WRITE)
-
-
-def _transfer(op: ir.Operation, kind: ir.Type, memory: ir.Value, first: int, mode: int) -> Access | None:
-    """A transfer as convert-vector-to-scf leaves it: of one dimension, along the last of the memref."""
-    vector, shaped = ir.VectorType(kind), memory.type
-    if not isinstance(shaped, ir.MemRefType) or vector.rank > 1:
-        return None
-    if vector.rank and isinstance(ir.MemRefType(shaped).element_type, ir.VectorType):
-        return None
-    indices = tuple(op.operands)[first : first + ir.MemRefType(shaped).rank]
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    masked = segments[-1] > 0
-    if not vector.rank:
-        return Access(memory=memory, indices=indices, mode=mode, masked=masked)
-    in_bounds = "in_bounds" in op.attributes and all(
-        ir.BoolAttr(flag).value for flag in ir.ArrayAttr(op.attributes["in_bounds"])
-    )
-    return Access(
-        memory=memory,
-        indices=indices,
-        mode=mode,
-        count=vector.shape[0],
-        may_be_partial=not in_bounds,
-        masked=masked,
-    )
-
-
-_ACCESSES: dict[str, Callable[[ir.Operation], Access | None]] = {
-    "memref.load": _load,
-    "memref.store": _store,
-    "memref.atomic_rmw": _atomic,
-    "memref.generic_atomic_rmw": _atomic_region,
-    "vector.load": _vector_load,
-    "vector.store": _vector_store,
-    "vector.transfer_read": _transfer_read,
-    "vector.transfer_write": _transfer_write,
-}
-
-
-def first_address(emit: Emitter, access: Access, bytes_each: int) -> ir.Value:
-    """The address of the first element, as an index."""
-    memory, kind = access.memory, ir.MemRefType(access.memory.type)
-    index = ir.IndexType.get()
-    start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [index]).results[0]
-    base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
-    parts = emit.op(
-        "memref.extract_strided_metadata", [memory], [base, index, *[index] * (2 * kind.rank)]
-    ).results
-    position = parts[1]
-    for number, value in enumerate(access.indices):
-        step = emit.binary("arith.muli", value, parts[2 + kind.rank + number])
-        position = emit.binary("arith.addi", position, step)
-    scaled = emit.binary("arith.muli", position, emit.constant(bytes_each))
-    return emit.binary("arith.addi", start, scaled)
-
-
-def whole_memory(emit: Emitter, memory: ir.Value, bytes_each: int) -> tuple[ir.Value, ir.Value]:
-    """Address and bytes of all from a memref's first element to its last."""
-    kind, index = ir.MemRefType(memory.type), ir.IndexType.get()
-    start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [index]).results[0]
-    base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
-    parts = emit.op(
-        "memref.extract_strided_metadata", [memory], [base, index, *[index] * (2 * kind.rank)]
-    ).results
-    one = emit.constant(1)
-    elements = one
-    for number in range(kind.rank):
-        steps = emit.binary("arith.subi", parts[2 + number], one)
-        reach = emit.binary("arith.muli", steps, parts[2 + kind.rank + number])
-        elements = emit.binary("arith.addi", elements, reach)
-    bytes_ = emit.constant(bytes_each)
-    offset = emit.binary("arith.muli", parts[1], bytes_)
-    return emit.binary("arith.addi", start, offset), emit.binary("arith.muli", elements, bytes_)
-
-
-# What a reinterpret_cast reaches need not be of what it was made from.
+# The result of a reinterpret_cast need not lie in the memory of its operand.
 _SAME_MEMORY = (VIEWS - {"memref.reinterpret_cast"}) | {"vector.type_cast", "memref.assume_alignment"}
 _SOURCES = frozenset({"memref.alloca", "memref.get_global", "gpu.dynamic_shared_memory"})
-_ASKS = frozenset(
+_QUERIES = frozenset(
     {"memref.dim", "memref.extract_strided_metadata", "memref.extract_aligned_pointer_as_index"}
 )
-_NO_MEMORY = frozenset({"arith", "math", "index", "complex", "scf", "ub", "vector"})
-_HARMLESS = (
-    ITEM_IDS
+_PURE_DIALECTS = frozenset({"arith", "math", "index", "complex", "scf", "ub", "vector"})
+_WITHOUT_ACCESS = (
+    _SAME_MEMORY
+    | _SOURCES
+    | _QUERIES
+    | ITEM_IDS
     | GROUP_IDS
     | COLLECTIVE_OPS
     | {
@@ -272,12 +43,183 @@ _HARMLESS = (
         "memref.atomic_yield",
     }
 )
-DYNAMIC = "dynamic"  # the one dynamic workgroup memory
+_PRIVATE_SPACES = frozenset({"#gpu.address_space<private>", "5 : i64", "5", "5 : i32"})
+_WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
+
+# Number of the memref among the operands, which the indices follow, and the mode.
+_ACCESSES = {
+    "memref.load": (0, image_layout.CHECK_READ),
+    "memref.store": (1, image_layout.CHECK_WRITE),
+    "memref.atomic_rmw": (1, image_layout.CHECK_ATOMIC),
+    "memref.generic_atomic_rmw": (0, image_layout.CHECK_ATOMIC),
+    "vector.load": (0, image_layout.CHECK_READ),
+    "vector.store": (1, image_layout.CHECK_WRITE),
+    "vector.transfer_read": (0, image_layout.CHECK_READ),
+    "vector.transfer_write": (1, image_layout.CHECK_WRITE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One op's access to ``memory`` at ``indices``: one element, or ``count`` in the last dimension.
+
+    An access that ``may_be_partial`` leaves out the elements beyond the end of the last dimension, as the
+    dialect allows. A ``masked`` one may leave out any; only its other dimensions are checked.
+    """
+
+    memory: ir.Value
+    indices: tuple[ir.Value, ...]
+    mode: int
+    count: int = 1
+    may_be_partial: bool = False
+    masked: bool = False
+
+    @property
+    def private(self) -> bool:
+        """Whether only one work-item sees the memory: an ``alloca``, or of the private space."""
+        if _space(self.memory) in _PRIVATE_SPACES:
+            return True
+        *_, source = _sources(self.memory)
+        owner = defining_op(source)
+        return owner is not None and owner.name == "memref.alloca"
+
+    @property
+    def in_workgroup_memory(self) -> bool:
+        """Whether the memory may be the workgroup's: by its type, or since its space is not known."""
+        if _space(self.memory) in _WORKGROUP_SPACES:
+            return True
+        *_, source = chain = list(_sources(self.memory))
+        casts = (owner for value in chain if (owner := defining_op(value)) is not None)
+        return any(op.name == "memref.memory_space_cast" for op in casts) or not _is_kernel_argument(source)
+
+    def checked_dimensions(self) -> Iterator[tuple[int, ir.Value, int]]:
+        """Return number, index and element count of the dimensions whose bounds are checked."""
+        last = len(self.indices) - 1
+        for number, index in enumerate(self.indices):
+            if number < last:
+                yield number, index, 1
+            elif not (self.masked or self.may_be_partial):
+                yield number, index, self.count
+
+    def accessed_count(self, emit: Emitter) -> ir.Value:
+        """Emit the number of accessed elements, without those beyond the end."""
+        count = emit.constant(self.count)
+        if not self.may_be_partial or not self.indices:
+            return count
+        index = self.indices[-1]
+        size = dimension(emit, self.memory, len(self.indices) - 1)
+        left = emit.select(
+            emit.compare(Compare.ULT, index, size), emit.binary("arith.subi", size, index), emit.constant(0)
+        )
+        return emit.binary("arith.minui", count, left)
+
+
+def access_of(op: ir.Operation) -> Access | None:
+    """Return the access of ``op``; ``None`` for ops that access no memref or are not checked."""
+    if op.name not in _ACCESSES:
+        return None
+    position, mode = _ACCESSES[op.name]
+    memory, *rest = list(op.operands)[position:]
+    if not isinstance(memory.type, ir.MemRefType):
+        return None
+    kind = ir.MemRefType(memory.type)
+    indices = tuple(rest[: kind.rank])
+    if not op.name.startswith("vector."):
+        return Access(memory=memory, indices=indices, mode=mode)
+    vector = ir.VectorType((op.results[0] if len(op.results) else op.operands[0]).type)
+    is_transfer = op.name.startswith("vector.transfer_")
+    if isinstance(kind.element_type, ir.VectorType):
+        return None if is_transfer else Access(memory=memory, indices=indices, mode=mode)
+    if vector.rank > 1:
+        return None  # upstream lowers no such op for devices; convert-vector-to-scf leaves no such transfer
+    return Access(
+        memory=memory,
+        indices=indices,
+        mode=mode,
+        count=vector.shape[0] if vector.rank else 1,
+        may_be_partial=is_transfer and not is_in_bounds(op),
+        masked=is_transfer and list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[-1] > 0,
+    )
+
+
+def is_in_bounds(op: ir.Operation) -> bool:
+    """Return whether a transfer claims that all its elements exist."""
+    flags = ir.ArrayAttr(op.attributes["in_bounds"]) if "in_bounds" in op.attributes else None
+    return flags is not None and all(ir.BoolAttr(flag).value for flag in flags)
+
+
+def _space(memory: ir.Value) -> str:
+    return str(ir.MemRefType(memory.type).memory_space)
+
+
+def _sources(memory: ir.Value) -> Iterator[ir.Value]:
+    """Return ``memory``, what it is a view of, and so on."""
+    yield memory
+    while (op := defining_op(memory)) is not None and op.name in _SAME_MEMORY:
+        memory = op.operands[0]
+        yield memory
+
+
+def _is_kernel_argument(value: ir.Value) -> bool:
+    block = value.owner
+    if not isinstance(block, ir.Block):
+        return False
+    owner = block.owner.operation
+    return (
+        owner.name == "gpu.func" and "gpu.kernel" in owner.attributes and owner.regions[0].blocks[0] == block
+    )
+
+
+def dimension(emit: Emitter, memory: ir.Value, number: int) -> ir.Value:
+    """Emit the size of one dimension, in elements."""
+    shaped = ir.MemRefType(memory.type)
+    if not shaped.is_dynamic_dim(number):
+        return emit.constant(shaped.get_dim_size(number))
+    index = ir.IndexType.get()
+    owner = defining_op(memory)
+    if owner is not None and owner.name == "gpu.dynamic_shared_memory":
+        # Upstream's descriptor of it has no size.
+        callee = {"callee": ir.FlatSymbolRefAttr.get(image_layout.CHECK_DYNAMIC_BYTES)}
+        return emit.op("func.call", [], [index], callee).results[0]
+    return emit.op("memref.dim", [memory, emit.constant(number)], [index]).results[0]
+
+
+def layout(emit: Emitter, memory: ir.Value) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
+    """Emit offset, sizes and strides of a memref, in elements."""
+    kind, index = ir.MemRefType(memory.type), ir.IndexType.get()
+    base = ir.MemRefType.get([], kind.element_type, memory_space=kind.memory_space)
+    types = [base, index, *[index] * (2 * kind.rank)]
+    _, offset, *rest = emit.op("memref.extract_strided_metadata", [memory], types).results
+    return offset, rest[: kind.rank], rest[kind.rank :]
+
+
+def _address(emit: Emitter, memory: ir.Value, position: ir.Value, bytes_each: int) -> ir.Value:
+    start = emit.op("memref.extract_aligned_pointer_as_index", [memory], [ir.IndexType.get()]).results[0]
+    return emit.binary("arith.addi", start, emit.binary("arith.muli", position, emit.constant(bytes_each)))
+
+
+def first_address(emit: Emitter, access: Access, bytes_each: int) -> ir.Value:
+    """Emit the address of the first accessed element, as an index."""
+    position, _, strides = layout(emit, access.memory)
+    for index, stride in zip(access.indices, strides, strict=True):
+        position = emit.binary("arith.addi", position, emit.binary("arith.muli", index, stride))
+    return _address(emit, access.memory, position, bytes_each)
+
+
+def whole_memory(emit: Emitter, memory: ir.Value, bytes_each: int) -> tuple[ir.Value, ir.Value]:
+    """Emit the address and the bytes of a memref, from the first element to the last."""
+    offset, sizes, strides = layout(emit, memory)
+    elements = one = emit.constant(1)
+    for size, stride in zip(sizes, strides, strict=True):
+        reach = emit.binary("arith.muli", emit.binary("arith.subi", size, one), stride)
+        elements = emit.binary("arith.addi", elements, reach)
+    bytes_ = emit.binary("arith.muli", elements, emit.constant(bytes_each))
+    return _address(emit, memory, offset, bytes_each), bytes_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One access, and whether it is through the memref itself rather than a view of it."""
+    """One access; a ``direct`` one is through the memref itself, not a view of it."""
 
     op: ir.Operation
     access: Access
@@ -286,122 +228,90 @@ class Use:
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """All accesses to one piece of memory that several work-items can access."""
+    """All accesses to one memory that several work-items can access."""
 
     root: ir.Value
     in_workgroup: bool
-    argument: bool  # a kernel's argument; else a variable of the module, or workgroup memory
-    uses: list[Use]
+    argument: bool  # of the kernel, in global memory
+    uses: list[Use] = field(default_factory=list)
 
     @property
-    def modes(self) -> set[int]:
-        """How it is accessed."""
-        return {use.access.mode for use in self.uses}
+    def is_written(self) -> bool:
+        """Whether any access is not a read."""
+        return any(use.access.mode != image_layout.CHECK_READ for use in self.uses)
 
 
 def memories(kernel: ir.Operation) -> list[Memory] | None:
-    """All memory that the kernel accesses; ``None`` when something may access more than can be seen."""
-    entry = kernel.regions[0].blocks[0]
+    """Return all memory that the kernel accesses; ``None`` when an op may access other memory."""
+    entry_arguments = list(kernel.regions[0].blocks[0].arguments)
     found: dict[object, Memory] = {}
-    apart = _pieces_apart(kernel)
-    for op in nested(kernel):
-        if op == kernel:
-            continue
-        if not _is_known(op):
-            return None
+    inside = [op for op in nested(kernel) if op != kernel]
+    has_parts = _has_disjoint_parts(inside)
+    for op in inside:
         access = access_of(op)
+        if access is None and not _is_known(op):
+            return None
         if access is None or access.private:
             continue
-        root, direct = _root(access.memory, apart)
-        is_entry_argument = isinstance(root.owner, ir.Block) and root.owner == entry
-        in_workgroup = str(ir.MemRefType(root.type).memory_space) in WORKGROUP_SPACES
-        name = "" if is_entry_argument or isinstance(root.owner, ir.Block) else root.owner.operation.name
+        part = None
+        for root in _sources(access.memory):
+            part = _dynamic_part(root) if has_parts else None
+            if part is not None:
+                break
+        in_workgroup = _space(root) in _WORKGROUP_SPACES
+        is_argument = root in entry_arguments
+        owner = defining_op(root)
         key: object = root
-        if apart and (piece := _piece_of(root)) is not None:
-            key = piece
-        elif not is_entry_argument and name not in _SOURCES:
+        if part is not None:
+            key = part
+        elif owner is not None and owner.name == "gpu.dynamic_shared_memory":
+            key, in_workgroup = owner.name, True
+        elif owner is not None and owner.name == "memref.get_global":
+            key = str(owner.attributes["name"])
+        elif not is_argument:
             return None
-        elif name == "gpu.dynamic_shared_memory":
-            key, in_workgroup = DYNAMIC, True
-        elif name == "memref.get_global":
-            key = str(root.owner.operation.attributes["name"])
-        memory = found.setdefault(
-            key,
-            Memory(
-                root=root, in_workgroup=in_workgroup, argument=is_entry_argument and not in_workgroup, uses=[]
-            ),
-        )
-        memory.uses.append(Use(op=op, access=access, direct=direct))
+        memory = Memory(root=root, in_workgroup=in_workgroup, argument=is_argument and not in_workgroup)
+        uses = found.setdefault(key, memory).uses
+        uses.append(Use(op=op, access=access, direct=root == access.memory))
     return list(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A part of the dynamic workgroup memory: its first byte, its bytes, and its type."""
-
-    first: int
-    bytes_: int
-    kind: str
-
-
-def _piece_of(value: ir.Value) -> _Piece | None:
-    """The part that ``value`` is, if it is a view of the dynamic memory at a constant offset."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "memref.view":
+def _dynamic_part(value: ir.Value) -> tuple[int, int, str] | None:
+    """Return first byte, end and type of a view of the dynamic memory at a constant offset."""
+    view = defining_op(value)
+    if view is None or view.name != "memref.view":
         return None
-    source, shift = list(value.owner.operation.operands)[:2]
-    if isinstance(source.owner, ir.Block) or source.owner.operation.name != "gpu.dynamic_shared_memory":
-        return None
-    kind, first = ir.MemRefType(value.type), constant_integer(shift)
+    source = defining_op(view.operands[0])
+    kind, first = ir.MemRefType(value.type), constant_integer(view.operands[1])
     bytes_each = element_bytes(kind.element_type)
-    if first is None or first < 0 or bytes_each is None or not kind.has_static_shape:
+    if source is None or source.name != "gpu.dynamic_shared_memory" or not kind.has_static_shape:
         return None
-    return _Piece(first, math.prod(kind.shape) * bytes_each, str(kind))
+    if first is None or first < 0 or bytes_each is None:
+        return None
+    return first, first + math.prod(kind.shape) * bytes_each, str(kind)
 
 
-def _pieces_apart(kernel: ir.Operation) -> bool:
-    """Whether the dynamic memory is only used in such parts, and no two of them overlap."""
-    pieces: set[_Piece] = set()
-    for op in nested(kernel):
-        if op.name != "gpu.dynamic_shared_memory":
-            continue
-        for use in op.results[0].uses:
-            user = use.owner.operation
-            piece = _piece_of(user.results[0]) if user.name == "memref.view" else None
-            if piece is None:
-                return False
-            pieces.add(piece)
-    ordered = sorted(pieces, key=lambda piece: piece.first)
-    return bool(pieces) and all(a.first + a.bytes_ <= b.first for a, b in pairwise(ordered))
+def _has_disjoint_parts(inside: list[ir.Operation]) -> bool:
+    """Return whether the dynamic memory is used only in such parts, none of which overlap."""
+    whole = [op.results[0] for op in inside if op.name == "gpu.dynamic_shared_memory"]
+    users = [use.owner.operation for memory in whole for use in memory.uses]
+    parts = {_dynamic_part(op.results[0]) if op.name == "memref.view" else None for op in users}
+    ordered = sorted(part for part in parts if part is not None)
+    return None not in parts and bool(parts) and all(a[1] <= b[0] for a, b in pairwise(ordered))
 
 
 def is_contiguous(kind: ir.Type) -> bool:
-    """Whether elements lie row by row without gaps, so that different indices are different elements."""
+    """Return whether elements lie row by row without gaps: different indices are different elements."""
     shaped = ir.MemRefType(kind)
     plain = ir.MemRefType.get(shaped.shape, shaped.element_type, memory_space=shaped.memory_space)
     return bool(plain == shaped)
 
 
-def writes(memory: Memory) -> bool:
-    """Whether anything but a read is among the accesses."""
-    return memory.modes != {image_layout.CHECK_READ}
-
-
-def _root(memory: ir.Value, pieces: bool) -> tuple[ir.Value, bool]:
-    direct = True
-    while not isinstance(memory.owner, ir.Block) and memory.owner.operation.name in _SAME_MEMORY:
-        if pieces and _piece_of(memory) is not None:
-            break
-        memory, direct = memory.owner.operation.operands[0], False
-    return memory, direct
-
-
 def _is_known(op: ir.Operation) -> bool:
-    """Whether what ``op`` does to memory can be seen."""
-    if op.name in _SAME_MEMORY | _SOURCES | _ASKS | _HARMLESS:
-        return True
-    if access_of(op) is not None:
+    """Return whether ``op``, which has no :class:`Access`, accesses no memory."""
+    if op.name in _WITHOUT_ACCESS:
         return True
     touched = (*op.operands, *op.results, *(a for r in op.regions for b in r.blocks for a in b.arguments))
     if any(isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType) for value in touched):
         return False
-    return op.name.partition(".")[0] in _NO_MEMORY
+    return op.name.partition(".")[0] in _PURE_DIALECTS

@@ -1,18 +1,18 @@
 """The identity-index rule: indices that give different work-items different elements.
 
-An index is a sum of ids and loop counters, each times a factor that is the same for all work-items:
+An index is a sum of ids and loop iterations, each times a factor that is the same for all work-items:
 ``block_id x * block_dim x + thread_id x`` and ``global_id x`` have the same form. The counter of a loop is
 the loop's first value plus its step times the number of the iteration.
 
 When all accesses to a memory have indices of one form, and the form is one-to-one, no two work-items access
 the same element. A form is one-to-one when its variables, ordered by factor, are like the digits of a number:
-each factor is larger than the sum that the smaller ones can reach. The sizes that this takes are checked
+each factor is larger than the sum that the smaller ones can reach. The sizes that this needs are checked
 when the kernel starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -20,46 +20,67 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.sanitizer.accesses import Use
 from gpubuild.engine.backends.cpu.sanitizer.ranges import (
+    Facts,
     Range,
     Ranges,
     Truth,
     axis_of,
     constant,
     is_index,
-    same,
 )
-from gpubuild.engine.ir.query import constant_integer
+from gpubuild.engine.ir.query import constant_integer, defining_op
 
-# What sums are made of: ("thread_id", "x"), ("block_dim", "x"), ("argument", 0), ("dim", argument, number),
-# or ("turn", loop): the number of an iteration.
-Atom = tuple[str | int, ...]
+# A factor of a product: ("thread_id", "x"), ("block_dim", "x"), ("iteration", number of the loop), or
+# ("uniform", number): another value that is the same for the whole launch.
+Atom = tuple[str, str | int]
 Monomial = tuple[Atom, ...]
 Proof: TypeAlias = tuple[Sequence[Use], Sequence[Truth]]  # accesses without an error if all of that holds
-_VARIABLES = frozenset({"thread_id", "block_id", "turn"})
+_VARIABLES = {"thread_id": 0, "iteration": 1, "block_id": 2}  # their order where factors are equal
+_SHAPE = frozenset({"block_dim", "grid_dim"})
 _MOST_MONOMIALS = 16
+_AXES = "xyz"
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Products of atoms, each with a factor."""
+    """A sum of products of atoms, each with an integer factor."""
 
     terms: frozenset[tuple[Monomial, int]]
 
+    @classmethod
+    def of(cls, parts: dict[Monomial, int]) -> Sum:
+        """Return the sum with these factors, of which zeros are left out."""
+        return cls(frozenset((monomial, number) for monomial, number in parts.items() if number))
+
     def plus(self, other: Sum, factor: int = 1) -> Sum:
-        """``self + factor * other``."""
+        """Return ``self + factor * other``."""
         found = dict(self.terms)
         for monomial, number in other.terms:
             found[monomial] = found.get(monomial, 0) + factor * number
-        return _sum(found)
+        return Sum.of(found)
 
     def times(self, other: Sum) -> Sum:
-        """The product."""
+        """Return the product."""
         found: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
                 monomial = tuple(sorted((*left, *right), key=repr))
                 found[monomial] = found.get(monomial, 0) + a * b
-        return _sum(found)
+        return Sum.of(found)
+
+    @property
+    def number(self) -> int | None:
+        """The sum as a number, if it is a constant."""
+        parts = dict(self.terms)
+        return parts.get((), 0) if parts.keys() <= {()} else None
+
+
+def _fixed(number: int) -> Sum:
+    return Sum.of({(): number})
+
+
+def _atom(name: str, which: str | int) -> Sum:
+    return Sum.of({((name, which),): 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +96,30 @@ class Form:
         return {atom for atom, _ in self.factors}
 
 
-class Forms:
-    """The forms of the values of one kernel."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digit:
+    """A variable of a form: its factor, and the number of its values from zero on."""
 
-    def __init__(self, entry: ir.Block) -> None:
+    atom: Atom
+    factor: Range
+    count: Range
+
+
+class IndexForms:
+    """The forms of the indices of one kernel, and what follows from them."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
         self.loops: list[ir.Operation] = []  # by number
-        self._entry = entry
+        self._uniform: list[Range] = []  # by number
+        self._facts = Facts()  # without conditions
         self._known: dict[ir.Value, Sum | None] = {}
 
+    # ---- forms ----
+
     def of(self, index: ir.Value) -> Form | None:
-        """The form of an index, if it has one."""
-        total = self.sum_of(index)
+        """Return the form of an index, if it has one."""
+        total = self._sum_of(index)
         if total is None:
             return None
         fixed: dict[Monomial, int] = {}
@@ -99,281 +133,189 @@ class Forms:
                 factors.setdefault(variables[0], {})[rest] = number
             else:
                 fixed[monomial] = number
-        return Form(_sum(fixed), frozenset((atom, _sum(parts)) for atom, parts in factors.items()))
+        return Form(Sum.of(fixed), frozenset((atom, Sum.of(parts)) for atom, parts in factors.items()))
 
-    def sum_of(self, value: ir.Value) -> Sum | None:
-        """``value`` as a sum; ``None`` when it is something else."""
+    def _sum_of(self, value: ir.Value) -> Sum | None:
         if value not in self._known:
             self._known[value] = None
-            found = self._compute(value)
+            found = self._compute(value) if is_index(value) else None
             self._known[value] = found if found and len(found.terms) <= _MOST_MONOMIALS else None
         return self._known[value]
 
     def _compute(self, value: ir.Value) -> Sum | None:
-        if isinstance(value.owner, ir.Block):
-            return self._argument(value)
-        op = value.owner.operation
-        number = constant_integer(value)
-        if number is not None:
-            return fixed(number)
-        if not is_index(value):
-            return None
+        op = defining_op(value)
+        if op is None:
+            return self._uniform_atom(value) if self.ranges.is_argument(value) else self._counter(value)
         if op.name in {"arith.addi", "arith.subi", "arith.muli"}:
-            left, right = map(self.sum_of, op.operands)
+            left, right = map(self._sum_of, op.operands)
             if left is None or right is None:
                 return None
             if op.name == "arith.muli":
                 return left.times(right)
             return left.plus(right, 1 if op.name == "arith.addi" else -1)
         if op.name == "arith.shli" and (by := constant_integer(op.operands[1])) is not None and 0 <= by < 30:
-            left = self.sum_of(op.operands[0])
-            return None if left is None else left.times(fixed(1 << by))
-        return self._leaf(op)
-
-    def _leaf(self, op: ir.Operation) -> Sum | None:
+            left = self._sum_of(op.operands[0])
+            return None if left is None else left.times(_fixed(1 << by))
         name = op.name.removeprefix("gpu.")
-        if op.name == "gpu.global_id":
+        if name == "global_id":
             axis = axis_of(op)
             before = _atom("block_id", axis).times(_atom("block_dim", axis))
             return before.plus(_atom("thread_id", axis))
-        if op.name in {"gpu.thread_id", "gpu.block_id", "gpu.block_dim", "gpu.grid_dim"}:
+        if name in _VARIABLES or name in _SHAPE:
             return _atom(name, axis_of(op))
-        if op.name in {"arith.index_cast", "arith.index_castui"}:
-            source = op.operands[0]
-            if (known := constant_integer(source)) is not None:
-                return fixed(known)
-            return _atom(op.name, _number(source)) if self._is_argument(source) else None
-        if op.name == "memref.dim" and self._is_argument(op.operands[0]):
-            number = constant_integer(op.operands[1])
-            return None if number is None else _atom("dim", _number(op.operands[0]), number)
-        return None
+        return self._uniform_atom(value)
 
-    def _argument(self, value: ir.Value) -> Sum | None:
-        if not is_index(value):
+    def _uniform_atom(self, value: ir.Value) -> Sum | None:
+        range_ = self.ranges.of(value, self._facts)
+        if range_ is None or not range_.is_single:
             return None
-        if self._is_argument(value):
-            return _atom("argument", _number(value))
+        if isinstance(range_.low, int):
+            return _fixed(range_.low)
+        if range_ not in self._uniform:
+            self._uniform.append(range_)
+        return _atom("uniform", self._uniform.index(range_))
+
+    def _counter(self, value: ir.Value) -> Sum | None:
         loop = value.owner.owner.operation
         if loop.name != "scf.for" or "unsignedCmp" in loop.attributes or value != value.owner.arguments[0]:
             return None
-        start, step = self.sum_of(loop.operands[0]), self.sum_of(loop.operands[2])
+        start, step = self._sum_of(loop.operands[0]), self._sum_of(loop.operands[2])
         if start is None or step is None:
             return None
         if loop not in self.loops:
             self.loops.append(loop)
-        return start.plus(step.times(_atom("turn", self.loops.index(loop))))
+        return start.plus(step.times(_atom("iteration", self.loops.index(loop))))
 
-    def _is_argument(self, value: ir.Value) -> bool:
-        return isinstance(value.owner, ir.Block) and value.owner == self._entry
+    # ---- what follows ----
 
-
-def fixed(number: int) -> Sum:
-    """A constant."""
-    return _sum({(): number})
-
-
-def loops_in(forms: Iterable[Form | None]) -> list[Atom]:
-    """The loops with iterations in any of the forms, in the order of the forms."""
-    found: dict[Atom, None] = {}
-    for form in forms:
-        mine = form.variables if form else set()
-        found.update(dict.fromkeys(sorted((atom for atom in mine if atom[0] == "turn"), key=repr)))
-    return list(found)
-
-
-def renamed(form: Form, names: dict[Atom, Atom]) -> Form:
-    """The same with other variables."""
-    return Form(form.fixed, frozenset((names.get(atom, atom), factor) for atom, factor in form.factors))
-
-
-def _number(argument: ir.Value) -> int:
-    return int(ir.BlockArgument(argument).arg_number)
-
-
-def number_of(total: Sum) -> int | None:
-    """The sum as a number, when it is one."""
-    parts = dict(total.terms)
-    if not parts:
-        return 0
-    return parts[()] if parts.keys() == {()} else None
-
-
-def _atom(*parts: str | int) -> Sum:
-    return _sum({(parts,): 1})
-
-
-def _sum(parts: dict[Monomial, int]) -> Sum:
-    return Sum(frozenset((monomial, number) for monomial, number in parts.items() if number))
-
-
-_AXES = "xyz"
-_KINDS = {"thread_id": 0, "turn": 1, "block_id": 2}
-_SHAPE = frozenset({"block_dim", "grid_dim"})
-_ARGUMENTS = frozenset({"argument", "arith.index_cast", "arith.index_castui"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digit:
-    """A variable of a form: its factor, and how many values it has from zero on."""
-
-    atom: Atom
-    factor: Range
-    count: Range
-
-
-class Owners:
-    """Questions about the indices of one kernel."""
-
-    def __init__(self, ranges: Ranges, forms: Forms) -> None:
-        self.ranges = ranges
-        self.forms = forms
-
-    def apart(self, uses: Sequence[Use], *, launch: bool) -> list[Truth] | None:
-        """What must hold for no two work-items to access the same element, of a launch or of a workgroup.
+    def disjoint(self, uses: Sequence[Use], *, launch: bool) -> list[Truth] | None:
+        """Return when no two work-items access the same element, of a launch or of a workgroup.
 
         ``None`` when that is not known. Indices must be in bounds, and all uses have a form in common.
         """
-        named = [self._forms(use) for use in uses]
         if any(use.access.count != 1 or use.access.masked for use in uses):
             return None
-        counts = self._iteration_counts(uses, [loops for _, loops in named])
+        counts: dict[Atom, Range | None] = {}
+        forms = [self._forms(use, counts) for use in uses]
+        known = {atom: count for atom, count in counts.items() if count is not None}
         conditions: list[Truth] = []
         distinct: set[Atom] = set()
-        for forms in zip(*(forms for forms, _ in named), strict=True):
-            form = forms[0]
-            if form is None or any(other != form for other in forms[1:]):
+        for form, *others in zip(*forms, strict=True):
+            if form is None or any(other != form for other in others):
                 continue
-            digits = self.digits(form, counts, launch=launch)
+            digits = self.digits(form, known, launch=launch)
             if digits is not None:
-                conditions += _distinct(self.ranges, digits)
+                conditions += self._distinct(digits)
                 distinct |= {digit.atom for digit in digits}
-        for name, size in (("thread_id", "block_dim"), ("block_id", "grid_dim")):
-            if name == "block_id" and not launch:
-                continue
-            for axis in _AXES:
-                if (name, axis) in distinct or self._is_pinned(uses, name, axis):
-                    continue
-                if len(distinct & {(name, a) for a in _AXES}) == 0 and axis == "x":
-                    return None  # it would have to be a single one: not what kernels are for
-                conditions.append(self.ranges.numbers.equal(self.ranges.hardware(size, axis).high, 1))
+        for name, size in (("thread_id", "block_dim"), ("block_id", "grid_dim"))[: 2 if launch else 1]:
+            missing = [axis for axis in _AXES if (name, axis) not in distinct]
+            missing = [axis for axis in missing if not self._is_pinned(uses, name, axis)]
+            if len(distinct & {(name, axis) for axis in _AXES}) == 0 and "x" in missing:
+                return None  # it would have to be a single one, which is not usual
+            conditions += (
+                self.ranges.numbers.equal(self.ranges.hardware(size, axis).high, 1) for axis in missing
+            )
         return conditions
 
     def digits(self, form: Form, counts: dict[Atom, Range], *, launch: bool) -> list[Digit] | None:
-        """The variables of ``form``, the one that should have the smallest factor first."""
+        """Return the variables of ``form``, the one that should have the smallest factor first."""
         found: list[tuple[tuple[int, int, int, int], Digit]] = []
         for atom, total in sorted(form.factors, key=lambda pair: repr(pair[0])):
             if atom[0] == "block_id" and not launch:
                 continue  # the same for all
-            factor, known = _range_of(self.ranges, total), number_of(total)
-            count = counts.get(atom) if atom[0] == "turn" else self._count(atom)
-            if factor is None or count is None or (known is not None and known <= 0):
+            known = total.number
+            if atom[0] == "iteration":
+                count = counts.get(atom)
+            else:
+                count = self.ranges.hardware(
+                    "block_dim" if atom[0] == "thread_id" else "grid_dim", str(atom[1])
+                )
+            if count is None or (known is not None and known <= 0):
                 return None
             size = 0 if known is not None else 1 + max(len(m) for m, _ in total.terms)
-            # A row of a matrix is at least as long as what the grid has of it: `row * n + col`.
+            # A row of a matrix is at least as long as the grid's part of it: `row * n + col`.
             lengths = max((sum(a[0] not in _SHAPE for a in m) for m, _ in total.terms), default=0)
-            order = (lengths, size, known or 0, _KINDS[str(atom[0])])
-            found.append((order, Digit(atom=atom, factor=factor, count=count)))
+            order = (lengths, size, known or 0, _VARIABLES[atom[0]])
+            found.append((order, Digit(atom=atom, factor=self._range_of(total), count=count)))
         return [digit for _, digit in sorted(found, key=lambda pair: pair[0])]
 
+    def reach_with(self, reach: Range, digit: Digit) -> Range:
+        """Return the largest number that the digits so far and ``digit`` give."""
+        count = replace(digit.count, low=digit.count.high)
+        most = self.ranges.product(digit.factor, self.ranges.sum(count, constant(-1)))
+        total = self.ranges.narrow(self.ranges.sum(reach, most))
+        return replace(total, low=total.high)
+
     def iteration_count(self, loop: ir.Operation, op: ir.Operation) -> Range | None:
-        """The most iterations of ``loop`` that reach ``op``."""
+        """Return the most iterations of ``loop`` that reach ``op``."""
         facts = self.ranges.facts_at(op)
         lower, upper, step = (self.ranges.of(v, facts) for v in list(loop.operands)[:3])
         if lower is None or upper is None or step is None:
             return None
-        ranges, n = self.ranges, self.ranges.numbers
-        span = ranges.sum(ranges.sum(upper, ranges.product(lower, constant(-1))), constant(-1))
+        n = self.ranges.numbers
+        span = self.ranges.sum(self.ranges.difference(upper, lower), constant(-1))
         high = n.most(n.add(n.divide(n.most(span.high, 0), n.most(step.low, 1)), 1), 1)
         given = (*span.given, *step.given, n.less(0, step.low))
         return Range(low=1, high=high, bits=span.bits + 1, given=given)
 
-    def _count(self, atom: Atom) -> Range:
-        size = "block_dim" if atom[0] == "thread_id" else "grid_dim"
-        return self.ranges.hardware(size, str(atom[1]))
-
-    def _forms(self, use: Use) -> tuple[list[Form | None], list[Atom]]:
-        """The forms of the indices with loops numbered from -1 down, and these loops."""
-        forms = [self.forms.of(index) for index in use.access.indices]
-        loops = loops_in(forms)
-        names: dict[Atom, Atom] = {loop: ("turn", -1 - n) for n, loop in enumerate(loops)}
-        return [form and renamed(form, names) for form in forms], loops
-
-    def _iteration_counts(self, uses: Sequence[Use], loops: Sequence[list[Atom]]) -> dict[Atom, Range]:
-        """The most iterations of the uses' loops, by the number that the loops share."""
-        counts: dict[Atom, Range | None] = {}
-        n = self.ranges.numbers
-        for use, mine in zip(uses, loops, strict=True):
-            for number, atom in enumerate(mine):
-                name: Atom = ("turn", -1 - number)
-                count = self.iteration_count(self.forms.loops[int(atom[1])], use.op)
-                other = counts.get(name, count)
-                if count is None or other is None:
-                    counts[name] = None
-                else:
-                    counts[name] = replace(
-                        count,
-                        high=n.most(count.high, other.high),
-                        bits=max(count.bits, other.bits),
-                        given=count.given + other.given,
-                    )
-        return {name: count for name, count in counts.items() if count is not None}
+    def pinned(self, use: Use, name: str, axis: str) -> int | None:
+        """Return the only value of an id with which ``use`` is reached, if there is one."""
+        for value, range_ in self.ranges.facts_at(use.op).known.items():
+            op = defining_op(value)
+            if op is not None and op.name == f"gpu.{name}" and axis_of(op) == axis and range_.is_single:
+                return range_.low if isinstance(range_.low, int) else None
+        return None
 
     def _is_pinned(self, uses: Sequence[Use], name: str, axis: str) -> bool:
         """Whether all uses are reached with one and the same value of an id."""
         found = {self.pinned(use, name, axis) for use in uses}
         return len(found) == 1 and None not in found
 
-    def pinned(self, use: Use, name: str, axis: str) -> int | None:
-        """The only value of an id with which ``use`` is reached, if there is one."""
-        for value, range_ in self.ranges.facts_at(use.op).known.items():
-            if isinstance(value.owner, ir.Block) or not isinstance(range_.low, int):
-                continue
-            op = value.owner.operation
-            if op.name == f"gpu.{name}" and axis_of(op) == axis and same(range_.low, range_.high):
-                return range_.low
-        return None
+    def _forms(self, use: Use, counts: dict[Atom, Range | None]) -> list[Form | None]:
+        """The forms of the indices, with loops numbered from 0 for each use.
 
+        Adds the most iterations of these loops to ``counts``; ``None`` where that is not known.
+        """
+        forms = [self.of(index) for index in use.access.indices]
+        names: dict[Atom, Atom] = {}
+        for form in forms:
+            for atom in sorted(form.variables if form else (), key=repr):
+                if atom[0] == "iteration" and atom not in names:
+                    names[atom] = ("iteration", len(names))
+                    count = self.iteration_count(self.loops[int(atom[1])], use.op)
+                    other = counts.setdefault(names[atom], count)
+                    counts[names[atom]] = self._either(count, other)
+        return [
+            form and Form(form.fixed, frozenset((names.get(atom, atom), by) for atom, by in form.factors))
+            for form in forms
+        ]
 
-def _distinct(ranges: Ranges, digits: Sequence[Digit]) -> list[Truth]:
-    """What must hold for different digits to give different numbers."""
-    conditions: list[Truth] = []
-    reach = constant(0)
-    for digit in digits:
-        conditions.append(ranges.numbers.less(reach.high, digit.factor.low))
-        conditions += digit.factor.given
-        reach = reach_with(ranges, reach, digit)
-        conditions += reach.given
-    return conditions
+    def _either(self, a: Range | None, b: Range | None) -> Range | None:
+        if a is None or b is None or a == b:
+            return a and b
+        high, bits = self.ranges.numbers.most(a.high, b.high), max(a.bits, b.bits)
+        return Range(low=a.low, high=high, bits=bits, given=a.given + b.given)
 
+    def _distinct(self, digits: Sequence[Digit]) -> list[Truth]:
+        """What must hold for different digits to give different numbers."""
+        conditions: list[Truth] = []
+        reach = constant(0)
+        for digit in digits:
+            conditions.append(self.ranges.numbers.less(reach.high, digit.factor.low))
+            conditions += digit.factor.given
+            reach = self.reach_with(reach, digit)
+            conditions += reach.given
+        return conditions
 
-def reach_with(ranges: Ranges, reach: Range, digit: Digit) -> Range:
-    """The largest number that the digits so far and ``digit`` give."""
-    count = replace(digit.count, low=digit.count.high)
-    most = ranges.product(digit.factor, ranges.sum(count, constant(-1)))
-    total = ranges.narrow(ranges.sum(reach, most))
-    return replace(total, low=total.high)
-
-
-def _range_of(ranges: Ranges, total: Sum) -> Range | None:
-    """The range of a sum that is the same for the whole launch: a single number."""
-    result = constant(0)
-    for monomial, factor in sorted(total.terms, key=repr):
-        part = constant(factor)
-        for atom in monomial:
-            leaf = _range_of_atom(ranges, atom)
-            if leaf is None:
-                return None
-            part = ranges.product(part, leaf)
-        result = ranges.sum(result, part)
-    return result
-
-
-def _range_of_atom(ranges: Ranges, atom: Atom) -> Range | None:
-    name = str(atom[0])
-    if name in _SHAPE:
-        return ranges.hardware(name, str(atom[1]))
-    if name == "dim":
-        return ranges.argument_size(int(atom[1]), int(atom[2]))
-    if name in _ARGUMENTS:
-        return ranges.argument(int(atom[1]), name)
-    return None
+    def _range_of(self, total: Sum) -> Range:
+        """The range of a sum without variables: a single number."""
+        result = constant(0)
+        for monomial, factor in sorted(total.terms, key=repr):
+            part = constant(factor)
+            for name, which in monomial:
+                if name == "uniform":
+                    part = self.ranges.product(part, self._uniform[int(which)])
+                else:
+                    part = self.ranges.product(part, self.ranges.hardware(str(name), str(which)))
+            result = self.ranges.sum(result, part)
+        return result

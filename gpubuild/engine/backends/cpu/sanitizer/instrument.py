@@ -2,11 +2,7 @@
 
 Works on the memref and vector dialects, before a tier is chosen. An access whose indices are out of
 bounds is reported and skipped: a load gives zero, a store does nothing. Reports are calls of functions
-without a body; ``reports`` turns them into services of the runtime.
-
-Calls by which checked code reports to the runtime.
-
-They are of functions without a body, until lowering turns them into services of the runtime.
+without a body, which lowering turns into services of the runtime.
 """
 
 from __future__ import annotations
@@ -16,62 +12,107 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.sanitizer.accesses import (
-    Access,
-    View,
-    access_of,
-    first_address,
-    view_of,
-    whole_memory,
-)
+from gpubuild.engine.backends.cpu.fission.uniformity import WORKGROUP_BARRIERS
+from gpubuild.engine.backends.cpu.sanitizer.accesses import Access, access_of, first_address, whole_memory
 from gpubuild.engine.backends.cpu.sanitizer.bounds import (
     MATRIX_ACCESSES,
     Extent,
     access_extents,
     both,
+    is_checked_view,
     matrix_extents,
     view_extents,
     within,
 )
 from gpubuild.engine.backends.cpu.sanitizer.masked_lanes import expand_lanes
-from gpubuild.engine.backends.cpu.sanitizer.proven_copies import prove_kernels, proven_for, without_records
-from gpubuild.engine.backends.cpu.sanitizer.races import COLLECTIVES, orders_subgroup
+from gpubuild.engine.backends.cpu.sanitizer.proven_copies import prove_kernels, take_proven
+from gpubuild.engine.backends.cpu.sanitizer.races import orders_subgroup
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import locate
-from gpubuild.engine.ir.query import element_bytes, matching, operations
+from gpubuild.engine.ir.query import element_bytes, matching, operations, symbol_name
 from gpubuild.engine.legalize.composite_memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 
-BOUNDS = image_layout.CHECK_BOUNDS
-VIEW = image_layout.CHECK_VIEW
-ACCESS = image_layout.CHECK_ACCESS
-MEET = image_layout.CHECK_MEET
-WAIT = image_layout.CHECK_WAIT
-BARRIER = image_layout.CHECK_BARRIER
-DYNAMIC_BYTES = image_layout.CHECK_DYNAMIC_BYTES
+# Ops that masked_lanes may leave; which elements they write is not determined.
+_UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
 
 
-def callee(function: str) -> dict[str, ir.Attribute]:
-    """Attributes of a ``func.call`` of ``function``."""
-    return {"callee": ir.FlatSymbolRefAttr.get(function)}
+def check_early(module: ir.Module, lowering: CpuLowering) -> None:
+    """Check what later passes hide, and refuse what cannot be checked.
+
+    Each ``memref.copy`` becomes loads and stores, before narrow elements are rewritten. Matrices are checked
+    before they are divided among lanes. Raises ``StepError`` for kernels in the LLVM dialect, which have no
+    memrefs.
+    """
+    kernels = kernel_module(module)
+    _refuse_lowered(kernels, lowering)
+    for copy in operations(kernels, {"memref.copy"}):
+        expand_copy(copy, plain_too=True)
+    matrices = operations(kernels, MATRIX_ACCESSES) if Sanitize.BOUNDS in lowering.sanitize else []
+    for op in matrices:
+        emit = Emitter(op)
+        _check_extents(emit, matrix_extents(op, emit), lowering.access_site(op))
+    if matrices:
+        _declare_reports(kernels.regions[0].blocks[0])
 
 
-def declare(body: ir.Block) -> None:
-    """Declare all of them in the block of a gpu.module, where they are not yet."""
+def expand_masked_lanes(module: ir.Module, lowering: CpuLowering) -> None:
+    """Split masked accesses into one access for each lane, so that each can be checked."""
+    if Sanitize.BOUNDS in lowering.sanitize or lowering.checks_accesses:
+        expand_lanes(kernel_module(module))
+
+
+def prove_accesses(module: ir.Module, lowering: CpuLowering) -> None:
+    """Mark accesses that need no check; proofs that depend on the launch make a second copy of a kernel."""
+    prove_kernels(kernel_module(module), lowering.sanitize)
+
+
+def insert_checks(module: ir.Module, lowering: CpuLowering) -> None:
+    """Add checks to all functions of the gpu.module."""
+    kernels = kernel_module(module)
+    for op in matching(kernels, lambda op: op != kernels):
+        if op.name in WORKGROUP_BARRIERS or orders_subgroup(op):
+            if Sanitize.RACE in lowering.sanitize - take_proven(op):
+                is_barrier = op.name in WORKGROUP_BARRIERS
+                _call(_after(op), image_layout.CHECK_MEET if is_barrier else image_layout.CHECK_WAIT)
+        elif Sanitize.BOUNDS in lowering.sanitize and is_checked_view(op):
+            emit = _after(op)
+            _check_extents(emit, view_extents(op, emit), lowering.access_site(op))
+        elif (access := access_of(op)) is not None:
+            _check_access(op, access, lowering)
+        elif op.name in _UNKNOWN_STORES:
+            _record_unknown(op, op.operands[0], lowering)
+    _declare_reports(kernels.regions[0].blocks[0])
+
+
+def keep_barriers_apart(module: ir.Module, lowering: CpuLowering) -> None:
+    """Replace each barrier that is left after fission by a report with the number of its location.
+
+    Upstream's passes may merge the barriers of two branches, which would hide an error.
+    """
+    for op in operations(kernel_module(module), {"gpu.barrier"}):
+        if not len(op.operands):
+            emit = Emitter(op)
+            _call(emit, image_layout.CHECK_BARRIER, _number(emit, lowering.access_site(op)))
+            op.erase()
+
+
+def _declare_reports(body: ir.Block) -> None:
+    """Declare the functions of reports in the block of a gpu.module, unless they are declared."""
     i32, index = ir.IntegerType.get_signless(32), ir.IndexType.get()
     extent = [i32, i32, index, index, index, index]
     kinds = {
-        BOUNDS: (extent, []),
-        VIEW: (extent, []),
-        ACCESS: ([i32, i32, index, index], []),
-        MEET: ([], []),
-        WAIT: ([], []),
-        BARRIER: ([i32], []),
-        DYNAMIC_BYTES: ([], [index]),
+        image_layout.CHECK_BOUNDS: (extent, []),
+        image_layout.CHECK_VIEW: (extent, []),
+        image_layout.CHECK_ACCESS: ([i32, i32, index, index], []),
+        image_layout.CHECK_MEET: ([], []),
+        image_layout.CHECK_WAIT: ([], []),
+        image_layout.CHECK_BARRIER: ([i32], []),
+        image_layout.CHECK_DYNAMIC_BYTES: ([], [index]),
     }
-    known = {op.attributes["sym_name"].value for op in body.operations if "sym_name" in op.attributes}
+    known = {symbol_name(op.operation) for op in body.operations}
     for name, (inputs, results) in kinds.items():
         if name in known:
             continue
@@ -88,80 +129,13 @@ def declare(body: ir.Block) -> None:
         )
 
 
-# Which elements these write is not looked at, where masked_lanes has left any.
-_UNKNOWN_STORES = frozenset({"vector.maskedstore", "vector.scatter", "vector.compressstore"})
-_FOREIGN_FUNCTIONS = frozenset({"llvm.func"})
-
-
-def check_early(module: ir.Module, lowering: CpuLowering) -> None:
-    """Check what would not be known any more later, and refuse what cannot be checked.
-
-    Each ``memref.copy`` becomes loads and stores, before narrow elements are rewritten. Matrices are checked
-    before lanes have their parts of them. Raises ``StepError`` for kernels in the LLVM dialect, in which
-    there are no memrefs to look at.
-    """
-    kernels = kernel_module(module)
-    _refuse_lowered(kernels, lowering)
-    for copy in operations(kernels, {"memref.copy"}):
-        expand_copy(copy, plain_too=True)
-    matrices = operations(kernels, MATRIX_ACCESSES) if Sanitize.BOUNDS in lowering.sanitize else []
-    for op in matrices:
-        emit = Emitter(op)
-        _check_extents(emit, matrix_extents(op, emit), lowering.access_site(op))
-    if matrices:
-        declare(kernels.regions[0].blocks[0])
-
-
-def expand_masked_lanes(module: ir.Module, lowering: CpuLowering) -> None:
-    """Make an access of each lane of masked accesses, so that each can be checked."""
-    if Sanitize.BOUNDS in lowering.sanitize or lowering.checks_accesses:
-        expand_lanes(kernel_module(module))
-
-
-def prove_accesses(module: ir.Module, lowering: CpuLowering) -> None:
-    """Mark accesses that need no check; proofs that depend on the launch make a second copy of a kernel."""
-    prove_kernels(kernel_module(module), lowering.sanitize)
-
-
-def insert_checks(module: ir.Module, lowering: CpuLowering) -> None:
-    """Add checks to all functions of the gpu.module."""
-    kernels = kernel_module(module)
-    silent = without_records(kernels) if Sanitize.RACE in lowering.sanitize else set()
-    for op in matching(kernels, lambda op: op != kernels):
-        if op.name in COLLECTIVES or orders_subgroup(op):
-            if Sanitize.RACE in lowering.sanitize and op not in silent:
-                order = MEET if op.name in COLLECTIVES else WAIT
-                _after(op).op("func.call", [], [], callee(order))
-        elif (view := view_of(op)) is not None and Sanitize.BOUNDS in lowering.sanitize:
-            _check_view(view, lowering)
-        elif (access := access_of(op)) is not None:
-            _check_access(op, access, lowering)
-        elif op.name in _UNKNOWN_STORES:
-            _record_unknown(op, op.operands[0], lowering)
-    declare(kernels.regions[0].blocks[0])
-
-
-def keep_barriers_apart(module: ir.Module, lowering: CpuLowering) -> None:
-    """Number the place of each barrier that is left after fission, where it is checked.
-
-    Upstream's passes may merge the barriers of two branches, which would hide an error.
-    """
-    for op in operations(kernel_module(module), {"gpu.barrier"}):
-        if not len(op.operands):
-            emit = Emitter(op)
-            site = emit.constant(lowering.access_site(op), ir.IntegerType.get_signless(32))
-            emit.op("func.call", [site], [], callee(BARRIER))
-            op.erase()
-
-
 def _refuse_lowered(module: ir.Operation, lowering: CpuLowering) -> None:
     for op in module.regions[0].blocks[0]:
         inner = op.operation
-        if inner.name in _FOREIGN_FUNCTIONS and inner.regions[0].blocks:
+        if inner.name == "llvm.func" and inner.regions[0].blocks:
             location, line = locate(inner.location, lowering.source)
-            name = inner.attributes["sym_name"].value
             raise StepError(
-                f"`sanitize:` cannot check @{name}, which is in the LLVM dialect",
+                f"`sanitize:` cannot check @{symbol_name(inner)}, which is in the LLVM dialect",
                 diagnostics=[
                     Diagnostic(message="no memrefs to check here", location=location, source_line=line)
                 ],
@@ -170,81 +144,73 @@ def _refuse_lowered(module: ir.Operation, lowering: CpuLowering) -> None:
             )
 
 
+def _call(emit: Emitter, function: str, *operands: ir.Value) -> None:
+    emit.op("func.call", operands, [], {"callee": ir.FlatSymbolRefAttr.get(function)})
+
+
+def _number(emit: Emitter, value: int) -> ir.Value:
+    return emit.constant(value, ir.IntegerType.get_signless(32))
+
+
 def _after(op: ir.Operation) -> Emitter:
     """An emitter behind ``op``, which is no terminator, with its location."""
-    block = op.operation.block
-    operations = list(block.operations)
-    following = operations[[o.operation for o in operations].index(op) + 1].operation
-    return Emitter(following, location=op.location)
-
-
-def _check_view(view: View, lowering: CpuLowering) -> None:
-    emit = _after(view.op)
-    _check_extents(emit, view_extents(view, emit), lowering.access_site(view.op))
+    operations = [o.operation for o in op.operation.block.operations]
+    return Emitter(operations[operations.index(op) + 1], location=op.location)
 
 
 def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:
-    """A view that leaves its source cannot be made safe: its sizes are what accesses are checked by."""
+    """Report a view out of bounds. It cannot be made safe: accesses are checked by its own sizes."""
     inside = both(emit, [within(emit, extent) for extent in extents])
     if inside is None:
         return
-    true = ir.IntegerAttr.get(ir.IntegerType.get_signless(1), 1)
-    yes = emit.op("arith.constant", [], [inside.type], {"value": true}).results[0]
+    yes = emit.constant(1, ir.IntegerType.get_signless(1))
     outside = emit.binary("arith.xori", inside, yes)
     branch = emit.op("scf.if", [outside], [], regions=2)
-    block = branch.regions[0].blocks.append()
-    _report(emit.inside(block), extents, site, VIEW)
-    emit.inside(block).op("scf.yield", [], [])
+    report = emit.inside(branch.regions[0].blocks.append())
+    _report(report, extents, site, image_layout.CHECK_VIEW)
+    report.op("scf.yield", [], [])
 
 
 def _report(emit: Emitter, extents: Sequence[Extent], site: int, function: str) -> None:
-    """Report every dimension to the runtime, which finds out those that are wrong."""
-    i32 = ir.IntegerType.get_signless(32)
+    """Report every dimension to the runtime, which determines the wrong ones."""
     for extent in extents:
-        numbers = [emit.constant(site, i32), emit.constant(extent.dimension, i32)]
-        count = extent.count if isinstance(extent.count, ir.Value) else emit.constant(extent.count)
-        step = extent.step if isinstance(extent.step, ir.Value) else emit.constant(extent.step)
-        operands = [*numbers, extent.first, count, step, extent.size]
-        emit.op("func.call", operands, [], callee(function))
+        count, step = (
+            emit.constant(part) if isinstance(part, int) else part for part in (extent.count, extent.step)
+        )
+        numbers = [_number(emit, site), _number(emit, extent.dimension)]
+        _call(emit, function, *numbers, extent.first, count, step, extent.size)
 
 
 def _check_access(op: ir.Operation, access: Access, lowering: CpuLowering) -> None:
     site = lowering.access_site(op)
-    proven = proven_for(op)
     emit = Emitter(op)
-    extents = (
-        access_extents(access, emit)
-        if Sanitize.BOUNDS in lowering.sanitize and Sanitize.BOUNDS not in proven
-        else []
-    )
+    wanted = lowering.sanitize - take_proven(op)
+    extents = access_extents(access, emit) if Sanitize.BOUNDS in wanted else []
     inside = both(emit, [within(emit, extent) for extent in extents])
-    if inside is None:
-        _record(op, access, lowering, site, proven)
-        return
-    kinds = [result.type for result in op.results]
-    branch = emit.op("scf.if", [inside], kinds, regions=2)
-    for old, new in zip(op.results, branch.results, strict=True):
-        old.replace_all_uses_with(new)
-    good, bad = (region.blocks.append() for region in branch.regions)
-    end = emit.inside(good).op("scf.yield", list(op.results), [])
-    op.move_before(end)
-    other = emit.inside(bad)
-    _report(other, extents, site, BOUNDS)
-    other.op("scf.yield", [_nothing(other, kind) for kind in kinds], [])
-    _record(op, access, lowering, site, proven)
+    if inside is not None:
+        kinds = [result.type for result in op.results]
+        branch = emit.op("scf.if", [inside], kinds, regions=2)
+        for old, new in zip(op.results, branch.results, strict=True):
+            old.replace_all_uses_with(new)
+        good, bad = (region.blocks.append() for region in branch.regions)
+        op.move_before(emit.inside(good).op("scf.yield", list(op.results), []))
+        other = emit.inside(bad)
+        _report(other, extents, site, image_layout.CHECK_BOUNDS)
+        other.op("scf.yield", [_zero(other, kind) for kind in kinds], [])
+    _record(op, access, lowering, site, wanted)
 
 
-def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
-    """The value of a load that is skipped: zero."""
+def _zero(emit: Emitter, kind: ir.Type) -> ir.Value:
+    """The value of a load that is skipped."""
     element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+    if isinstance(element, ir.ComplexType):
+        part = ir.FloatAttr.get(ir.ComplexType(element).element_type, 0.0)
+        value = {"value": ir.ArrayAttr.get([part, part])}
+        return emit.op("complex.constant", [], [kind], value).results[0]
     if isinstance(element, ir.FloatType):
         zero: ir.Attribute = ir.FloatAttr.get(element, 0.0)
     elif isinstance(element, ir.IntegerType | ir.IndexType):
         zero = ir.IntegerAttr.get(element, 0)
-    elif isinstance(element, ir.ComplexType):
-        part = ir.FloatAttr.get(ir.ComplexType(element).element_type, 0.0)
-        value = {"value": ir.ArrayAttr.get([part, part])}
-        return emit.op("complex.constant", [], [kind], value).results[0]
     else:
         return emit.op("ub.poison", [], [kind], {"value": ir.Attribute.parse("#ub.poison")}).results[0]
     if isinstance(kind, ir.VectorType):
@@ -253,11 +219,10 @@ def _nothing(emit: Emitter, kind: ir.Type) -> ir.Value:
 
 
 def _record(
-    op: ir.Operation, access: Access, lowering: CpuLowering, site: int, proven: set[Sanitize]
+    op: ir.Operation, access: Access, lowering: CpuLowering, site: int, wanted: frozenset[Sanitize]
 ) -> None:
     """Report the access to the runtime in front of it, unless other work-items cannot see the memory."""
-    wanted = lowering.sanitize & {Sanitize.RACE, Sanitize.UNINITIALIZED} - proven
-    if not wanted or access.private:
+    if not wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED} or access.private:
         return
     if Sanitize.RACE not in wanted and not access.in_workgroup_memory:
         return  # other memory may have been written before
@@ -268,34 +233,22 @@ def _record(
     bytes_each = element_bytes(ir.MemRefType(access.memory.type).element_type)
     if bytes_each is None:
         return
+    mode = access.mode
+    mode |= 0 if Sanitize.RACE in wanted else image_layout.CHECK_NO_RACE
+    mode |= 0 if Sanitize.UNINITIALIZED in wanted else image_layout.CHECK_INITIALIZED
     emit = Emitter(op)
-    i32 = ir.IntegerType.get_signless(32)
     address = first_address(emit, access, bytes_each)
-    count = access.contiguous(emit)
-    operands = [
-        emit.constant(site, i32),
-        emit.constant(access.mode | _only_for(wanted), i32),
-        address,
-        emit.binary("arith.muli", count, emit.constant(bytes_each)),
-    ]
-    emit.op("func.call", operands, [], callee(ACCESS))
-
-
-def _only_for(wanted: frozenset[Sanitize]) -> int:
-    """Flags of the mode of an access that is not to be looked at for everything."""
-    flags = 0 if Sanitize.RACE in wanted else image_layout.CHECK_NO_RACE
-    return flags if Sanitize.UNINITIALIZED in wanted else flags | image_layout.CHECK_INITIALIZED
+    bytes_ = emit.binary("arith.muli", access.accessed_count(emit), emit.constant(bytes_each))
+    _call(emit, image_layout.CHECK_ACCESS, _number(emit, site), _number(emit, mode), address, bytes_)
 
 
 def _record_unknown(op: ir.Operation, memory: ir.Value, lowering: CpuLowering) -> None:
-    """Report that any part of ``memory`` may be written: then nothing of it counts as uninitialised."""
+    """Report that any part of ``memory`` may be written: then all of it counts as initialised."""
     if Sanitize.UNINITIALIZED not in lowering.sanitize or not isinstance(memory.type, ir.MemRefType):
         return
     bytes_each = element_bytes(ir.MemRefType(memory.type).element_type)
     if bytes_each is None:
         return
     emit = Emitter(op)
-    i32 = ir.IntegerType.get_signless(32)
-    address, bytes_ = whole_memory(emit, memory, bytes_each)
-    numbers = [emit.constant(lowering.access_site(op), i32), emit.constant(image_layout.CHECK_UNKNOWN, i32)]
-    emit.op("func.call", [*numbers, address, bytes_], [], callee(ACCESS))
+    numbers = [_number(emit, n) for n in (lowering.access_site(op), image_layout.CHECK_UNKNOWN)]
+    _call(emit, image_layout.CHECK_ACCESS, *numbers, *whole_memory(emit, memory, bytes_each))

@@ -1,35 +1,39 @@
-"""Masked and indexed vector operations as loops over their lanes, so that each lane's access is checked.
+"""Split masked and indexed vector operations into loops over their lanes.
 
 ``vector.gather`` and ``scatter``, masked loads, stores and transfers, ``expandload`` and ``compressstore``
-become loops over their lanes: active lanes are checked like scalar accesses, the others are not accessed.
+become loops over their lanes: active lanes are checked like scalar accesses, the others access nothing.
 Lanes run in order, as the dialect defines it for lanes that store to the same element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.uniformity import nested
-from gpubuild.engine.backends.cpu.sanitizer.accesses import dimension
+from gpubuild.engine.backends.cpu.sanitizer.accesses import dimension, is_in_bounds
 from gpubuild.engine.ir.builder import Compare, Emitter
 
 _BYTE_BITS = 8
+_GATHERS = frozenset({"vector.gather", "vector.scatter"})
+_PACKED = frozenset({"vector.expandload", "vector.compressstore"})
+_MASKED = _GATHERS | _PACKED | {"vector.maskedload", "vector.maskedstore"}
+_TRANSFERS = frozenset({"vector.transfer_read", "vector.transfer_write"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lanes:
     """One op: lane ``k`` accesses ``memory`` at ``indices``, moved along the last dimension.
 
-    By its element of ``moves``, if there are any; else by the number of lanes before it, of which a
-    ``packed`` op counts those that take part. ``vector`` is what is stored, or what a load gives where a
-    lane takes no part. Lanes of a ``partial`` op that are beyond the end take no part either.
+    It is moved by its element of ``moves``, if any; else by the number of lanes before it, of which a
+    ``packed`` op counts the active ones. ``vector`` is stored, or the result of inactive lanes of a load.
+    Lanes of a ``partial`` op beyond the end are not active.
     """
 
     memory: ir.Value
-    indices: tuple[ir.Value, ...]
+    indices: list[ir.Value]
     mask: ir.Value
     vector: ir.Value
     loads: bool
@@ -39,107 +43,70 @@ class _Lanes:
 
 
 def expand_lanes(module: ir.Operation) -> None:
-    """Make loops of all such ops in the gpu.module ``module`` that have a known number of lanes.
+    """Expand all such ops in the gpu.module ``module`` that have a known number of lanes.
 
     Left are vectors of scalable length, and vectors of several dimensions in ops of one, which no CPU
     target compiles.
     """
     for op in nested(module):
-        reader = _READERS.get(op.name)
-        if reader is not None and op.parent.name != "vector.mask":
-            lanes = reader(op)
-            if lanes is not None:
-                _expand(op, lanes)
+        if op.name not in _MASKED | _TRANSFERS or op.parent.name == "vector.mask":
+            continue
+        lanes = _read(op) if op.name in _MASKED else _read_transfer(op)
+        if lanes is None or not isinstance(lanes.memory.type, ir.MemRefType):
+            continue
+        vector = ir.VectorType(lanes.vector.type)
+        if lanes.indices and not vector.scalable and (vector.rank == 1 or lanes.moves is not None):
+            _expand(op, lanes)
 
 
-def _read_moved(op: ir.Operation) -> _Lanes | None:
-    """``gather`` and ``scatter``."""
-    memory, *indices, moves, mask, vector = list(op.operands)
-    return _lanes(op, memory, indices, mask, vector, moves=moves)
-
-
-def _read_masked(op: ir.Operation) -> _Lanes | None:
-    """Loads and stores of neighbours."""
+def _read(op: ir.Operation) -> _Lanes:
     memory, *indices, mask, vector = list(op.operands)
-    if ir.VectorType(vector.type).rank != 1:
-        return None
-    packed = op.name in {"vector.expandload", "vector.compressstore"}
-    return _lanes(op, memory, indices, mask, vector, packed=packed)
+    return _Lanes(
+        memory=memory,
+        moves=indices.pop() if op.name in _GATHERS else None,
+        indices=indices,
+        mask=mask,
+        vector=vector,
+        loads=bool(len(op.results)),
+        packed=op.name in _PACKED,
+    )
 
 
 def _read_transfer(op: ir.Operation) -> _Lanes | None:
     """Masked transfers along the last dimension; convert-vector-to-scf has left no others."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     loads = op.name == "vector.transfer_read"
     operands = list(op.operands)
-    if not segments[-1]:
+    if not list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[-1]:
         return None
     vector, memory = (operands[-2], operands[0]) if loads else (operands[0], operands[1])
-    indices = operands[1:-2] if loads else operands[2:-1]
     kind = op.results[0].type if loads else vector.type
     if not isinstance(memory.type, ir.MemRefType) or ir.VectorType(kind).rank != 1:
         return None
-    rank = ir.MemRefType(memory.type).rank
-    along_the_last = ir.AffineMapAttr.get(ir.AffineMap.get_minor_identity(rank, 1)) if rank else None
-    if op.attributes["permutation_map"] != along_the_last:
+    shaped = ir.MemRefType(memory.type)
+    if not shaped.rank or isinstance(shaped.element_type, ir.VectorType):
         return None
-    if isinstance(ir.MemRefType(memory.type).element_type, ir.VectorType):
+    along_the_last = ir.AffineMapAttr.get(ir.AffineMap.get_minor_identity(shaped.rank, 1))
+    if op.attributes["permutation_map"] != along_the_last:
         return None
     if loads:
         vector = Emitter(op).op("vector.broadcast", [vector], [kind]).results[0]
-    in_bounds = "in_bounds" in op.attributes and all(
-        ir.BoolAttr(flag).value for flag in ir.ArrayAttr(op.attributes["in_bounds"])
-    )
-    return _lanes(op, memory, indices, operands[-1], vector, partial=not in_bounds)
-
-
-_READERS: dict[str, Callable[[ir.Operation], _Lanes | None]] = {
-    "vector.gather": _read_moved,
-    "vector.scatter": _read_moved,
-    "vector.maskedload": _read_masked,
-    "vector.maskedstore": _read_masked,
-    "vector.expandload": _read_masked,
-    "vector.compressstore": _read_masked,
-    "vector.transfer_read": _read_transfer,
-    "vector.transfer_write": _read_transfer,
-}
-
-
-def _lanes(
-    op: ir.Operation,
-    memory: ir.Value,
-    indices: list[ir.Value],
-    mask: ir.Value,
-    vector: ir.Value,
-    *,
-    moves: ir.Value | None = None,
-    packed: bool = False,
-    partial: bool = False,
-) -> _Lanes | None:
-    if not isinstance(memory.type, ir.MemRefType) or not indices or ir.VectorType(vector.type).scalable:
-        return None
     return _Lanes(
         memory=memory,
-        indices=tuple(indices),
-        mask=mask,
+        indices=operands[1:-2] if loads else operands[2:-1],
+        mask=operands[-1],
         vector=vector,
-        loads=bool(len(op.results)),
-        moves=moves,
-        packed=packed,
-        partial=partial,
+        loads=loads,
+        partial=not is_in_bounds(op),
     )
 
 
 def _expand(op: ir.Operation, lanes: _Lanes) -> None:
     emit = Emitter(op)
-    shape = ir.VectorType(lanes.vector.type)
-    count = 1
-    for size in shape.shape:
-        count *= size
-    mask, vector = _in_a_row(emit, lanes.mask, count), _in_a_row(emit, lanes.vector, count)
-    moves = lanes.moves and _in_a_row(emit, lanes.moves, count)
+    count = prod(ir.VectorType(lanes.vector.type).shape)
+    mask, vector = _flattened(emit, lanes.mask, count), _flattened(emit, lanes.vector, count)
+    moves = lanes.moves and _flattened(emit, lanes.moves, count)
     zero, one = emit.constant(0), emit.constant(1)
-    # What goes round: how many lanes took part, and what has been loaded.
+    # Loop-carried: the number of active lanes, and the loaded elements.
     carried = ([zero] if lanes.packed else []) + ([vector] if lanes.loads else [])
     kinds = [value.type for value in carried]
     loop = emit.op("scf.for", [zero, emit.constant(count), one, *carried], kinds, regions=1)
@@ -196,7 +163,7 @@ def _is_narrow(kind: ir.Type) -> bool:
     return isinstance(kind, ir.IntegerType | ir.FloatType) and kind.width < _BYTE_BITS
 
 
-def _in_a_row(emit: Emitter, vector: ir.Value, count: int) -> ir.Value:
+def _flattened(emit: Emitter, vector: ir.Value, count: int) -> ir.Value:
     """The same elements as a vector of one dimension."""
     kind = ir.VectorType(vector.type)
     if kind.rank == 1:
@@ -204,21 +171,19 @@ def _in_a_row(emit: Emitter, vector: ir.Value, count: int) -> ir.Value:
     return emit.op("vector.shape_cast", [vector], [ir.VectorType.get([count], kind.element_type)]).results[0]
 
 
-def _at(position: int) -> dict[str, ir.Attribute]:
-    return {"static_position": ir.DenseI64ArrayAttr.get([position])}
-
-
-def _at_a_value() -> dict[str, ir.Attribute]:
-    return _at(ir.ShapedType.get_dynamic_size())
+def _at(position: int | None = None) -> dict[str, ir.Attribute]:
+    """The attribute of a constant position, or of one that is an operand."""
+    number = ir.ShapedType.get_dynamic_size() if position is None else position
+    return {"static_position": ir.DenseI64ArrayAttr.get([number])}
 
 
 def _element(emit: Emitter, vector: ir.Value, lane: ir.Value) -> ir.Value:
     kind = ir.VectorType(vector.type).element_type
-    return emit.op("vector.extract", [vector, lane], [kind], _at_a_value()).results[0]
+    return emit.op("vector.extract", [vector, lane], [kind], _at()).results[0]
 
 
 def _with_element(emit: Emitter, vector: ir.Value, element: ir.Value, lane: ir.Value) -> ir.Value:
-    return emit.op("vector.insert", [element, vector, lane], [vector.type], _at_a_value()).results[0]
+    return emit.op("vector.insert", [element, vector, lane], [vector.type], _at()).results[0]
 
 
 def _as_index(emit: Emitter, number: ir.Value) -> ir.Value:

@@ -1,16 +1,16 @@
 """Ranges of indices: the least and the largest value over all work-items of a launch.
 
-A range holds for every work-item that reaches an access. It covers the ids of work-items and workgroups,
-the counters of loops, and what is computed from them; conditions of enclosing branches narrow it. Its ends
-are computed when a kernel starts, from the launch's sizes and the kernel's arguments, so that they are the
-same for the whole launch.
+A range holds for every work-item that reaches an access. It covers the ids of work-items and workgroups, loop
+counters and values computed from them; conditions of enclosing branches narrow it. Its ends are computed when
+a kernel starts, from the launch's sizes and the kernel's arguments, so that they are the same for the launch.
 
-All arithmetic is in 64 bits. A range has a limit on the bits of its ends, and the conditions on arguments
-under which that limit holds. What could take more bits has no range.
+All arithmetic is in 64 bits. A range has a limit on the bits of its ends, and conditions on arguments under
+which the limit holds. A value that could need more bits has no range.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -18,97 +18,73 @@ from typing import TypeAlias
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.query import constant_integer
+from gpubuild.engine.ir.query import constant_integer, defining_op
 
 Number: TypeAlias = "int | ir.Value"
 Truth: TypeAlias = "bool | ir.Value"
 
+_ARGUMENT_BITS = 30  # larger arguments and sizes are left to the check of each access
+_MOST_BITS = 61
+_SHIFT_LIMIT = 30
+
 
 class Numbers:
-    """Integers and truths; what can be computed now is, the rest is emitted where ``emit`` points.
+    """Arithmetic on constants, done now, and on values, emitted where ``emit`` points.
 
     Nothing here may overflow: callers know how large numbers can be.
     """
 
     def __init__(self, emit: Emitter) -> None:
-        self.emit = emit
-
-    def value(self, number: Number) -> ir.Value:
-        """``number`` as a value of type index."""
-        return self.emit.constant(number) if isinstance(number, int) else number
+        self._emit = emit
 
     def add(self, a: Number, b: Number) -> Number:
         """``a + b``."""
-        if isinstance(a, int) and isinstance(b, int):
-            return a + b
-        if a == 0:
-            return b
-        return a if b == 0 else self._binary("arith.addi", a, b)
-
-    def sub(self, a: Number, b: Number) -> Number:
-        """``a - b``."""
-        if isinstance(a, int) and isinstance(b, int):
-            return a - b
-        return a if isinstance(b, int) and b == 0 else self._binary("arith.subi", a, b)
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self._binary(operator.add, "arith.addi", a, b)
 
     def mul(self, a: Number, b: Number) -> Number:
         """``a * b``."""
-        if isinstance(a, int) and isinstance(b, int):
-            return a * b
-        if isinstance(a, int) and a in (0, 1):
-            return b if a else 0
-        if isinstance(b, int) and b in (0, 1):
-            return a if b else 0
-        return self._binary("arith.muli", a, b)
+        if a == 1 or b == 1:
+            return b if a == 1 else a
+        return 0 if a == 0 or b == 0 else self._binary(operator.mul, "arith.muli", a, b)
 
     def divide(self, a: Number, b: Number) -> Number:
-        """``a / b``, rounded down, of what is not negative by what is positive."""
-        if isinstance(a, int) and isinstance(b, int):
-            return a // b
-        return a if isinstance(b, int) and b == 1 else self._binary("arith.divui", a, b)
+        """``a / b``, rounded down; ``a`` must not be negative, and ``b`` must be positive."""
+        return self._binary(operator.floordiv, "arith.divui", a, b)
 
     def least(self, a: Number, b: Number) -> Number:
         """The smaller one."""
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b)
-        return a if same(a, b) else self._binary("arith.minsi", a, b)
+        return a if a == b else self._binary(min, "arith.minsi", a, b)
 
     def most(self, a: Number, b: Number) -> Number:
         """The larger one."""
-        if isinstance(a, int) and isinstance(b, int):
-            return max(a, b)
-        return a if same(a, b) else self._binary("arith.maxsi", a, b)
+        return a if a == b else self._binary(max, "arith.maxsi", a, b)
 
     def less(self, a: Number, b: Number) -> Truth:
         """Whether ``a < b``."""
-        return a < b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.SLT, a, b)
+        return self._compare(operator.lt, Compare.SLT, a, b)
 
     def at_most(self, a: Number, b: Number) -> Truth:
         """Whether ``a <= b``."""
-        return a <= b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.SLE, a, b)
+        return self._compare(operator.le, Compare.SLE, a, b)
 
     def equal(self, a: Number, b: Number) -> Truth:
         """Whether ``a == b``."""
-        return a == b if isinstance(a, int) and isinstance(b, int) else self._compare(Compare.EQ, a, b)
+        return self._compare(operator.eq, Compare.EQ, a, b)
 
-    def either(self, a: Truth, b: Truth) -> Truth:
-        """Whether one of the two holds."""
-        if isinstance(a, bool):
-            return True if a else b
-        if isinstance(b, bool):
-            return True if b else a
-        return self.emit.binary("arith.ori", a, b)
+    def _value(self, number: Number) -> ir.Value:
+        return self._emit.constant(number) if isinstance(number, int) else number
 
-    def _binary(self, name: str, a: Number, b: Number) -> ir.Value:
-        return self.emit.binary(name, self.value(a), self.value(b))
+    def _binary(self, compute: Callable[[int, int], int], name: str, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
+            return compute(a, b)
+        return self._emit.binary(name, self._value(a), self._value(b))
 
-    def _compare(self, predicate: int, a: Number, b: Number) -> ir.Value:
-        return self.emit.compare(predicate, self.value(a), self.value(b))
-
-
-def same(a: Number, b: Number) -> bool:
-    """Whether two numbers are known to be the same now."""
-    return isinstance(a, int) == isinstance(b, int) and a == b
+    def _compare(self, compute: Callable[[int, int], bool], code: Compare, a: Number, b: Number) -> Truth:
+        if isinstance(a, int) and isinstance(b, int):
+            return compute(a, b)
+        return self._emit.compare(code, self._value(a), self._value(b))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +96,23 @@ class Range:
     bits: int
     given: tuple[Truth, ...] = ()
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is known now to be one number."""
+        return bool(self.low == self.high)
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether it is known now not to be negative."""
+        return isinstance(self.low, int) and self.low >= 0
+
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What is known of values where an access is, from the conditions around it.
+    """What is known of values at an access, from the conditions around it.
 
-    ``ordered`` are pairs of which the second is at least so much more than the first, if all of what comes
-    with that holds.
+    ``ordered`` maps pairs, the second of which is larger than the first by at least a number, to that number
+    and the conditions for it.
     """
 
     known: dict[ir.Value, Range] = field(default_factory=dict)
@@ -135,32 +121,28 @@ class Facts:
 
 
 def constant(value: int) -> Range:
-    """A range of one number."""
+    """Return a range of one number."""
     return Range(low=value, high=value, bits=value.bit_length())
 
 
 def axis_of(op: ir.Operation) -> str:
-    """``x``, ``y`` or ``z`` of an op that names a dimension."""
+    """Return ``x``, ``y`` or ``z`` of an op that names a dimension."""
     return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
 
 
 def is_index(value: ir.Value) -> bool:
-    """Whether it is of type index."""
+    """Return whether a value is of type index."""
     return isinstance(value.type, ir.IndexType)
 
 
-_NEGATED = {
-    Compare.EQ: Compare.NE,
-    Compare.NE: Compare.EQ,
-    Compare.SLT: Compare.SGE,
-    Compare.SLE: Compare.SGT,
-    Compare.SGT: Compare.SLE,
-    Compare.SGE: Compare.SLT,
-    Compare.ULT: Compare.UGE,
-    Compare.ULE: Compare.UGT,
-    Compare.UGT: Compare.ULE,
-    Compare.UGE: Compare.ULT,
-}
+_OPPOSITES = (
+    (Compare.EQ, Compare.NE),
+    (Compare.SLT, Compare.SGE),
+    (Compare.SLE, Compare.SGT),
+    (Compare.ULT, Compare.UGE),
+    (Compare.ULE, Compare.UGT),
+)
+_NEGATED = dict(_OPPOSITES) | {b: a for a, b in _OPPOSITES}
 _SWAPPED = {
     Compare.SGT: Compare.SLT,
     Compare.SGE: Compare.SLE,
@@ -169,102 +151,8 @@ _SWAPPED = {
 }
 
 
-def assume(ranges: Ranges, condition: ir.Value, holds: bool, facts: Facts) -> None:
-    """Note in ``facts`` what follows from ``condition`` where it holds, or where it does not."""
-    if isinstance(condition.owner, ir.Block):
-        return
-    op = condition.owner.operation
-    if op.name == ("arith.andi" if holds else "arith.ori"):
-        for part in op.operands:
-            assume(ranges, part, holds, facts)
-    elif op.name == "arith.xori" and constant_integer(op.operands[1]) in (1, -1):
-        assume(ranges, op.operands[0], not holds, facts)
-    elif op.name == "arith.cmpi" and is_index(op.operands[0]):
-        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-        a, b = op.operands
-        if not holds:
-            predicate = _NEGATED.get(predicate, -1)
-        if predicate in _SWAPPED:
-            predicate, a, b = _SWAPPED[predicate], b, a
-        _compared(ranges, predicate, a, b, facts)
-
-
-def _compared(ranges: Ranges, predicate: int, a: ir.Value, b: ir.Value, facts: Facts) -> None:
-    left, right = ranges.of(a, facts), ranges.of(b, facts)
-    found: list[tuple[ir.Value, Range]] = []
-    n = ranges.numbers
-    gap = 1 if predicate in (Compare.SLT, Compare.ULT) else 0
-    if predicate == Compare.EQ and left is not None and right is not None:
-        given, bits = left.given + right.given, max(left.bits, right.bits)
-        one = next((r for r in (right, left) if same(r.low, r.high)), None)
-        low = one.low if one else n.most(left.low, right.low)
-        high = one.high if one else n.least(left.high, right.high)
-        found += ((value, Range(low=low, high=high, bits=bits, given=given)) for value in (a, b))
-    elif predicate in (Compare.ULT, Compare.ULE) and right is not None:
-        # As unsigned numbers: the right one not being negative, the left one is not, either.
-        high = n.sub(right.high, gap)
-        given = (*right.given, n.at_most(0, right.low))
-        if left is None:
-            found.append((a, Range(low=0, high=high, bits=right.bits + 1, given=given)))
-        else:
-            low, high = n.most(left.low, 0), n.least(left.high, high)
-            bits = max(left.bits, right.bits + 1)
-            found.append((a, Range(low=low, high=high, bits=bits, given=left.given + given)))
-            if isinstance(left.low, int) and left.low >= 0:
-                low = n.most(right.low, left.low + gap)
-                more = (*left.given, *given)
-                found.append((b, replace(right, low=low, bits=max(left.bits, right.bits) + 1, given=more)))
-        facts.ordered[a, b] = (gap, given)
-    elif predicate in (Compare.SLT, Compare.SLE) and left is not None and right is not None:
-        given, bits = left.given + right.given, max(left.bits, right.bits) + 1
-        high = n.least(left.high, n.sub(right.high, gap))
-        low = n.most(right.low, n.add(left.low, gap))
-        found.append((a, Range(low=left.low, high=high, bits=bits, given=given)))
-        found.append((b, Range(low=low, high=right.high, bits=bits, given=given)))
-        facts.ordered[a, b] = (gap, given)
-    elif (
-        predicate == Compare.NE
-        and left is not None
-        and isinstance(left.low, int)
-        and left.low == constant_integer(b)
-    ):
-        found.append((a, replace(left, low=left.low + 1, bits=left.bits + 1)))
-    for value, range_ in found:
-        _learn(ranges, value, range_, facts)
-    facts.memo.clear()
-
-
-def _learn(ranges: Ranges, value: ir.Value, range_: Range, facts: Facts) -> None:
-    """Of a value, and of what it is a constant more than."""
-    if constant_integer(value) is not None:
-        return
-    facts.known[value] = range_
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name not in {
-        "arith.addi",
-        "arith.subi",
-    }:
-        return
-    op = value.owner.operation
-    more = constant_integer(op.operands[1])
-    old = ranges.of(op.operands[0], facts) if more is not None else None
-    if more is None or old is None:
-        return
-    other = ranges.sum(range_, constant(-more if op.name == "arith.addi" else more))
-    n = ranges.numbers
-    low, high = n.most(old.low, other.low), n.least(old.high, other.high)
-    given = old.given + other.given
-    _learn(
-        ranges, op.operands[0], Range(low=low, high=high, bits=max(old.bits, other.bits), given=given), facts
-    )
-
-
-_ARGUMENT_BITS = 30  # arguments and sizes beyond are left to the check of each access
-_MOST_BITS = 61
-_SHIFT_LIMIT = 30
-
-
 class Ranges:
-    """Ranges of the values of one kernel, computed at the place of ``emit`` in its entry."""
+    """Ranges of the values of one kernel, computed where ``emit`` points in its entry."""
 
     def __init__(self, kernel: ir.Operation, emit: Emitter) -> None:
         self.numbers = Numbers(emit)
@@ -274,7 +162,7 @@ class Ranges:
         self._facts: dict[tuple[tuple[ir.Operation, int], ...], Facts] = {}
 
     def facts_at(self, op: ir.Operation) -> Facts:
-        """What the conditions around ``op`` say."""
+        """Return what follows from the conditions around ``op``."""
         around: list[tuple[ir.Operation, int]] = []
         block = op.operation.block
         while block != self._entry:
@@ -286,12 +174,12 @@ class Ranges:
         if key not in self._facts:
             facts = Facts()
             for condition, branch in key:
-                assume(self, condition.operands[0], branch == 0, facts)
+                self._assume(condition.operands[0], branch == 0, facts)
             self._facts[key] = facts
         return self._facts[key]
 
     def of(self, value: ir.Value, facts: Facts) -> Range | None:
-        """The range of an index; ``None`` when nothing is known."""
+        """Return the range of an index, if it has one."""
         if value in facts.known:
             return facts.known[value]
         if value not in facts.memo:
@@ -300,187 +188,65 @@ class Ranges:
         return facts.memo[value]
 
     def size(self, memory: ir.Value, number: int) -> Range | None:
-        """The range of one dimension's size."""
+        """Return the range of one dimension's size."""
         shaped = ir.MemRefType(memory.type)
+        if not 0 <= number < shaped.rank:
+            return None
         if not shaped.is_dynamic_dim(number):
             return constant(shaped.get_dim_size(number))
-        if self.is_argument(memory):
-            return self._leaf(("dim", memory, number), lambda: self._dimension(memory, number), least=0)
-        return None
+        if not self.is_argument(memory):
+            return None
+        key = ("dim", memory, number)
+        if key not in self._leaves:
+            operands = [memory, self._emit.constant(number)]
+            value = self._emit.op("memref.dim", operands, [ir.IndexType.get()]).results[0]
+            self._leaves[key] = self._leaf(value, least=0)
+        return self._leaves[key]
 
     def is_argument(self, value: ir.Value) -> bool:
-        """Whether ``value`` is one of the kernel's."""
+        """Return whether ``value`` is an argument of the kernel."""
         return isinstance(value.owner, ir.Block) and value.owner == self._entry
 
     def hardware(self, name: str, axis: str) -> Range:
-        """The range of ``gpu.block_dim`` and ``gpu.grid_dim``, each a single number."""
-        bits = 11 if name == "block_dim" else 32
+        """Return the range of ``gpu.block_dim`` or ``gpu.grid_dim``, a single number."""
         key = (name, axis)
         if key not in self._leaves:
             size = self._emit.dimension(name, axis)
-            self._leaves[key] = Range(low=size, high=size, bits=bits)
+            self._leaves[key] = Range(low=size, high=size, bits=11 if name == "block_dim" else 32)
         return self._leaves[key]
 
-    def argument(self, number: int, cast: str = "argument") -> Range:
-        """The range of an argument of type index, or of one that ``cast`` makes an index: a single number."""
-        argument = self._entry.arguments[number]
-        if cast == "argument":
-            return self._leaf((cast, argument), lambda: argument)
-        index = ir.IndexType.get()
-        return self._leaf((cast, argument), lambda: self._emit.op(cast, [argument], [index]).results[0])
-
-    def argument_size(self, number: int, dimension: int) -> Range | None:
-        """The range of the size of one dimension of an argument: a single number."""
-        return self.size(self._entry.arguments[number], dimension)
-
     def narrow(self, range_: Range) -> Range:
-        """The same with as few bits as an argument, which becomes one more thing that must be true."""
+        """Return the range with as few bits as an argument, which becomes one more condition."""
         if range_.bits <= _ARGUMENT_BITS:
             return range_
         limit = 1 << _ARGUMENT_BITS
         fits = (self.numbers.less(-limit, range_.low), self.numbers.less(range_.high, limit))
         return replace(range_, bits=_ARGUMENT_BITS, given=(*range_.given, *fits))
 
-    # ---- values ----
-
-    def _compute(self, value: ir.Value, facts: Facts) -> Range | None:
-        if isinstance(value.owner, ir.Block):
-            return self._block_argument(value, facts)
-        op = value.owner.operation
-        rule = _RULES.get(op.name)
-        return rule(self, op, facts) if rule else None
-
-    def _block_argument(self, value: ir.Value, facts: Facts) -> Range | None:
-        if self.is_argument(value):
-            return self.argument(ir.BlockArgument(value).arg_number) if is_index(value) else None
-        loop = value.owner.owner.operation
-        if loop.name != "scf.for" or "unsignedCmp" in loop.attributes:
-            return None
-        number = list(value.owner.arguments).index(value)
-        if number > 0:
-            return self._carried(loop, value, number - 1, facts)
-        return self._counter(loop, facts)
-
-    def _counter(self, loop: ir.Operation, facts: Facts) -> Range | None:
-        """The counter of a loop; up to its last value where all work-items have the same start and step."""
-        lower, upper, step = (self.of(v, facts) for v in list(loop.operands)[:3])
-        if lower is None or upper is None or step is None:
-            return None  # with an unknown step the counter could overflow
-        last = self.sum(upper, constant(-1))
-        given, bits = lower.given + last.given, max(lower.bits, last.bits)
-        n = self.numbers
-        if not (same(lower.low, lower.high) and same(step.low, step.high)):
-            given = (*given, *step.given, n.less(0, step.low))
-            return Range(low=lower.low, high=last.high, bits=bits, given=given)
-        span = self.sum(last, self.product(lower, constant(-1)))
-        positive = n.most(step.low, 1)
-        whole = n.mul(n.divide(n.most(span.high, 0), positive), positive)
-        given = (*span.given, *step.given, n.less(0, step.low))
-        return Range(low=lower.low, high=n.add(lower.low, whole), bits=span.bits + 1, given=given)
-
-    def _carried(self, loop: ir.Operation, value: ir.Value, number: int, facts: Facts) -> Range | None:
-        """A number that a loop halves, or the like: it stays between zero and what it was at first."""
-        body = loop.regions[0].blocks[0]
-        following = body.operations[len(body.operations) - 1].operation.operands[number]
-        if isinstance(following.owner, ir.Block) or not is_index(value):
-            return None
-        op = following.owner.operation
-        if op.name not in {"arith.shrui", "arith.divui"} or op.operands[0] != value:
-            return None
-        if not constant_integer(op.operands[1]):
-            return None
-        first = self.of(loop.operands[3 + number], facts)
-        if first is None:
-            return None
-        positive = self.numbers.at_most(0, first.low)
-        return replace(first, low=0, given=(*first.given, positive))
-
-    def _leaf(self, key: tuple[object, ...], make: Callable[[], ir.Value], least: int | None = None) -> Range:
-        """A value of the kernel's that is the same for the whole launch."""
-        if key not in self._leaves:
-            limit = 1 << _ARGUMENT_BITS
-            value = make()
-            low = self.numbers.less(-limit if least is None else least - 1, value)
-            given = (low, self.numbers.less(value, limit))
-            self._leaves[key] = Range(low=value, high=value, bits=_ARGUMENT_BITS, given=given)
-        return self._leaves[key]
-
-    def _dimension(self, memory: ir.Value, number: int) -> ir.Value:
-        index = ir.IndexType.get()
-        return self._emit.op("memref.dim", [memory, self._emit.constant(number)], [index]).results[0]
-
-    def _constant(self, op: ir.Operation, facts: Facts) -> Range | None:
-        value = constant_integer(op.results[0])
-        return None if value is None else constant(value)
-
-    def _cast(self, op: ir.Operation, facts: Facts) -> Range | None:
-        source = op.operands[0]
-        if (known := constant_integer(source)) is not None:
-            return constant(known)
-        if not self.is_argument(source) or not is_index(op.results[0]):
-            return None
-        return self.argument(ir.BlockArgument(source).arg_number, op.name)
-
-    def _identity(self, op: ir.Operation, facts: Facts) -> Range | None:
-        name, axis = op.name.removeprefix("gpu."), axis_of(op)
-        if name in {"block_dim", "grid_dim"}:
-            return self.hardware(name, axis)
-        count = self.hardware("block_dim" if name == "thread_id" else "grid_dim", axis)
-        if name == "global_id":
-            items = self.hardware("block_dim", axis)
-            count = Range(low=0, high=self.numbers.mul(items.high, count.high), bits=items.bits + count.bits)
-        return Range(low=0, high=self.numbers.sub(count.high, 1), bits=count.bits)
-
-    def _dim(self, op: ir.Operation, facts: Facts) -> Range | None:
-        number = constant_integer(op.operands[1])
-        memory = op.operands[0]
-        if number is None or not isinstance(memory.type, ir.MemRefType):
-            return None
-        return self.size(memory, number) if 0 <= number < ir.MemRefType(memory.type).rank else None
-
-    def _pair(self, op: ir.Operation, facts: Facts) -> tuple[Range, Range] | None:
-        if not is_index(op.results[0]):
-            return None
-        a, b = (self.of(v, facts) for v in op.operands)
-        return None if a is None or b is None else (a, b)
-
-    def _sum(self, op: ir.Operation, facts: Facts) -> Range | None:
-        pair = self._pair(op, facts)
-        if pair is None:
-            return None
-        a, b = pair
-        if op.name == "arith.addi":
-            return self.sum(a, b)
-        found = self.sum(a, self.product(b, constant(-1)))
-        least, given = facts.ordered.get((op.operands[1], op.operands[0]), (None, ()))
-        if least is None:
-            return found
-        return replace(found, low=self.numbers.most(found.low, least), given=found.given + given)
-
     def sum(self, a: Range, b: Range) -> Range:
-        """All sums of numbers of the two."""
+        """Return the range of all sums of numbers of the two."""
         if max(a.bits, b.bits) >= _MOST_BITS:
             a, b = self.narrow(a), self.narrow(b)
         n = self.numbers
         low, high = n.add(a.low, b.low), n.add(a.high, b.high)
         return Range(low=low, high=high, bits=max(a.bits, b.bits) + 1, given=a.given + b.given)
 
-    def _product(self, op: ir.Operation, facts: Facts) -> Range | None:
-        pair = self._pair(op, facts)
-        return None if pair is None else self.product(*pair)
+    def difference(self, a: Range, b: Range) -> Range:
+        """Return the range of all differences of numbers of the two."""
+        return self.sum(a, self.product(b, constant(-1)))
 
     def product(self, a: Range, b: Range) -> Range:
-        """All products of numbers of the two."""
+        """Return the range of all products of numbers of the two."""
         if a.bits + b.bits > _MOST_BITS:
             a, b = self.narrow(a), self.narrow(b)
         n = self.numbers
         given, bits = a.given + b.given, a.bits + b.bits
         for one, other in ((a, b), (b, a)):
-            if isinstance(one.low, int) and same(one.low, one.high):
+            if isinstance(one.low, int) and one.is_single:
                 ends = [n.mul(one.low, other.low), n.mul(one.low, other.high)]
                 low, high = ends if one.low >= 0 else reversed(ends)
                 return Range(low=low, high=high, bits=bits, given=given)
-        if _not_negative(a) and _not_negative(b):
+        if a.is_natural and b.is_natural:
             return Range(low=n.mul(a.low, b.low), high=n.mul(a.high, b.high), bits=bits, given=given)
         corners = [n.mul(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
         low = high = corners[0]
@@ -488,80 +254,223 @@ class Ranges:
             low, high = n.least(low, corner), n.most(high, corner)
         return Range(low=low, high=high, bits=bits, given=given)
 
-    def _quotient(self, op: ir.Operation, facts: Facts) -> Range | None:
-        """Of a number that is not negative by a constant."""
+    # ---- conditions ----
+
+    def _assume(self, condition: ir.Value, holds: bool, facts: Facts) -> None:
+        """Add what follows from ``condition`` where it holds, or where it does not."""
+        op = defining_op(condition)
+        if op is None:
+            return
+        if op.name == ("arith.andi" if holds else "arith.ori"):
+            for part in op.operands:
+                self._assume(part, holds, facts)
+        elif op.name == "arith.xori" and constant_integer(op.operands[1]) in (1, -1):
+            self._assume(op.operands[0], not holds, facts)
+        elif op.name == "arith.cmpi" and is_index(op.operands[0]):
+            code = Compare(ir.IntegerAttr(op.attributes["predicate"]).value)
+            a, b = op.operands
+            if not holds:
+                code = _NEGATED[code]
+            if code in _SWAPPED:
+                code, a, b = _SWAPPED[code], b, a
+            self._compared(code, a, b, facts)
+            facts.memo.clear()
+
+    def _compared(self, code: Compare, a: ir.Value, b: ir.Value, facts: Facts) -> None:
+        left, right = self.of(a, facts), self.of(b, facts)
+        n = self.numbers
+        if code == Compare.EQ:
+            single = next((r for r in (right, left) if r is not None and r.is_single), None)
+            if single is not None:
+                self._learn(a, single, facts)
+                self._learn(b, single, facts)
+            return
+        if code == Compare.NE:
+            if left is not None and isinstance(left.low, int) and left.low == constant_integer(b):
+                self._learn(a, replace(left, low=left.low + 1, bits=left.bits + 1), facts)
+            return
+        unsigned = code in (Compare.ULT, Compare.ULE)
+        gap = 1 if code in (Compare.SLT, Compare.ULT) else 0
+        if right is None:
+            return
+        most, given = n.add(right.high, -gap), right.given
+        if unsigned:  # if the right number is not negative, the left one is not, either
+            given = (*given, n.at_most(0, right.low))
+            left = left or Range(low=0, high=most, bits=right.bits)
+            left = replace(left, low=n.most(left.low, 0))
+        if left is None:
+            return
+        facts.ordered[a, b] = (gap, given)
+        given, bits = left.given + given, max(left.bits, right.bits) + 1
+        self._learn(a, Range(low=left.low, high=n.least(left.high, most), bits=bits, given=given), facts)
+        if not unsigned or left.is_natural:
+            low = n.most(right.low, n.add(left.low, gap))
+            self._learn(b, Range(low=low, high=right.high, bits=bits, given=given), facts)
+
+    def _learn(self, value: ir.Value, range_: Range, facts: Facts) -> None:
+        """Add the range of a value, and of the value that it is a constant more than."""
+        if constant_integer(value) is not None:
+            return
+        facts.known[value] = range_
+        op = defining_op(value)
+        if op is None or op.name not in {"arith.addi", "arith.subi"}:
+            return
+        more = constant_integer(op.operands[1])
+        old = self.of(op.operands[0], facts)
+        if more is None or old is None:
+            return
+        other = self.sum(range_, constant(-more if op.name == "arith.addi" else more))
+        low, high = self.numbers.most(old.low, other.low), self.numbers.least(old.high, other.high)
+        given, bits = old.given + other.given, max(old.bits, other.bits)
+        self._learn(op.operands[0], Range(low=low, high=high, bits=bits, given=given), facts)
+
+    # ---- values ----
+
+    def _compute(self, value: ir.Value, facts: Facts) -> Range | None:
+        if not is_index(value):
+            return None
+        if (number := constant_integer(value)) is not None:
+            return constant(number)
+        op = defining_op(value)
+        if op is not None:
+            rule = _RULES.get(op.name)
+            return rule(self, op, facts) if rule else None
+        if self.is_argument(value):
+            return self._argument(value)
+        loop = value.owner.owner.operation
+        if loop.name != "scf.for" or "unsignedCmp" in loop.attributes:
+            return None
+        number = list(value.owner.arguments).index(value)
+        return self._carried(loop, value, number - 1, facts) if number else self._counter(loop, facts)
+
+    def _counter(self, loop: ir.Operation, facts: Facts) -> Range | None:
+        """The counter of a loop; up to its last value where all work-items have the same start and step."""
+        lower, upper, step = (self.of(v, facts) for v in list(loop.operands)[:3])
+        if lower is None or upper is None or step is None:
+            return None  # with an unknown step the counter could overflow
+        n = self.numbers
+        last = self.sum(upper, constant(-1))
+        positive = (*step.given, n.less(0, step.low))
+        if not (lower.is_single and step.is_single):
+            given, bits = lower.given + last.given + positive, max(lower.bits, last.bits)
+            return Range(low=lower.low, high=last.high, bits=bits, given=given)
+        span = self.difference(last, lower)
+        divisor = n.most(step.low, 1)
+        whole = n.mul(n.divide(n.most(span.high, 0), divisor), divisor)
+        high = n.add(lower.low, whole)
+        return Range(low=lower.low, high=high, bits=span.bits + 1, given=span.given + positive)
+
+    def _carried(self, loop: ir.Operation, value: ir.Value, number: int, facts: Facts) -> Range | None:
+        """A number that a loop halves, or the like: it stays between zero and its first value."""
+        body = loop.regions[0].blocks[0]
+        op = defining_op(body.operations[len(body.operations) - 1].operation.operands[number])
+        if op is None or op.name not in {"arith.shrui", "arith.divui"} or op.operands[0] != value:
+            return None
+        first = self.of(loop.operands[3 + number], facts)
+        if first is None or not constant_integer(op.operands[1]):
+            return None
+        return replace(first, low=0, given=(*first.given, self.numbers.at_most(0, first.low)))
+
+    def _leaf(self, value: ir.Value, least: int) -> Range:
+        """A value that is the same for the whole launch."""
+        limit = 1 << _ARGUMENT_BITS
+        given = (self.numbers.less(least - 1, value), self.numbers.less(value, limit))
+        return Range(low=value, high=value, bits=_ARGUMENT_BITS, given=given)
+
+    def _argument(self, argument: ir.Value, cast: str = "") -> Range:
+        """An argument of type index, or one that ``cast`` converts to an index."""
+        key = (cast, argument)
+        if key not in self._leaves:
+            index = ir.IndexType.get()
+            value = self._emit.op(cast, [argument], [index]).results[0] if cast else argument
+            self._leaves[key] = self._leaf(value, least=1 - (1 << _ARGUMENT_BITS))
+        return self._leaves[key]
+
+    def _cast(self, op: ir.Operation, facts: Facts) -> Range | None:
+        source = op.operands[0]
+        if (known := constant_integer(source)) is not None:
+            return constant(known)
+        return self._argument(source, op.name) if self.is_argument(source) else None
+
+    def _hardware_value(self, op: ir.Operation, facts: Facts) -> Range | None:
+        name, axis = op.name.removeprefix("gpu."), axis_of(op)
+        if name in {"block_dim", "grid_dim"}:
+            return self.hardware(name, axis)
+        count = self.hardware("block_dim" if name == "thread_id" else "grid_dim", axis)
+        if name == "global_id":
+            items = self.hardware("block_dim", axis)
+            high, bits = self.numbers.mul(items.high, count.high), items.bits + count.bits
+            count = Range(low=0, high=high, bits=bits)
+        return Range(low=0, high=self.numbers.add(count.high, -1), bits=count.bits)
+
+    def _dim(self, op: ir.Operation, facts: Facts) -> Range | None:
+        memory, number = op.operands[0], constant_integer(op.operands[1])
+        if number is None or not isinstance(memory.type, ir.MemRefType):
+            return None
+        return self.size(memory, number)
+
+    def _pair(self, op: ir.Operation, facts: Facts) -> Range | None:
+        """Of two operands, the last ones: a sum, difference, product or choice."""
+        a, b = (self.of(v, facts) for v in list(op.operands)[-2:])
+        if a is None or b is None:
+            return None
+        if op.name == "arith.addi":
+            return self.sum(a, b)
+        if op.name == "arith.muli":
+            return self.product(a, b)
+        n = self.numbers
+        if op.name == "arith.subi":
+            found = self.difference(a, b)
+            ordered = facts.ordered.get((op.operands[1], op.operands[0]))
+            if ordered is None:
+                return found
+            return replace(found, low=n.most(found.low, ordered[0]), given=found.given + ordered[1])
+        low = n.most if op.name == "arith.maxsi" else n.least
+        high = n.least if op.name == "arith.minsi" else n.most
+        given, bits = a.given + b.given, max(a.bits, b.bits)
+        return Range(low=low(a.low, b.low), high=high(a.high, b.high), bits=bits, given=given)
+
+    def _by_constant(self, op: ir.Operation, facts: Facts) -> Range | None:
+        """Of a number and a constant: a quotient, remainder, shift or mask."""
         by = constant_integer(op.operands[1])
+        if by is None or by < 0:
+            return None
+        if op.name == "arith.andi":
+            return Range(low=0, high=by, bits=by.bit_length())
+        if op.name in {"arith.shli", "arith.shrui"}:
+            by = 1 << by if by < _SHIFT_LIMIT else 0
+        if by == 0:
+            return None
+        if op.name == "arith.remui":
+            return Range(low=0, high=by - 1, bits=by.bit_length())
         a = self.of(op.operands[0], facts)
-        if a is None or by is None or not is_index(op.results[0]):
+        if a is None:
             return None
-        if op.name == "arith.shrui":
-            by = 1 << by if 0 <= by < _SHIFT_LIMIT else 0
-        if by <= 0:
-            return None
+        if op.name == "arith.shli":
+            return self.product(a, constant(by))
         n = self.numbers
         given = (*a.given, n.at_most(0, a.low))
         return replace(a, low=n.divide(a.low, by), high=n.divide(a.high, by), given=given)
 
-    def _remainder(self, op: ir.Operation, facts: Facts) -> Range | None:
-        by = constant_integer(op.operands[1])
-        if by is None or by <= 0 or not is_index(op.results[0]):
-            return None
-        return Range(low=0, high=by - 1, bits=by.bit_length())
-
-    def _mask(self, op: ir.Operation, facts: Facts) -> Range | None:
-        mask = constant_integer(op.operands[1])
-        if mask is None or mask < 0 or not is_index(op.results[0]):
-            return None
-        return Range(low=0, high=mask, bits=mask.bit_length())
-
-    def _shift(self, op: ir.Operation, facts: Facts) -> Range | None:
-        by = constant_integer(op.operands[1])
-        a = self.of(op.operands[0], facts)
-        if a is None or by is None or not 0 <= by < _SHIFT_LIMIT or not is_index(op.results[0]):
-            return None
-        return self.product(a, constant(1 << by))
-
-    def _choice(self, op: ir.Operation, facts: Facts) -> Range | None:
-        """Of ``select``, ``minsi`` and ``maxsi``."""
-        a, b = (self.of(v, facts) for v in list(op.operands)[-2:])
-        if a is None or b is None or not is_index(op.results[0]):
-            return None
-        n = self.numbers
-        low = n.most if op.name == "arith.maxsi" else n.least
-        high = n.least if op.name == "arith.minsi" else n.most
-        return Range(
-            low=low(a.low, b.low),
-            high=high(a.high, b.high),
-            bits=max(a.bits, b.bits),
-            given=a.given + b.given,
-        )
-
-
-def _not_negative(range_: Range) -> bool:
-    return isinstance(range_.low, int) and range_.low >= 0
-
 
 _RULES: dict[str, Callable[[Ranges, ir.Operation, Facts], Range | None]] = {
-    "gpu.thread_id": Ranges._identity,
-    "gpu.block_id": Ranges._identity,
-    "gpu.global_id": Ranges._identity,
-    "gpu.block_dim": Ranges._identity,
-    "gpu.grid_dim": Ranges._identity,
+    "gpu.thread_id": Ranges._hardware_value,
+    "gpu.block_id": Ranges._hardware_value,
+    "gpu.global_id": Ranges._hardware_value,
+    "gpu.block_dim": Ranges._hardware_value,
+    "gpu.grid_dim": Ranges._hardware_value,
     "memref.dim": Ranges._dim,
-    "arith.constant": lambda r, op, f: (
-        None if (c := constant_integer(op.results[0])) is None else constant(c)
-    ),
     "arith.index_cast": Ranges._cast,
     "arith.index_castui": Ranges._cast,
-    "arith.addi": Ranges._sum,
-    "arith.subi": Ranges._sum,
-    "arith.muli": Ranges._product,
-    "arith.divui": Ranges._quotient,
-    "arith.shrui": Ranges._quotient,
-    "arith.remui": Ranges._remainder,
-    "arith.andi": Ranges._mask,
-    "arith.shli": Ranges._shift,
-    "arith.select": Ranges._choice,
-    "arith.minsi": Ranges._choice,
-    "arith.maxsi": Ranges._choice,
+    "arith.addi": Ranges._pair,
+    "arith.subi": Ranges._pair,
+    "arith.muli": Ranges._pair,
+    "arith.select": Ranges._pair,
+    "arith.minsi": Ranges._pair,
+    "arith.maxsi": Ranges._pair,
+    "arith.divui": Ranges._by_constant,
+    "arith.shrui": Ranges._by_constant,
+    "arith.remui": Ranges._by_constant,
+    "arith.andi": Ranges._by_constant,
+    "arith.shli": Ranges._by_constant,
 }

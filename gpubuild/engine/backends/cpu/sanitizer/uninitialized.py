@@ -8,150 +8,117 @@ from dataclasses import replace
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.fission.uniformity import operations
+from gpubuild.engine.backends.cpu.fission.uniformity import WORKGROUP_BARRIERS, nested, operations
 from gpubuild.engine.backends.cpu.sanitizer.accesses import Memory, Use
-from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Atom, Owners, Proof, number_of, reach_with
-from gpubuild.engine.backends.cpu.sanitizer.races import COLLECTIVES
-from gpubuild.engine.backends.cpu.sanitizer.ranges import Range, Truth, constant, same
+from gpubuild.engine.backends.cpu.sanitizer.identity_indices import Atom, IndexForms, Proof
+from gpubuild.engine.backends.cpu.sanitizer.ranges import Range, Truth, constant
 from gpubuild.engine.ir.query import constant_integer
 
 
-class Written:
-    """Looks for stores that all work-items make, that together write a box of a memref without holes."""
+def initialization_proofs(found: Sequence[Memory], forms: IndexForms) -> Iterator[Proof]:
+    """Return accesses to workgroup memory that is written before it is read, with the conditions.
 
-    def __init__(self, owners: Owners) -> None:
-        self._owners = owners
-
-    def proofs(self, found: Sequence[Memory]) -> Iterator[Proof]:
-        """Accesses to workgroup memory that is written before it is read, and the conditions for that."""
-        for memory in found:
-            if not memory.in_workgroup:
-                continue
-            readers = [use for use in memory.uses if use.access.mode != image_layout.CHECK_WRITE]
-            conditions: list[Truth] = []
-            proven = []
-            for reader in readers:
-                written = self._before(reader, memory)
-                if written is not None and False not in written:
-                    proven.append(reader)
-                    conditions += written
-            if len(proven) == len(readers):
-                proven = memory.uses  # without checked reads, writes need no record
-            if proven:
-                yield proven, conditions
-
-    def _before(self, reader: Use, memory: Memory) -> list[Truth] | None:
-        """What must hold for all that ``reader`` reads to be written; ``None`` when that is not known."""
-        for store in memory.uses:
-            if (
-                store.access.mode != image_layout.CHECK_WRITE
-                or store.access.count != 1
-                or store.access.masked
-            ):
-                continue
-            if not (store.direct and reader.direct):
-                continue
-            loops = _loops_before(store.op, reader.op)
-            if loops is None:
-                continue
-            conditions = self._covers(store, reader, loops)
-            if conditions is not None:
-                return conditions
-        return None
-
-    def _covers(self, store: Use, reader: Use, loops: list[ir.Operation]) -> list[Truth] | None:
-        """All iterations of ``loops`` come before the barrier."""
-        ranges = self._owners.ranges
-        n = ranges.numbers
+    The proof is a store that all work-items make and that together writes a box of the memref without gaps.
+    """
+    for memory in found:
+        if not memory.in_workgroup:
+            continue
+        readers = [use for use in memory.uses if use.access.mode != image_layout.CHECK_WRITE]
         conditions: list[Truth] = []
-        used: set[Atom] = set()
-        for number, index in enumerate(store.access.indices):
-            form = self._owners.forms.of(index)
-            if form is None or (first := number_of(form.fixed)) is None or form.variables & used:
-                return None
-            used |= form.variables
-            for atom in form.variables:
-                if atom[0] == "block_id":
-                    return None
-                if atom[0] == "turn" and self._owners.forms.loops[int(atom[1])] not in loops:
-                    return None
-            counts = {a: c for a in form.variables if a[0] == "turn" and (c := self._iterations(a, store.op))}
-            digits = self._owners.digits(form, counts, launch=False)
-            if digits is None:
-                return None
-            reach = constant(0)
-            for digit in digits:
-                conditions.append(n.at_most(digit.factor.high, n.add(reach.high, 1)))
-                conditions.append(n.less(0, digit.factor.low))
-                reach = reach_with(ranges, reach, digit)
-                conditions += reach.given
-            read = self._read(reader, number)
-            if read is None:
-                return None
-            conditions += (*read.given, n.at_most(first, read.low))
-            conditions.append(n.at_most(read.high, n.add(first, reach.high)))
-        return conditions
+        proven = []
+        for reader in readers:
+            written = _written_before(reader, memory, forms)
+            if written is not None and False not in written:
+                proven.append(reader)
+                conditions += written
+        if len(proven) == len(readers):
+            proven = memory.uses  # without checked reads, writes need no record
+        if proven:
+            yield proven, conditions
 
-    def _iterations(self, atom: Atom, op: ir.Operation) -> Range | None:
-        """The number of iterations of a loop, if it does not depend on the work-item."""
-        loop = self._owners.forms.loops[int(atom[1])]
-        ranges = self._owners.ranges
-        ends = [ranges.of(value, ranges.facts_at(loop)) for value in list(loop.operands)[:3]]
-        if any(end is None or not same(end.low, end.high) for end in ends):
+
+def _written_before(reader: Use, memory: Memory, forms: IndexForms) -> list[Truth] | None:
+    """When all that ``reader`` reads is written before; ``None`` when that is not known."""
+    for store in memory.uses:
+        access = store.access
+        if access.mode != image_layout.CHECK_WRITE or access.count != 1 or access.masked:
+            continue
+        loops = _loops_before(store.op, reader.op) if store.direct and reader.direct else None
+        conditions = None if loops is None else _covers(store, reader, loops, forms)
+        if conditions is not None:
+            return conditions
+    return None
+
+
+def _covers(store: Use, reader: Use, loops: list[ir.Operation], forms: IndexForms) -> list[Truth] | None:
+    """When ``store`` writes all that ``reader`` reads; all iterations of ``loops`` end before the barrier."""
+    ranges, n = forms.ranges, forms.ranges.numbers
+    conditions: list[Truth] = []
+    used: set[Atom] = set()
+    for number, index in enumerate(store.access.indices):
+        form = forms.of(index)
+        if form is None or (first := form.fixed.number) is None or form.variables & used:
             return None
-        return self._owners.iteration_count(loop, op)
-
-    def _read(self, reader: Use, number: int) -> Range | None:
-        """The part of a dimension that ``reader`` may read."""
-        ranges, access = self._owners.ranges, reader.access
-        last = number == len(access.indices) - 1
-        found = ranges.of(access.indices[number], ranges.facts_at(reader.op))
-        if access.masked or (last and access.may_be_partial):
+        used |= form.variables
+        counts: dict[Atom, Range] = {}
+        for atom in form.variables:
+            if atom[0] == "block_id":
+                return None
+            if atom[0] == "iteration":
+                loop = forms.loops[int(atom[1])]
+                ends = [ranges.of(value, ranges.facts_at(loop)) for value in list(loop.operands)[:3]]
+                count = forms.iteration_count(loop, store.op)
+                # The number of iterations must not depend on the work-item.
+                if loop not in loops or count is None or not all(e and e.is_single for e in ends):
+                    return None
+                counts[atom] = count
+        digits = forms.digits(form, counts, launch=False)
+        read = _read_range(reader, number, forms)
+        if digits is None or read is None:
             return None
-        if found is None:
-            # Beyond the end there is nothing that could be written or not.
-            size = ranges.size(access.memory, number)
-            return size and replace(size, low=0, high=ranges.numbers.sub(size.high, 1))
-        return ranges.sum(found, _up_to(access.count if last else 1))
+        reach = constant(0)
+        for digit in digits:
+            conditions.append(n.at_most(digit.factor.high, n.add(reach.high, 1)))
+            conditions.append(n.less(0, digit.factor.low))
+            reach = forms.reach_with(reach, digit)
+            conditions += reach.given
+        conditions += (*read.given, n.at_most(first, read.low))
+        conditions.append(n.at_most(read.high, n.add(first, reach.high)))
+    return conditions
 
 
-def _up_to(count: int) -> Range:
-    return Range(low=0, high=count - 1, bits=count.bit_length())
+def _read_range(reader: Use, number: int, forms: IndexForms) -> Range | None:
+    """The indices of a dimension that ``reader`` may read."""
+    ranges, access = forms.ranges, reader.access
+    last = number == len(access.indices) - 1
+    if access.masked or (last and access.may_be_partial):
+        return None
+    found = ranges.of(access.indices[number], ranges.facts_at(reader.op))
+    if found is None:
+        # All of the dimension: beyond its end nothing is read.
+        size = ranges.size(access.memory, number)
+        return size and replace(size, low=0, high=ranges.numbers.add(size.high, -1))
+    count = access.count if last else 1
+    return ranges.sum(found, Range(low=0, high=count - 1, bits=count.bit_length()))
 
 
 def _loops_before(store: ir.Operation, reader: ir.Operation) -> list[ir.Operation] | None:
     """The loops around ``store`` up to a barrier of all work-items before ``reader``.
 
-    ``None`` when there is no such barrier, or when not all work-items surely store.
+    ``None`` when there is no such barrier, or when some work-items may not store.
     """
     loops: list[ir.Operation] = []
     outer: ir.Operation = store
     while True:
-        following = _following(outer)
-        meets = next((n for n, op in enumerate(following) if op.name in COLLECTIVES), None)
-        if meets is not None and any(_holds(op, reader) for op in following[meets + 1 :]):
+        inside = list(operations(outer.operation.block))
+        following = inside[inside.index(outer) + 1 :]
+        barrier = next((n for n, op in enumerate(following) if op.name in WORKGROUP_BARRIERS), None)
+        if barrier is not None and any(reader in nested(op) for op in following[barrier + 1 :]):
             return loops
         outer = outer.parent.operation
-        if outer.name != "scf.for" or not _surely_iterates(outer):
+        if outer.name != "scf.for":
             return None
+        lower, upper = map(constant_integer, list(outer.operands)[:2])
+        if lower is None or upper is None or lower >= upper:
+            return None  # it may have no iteration
         loops.append(outer)
-
-
-def _following(op: ir.Operation) -> list[ir.Operation]:
-    inside = list(operations(op.operation.block))
-    return inside[inside.index(op) + 1 :]
-
-
-def _holds(outer: ir.Operation, op: ir.Operation) -> bool:
-    around: ir.Operation | None = op
-    while around is not None and around.name != "gpu.func":
-        if around == outer:
-            return True
-        around = around.parent.operation
-    return False
-
-
-def _surely_iterates(loop: ir.Operation) -> bool:
-    """Whether constants show that the loop has at least one iteration."""
-    lower, upper = map(constant_integer, list(loop.operands)[:2])
-    return lower is not None and upper is not None and lower < upper

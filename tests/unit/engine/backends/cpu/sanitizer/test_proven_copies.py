@@ -1,6 +1,6 @@
-"""Which checks are left in the copy of a kernel that runs where proofs hold, and in the other one.
+"""Checks that remain in the copy of a kernel that runs where proofs hold, and in the other one.
 
-What the proofs must not hide is shown by programs that run: tests/e2e/test_checked.py.
+Errors that proofs must not hide are in programs that run: tests/e2e/test_checked.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STENCIL = """
         %b = memref.load %A[%x2, %c0] : memref<?x?xf32>
         memref.store %b, %B[%x1, %y] : memref<?x?xf32>
       }"""
-# The index comes from memory: of it nothing is known.
+# The index comes from memory: its range is not known.
 INDIRECT = """
       %i = memref.load %C[%x] : memref<?xindex>
       %a = memref.load %A[%i, %c0] : memref<?x?xf32>
@@ -85,7 +85,7 @@ TREE = f"""
         %bx = gpu.block_id x
         memref.store %sum, %B[%bx, %c0] : memref<?x?xf32>
       }}"""
-# Rows of a matrix in a buffer of one dimension, as far back as a condition allows, arrays in dynamic memory.
+# Rows of a matrix in a buffer of one dimension.
 FLAT = """
       %bx = gpu.block_id x
       %n1 = memref.dim %A, %c1 : memref<?x?xf32>
@@ -138,7 +138,7 @@ VIEW = """
 
 
 def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
-    """(accesses told of, dimensions looked at) of the copy with fewer checks, and of the whole one.
+    """Return (recorded accesses, checked dimensions) of the copy with fewer checks, and of the other one.
 
     A kernel with one copy has one entry.
     """
@@ -148,7 +148,7 @@ def left(body: str, *kinds: Sanitize) -> list[tuple[int, int]]:
 
 
 def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]]:
-    """What each copy calls; of a kernel that is ``launched`` only the copy that runs."""
+    """Return the calls of each copy; of a ``launched`` kernel only those of the copy that runs."""
     text = (
         "module { gpu.module @m { gpu.func @k(%A: memref<?x?xf32>, %B: memref<?x?xf32>, %C: memref<?xindex>)"
         f" workgroup(%s : {WG}, %t : {SUMS}) kernel {{{HEAD}{body}\n      gpu.return\n    }}\n  }}\n}}"
@@ -169,7 +169,7 @@ def calls(body: str, *kinds: Sanitize, launched: bool = False) -> list[list[str]
 
 
 def _launch(gpu_module: ir.Operation) -> None:
-    """By 4 x 4 workgroups of 16 x 16, with matrices of 64 x 64 and an array as large as those."""
+    """Set the sizes: 4 x 4 workgroups of 16 x 16, matrices of 64 x 64, an array of as many elements."""
     for op in nested(gpu_module):
         if op.name in ("gpu.block_dim", "gpu.grid_dim", "memref.dim"):
             array = op.name == "memref.dim" and ir.MemRefType(op.operands[0].type).rank == 1
@@ -188,7 +188,7 @@ def _called(ops: list[ir.Operation]) -> list[str]:
     [(TILES, 0, 8), (STENCIL, 0, 6), (INDIRECT, 2, 5)],
     ids=["tiles", "stencil", "indirect"],
 )
-def test_bounds_of_indices_with_a_range_are_left_out(body: str, fast: int, whole: int) -> None:
+def test_indices_with_a_range_are_not_checked(body: str, fast: int, whole: int) -> None:
     assert left(body, Sanitize.BOUNDS) == [(0, fast), (0, whole)]
 
 
@@ -217,23 +217,23 @@ def test_bounds_of_indices_with_a_range_are_left_out(body: str, fast: int, whole
         "parts that overlap",
     ],
 )
-def test_memory_in_which_nobody_meets_is_left_out(body: str, fast: int, whole: int) -> None:
+def test_accesses_without_conflicts_are_not_recorded(body: str, fast: int, whole: int) -> None:
     expected = [(fast, 0), (whole, 0)] if fast < whole else [(whole, 0)]
     assert left(body, Sanitize.RACE) == expected
 
 
-def test_workgroup_memory_that_is_all_written_is_left_out() -> None:
+def test_initialized_workgroup_memory_is_not_checked() -> None:
     assert left(TILES, Sanitize.UNINITIALIZED) == [(0, 0), (2, 0)]
     assert left(DYNAMIC.replace("SECOND", "1024"), Sanitize.UNINITIALIZED)[0] == (0, 0)
     assert left(DYNAMIC.replace("SECOND", "1020"), Sanitize.UNINITIALIZED) == [(4, 0)]
     assert left(NEIGHBOURS, Sanitize.UNINITIALIZED) == [(2, 0)]  # no barrier between the two
 
 
-def test_nothing_is_concluded_from_what_is_claimed() -> None:
+def test_a_reinterpret_cast_has_no_proof() -> None:
     assert left(VIEW, Sanitize.RACE) == [(1, 0)]
 
 
-def test_all_at_once() -> None:
+def test_all_checks_together() -> None:
     assert left(TILES, *Sanitize) == [(0, 0), (4, 8)]
 
 
@@ -241,7 +241,7 @@ def test_all_at_once() -> None:
     ("body", "expected"), [(TREE, [0, 2]), (TILES, [0, 2]), (NEIGHBOURS + "\ngpu.barrier", [1])]
 )
 def test_barriers_are_counted_only_where_accesses_are_recorded(body: str, expected: list[int]) -> None:
-    """Of a copy without records they would only keep loops with barriers from becoming better code."""
+    """In a copy without records they would only slow down loops with barriers."""
     assert [c.count(image_layout.CHECK_MEET) for c in calls(body, Sanitize.RACE)] == expected
 
 
@@ -249,6 +249,5 @@ def test_barriers_are_counted_only_where_accesses_are_recorded(body: str, expect
     ("body", "kind"),
     [(FLAT, Sanitize.RACE), (FLAT, Sanitize.BOUNDS), (BACK, Sanitize.BOUNDS), (INNER, Sanitize.BOUNDS)],
 )
-def test_what_usual_launches_run(body: str, kind: Sanitize) -> None:
-    """Conditions that never hold would be no use."""
+def test_conditions_hold_for_usual_launches(body: str, kind: Sanitize) -> None:
     assert calls(body, kind, launched=True) == [[]]

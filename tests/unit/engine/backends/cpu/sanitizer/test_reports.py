@@ -31,8 +31,8 @@ module { gpu.module @m { gpu.func @k(%A: memref<?xi32>, %B: memref<?xi32>) kerne
 """
 
 
-def test_only_who_is_reported_is_put_on_record() -> None:
-    """Else the record would be written for each work-item and turn, which keeps loops in their order."""
+def test_only_reported_work_items_are_stored() -> None:
+    """Otherwise each work-item and iteration would store its ids, which prevents reordering of loops."""
     with contexts.context():
         module = contexts.parse(COUNT)
         source = SourceText(COUNT, "k.mlir")
@@ -43,12 +43,12 @@ def test_only_who_is_reported_is_put_on_record() -> None:
         contexts.verify(module.operation, source=source)
         body = gpu_module.regions[0].blocks[0]
         function = next(op for op in operations(body) if WORKGROUP_OF in op.attributes)
-        places = [op for op in nested(function) if _calls(op, image_layout.PLACE_ITEM)]
-        assert places
-        for place in places:
-            inside = list(operations(place.block))
-            assert _calls(inside[inside.index(place) + 1], image_layout.CHECK_BOUNDS)
-            assert place.parent.operation.name == "scf.if"
+        stores = [op for op in nested(function) if _calls(op, image_layout.PLACE_ITEM)]
+        assert stores
+        for store in stores:
+            inside = list(operations(store.block))
+            assert _calls(inside[inside.index(store) + 1], image_layout.CHECK_BOUNDS)
+            assert store.parent.operation.name == "scf.if"
 
 
 def _calls(op: ir.Operation, name: str) -> bool:
