@@ -1,4 +1,4 @@
-"""IrDump: a step's IR after every stage, written for people to read."""
+"""Write a step's IR after every stage, for people to read (``--dump-ir``)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _current: ContextVar[IrDump | None] = ContextVar("IrDump", default=None)
 
 
 class IrDump:
-    """Numbered files in one folder: ``03-lower.mlir`` is the third, of the stage "lower".
+    """Write numbered files into a folder, such as ``03-lower.mlir`` for the stage "lower".
 
-    Files of an earlier dump there are deleted. Raises ``UsageError`` when it cannot be written.
+    Deletes files of an earlier dump there. Raises ``UsageError`` when the folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,12 +32,12 @@ class IrDump:
                     old.unlink()
 
     def enter(self, stage: str) -> str:
-        """Name what is written from now on; return the name of what was written before."""
+        """Set the stage of the following files; return the stage before."""
         before, self._stage = self._stage, re.sub(r"[^\w]+", "-", stage)
         return before
 
     def write(self, suffix: str, text: str) -> None:
-        """Add a file, unless nothing has changed since the last of its kind."""
+        """Add a file, unless its text equals that of the last one with this suffix."""
         if self._last.get(suffix) == text:
             return
         self._last[suffix] = text
@@ -48,7 +48,7 @@ class IrDump:
 
 @contextmanager
 def dumping(folder: Path | None) -> Iterator[None]:
-    """Let :func:`dump` write into ``folder`` while this is open; with ``None`` it does nothing."""
+    """Write the dumps of the body into ``folder``, or nothing if that is ``None``."""
     if folder is None:
         yield
         return
@@ -60,14 +60,14 @@ def dumping(folder: Path | None) -> Iterator[None]:
 
 
 def enter_stage(stage: str) -> None:
-    """Name what is dumped from now on."""
+    """Set the stage of the following dumps."""
     if (found := _current.get()) is not None:
         found.enter(stage)
 
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Name what is dumped while this is open, such as a pass inside a stage."""
+    """Set the stage of the body's dumps, such as a pass inside a stage."""
     found = _current.get()
     before = found.enter(name) if found is not None else ""
     try:
@@ -78,7 +78,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 def dump(suffix: str, text: Callable[[], str]) -> None:
-    """Write IR as it is now, if that was asked for; ``text`` is called only then."""
+    """Write the current IR if the step dumps; only then is ``text`` called."""
     if (found := _current.get()) is not None:
         found.write(suffix, text())
 

@@ -12,7 +12,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText, locate
-from gpubuild.engine.ir.locations import keep_places
+from gpubuild.engine.ir.locations import keep_assert_locations
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import launch_checks, source_checks
@@ -96,7 +96,7 @@ def _split(source: _Source, io: StepIO) -> None:
     for number, kernels in enumerate(contexts.gpu_modules(module)):
         entry = describe_module(kernels, number)
         alone = _wrapped(kernels, inherited)
-        keep_places(alone.operation)
+        keep_assert_locations(alone.operation)
         io.write(f"located.{number}.mlir", contexts.located_text(alone))
         text = contexts.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)

@@ -53,7 +53,7 @@ MISTAKES = {
     "unregistered": (
         "arith.addf %factor, %factor : f32",
         '"foo.addf"(%factor) : (f32) -> f32',
-        "gpubuild knows no such operation",
+        "gpubuild does not have this operation",
     ),
     "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
 }
