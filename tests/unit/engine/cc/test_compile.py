@@ -110,7 +110,7 @@ def test_a_missing_header_is_located(tmp_path: Path, tools: Tools) -> None:
     assert error.message == "cannot preprocess src/main.c"
     assert str(error.diagnostics[0].location) == "src/main.c:2:10"
     assert error.diagnostics[0].source_line == '#include "none.h"'
-    assert "beside the file" in error.hint
+    assert "folder of the including file" in error.hint
 
 
 def compile_error(tmp_path: Path, tools: Tools, main: str, header: str = "#define VALUE 42\n") -> StepError:
