@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import compile_params, in_child, tools
 
-from gpubuild.engine.bisect import search
+from gpubuild.engine import bisect
 from gpubuild.engine.dispatch import run_job
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import Diagnostic
@@ -83,7 +83,7 @@ def sites(folder: Path, text: str, chip: str) -> tuple[Diagnostic, ...]:
         tools=tools(),
         workdir=workdir,
     )
-    return search.find(job, run_job)
+    return bisect.find(job, run_job)
 
 
 @pytest.mark.parametrize(
