@@ -7,7 +7,7 @@ import pytest
 from unit.engine.host_steps import OUTPUTS, PLACEHOLDER, bundled, calls, params, run_body
 from unit.engine.steps import failing_step
 
-from gpubuild.engine.host.async_tokens import flow
+from gpubuild.engine.host import tokens
 from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams, StepKind
@@ -113,7 +113,7 @@ def test_the_host_waits_for_what_followed_a_token(tmp_path: Path) -> None:
     text = f"module attributes {{gpu.container_module}} {{\n{function}\n}}"
     with contexts.context():
         module = contexts.parse(text)
-        flow.wait_for_followers(module)
+        tokens.wait_for_followers(module)
         (wait,) = [line for line in contexts.canonical_text(module).splitlines() if "gpu.wait [" in line]
     names = [name.strip() for name in wait[wait.index("[") + 1 : wait.index("]")].split(",")]
     assert len(names) == 3  # the token, the first copy and the third; not the second, which the third follows
@@ -141,7 +141,7 @@ func.func @f(%h: memref<8xf32>, %d: memref<8xf32>) {
     ):
         with contexts.context():
             module = contexts.parse(text.replace("LAUNCH", launch))
-            flow.wait_for_copies(module)
+            tokens.wait_for_copies(module)
             assert contexts.canonical_text(module).count("gpu.wait [") == waits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 
-from gpubuild.engine.host.async_tokens import flow
+from gpubuild.engine.host import tokens
 from gpubuild.engine.ir import contexts
 
 BRANCHES = {
@@ -41,15 +41,15 @@ def test_a_split_edge_passes_what_the_branch_passed(name: str) -> None:
         module = contexts.parse(BRANCHES[name])
         entry = module.body.operations[0].regions[0].blocks[0]
         branch = terminator(entry)
-        passed, successors = flow.passed(branch), list(branch.successors)
+        passed, successors = tokens.passed(branch), list(branch.successors)
         kept = {name: a for name, a in branch.attributes.items() if "egment" not in name}
         for number in range(len(successors)):
-            branch, edge = flow.split(branch, number)
+            branch, edge = tokens.split(branch, number)
             contexts.verify(module)
             assert branch.successors[number] == edge
             assert list(terminator(edge).operands) == passed[number]
             assert list(terminator(edge).successors) == [successors[number]]
-            assert flow.passed(branch) == [[]] * (number + 1) + passed[number + 1 :]
+            assert tokens.passed(branch) == [[]] * (number + 1) + passed[number + 1 :]
             assert list(branch.successors)[number + 1 :] == successors[number + 1 :]
         assert {name: a for name, a in branch.attributes.items() if "egment" not in name} == kept
         assert list(branch.operands) == [entry.arguments[0]]

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from mlir import ir
 
-from gpubuild.engine.host.async_tokens import async_ops
-from gpubuild.engine.host.async_tokens.flow import JOIN, RELEASE
+from gpubuild.engine.host import async_ops
+from gpubuild.engine.host.tokens import JOIN, RELEASE
 from gpubuild.engine.ir import contexts
 
 # Each function is `(%c: i1, %m: memref<8xi32>, %v: i32)`.
