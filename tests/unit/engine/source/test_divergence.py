@@ -38,7 +38,7 @@ def reported(text: str) -> tuple[str, str]:
     with contexts.context():
         module = contexts.parse(text)
         try:
-            warnings = divergence.check_reach(module, SourceText(text, "k.mlir"))
+            warnings = divergence.check_divergence(module, SourceText(text, "k.mlir"))
         except StepError as error:
             return ALWAYS, error.render()
         return (MAYBE if warnings else NEVER), "\n".join(warning.render() for warning in warnings)
@@ -183,7 +183,7 @@ def test_the_programs_of_the_tree() -> None:
     folders = ("examples/**", "tests/integration", "bench/**")
     texts = [path.read_text() for folder in folders for path in ROOT.glob(f"{folder}/*.mlir")]
     texts += ["gpu.module @k {" + p.text() + "}" for programs in GROUPS.values() for p in programs]
-    meeting = [text for text in texts if divergence.may_meet(text)]
+    meeting = [text for text in texts if divergence.has_sites(text)]
     assert len(meeting) > 50
     for text in meeting:
         assert reported(text) == (NEVER, ""), text

@@ -293,7 +293,7 @@ def test_nested_modules_are_refused() -> None:
 
 
 def test_unknown_target_attribute_is_refused() -> None:
-    with pytest.raises(StepError, match="no compiler for"):
+    with pytest.raises(StepError, match="has no compiler"):
         outline_source('gpu.module @k [#xevm.target<chip = "pvc">] {}')
 
 
