@@ -174,7 +174,7 @@ class StepIO:
         except GpubuildError:
             raise
         except Exception as error:
-            failure = no_room(error) or _too_deep(error) or StepError(f"{type(error).__name__}: {error}")
+            failure = no_room(error) or _explained(error) or StepError(f"{type(error).__name__}: {error}")
             raise failure.with_(stage=name) from error
         finally:
             self._stages.append(StageTime(stage=name, seconds=time.monotonic() - start))
@@ -208,13 +208,18 @@ class StepIO:
         )
 
 
-def _too_deep(error: BaseException) -> StepError | None:
-    if not isinstance(error, RecursionError):
-        return None
-    return StepError(
-        "operations are nested too deeply to be compiled for this target",
-        hint="move inner regions into functions of their own",
-    )
+def _explained(error: BaseException) -> StepError | None:
+    """Return an error for the user for those that the bindings raise on unusual sources, else ``None``."""
+    if isinstance(error, RecursionError):
+        return StepError(
+            "operations are nested too deeply to be compiled for this target",
+            hint="move inner regions into functions of their own",
+        )
+    if isinstance(error, RuntimeError) and "str_from_cstr" in str(error):
+        return StepError(
+            "a name or string in the MLIR text is not UTF-8", hint="write `ü` instead of bytes \\HH"
+        )
+    return None
 
 
 def _verify(data: bytes | memoryview, item: JobInput) -> None:

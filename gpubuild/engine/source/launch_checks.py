@@ -211,19 +211,20 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
             found[about(op, message, source)] = None
 
     functions = _functions(module)
-    known = {
+    known: dict[str, Sequence[int | None]] = {
         name: sizes[-1]
         for name, function in functions.items()
         if (sizes := list(_written_sizes(function, KNOWN_SIZES).values()))
     }
     for launch, name in _launches(module):
-        sizes = block(launch)
-        check(launch, name, sizes)
-        if None not in sizes and 0 not in sizes and known.get(name, sizes) != sizes:
-            message = f"{name}: known_block_size is {shape(known[name])}, and this launch has {shape(sizes)}"
+        extents = block(launch)
+        check(launch, name, extents)
+        wanted = known.get(name, extents)
+        if None not in extents and 0 not in extents and wanted != extents:
+            message = f"{name}: known_block_size is {shape(wanted)}, and this launch has {shape(extents)}"
             found[about(launch, message, source)] = None
-    for name, wanted in known.items():
-        check(functions[name], name, wanted)
+    for name, written in known.items():
+        check(functions[name], name, written)
     if found:
         raise StepError(
             "the file has a launch that no device can do",

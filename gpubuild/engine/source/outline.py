@@ -57,7 +57,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
     lines = SourceText(text, name)
     with contexts.context():
         with io.stage("parse"):
-            source_checks.check_source(text, lines, name)
+            source_checks.check_nesting(text, lines, name)
             module = contexts.parse(
                 text, source_name=name, settle=lambda module: resources.settle(module, lines)
             )

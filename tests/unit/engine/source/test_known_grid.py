@@ -1,7 +1,5 @@
 """What a kernel says of its grid is left out where a launch says otherwise, with a warning."""
 
-
-
 from __future__ import annotations
 
 import pytest
