@@ -15,7 +15,7 @@ import hashlib
 import mmap
 import re
 from binascii import unhexlify
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -360,13 +360,12 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-_MARK = b"dialect_resources"
-_BLOBS = (_MARK, b"builtin")  # the path to the data of `dense_resource` attributes
-_CODE = re.compile(rb'"|//|\{-#')
-_TOKEN = re.compile(rb'(?:\s|//[^\n]*)*((?P<kind>#-\}|[{}:,"])|[A-Za-z_][\w.$-]*)')
+_SECTION = re.compile(rb"\{-#\s*dialect_resources\s*:\s*\{\s*builtin\s*:\s*\{")
+_ENTRY = re.compile(rb'[\s,]*([A-Za-z_][\w.$-]*|"(?:[^"\\]|\\.)*")\s*:\s*"0x')
+_END = re.compile(rb"\s*\}\s*\}\s*#-\}")
 _ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _LETTERS = {b"n": b"\n", b"t": b"\t"}
-_START = len('"0x') + 8  # of the data in digits: the first 8 are their alignment
+_ALIGNMENT_DIGITS = 8  # before the data
 _CHUNK = 1 << 24  # digits or bytes at once
 
 
@@ -401,111 +400,36 @@ def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
     stream.write("\n    }\n  }\n#-}\n")
 
 
-class _UnexpectedError(Exception):
-    """The section differs from the form that MLIR prints."""
-
-
 def separate(text: bytes) -> tuple[bytes, dict[str, Digits]]:
     """Return the text without the data of its resources, and the data by name.
 
-    The number of lines stays. A section of unexpected form is unchanged, for MLIR to read or refuse.
+    The number of lines stays. Text with a section of another form than MLIR prints is unchanged, for MLIR
+    to read or refuse.
     """
-    if _MARK not in text:
-        return text, {}
-    found: dict[bytes, Digits] = {}
-    try:
-        for start in _sections(text):
-            found.update(_read(text, start))
-        names = {_unquoted(name): digits for name, digits in found.items()}
-    except (_UnexpectedError, UnicodeDecodeError):
-        return text, {}
-    kept, at = [], 0
-    for digits in sorted(found.values(), key=lambda d: d.start):
-        kept.append(text[at : digits.start])
-        at = digits.end
-    return b"".join([*kept, text[at:]]), names
-
-
-def _sections(text: bytes) -> Iterator[int]:
-    """Yield the offsets after the opening bracket of each section, outside strings and comments."""
-    at = 0
-    while found := _CODE.search(text, at):
-        match found[0]:
-            case b'"':
-                at = _string_end(text, found.end()) + 1
-            case b"//":
-                at = text.find(b"\n", found.end())
-                if at < 0:
-                    return
-            case _:
-                at = found.end()
-                yield at
-
-
-def _read(text: bytes, at: int) -> dict[bytes, Digits]:
-    """Return the resources of the section that begins at ``at``, by name as written."""
-    found: dict[bytes, Digits] = {}
-    path: list[bytes] = []
-    name = b""  # of the next value
-    tokens = _tokens(text, at)
-    for kind, start, end in tokens:
-        match kind:
-            case b"#-}":
-                _expect(not path and not name)
-                return found
-            case b"{":
-                _expect(bool(name))
-                path.append(name)
-                name = b""
-            case b"}":
-                _expect(bool(path) and not name)
-                path.pop()
-            case b",":
-                _expect(not name)
-            case _ if not name:
-                name = text[start:end]
-                _expect(next(tokens)[0] == b":")
-            case _:
-                digits = Digits(text=text, start=start + _START, end=end - 1)
-                if (*path,) == _BLOBS and text[start : start + 3] == b'"0x' and _is_whole(digits):
-                    found[name] = digits
-                name = b""
-    return found
-
-
-def _tokens(text: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield punctuation, strings (as a quote) and words (as nothing) of a section, with their extents."""
-    while True:
-        token = _TOKEN.match(text, at)
-        if token is None:
-            raise _UnexpectedError
-        start, at = token.span(1)
-        if token["kind"] == b'"':
-            at = _string_end(text, at) + 1
-        yield token["kind"] or b"", start, at
-
-
-def _expect(true: bool) -> None:
-    if not true:
-        raise _UnexpectedError
-
-
-def _is_whole(digits: Digits) -> bool:
-    return digits.end > digits.start and (digits.end - digits.start) % 2 == 0
-
-
-def _string_end(text: bytes, at: int) -> int:
-    """Return the offset of the closing quote of the string that begins at ``at``."""
-    while True:
-        end = text.find(b'"', at)
-        if end < 0:
-            raise _UnexpectedError
-        before = end
-        while before > at and text[before - 1 : before] == b"\\":
-            before -= 1
-        if (end - before) % 2 == 0:
-            return end
-        at = end + 1
+    found: dict[str, Digits] = {}
+    kept, copied, at = [], 0, 0
+    while (at := text.find(b"{-#", at)) >= 0:
+        if text[text.rfind(b"\n", 0, at) + 1 : at].strip():  # in a string or a comment
+            at += 1
+            continue
+        section = _SECTION.match(text, at)
+        at = section.end() if section is not None else at
+        while section is not None and (entry := _ENTRY.match(text, at)):
+            start = entry.end() + _ALIGNMENT_DIGITS
+            end = text.find(b'"', entry.end())
+            if end < start or (end - start) % 2:
+                return text, {}
+            at = end + 1
+            if end > start:
+                try:
+                    found[_unquoted(entry[1])] = Digits(text=text, start=start, end=end)
+                except UnicodeDecodeError:
+                    return text, {}
+                kept.append(text[copied:start])
+                copied = end
+        if section is None or not _END.match(text, at):
+            return text, {}
+    return b"".join([*kept, text[copied:]]), found
 
 
 def _unquoted(name: bytes) -> str:

@@ -88,7 +88,7 @@ def test_brackets_in_comments_and_strings_hide_none(closers: str) -> None:
     assert error.diagnostics[0].location == Location(file="a.mlir", line=1001, column=11)
 
 
-@pytest.mark.parametrize("name", ["\\FF", "a\\c3\\(", "\\ED\\A0\\80"])
+@pytest.mark.parametrize("name", ["\\FF", "\\ED\\A0\\80"])
 def test_names_that_are_not_utf_8(name: str) -> None:
     with pytest.raises(StepError, match="not UTF-8"):
         outline_source(f'gpu.module @"{name}" {{}}')
