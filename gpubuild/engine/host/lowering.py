@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from mlir import ir
@@ -31,6 +30,10 @@ _HINTS = {  # for operations that upstream's conversion does not lower
     "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
     "gpu.printf": "only kernels can use it; host code calls printf of the C library",
 }
+_REPLACE_PASSES = (
+    "lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
+    "or replace those (`passes: {host: …}`)"
+)
 _TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 
@@ -162,14 +165,7 @@ def _translate(module: ir.Module, source: SourceText) -> str:
     try:
         return contexts.translate(module, target="host", source=source)
     except StepError as error:
-        left = re.fullmatch(r"target host cannot lower (.*)", error.message)
-        if left is None:
+        if "cannot lower" not in error.message:
             raise
-        special = next((text for name, text in _HINTS.items() if name in left[1]), "")
-        raise StepError(
-            f"host code cannot lower {left[1]}",
-            diagnostics=error.diagnostics,
-            hint=special
-            or "lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
-            "or replace those (`passes: {host: …}`)",
-        ) from error
+        hints = [hint for name, hint in _HINTS.items() if name in error.message]
+        raise error.with_(hint=hints[0] if hints else _REPLACE_PASSES) from error.__cause__

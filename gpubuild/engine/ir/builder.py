@@ -7,20 +7,8 @@ from enum import IntEnum
 
 from mlir import ir
 
-
-class Compare(IntEnum):
-    """Predicates of ``arith.cmpi``."""
-
-    EQ = 0
-    NE = 1
-    SLT = 2
-    SLE = 3
-    SGT = 4
-    SGE = 5
-    ULT = 6
-    ULE = 7
-    UGT = 8
-    UGE = 9
+# Predicates of ``arith.cmpi``.
+Compare = IntEnum("Compare", "EQ NE SLT SLE SGT SGE ULT ULE UGT UGE", start=0)
 
 
 class Emitter:

@@ -153,7 +153,7 @@ def located_text(op: ir.Operation) -> str:
 def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> None:
     """Refuse operations that translation to LLVM IR would crash on.
 
-    Raises ``StepError`` with ``target`` and the names and locations of these operations.
+    Raises ``StepError`` with ``target`` ("host" for host code) and the names and locations of these.
     """
     found: list[Diagnostic] = []
     counts: Counter[str] = Counter()
@@ -176,7 +176,7 @@ def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText
         found = [d for d in found if not d.message.startswith(_CAST_MESSAGE)]
     if counts:
         names = ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in sorted(counts.items()))
-        where = f"target {target}" if target else "this target"
+        where = "host code" if target == "host" else f"target {target}" if target else "this target"
         raise StepError(f"{where} cannot lower {names}", diagnostics=found, hint=_LEAVE_OUT)
 
 

@@ -22,7 +22,7 @@ class IrDump:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stage = "start"
+        self.stage = "start"
         self._written = 0
         self._last: dict[str, str] = {}
         with _explained(folder):
@@ -31,11 +31,6 @@ class IrDump:
                 if _OURS.fullmatch(old.name):
                     old.unlink()
 
-    def enter(self, stage: str) -> str:
-        """Set the stage of the following files; return the stage before."""
-        before, self._stage = self._stage, re.sub(r"[^\w]+", "-", stage)
-        return before
-
     def write(self, suffix: str, text: str) -> None:
         """Add a file, unless its text equals that of the last one with this suffix."""
         if self._last.get(suffix) == text:
@@ -43,7 +38,7 @@ class IrDump:
         self._last[suffix] = text
         self._written += 1
         with _explained(self._folder):
-            (self._folder / f"{self._written:02}-{self._stage}.{suffix}").write_text(text, encoding="utf-8")
+            (self._folder / f"{self._written:02}-{self.stage}.{suffix}").write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -59,22 +54,18 @@ def dumping(folder: Path | None) -> Iterator[None]:
         _current.reset(token)
 
 
-def enter_stage(stage: str) -> None:
-    """Set the stage of the following dumps."""
-    if (found := _current.get()) is not None:
-        found.enter(stage)
-
-
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Set the stage of the body's dumps, such as a pass inside a stage."""
+    """Set the stage of the body's dumps: a stage of a step, or a pass in one."""
     found = _current.get()
-    before = found.enter(name) if found is not None else ""
+    if found is None:
+        yield
+        return
+    before, found.stage = found.stage, re.sub(r"[^\w]+", "-", name)
     try:
         yield
     finally:
-        if found is not None:
-            found.enter(before)
+        found.stage = before
 
 
 def dump(suffix: str, text: Callable[[], str]) -> None:

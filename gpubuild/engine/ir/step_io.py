@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from gpubuild.engine.ir.dump import enter_stage
+from gpubuild.engine.ir import dump
 from gpubuild.errors import GpubuildError, InputChangedError, NoRoomError, StepError, ToolNotFoundError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.job import Job, JobInput, JobResult, StageTime
@@ -166,9 +166,9 @@ class StepIO:
         """Run the body as a stage: it is timed, errors have its name, and a file has it after a crash."""
         os.pwrite(self._stage_file, f"{name}\n".encode(), 0)  # only the first line is read
         start = time.monotonic()
-        enter_stage(name)
         try:
-            yield
+            with dump.stage(name):
+                yield
         except StepError as error:
             raise error.with_(stage=error.stage or name) from error.__cause__
         except GpubuildError:
