@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from gpubuild.engine.cc import preprocess
-from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, parse_messages, run_driver
+from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, messages, run_driver
 from gpubuild.engine.ir import step_io
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
@@ -50,18 +49,18 @@ def _compile(params: CcParams, io: StepIO) -> None:
                 f"-ffile-prefix-map={io.scratch}=.", *flags, "-o", "source.o", text.name,
             ],
         )  # fmt: skip
-        messages, refused = _messages(params, io, tool, made) if made.stderr.strip() else ((), False)
+        found, refused = _messages(params, io, tool, made) if made.stderr.strip() else ((), False)
         if made.returncode < 0:
             made.check(f"compiling {params.source_name or 'the C source'}")
         if made.returncode or refused:
-            errors = tuple(m for m in messages if m.severity == "error")
+            errors = tuple(m for m in found if m.severity == "error")
             raise StepError(
                 f"cannot compile {params.source_name or 'the C source'}",
                 diagnostics=errors,
                 output="" if errors else first_lines(made.stderr),
                 hint="" if errors else preprocess.flags_hint(params),
             )
-        warnings = [message for message in messages if message.severity == "warning"]
+        warnings = [message for message in found if message.severity == "warning"]
         for message in warnings:
             io.warn(message.render())
         if warnings:
@@ -110,23 +109,16 @@ def _messages(params: CcParams, io: StepIO, tool: str, made: ToolRun) -> tuple[t
         options = preprocess.user_options(params)
         # Not -fsyntax-only, with which zig fails because there is no object.
         again = run_driver(io, tool, [*options, "-c", "-o", io.scratch / "again.o", name], cwd=root)
-        located = _parse(again.stderr, root)
+        located = messages(again.stderr, root)
         if any(message.severity == "warning" for message in located):
             # Warnings of the preprocessor were reported when it ran.
             reported = run_driver(io, tool, [*options, "-E", "-o", io.scratch / "again.i", name], cwd=root)
-            before = _parse(reported.stderr, root)
+            before = messages(reported.stderr, root)
             located = tuple(message for message in located if message not in before)
         # Without line markers, warnings of system headers seem to be the user's.
         if made.returncode == 0 or any(m.severity == "error" for m in located):
             return located, again.returncode > 0
-    return (*located, *_parse(made.stderr, io.scratch)), False
-
-
-def _parse(stderr: bytes, folder: Path) -> tuple[Diagnostic, ...]:
-    return parse_messages(
-        stderr.decode(errors="replace"),
-        source_line=lambda file, line: preprocess.line_of(folder / file, line),
-    )
+    return (*located, *messages(made.stderr, io.scratch)), False
 
 
 _SOURCE_SUFFIXES = (".c", ".S")

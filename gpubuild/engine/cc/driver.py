@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, Location
 from gpubuild.support import text as columns
@@ -36,6 +37,13 @@ _MESSAGE = re.compile(
     r"(?P<severity>fatal error|error|warning|note): (?P<message>.*)"
 )
 _CARET = re.compile(r" +\| (?P<lead>[ ~]*)\^[ ~]*")
+
+
+def messages(stderr: bytes, folder: Path) -> tuple[Diagnostic, ...]:
+    """Return errors and warnings in the output of a compiler that ran in ``folder``."""
+    lines = SourceText()
+    text = stderr.decode(errors="replace")
+    return parse_messages(text, lambda file, line: lines.line(str(folder / file), line))
 
 
 def parse_messages(text: str, source_line: Callable[[str, int], str]) -> tuple[Diagnostic, ...]:

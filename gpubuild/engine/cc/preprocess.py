@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, parse_messages, run_driver
+from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, messages, run_driver
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
@@ -126,11 +126,9 @@ def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str, *, 
     )  # fmt: skip
     if made.returncode < 0:
         made.check(f"preprocessing {name}")
-    messages = parse_messages(
-        made.stderr.decode(errors="replace"), source_line=lambda file, line: line_of(root / file, line)
-    )
+    found = messages(made.stderr, root)
     if made.returncode:
-        errors = [m for m in messages if m.severity == "error"]
+        errors = [m for m in found if m.severity == "error"]
         raise StepError(
             f"cannot preprocess {name}",
             diagnostics=errors,
@@ -154,7 +152,7 @@ def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str, *, 
         text = _portable_markers(text, root, io.tool(tool)[0])
     warnings = (
         *(_about_options(made.stderr) if params.flags else ()),
-        *(message.render() for message in messages if message.severity == "warning"),
+        *(message.render() for message in found if message.severity == "warning"),
     )
     return _Run(text=text, files=files, warnings=warnings, undisturbed=undisturbed)
 
@@ -196,15 +194,6 @@ def _portable_markers(text: bytes, root: Path, compiler: str) -> bytes:
         return match[1] + file.removeprefix(f"{root}/") + match[3]
 
     return _LINE_MARKER.sub(replace, marker).encode(errors="surrogateescape")
-
-
-def line_of(path: Path, line: int) -> str:
-    """Return line ``line`` (from 1) of a file, or an empty string."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
 def _include_hint(message: str) -> str:

@@ -1,4 +1,4 @@
-"""Failures that LLVM or an assembler gives no place for: which operation they are about."""
+"""Failures without a location: the search for their operation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PARAMETER = """gpu.module @k {
   }
 }
 """
-# Not known to LLVM; ptxas would be asked for a function with dots in its name.
+# Unknown to LLVM; ptxas would look for a function with dots in its name.
 NO_INTRINSIC = """gpu.module @k {
   func.func private @"llvm.no.such"(f32) -> f32
   gpu.func @f(%a: memref<?xf32>, %i: index, %x: f32) kernel {

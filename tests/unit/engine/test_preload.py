@@ -1,4 +1,4 @@
-"""What the process that forks steps loads: enough for them, and nothing that a fork would break."""
+"""The process that forks steps loads everything they need, and nothing that a fork would break."""
 
 import json
 import subprocess

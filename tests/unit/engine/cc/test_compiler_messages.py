@@ -1,4 +1,4 @@
-"""What compilers print, as diagnostics."""
+"""Diagnostics from the output of compilers."""
 
 import pytest
 

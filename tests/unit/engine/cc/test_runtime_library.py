@@ -1,4 +1,4 @@
-"""The runtime's archive: compiled whole, the same everywhere."""
+"""The runtime's archive: complete and reproducible."""
 
 from __future__ import annotations
 

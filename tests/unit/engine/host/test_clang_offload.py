@@ -1,4 +1,4 @@
-"""Host objects for clang-linker-wrapper: device code in the section it reads, entries, and a record."""
+"""Host objects for clang-linker-wrapper: device code in its section, entries, and a record."""
 
 from __future__ import annotations
 

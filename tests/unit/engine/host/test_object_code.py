@@ -1,4 +1,4 @@
-"""Constructors leave LLVM's arrays for sections that every linker keeps, in their order."""
+"""Constructors move from LLVM's arrays to sections that every linker keeps, in order."""
 
 import pytest
 
@@ -10,7 +10,7 @@ ENTRY = "{ i32, ptr, ptr }"
 
 
 def printed(text: str) -> str:
-    """As LLVM prints it: the form that the rewriting is made for."""
+    """Return the text as LLVM prints it."""
     return str(llvm.parse_assembly(text, llvm.new_context()))
 
 

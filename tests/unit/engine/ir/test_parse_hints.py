@@ -1,4 +1,4 @@
-"""Parse hints: what is meant by MLIR text that does not parse, or that MLIR refuses."""
+"""Hints about MLIR text that does not parse, or that MLIR refuses."""
 
 import pytest
 

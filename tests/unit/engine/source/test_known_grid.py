@@ -1,4 +1,4 @@
-"""What a kernel says of its grid is left out where a launch says otherwise, with a warning."""
+"""Known grid sizes of kernels that contradict a launch are ignored, with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source checks: what MLIR would crash on, or its bindings fail on, is refused with its place."""
+"""Sources on which MLIR would crash or its bindings fail are refused."""
 
 from __future__ import annotations
 
