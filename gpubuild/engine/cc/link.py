@@ -265,7 +265,7 @@ def run(params: LinkParams, io: StepIO) -> None:
         strip = () if params.debug else ("-Wl,--strip-debug",)
         arguments = [
             "-o", _OUTPUT, *objects, *grouped, _NO_BUILD_ID, *strip,
-            *params.flags, *(_library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
+            *params.flags, *(library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
         ]  # fmt: skip
         reads = LinkReads(params, io)
         made = _run(params, io, driver, [*arguments, *reads.flags])
@@ -290,7 +290,8 @@ def _run(params: LinkParams, io: StepIO, driver: str, arguments: list[str]) -> T
     return run_driver(io, driver, arguments)
 
 
-def _library_flag(name: str) -> str:
+def library_flag(name: str) -> str:
+    """Return the flag for a library: ``-lm`` for ``m``; paths and flags are unchanged."""
     return name if "/" in name or name.startswith("-") else f"-l{name}"
 
 
