@@ -1,7 +1,8 @@
-"""The engine's one entry point: a job in, its result out. One module per kind of step."""
+"""The engine's entry point: run a job and return its result. One module for each kind of step."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
@@ -9,7 +10,7 @@ from types import ModuleType
 from gpubuild.engine.ir import step_io
 from gpubuild.engine.ir.dump import dumping
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.errors import StepError
+from gpubuild.errors import GpubuildError, InputChangedError, StepError, ToolNotFoundError
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import (
     BundleParams,
@@ -26,17 +27,22 @@ from gpubuild.model.step import (
 from gpubuild.targets.registry import vendor, vendors
 from gpubuild.targets.vendor import Vendor
 
+_SEARCH_FOLDER = "second-look"  # in the job's own, so that the log of the first run stays
+_SEARCH_SECONDS = 60.0
+# Stages that fail because of the module, on code that is not MLIR and has no locations.
+_SEARCHED_STAGES = frozenset({"lower", "optimize", "emit", "ptxas", "lld", "image", "libraries"})
+
 
 def run_job(job: Job) -> JobResult:
-    """Run one step in this process. Raises ``StepError`` and its kin; may abort the process.
+    """Run one step in this process. Raises ``StepError`` and other errors; may abort the process.
 
     Called in worker processes only: MLIR and LLVM can end the process without an exception.
-    A job that ``finds_failure`` has no result, but a ``StepError`` with the place, if there is one.
+    A job that ``finds_failure`` raises a ``StepError`` with the location of the failure, if found.
     """
     if job.finds_failure:
-        from gpubuild.engine.bisect import search
+        from gpubuild.engine import bisect
 
-        raise StepError("the step fails", diagnostics=search.find(job, run_job))
+        raise StepError("the step fails", diagnostics=bisect.find(job, run_job))
     io = StepIO(job)
     with dumping(job.dump_ir), step_io.recorded(_passes(job.params), io):
         try:
@@ -46,8 +52,27 @@ def run_job(job: Job) -> JobResult:
     return io.finish()
 
 
+def second_look(job: Job, error: GpubuildError) -> Job | None:
+    """Return the job that searches for the location of ``error`` of ``job``; ``None`` if none is useful."""
+    if not isinstance(job.params, CompileParams) or job.finds_failure:
+        return None
+    if not isinstance(error, StepError) or isinstance(error, InputChangedError | ToolNotFoundError):
+        return None
+    if error.stage not in _SEARCHED_STAGES or any(d.location is not None for d in error.diagnostics):
+        return None
+    if not any(i.name == "located" for i in job.inputs):
+        return None
+    workdir = job.workdir / _SEARCH_FOLDER
+    try:
+        workdir.mkdir()
+    except OSError:  # the error without a location is more important
+        return None
+    limit = min(job.timeout_seconds or _SEARCH_SECONDS, _SEARCH_SECONDS)
+    return replace(job, workdir=workdir, timeout_seconds=limit, dump_ir=None, finds_failure=True)
+
+
 def _passes(params: Params) -> str:
-    """The pass pipeline of the user's that a step runs."""
+    """Return the user's pass pipeline that a step runs."""
     match params:
         case CompileParams():
             return params.target.passes
@@ -58,11 +83,11 @@ def _passes(params: Params) -> str:
 
 def _function_of(error: StepError, job: Job, io: StepIO) -> str:
     """Return the function of the module that an error of a compile step is in, if it has a location."""
-    place = next((d.location for d in error.diagnostics if d.location is not None), None)
-    if isinstance(job.params, CompileParams) and place is not None and io.has("located"):
-        from gpubuild.engine.bisect import search
+    location = next((d.location for d in error.diagnostics if d.location is not None), None)
+    if isinstance(job.params, CompileParams) and location is not None and io.has("located"):
+        from gpubuild.engine import bisect
 
-        return search.function_at(io.text("located"), place)
+        return bisect.function_at(io.text("located"), location)
     return error.kernel
 
 
@@ -97,12 +122,12 @@ def _run(job: Job, io: StepIO) -> None:
 
 
 def _back_end(vendor: Vendor) -> ModuleType:
-    """The module of a vendor's package whose ``run(params, io)`` does a compile step."""
+    """Return the module of a vendor's package whose ``run(params, io)`` runs a compile step."""
     return import_module(f"{vendor.backend}.compile")
 
 
 class Part(StrEnum):
-    """What of the engine a job needs, each with all that stands before it."""
+    """The part of the engine that a job needs; each includes those before it."""
 
     NOTHING = ""  # the job only starts a compiler
     MLIR = "mlir"
@@ -110,7 +135,7 @@ class Part(StrEnum):
 
 
 def part_for(job: Job) -> Part:
-    """What to :func:`preload` for ``job``: where nothing else runs, more would be most of its time."""
+    """Return what to :func:`preload` for ``job``: loading more would take most of its time."""
     match job.params:
         case PreprocessParams() | CcParams() | RuntimeParams() | LinkParams():
             return Part.NOTHING
@@ -121,10 +146,9 @@ def part_for(job: Job) -> Part:
 
 
 def preload(part: str) -> None:
-    """Make what steps need, once, before jobs are forked: modules, code generators, an MLIR context.
+    """Load modules, code generators and an MLIR context once, before jobs are forked.
 
-    Each job is a process of its own, so what is not made here is made by every job again. Starts no
-    thread, and runs nothing that a user has written. Part.MLIR takes 70 ms, the rest 130 ms.
+    Starts no thread, and runs nothing that a user wrote. Part.MLIR takes 70 ms, the rest 130 ms.
     """
     import gpubuild.engine.ir.bindings  # noqa: F401 - before anything imports mlir
     from gpubuild.engine.ir import contexts

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from gpubuild.engine.bisect.search import second_look
+from gpubuild.engine.dispatch import second_look
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
 from gpubuild.execute.child import Answer, Channel, JobEnded, JobStarted, RunJob, channel_pair
 from gpubuild.execute.crash import crash_error

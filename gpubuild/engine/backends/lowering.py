@@ -17,7 +17,7 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump, stage
-from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Pass, only_when, rewriting, run_passes, selected, upstream
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
@@ -85,7 +85,7 @@ def lower_text(
         state = start(params, source)
         state.resources = resources
         module = contexts.parse(text)
-        restore_places(module.operation)
+        restore_assert_locations(module.operation)
         with stage("input"):
             dump("mlir", lambda: contexts.canonical_text(module))
         _check_dialect(_only_module(module, params), state)

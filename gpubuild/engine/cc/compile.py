@@ -1,10 +1,9 @@
-"""C: compile preprocessed C and C++ text to objects.
+"""Compile preprocessed C and C++ text to objects, and gpubuild's runtime to an archive.
 
-Preprocessing and compiling are two steps so that the key of the second covers exactly what the
-compiler sees. Preprocessed text has no line markers (without ``debug``, and unless it asks what line
-it is on): comments, paths and unused parts of headers cannot reach it. What is lost with them is
-where a mistake lies, so a compilation that has something to say is repeated on the user's own file,
-for its messages only.
+Preprocessing is a step of its own, so that the key of the compilation covers exactly the text that the
+compiler reads. Without ``debug`` the text has no line markers (unless code asks for its line), so
+comments, paths and unused parts of headers cannot reach it. Locations of errors are lost with them, so a
+compilation with messages is repeated on the user's own file, for these messages only.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
-from gpubuild.engine.cc import preprocess, runtime_library
-from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, parse_messages, run_driver
+from gpubuild.engine.cc import preprocess
+from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, messages, run_driver
 from gpubuild.engine.ir import step_io
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
@@ -33,12 +31,7 @@ def run(params: PreprocessParams | CcParams | RuntimeParams, io: StepIO) -> None
         case CcParams():
             _compile(params, io)
         case RuntimeParams():
-            runtime_library.run(params, io)
-
-
-def debug_flags(debug: bool) -> tuple[str, ...]:
-    """Debug information or none, said aloud: what drivers do by themselves differs."""
-    return ("-g",) if debug else ("-g0",)
+            _archive_runtime(params, io)
 
 
 def _compile(params: CcParams, io: StepIO) -> None:
@@ -46,43 +39,43 @@ def _compile(params: CcParams, io: StepIO) -> None:
     tool = "cxx" if cxx else "cc"
     flags = language_arguments(params.std, tuple(map(_tolerant, params.flags)))
     with io.stage("compile"):
-        # A fixed name and folder: neither the user's paths nor ours can get into the object.
+        # A fixed name and folder, so that no paths get into the object.
         text = io.copy_in("text", "source.ii" if cxx else "source.i")
         made = run_driver(
             io,
             tool,
             [
-                "-c", f"-O{params.opt_level}", *COMMON_FLAGS, *debug_flags(params.debug),
+                "-c", f"-O{params.opt_level}", *COMMON_FLAGS, "-g" if params.debug else "-g0",
                 f"-ffile-prefix-map={io.scratch}=.", *flags, "-o", "source.o", text.name,
             ],
         )  # fmt: skip
-        messages, refused = _messages(params, io, tool, made) if made.stderr.strip() else ((), False)
+        found, refused = _messages(params, io, tool, made) if made.stderr.strip() else ((), False)
         if made.returncode < 0:
             made.check(f"compiling {params.source_name or 'the C source'}")
         if made.returncode or refused:
-            errors = tuple(m for m in messages if m.severity == "error")
+            errors = tuple(m for m in found if m.severity == "error")
             raise StepError(
                 f"cannot compile {params.source_name or 'the C source'}",
                 diagnostics=errors,
                 output="" if errors else first_lines(made.stderr),
                 hint="" if errors else preprocess.flags_hint(params),
             )
-        warnings = [message for message in messages if message.severity == "warning"]
+        warnings = [message for message in found if message.severity == "warning"]
         for message in warnings:
             io.warn(message.render())
         if warnings:
-            _hold_places(params, io, warnings)
+            _discover_locations(params, io, warnings)
         if step_io.mentions(text.read_bytes()):
-            # Names may be put together of several texts; the compiler's own assembly has them whole.
+            # Names can consist of several string literals, which the compiler joins.
             run_driver(io, tool, ["-S", *COMMON_FLAGS, *flags, "-o", "source.s", text.name])
             step_io.discover((io.scratch / "source.s").read_bytes(), io)
         io.write("object", (io.scratch / "source.o").read_bytes())
 
 
-def _hold_places(params: CcParams, io: StepIO, warnings: Sequence[Diagnostic]) -> None:
-    """Have the result count while the warnings' files are as they are: a comment moves their lines.
+def _discover_locations(params: CcParams, io: StepIO, warnings: Sequence[Diagnostic]) -> None:
+    """Record the files of warnings: an added comment changes the lines that these name.
 
-    Where flags are about warnings, ``source`` and ``deps`` are in the key.
+    With flags about warnings, ``source`` and ``deps`` are in the key.
     """
     if not io.has("source") or io.has("deps"):
         return
@@ -91,43 +84,87 @@ def _hold_places(params: CcParams, io: StepIO, warnings: Sequence[Diagnostic]) -
     root, _ = preprocess.split_root(source, params.source_name)
     noted = [note for warning in warnings for note in (warning, *warning.notes)]
     for file in sorted({root / note.location.file for note in noted if note.location} - {source}):
-        with suppress(OSError):  # a name that a `#line` made up
+        with suppress(OSError):  # a name from a `#line`
             io.discover(file, digest_file(file))
 
 
 def _tolerant(flag: str) -> str:
-    """A flag for the preprocessed text, where a warning may be none of the user's: it stays a warning."""
+    """Return a flag without its effect on warnings becoming errors.
+
+    Preprocessed text has warnings that the user's file does not have.
+    """
     if flag == "-pedantic-errors":
         return "-pedantic"
     return re.sub(r"-Werror(=|$)", lambda found: "-W" if found[1] else "-Wno-error", flag)
 
 
 def _messages(params: CcParams, io: StepIO, tool: str, made: ToolRun) -> tuple[tuple[Diagnostic, ...], bool]:
-    """What the compiler says about the user's own file, else about the preprocessed text.
+    """Return messages about the user's own file, else about the preprocessed text.
 
-    And whether it refuses the user's file, as warnings may be errors there.
+    And whether the compiler refuses the user's file, where warnings can be errors.
     """
     located: tuple[Diagnostic, ...] = ()
     if io.has("source"):
         root, name = preprocess.split_root(io.path("source"), params.source_name)
-        options = preprocess.as_in_a_build(params)
-        # Not -fsyntax-only: zig fails over the object that is not there then.
+        options = preprocess.user_options(params)
+        # Not -fsyntax-only, with which zig fails because there is no object.
         again = run_driver(io, tool, [*options, "-c", "-o", io.scratch / "again.o", name], cwd=root)
-        located = _parse(again.stderr, root)
+        located = messages(again.stderr, root)
         if any(message.severity == "warning" for message in located):
-            # What the preprocessor says was told when it ran.
-            told = run_driver(io, tool, [*options, "-E", "-o", io.scratch / "again.i", name], cwd=root)
-            before = _parse(told.stderr, root)
+            # Warnings of the preprocessor were reported when it ran.
+            reported = run_driver(io, tool, [*options, "-E", "-o", io.scratch / "again.i", name], cwd=root)
+            before = messages(reported.stderr, root)
             located = tuple(message for message in located if message not in before)
-        # Without line markers a compiler takes system headers for the user's code: a warning that
-        # the user's file does not give is not the user's.
+        # Without line markers, warnings of system headers seem to be the user's.
         if made.returncode == 0 or any(m.severity == "error" for m in located):
             return located, again.returncode > 0
-    return (*located, *_parse(made.stderr, io.scratch)), False
+    return (*located, *messages(made.stderr, io.scratch)), False
 
 
-def _parse(stderr: bytes, folder: Path) -> tuple[Diagnostic, ...]:
-    return parse_messages(
-        stderr.decode(errors="replace"),
-        source_line=lambda file, line: preprocess.line_of(folder / file, line),
-    )
+_SOURCE_SUFFIXES = (".c", ".S")
+_RUNTIME_FLAGS = ("-I.", "-std=c11", "-pthread", "-fPIC", "-g0", "-frandom-seed=0", "-fno-sanitize=undefined")
+_ARCHIVE = "libgpubuild_rt.a"
+# Code that runs once, waits for a driver or prints: full optimisation takes a seventh of the compile time.
+_NEVER_HOT = (
+    "core/", "cpu/cpu_chip.c", "cpu/cpu_module.c", "cuda/", "hip/", "mlir_utils/",
+    "sanitizer/report.c",
+)  # fmt: skip
+
+
+def _archive_runtime(params: RuntimeParams, io: StepIO) -> None:
+    """Compile every ``.c`` and ``.S`` input and put the objects into ``archive``. Raises ``StepError``.
+
+    The names of inputs are relative to the runtime's folder, as in ``#include``.
+    """
+    folder = io.scratch / "runtime"
+    for name in io.input_names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        io.copy_in(name, f"runtime/{name}")
+    objects = []
+    with io.stage("compile runtime"):
+        for name in sorted(n for n in io.input_names if n.endswith(_SOURCE_SUFFIXES)):
+            level = min(params.opt_level, 1) if name.startswith(_NEVER_HOT) else params.opt_level
+            made = run_driver(
+                io,
+                "cc",
+                [
+                    "-c", f"-O{level}", *_RUNTIME_FLAGS, f"-ffile-prefix-map={folder}=.",
+                    "-o", f"{name}.o", name,
+                ],
+                cwd=folder,
+            )  # fmt: skip
+            if made.returncode < 0:
+                made.check(f"compiling gpubuild's runtime ({name})")
+            if made.returncode:
+                raise StepError(
+                    f"cannot compile gpubuild's runtime ({name})",
+                    output=first_lines(made.stderr),
+                    hint="gpubuild needs a C11 compiler for Linux; `gpubuild doctor` shows which one is used",
+                )
+            objects.append(f"{name}.o")
+        if not objects:
+            raise StepError("gpubuild's runtime has no sources: the installation is damaged")
+    with io.stage("archive runtime"):
+        # s: an index; D: no times, owners or modes, so that equal objects give equal archives.
+        run_driver(io, "ar", ["rcsD", _ARCHIVE, *objects], cwd=folder).check("archive gpubuild's runtime")
+        io.write("archive", (folder / _ARCHIVE).read_bytes())

@@ -7,28 +7,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, Location
 from gpubuild.support import text as columns
 from gpubuild.toolchain.run import ToolRun, run_tool
 
-# `zig cc` would add its sanitizer to unoptimised code and debug information to all of it.
+# Without the last, `zig cc` adds its sanitizer to unoptimised code.
 COMMON_FLAGS = ("-fPIC", "-frandom-seed=0", "-fno-sanitize=undefined")
 
-# Without it `__DATE__` and `__TIME__` would put the clock into objects; gcc and clang both heed it.
-_ENVIRONMENT = {"SOURCE_DATE_EPOCH": "0"}
+_ENVIRONMENT = {"SOURCE_DATE_EPOCH": "0"}  # for `__DATE__` and `__TIME__`
 
 
 def run_driver(io: StepIO, tool: str, arguments: Sequence[str | Path], *, cwd: Path | None = None) -> ToolRun:
-    """Run tool ``tool`` (``cc``, ``cxx`` or ``ar``) with ``arguments`` in the scratch folder.
-
-    Does not raise for a failing exit code: the caller knows what the messages are about.
-    """
+    """Run ``cc``, ``cxx`` or ``ar`` in the scratch folder. The caller checks the exit code."""
     return run_tool([*io.tool(tool), *arguments], cwd=cwd or io.scratch, environment=_ENVIRONMENT)
 
 
 def first_lines(text: bytes, count: int = 40) -> str:
-    """The beginning of what a tool printed: one mistake in a header can print megabytes."""
+    """Return the first lines of a tool's output: an error in a header can print megabytes."""
     lines = text.decode(errors="replace").strip().splitlines()
     if len(lines) > count:
         lines = [*lines[:count], f"… {len(lines) - count} more lines"]
@@ -42,16 +39,17 @@ _MESSAGE = re.compile(
 _CARET = re.compile(r" +\| (?P<lead>[ ~]*)\^[ ~]*")
 
 
-def parse_messages(
-    text: str,
-    *,
-    source_line: Callable[[str, int], str],
-    shown: Callable[[str], str] = str,
-) -> tuple[Diagnostic, ...]:
-    """Errors and warnings in ``text``, in order, each with the notes that follow it.
+def messages(stderr: bytes, folder: Path) -> tuple[Diagnostic, ...]:
+    """Return errors and warnings in the output of a compiler that ran in ``folder``."""
+    lines = SourceText()
+    text = stderr.decode(errors="replace")
+    return parse_messages(text, lambda file, line: lines.line(str(folder / file), line))
 
-    ``source_line`` gives the text of a 1-based line of a file as printed, or an empty string;
-    ``shown`` turns a file name as printed into the one the user knows.
+
+def parse_messages(text: str, source_line: Callable[[str, int], str]) -> tuple[Diagnostic, ...]:
+    """Return errors and warnings in ``text``, in order, each with the notes after it.
+
+    ``source_line`` returns a line (from 1) of a file by its printed name, or an empty string.
     """
     found: list[Diagnostic] = []
     lines = text.split("\n")
@@ -60,13 +58,13 @@ def parse_messages(
         if match is None:
             continue
         line = int(match["line"])
-        text_there = source_line(match["file"], line)
-        column = _column(text_there, int(match["column"] or 0), lines[number + 1 : number + 3])
+        source = source_line(match["file"], line)
+        column = _column(source, int(match["column"] or 0), lines[number + 1 : number + 3])
         diagnostic = Diagnostic(
             message=match["message"],
             severity=match["severity"].removeprefix("fatal "),
-            location=Location(file=shown(match["file"]), line=line, column=column),
-            source_line=text_there,
+            location=Location(file=match["file"], line=line, column=column),
+            source_line=source,
         )
         if diagnostic.severity == "note" and found:
             found[-1] = replace(found[-1], notes=(*found[-1].notes, diagnostic))
@@ -76,9 +74,9 @@ def parse_messages(
 
 
 def _column(line: str, printed: int, excerpt: Sequence[str]) -> int:
-    """``printed`` in characters: clang counts bytes, gcc since 11 a terminal's columns.
+    """Return the column ``printed`` in characters: clang counts bytes, gcc since 11 terminal columns.
 
-    Below the source line both set a caret where a terminal would show the character.
+    Below the source line both print a caret under the character.
     """
     for text in excerpt:
         if (caret := _CARET.fullmatch(text)) and not (line.isascii() and "\t" not in line):

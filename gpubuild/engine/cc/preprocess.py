@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, parse_messages, run_driver
+from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, messages, run_driver
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
@@ -21,10 +21,7 @@ _ESCAPE = re.compile(r"\\([ \t#])|\$(\$)")
 
 
 def parse_depfile(text: str) -> list[str]:
-    """The prerequisites of the first rule, in order, each once.
-
-    Raises ``ValueError`` when there is no rule.
-    """
+    """Return the prerequisites of the first rule, in order. Raises ``ValueError`` if there is no rule."""
     first = re.split(r"(?<!\\)\r?\n", text.lstrip(), maxsplit=1)[0]
     _, colon, rest = first.partition(":")
     if not colon:
@@ -34,25 +31,25 @@ def parse_depfile(text: str) -> list[str]:
 
 
 _LINE_MARKER = re.compile(r'^(# \d+ ")((?:[^"\\\n]|\\.)*)(".*)$', re.MULTILINE)
-# What a compiler says of its options: "clang: warning: …", "cc1: warning: …", "warning: …".
+# Warnings about options: "clang: warning: …", "cc1: warning: …", "warning: …".
 _ABOUT_OPTIONS = re.compile(r"(?:[^\s:]+: )?warning: (?!argument unused)(.*)")
-# What only the compiler answers, by the line markers in the text: std::source_location is made of these.
-_ASKS_WHERE = re.compile(rb"__builtin_(?:LINE|FILE|FILE_NAME|COLUMN|source_location)\b")
-# Sanitizers report places, and so does debug information however it is asked for.
-_FLAGS_OF_PLACES = ("-fsanitize", "-g")
-# With -O `zig cc` would leave assertions out and refuse `__DATE__`, for which there is SOURCE_DATE_EPOCH.
-# `__TIMESTAMP__` is the time of a file, which every checkout sets anew; no variable is about it.
-_AS_ELSEWHERE = (
+# The compiler computes these (and std::source_location) from the line markers in the text.
+_NEEDS_LINES = re.compile(rb"__builtin_(?:LINE|FILE|FILE_NAME|COLUMN|source_location)\b")
+# Flags for sanitizers and debug information, which contain locations.
+_LOCATION_FLAGS = ("-fsanitize", "-g")
+# With -O `zig cc` leaves assertions out and refuses `__DATE__`, for which there is SOURCE_DATE_EPOCH.
+# `__TIMESTAMP__` is the time of the file, which differs between checkouts.
+_EQUAL_EVERYWHERE = (
     *("-UNDEBUG", "-Wno-date-time", "-Wno-builtin-macro-redefined"),
     '-D__TIMESTAMP__="Thu Jan  1 00:00:00 1970"',
 )
-_ROUNDS = 4
+_MOST_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Round:
+class _Run:
     text: bytes
-    files: dict[str, Digest]  # what was read, by name as the compiler spells it
+    files: dict[str, Digest]  # that were read, by their names in the compiler's list
     warnings: tuple[str, ...]
     undisturbed: bool  # no file changed after the compiler started
 
@@ -61,22 +58,22 @@ def run(params: PreprocessParams, io: StepIO) -> None:
     """Write ``text`` and ``deps``, and record every header read.
 
     The compiler runs in the project's folder with the source's relative name, so that `__FILE__`,
-    `#include "…"` and line markers are what the user expects and the same in every checkout.
-    Raises ``StepError`` with places in the user's files.
+    `#include "…"` and line markers are as usual and equal in every checkout.
+    Raises ``StepError`` with locations in the user's files.
     """
     with io.stage("preprocess"):
         source = digest_bytes(io.read("source"))
         root, name = split_root(io.path("source"), params.source_name)
-        markers = params.debug or any(flag.startswith(_FLAGS_OF_PLACES) for flag in params.flags)
+        markers = params.debug or any(flag.startswith(_LOCATION_FLAGS) for flag in params.flags)
         last = _preprocess(params, io, root, name, markers=markers)
-        if not markers and _ASKS_WHERE.search(last.text):
+        if not markers and _NEEDS_LINES.search(last.text):
             markers = True
             last = _preprocess(params, io, root, name, markers=True)
-        for _ in range(_ROUNDS):
+        for _ in range(_MOST_RUNS - 1):
             if last.undisturbed:
                 break
-            # A header saved between being read and being digested would be recorded with content
-            # that the text does not have. Clocks of file systems differ, so equal rounds decide.
+            # A header saved between being read and being digested would be recorded with another
+            # content than the text has. Clocks of file systems differ, so two equal runs decide.
             before, last = last, _preprocess(params, io, root, name, markers=markers)
             if (before.text, before.files) == (last.text, last.files):
                 break
@@ -101,44 +98,37 @@ def run(params: PreprocessParams, io: StepIO) -> None:
 
 
 def split_root(source: Path, source_name: str) -> tuple[Path, str]:
-    """The folder to run in, and the name to give: a source in the project keeps its relative name.
+    """Return the folder to run in, and the name of ``source`` there.
 
-    Where that begins as options do, `./` stands before it.
+    That is ``source_name`` for a source in the project, with `./` before a name like an option.
     """
-    folder, name = _split_root(source, source_name)
+    folder, name, shown = source.parent, source.name, PurePath(source_name)
+    if source_name and not shown.is_absolute() and source.parts[-len(shown.parts) :] == shown.parts:
+        folder, name = Path(*source.parts[: -len(shown.parts)]), source_name
     return folder, f"./{name}" if name.startswith("-") else name
 
 
-def _split_root(source: Path, source_name: str) -> tuple[Path, str]:
-    shown = PurePath(source_name).parts
-    if source_name and not PurePath(source_name).is_absolute() and source.parts[-len(shown) :] == shown:
-        return Path(*source.parts[: -len(shown)]), source_name
-    return source.parent, source.name
-
-
-def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str, *, markers: bool) -> _Round:
+def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str, *, markers: bool) -> _Run:
     text_file, depfile = io.scratch / f"text{params.suffix}", io.scratch / "deps.d"
     depfile.write_bytes(b"")
-    # The kernel stamps files with the clock of its last tick, which lags behind time.time_ns().
+    # Times of files are those of the last clock tick, which is earlier than time.time_ns().
     started = min(depfile.stat().st_ctime_ns, time.time_ns())
     tool = "cxx" if params.language == "c++" else "cc"
-    # `-MT` sets a target without blanks or colons, whatever the output is called.
+    # `-MT`: a target without blanks or colons.
     made = run_driver(
         io,
         tool,
         [
-            *as_in_a_build(params), "-E", *(() if markers else ("-P",)), "-MD", "-MF", depfile, "-MT", "text",
+            *user_options(params), "-E", *(() if markers else ("-P",)), "-MD", "-MF", depfile, "-MT", "text",
             "-o", text_file, name,
         ],
         cwd=root,
     )  # fmt: skip
     if made.returncode < 0:
         made.check(f"preprocessing {name}")
-    messages = parse_messages(
-        made.stderr.decode(errors="replace"), source_line=lambda file, line: line_of(root / file, line)
-    )
+    found = messages(made.stderr, root)
     if made.returncode:
-        errors = [m for m in messages if m.severity == "error"]
+        errors = [m for m in found if m.severity == "error"]
         raise StepError(
             f"cannot preprocess {name}",
             diagnostics=errors,
@@ -162,28 +152,28 @@ def _preprocess(params: PreprocessParams, io: StepIO, root: Path, name: str, *, 
         text = _portable_markers(text, root, io.tool(tool)[0])
     warnings = (
         *(_about_options(made.stderr) if params.flags else ()),
-        *(message.render() for message in messages if message.severity == "warning"),
+        *(message.render() for message in found if message.severity == "warning"),
     )
-    return _Round(text=text, files=files, warnings=warnings, undisturbed=undisturbed)
+    return _Run(text=text, files=files, warnings=warnings, undisturbed=undisturbed)
 
 
 def _about_options(stderr: bytes) -> list[str]:
-    """Warnings without a place: of an option that the compiler, or the language, does not have."""
+    """Return warnings about options, which have no location."""
     found = map(_ABOUT_OPTIONS.fullmatch, stderr.decode(errors="replace").splitlines())
     return [f"`host: flags:` in the project file: {match[1]}" for match in found if match]
 
 
-def as_in_a_build(params: PreprocessParams | CcParams) -> list[str]:
-    """The options with which the compiler reads the user's own file, in the project's folder."""
+def user_options(params: PreprocessParams | CcParams) -> list[str]:
+    """Return the options with which the compiler reads the user's own file, in the project's folder."""
     return [
-        *("-x", params.language, f"-O{params.opt_level}", *COMMON_FLAGS, *_AS_ELSEWHERE),
+        *("-x", params.language, f"-O{params.opt_level}", *COMMON_FLAGS, *_EQUAL_EVERYWHERE),
         *language_arguments(params.std, params.flags),
         *search_arguments(params.include, params.define),
     ]
 
 
 def flags_hint(params: PreprocessParams | CcParams) -> str:
-    """Where the user's options come from, when a compiler says something that has no place in a file."""
+    """Return where the user's options are written, for errors without a location."""
     if not (params.flags or params.std):
         return ""
     given = " ".join(language_arguments(params.std, params.flags))
@@ -191,7 +181,7 @@ def flags_hint(params: PreprocessParams | CcParams) -> str:
 
 
 def _portable_markers(text: bytes, root: Path, compiler: str) -> bytes:
-    """Take this checkout's and a bundled compiler's folder out of line markers."""
+    """Remove the folders of this checkout and of a bundled compiler from line markers."""
     home = f"{PurePath(compiler).parent}/"
     marker = text.decode(errors="surrogateescape")
 
@@ -206,19 +196,10 @@ def _portable_markers(text: bytes, root: Path, compiler: str) -> bytes:
     return _LINE_MARKER.sub(replace, marker).encode(errors="surrogateescape")
 
 
-def line_of(path: Path, line: int) -> str:
-    """Line ``line`` (from 1) of a file, or an empty string when there is none to be had."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    return lines[line - 1] if 0 < line <= len(lines) else ""
-
-
 def _include_hint(message: str) -> str:
     if "file not found" in message or "No such file" in message:
         return (
-            "includes are looked for beside the file that has them, in the folders that `host: include:` "
-            "in the project file names, and in the system's"
+            "includes are searched in the folder of the including file, in those listed under "
+            "`host: include:` in the project file, and in the system's"
         )
     return ""

@@ -1,7 +1,7 @@
 """Read the gpu.binary operations of MLIR text: ``python -m gpubuild.engine.host.binary_images IN OUT``.
 
-A process of its own, for MLIR may end it over a file of unknown origin. ``OUT`` becomes an offload
-container of all images; what is wrong with the text is told on stderr.
+Runs in a process of its own, which MLIR may end if ``IN`` is of unknown origin. ``OUT`` becomes an
+offload container with all images; errors are printed to stderr.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from mlir import ir
 
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.query import operations
 from gpubuild.errors import StepError
 from gpubuild.model import offload_binary
 from gpubuild.model.offload_binary import Image
@@ -25,17 +26,11 @@ _DEFAULT_HANDLER = "#gpu.select_object"
 
 
 def read_images(text: str) -> list[Image]:
-    """The objects of every gpu.binary in ``text``, in order. Raises ``StepError``."""
-    found: list[Image] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.binary":
-            found.extend(_image(op, item) for item in gpu_binary.read_objects(op))
-        return ir.WalkResult.ADVANCE
-
+    """Return the objects of every gpu.binary in ``text``, in order. Raises ``StepError``."""
     with contexts.context():
-        contexts.parse(text).operation.walk(visit)
-    return found
+        module = contexts.parse(text)
+        found = operations(module.operation, ("gpu.binary",))
+        return [_image(op, item) for op in found for item in gpu_binary.read_objects(op)]
 
 
 def _image(binary: ir.Operation, item: gpu_binary.ObjectData) -> Image:
@@ -65,11 +60,8 @@ def main() -> int:
     given, made = map(Path, sys.argv[1:])
     try:
         made.write_bytes(offload_binary.pack(read_images(given.read_text(encoding="utf-8"))))
-    except StepError as error:
-        sys.stderr.write(error.render())
-        return 1
-    except ValueError as error:
-        sys.stderr.write(str(error))
+    except (StepError, ValueError) as error:
+        sys.stderr.write(error.render() if isinstance(error, StepError) else str(error))
         return 1
     return 0
 

@@ -1,13 +1,13 @@
-"""Clang offload: host objects that clang-linker-wrapper finishes (``offload: clang``).
+"""Write host objects that clang-linker-wrapper links (``offload: clang``).
 
-The wrapper takes relocatable device code from section ``.llvm.offloading`` of its inputs, links it
-per triple and chip, puts the images into the program, and generates constructors that hand them,
-with the entries in section ``llvm_offload_entries``, to the registration functions of the HIP, CUDA
-and OpenMP runtimes. gpubuild's runtime defines these (runtime/core/clang_registration.c): no SDK is needed.
+The wrapper reads relocatable device code from section ``.llvm.offloading`` of its inputs, links it for
+each triple and chip, and puts the images into the program. It generates constructors that pass them,
+and the entries in section ``llvm_offload_entries``, to registration functions of the HIP, CUDA and
+OpenMP runtimes, which gpubuild's runtime defines (runtime/core/clang_registration.c).
 
-What a program hands to ``mgpuModuleLoad`` is then a record: an OffloadBinary container with an
-entry, but no bytes, for each target. The address of a module's offload entry lies in its record; by
-that the runtime knows which of the registered images are the module's.
+A program passes a record to ``mgpuModuleLoad``: an OffloadBinary container with an entry, but no bytes,
+for each target. The offload entries of a module have addresses in its record, by which the runtime
+finds the module's images among the registered ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.host import fat_container, gpu_binary
+from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.host.gpu_binary import FATBIN, ObjectData
 from gpubuild.errors import StepError
 from gpubuild.model.offload_binary import SECTION, Image, pack
@@ -36,7 +36,7 @@ _USED = re.compile(r"^@llvm\.compiler\.used = ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """Device code of one module: a container for the wrapper, and what is to be registered."""
+    """Device code of one module: a container for the wrapper, and the kernels to register."""
 
     module: str
     container: bytes
@@ -47,23 +47,23 @@ class Carried:
 def embed_record(binary: ir.Operation, module: str, devices: Sequence[bytes]) -> Carried:
     """Replace the objects of a gpu.binary by the module's record.
 
-    ``devices`` are the objects' relocatable codes, in order.
+    ``devices`` is the relocatable code of the objects, in order.
     """
     objects = gpu_binary.read_objects(binary)
     carried, described = [], []
     kernels: dict[str, None] = {}
     for item, code in zip(objects, devices, strict=True):
-        strings = fat_container.strings_of(item, module)
+        strings = gpu_binary.container_strings(item, module)
         vendor = of_triple(strings["triple"])
         image_kind, offload_kind = vendor.relocatable_kinds if vendor else _OTHER
         described.append(Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=b""))
-        # A chip's own strings only: the wrapper takes those with other strings for other devices.
+        # No other strings: for the wrapper, images with different strings are for different devices.
         strings = {name: strings[name] for name in ("triple", "arch")}
         carried.append(Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=code))
-        kernels.update(dict.fromkeys(kernel["name"] for kernel in json.loads(_kernels(item))))
+        listed = json.loads(str(item.properties[gpu_binary.KERNELS]))
+        kernels.update(dict.fromkeys(kernel["name"] for kernel in listed))
     record = ObjectData(target=objects[0].target, data=pack(described), properties={}, format=FATBIN)
-    binary.attributes["objects"] = gpu_binary.objects_attribute([record])
-    binary.attributes["offloadingHandler"] = ir.Attribute.parse("#gpu.select_object<0>")
+    gpu_binary.replace_objects(binary, record)
     return Carried(
         module=module,
         container=pack(carried),
@@ -72,18 +72,14 @@ def embed_record(binary: ir.Operation, module: str, devices: Sequence[bytes]) ->
     )
 
 
-def _kernels(item: ObjectData) -> str:
-    return str(item.properties[gpu_binary.KERNELS])
-
-
 def with_device_code(text: str, modules: Sequence[Carried]) -> str:
-    """LLVM IR text of a host part, with the device code of its modules and their entries."""
+    """Add the device code of modules and their entries to the LLVM IR text of a host part."""
     if not modules:
         return text
     if _USED.search(text):
         raise StepError(
-            "the host part defines @llvm.compiler.used, which `offload: clang` needs for itself",
-            hint="leave it out, or use offload: dispatch",
+            "the host part defines @llvm.compiler.used, which is reserved for `offload: clang`",
+            hint="remove it, or use offload: dispatch",
         )
     lines, used = [], []
 
@@ -104,7 +100,7 @@ def with_device_code(text: str, modules: Sequence[Carried]) -> str:
                 f"gpubuild.kernel.{module.module}.{kernel}",
                 f"internal unnamed_addr constant {_bytes(kernel.encode() + bytes(1))}",
             )
-            # Each kernel has an address of its own in the record, which is longer than their number.
+            # Each kernel has another address in the record, which is longer than their number.
             address = f"ptr getelementptr (i8, ptr {record}, i64 {number})"
             for kind in module.kinds:
                 entry = define(

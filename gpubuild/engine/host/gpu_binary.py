@@ -1,6 +1,7 @@
-"""``gpu.binary``: make and read the operation that holds a module's objects, with their targets.
+"""Create and read ``gpu.binary`` operations, which contain a module's objects and their targets.
 
-Bundle: put the objects of one gpu.module, one per target, into one gpu.binary.
+The bundle step puts the objects of one gpu.module, one for each target, into one gpu.binary. The host
+step replaces them by one container with all of them, for the runtime to choose from.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper co
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
+from gpubuild.model.offload_binary import SECTION as OFFLOAD_SECTION
+from gpubuild.model.offload_binary import Image, pack
 from gpubuild.model.step import BundleParams
-from gpubuild.targets.registry import vendor
+from gpubuild.targets.registry import of_triple, vendor
 from gpubuild.targets.target import Target
-from gpubuild.targets.vendor import Format
+from gpubuild.targets.vendor import Format, ImageKind, ImageKinds, OffloadKind, Vendor
 
-# gpu::CompilationTarget; its Python spelling lives in the wrapper.
+_OTHER = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
+# gpu::CompilationTarget
 OFFLOAD, ASSEMBLY, BINARY, FATBIN = 1, 2, 3, 4
 _FORMATS = {Format.OFFLOAD: OFFLOAD, Format.ASSEMBLY: ASSEMBLY, Format.BIN: BINARY}
 
-# What an object's properties say, besides upstream's `O` and `section`.
+# Properties of objects: upstream's `O` and `section`, and our own, which are strings of containers, too.
 OPT_LEVEL = "O"
 SECTION = "section"
 TARGET = "gpubuild.target"
@@ -33,8 +37,8 @@ KERNELS = "gpubuild.kernels"  # JSON, the list of the compile step's `info`
 ASM = "gpubuild.ptx"  # assembly that later chips can run
 TRIPLE = "gpubuild.triple"
 ARCH = "gpubuild.arch"  # the chip; for AMD the target id, such as gfx90a:sramecc+:xnack-
-FEATURES = "gpubuild.features"  # of a CPU, beyond what its chip implies
-SANITIZE = "gpubuild.sanitize"  # of a CPU: what its kernels are checked for, joined by commas
+FEATURES = "gpubuild.features"  # of a CPU, those that its chip does not imply
+SANITIZE = "gpubuild.sanitize"  # of a CPU: the checks of its kernels, joined by commas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class ObjectData:
 
 
 def make_binary(name: str, handler: str, objects: Sequence[ObjectData]) -> ir.Module:
-    """A builtin.module with one gpu.binary, in the current context. Raises ``StepError``."""
+    """Create a builtin.module with one gpu.binary, in the current context. Raises ``StepError``."""
     module = ir.Module.create()
     handler_attr = contexts.parse_attribute(handler, what="an offloading handler")
     with ir.InsertionPoint(module.body):
@@ -64,7 +68,7 @@ def make_binary(name: str, handler: str, objects: Sequence[ObjectData]) -> ir.Mo
 
 
 def objects_attribute(objects: Sequence[ObjectData]) -> ir.Attribute:
-    """The ``objects`` attribute of a gpu.binary."""
+    """Return the ``objects`` attribute of a gpu.binary."""
     return ir.ArrayAttr.get(
         [
             ObjectAttr.get(
@@ -76,7 +80,7 @@ def objects_attribute(objects: Sequence[ObjectData]) -> ir.Attribute:
 
 
 def read_objects(binary: ir.Operation) -> list[ObjectData]:
-    """The objects of a gpu.binary, in order; properties that are neither text nor integers are left out."""
+    """Return the objects of a gpu.binary, in order, with their properties that are strings or integers."""
     return [
         ObjectData(
             target=str(item.target),
@@ -89,7 +93,7 @@ def read_objects(binary: ir.Operation) -> list[ObjectData]:
 
 
 def binaries(module: ir.Module) -> dict[str, ir.Operation]:
-    """The gpu.binary operations directly inside a builtin.module, by name, in order."""
+    """Return the gpu.binary operations directly inside a builtin.module, by name, in order."""
     return {
         op.operation.attributes["sym_name"].value: op.operation
         for op in module.body.operations
@@ -116,7 +120,7 @@ def _read_properties(attribute: ir.DictAttr) -> dict[str, str | int]:
 
 
 def target_attr(target: Target) -> str:
-    """The attribute's text, spelled as MLIR takes it for a gpu.module or a ``#gpu.object``."""
+    """Return the text of the target attribute of a gpu.module or a ``#gpu.object``."""
     facts = vendor(target.kind)
     fields = [f"O = {target.opt_level}"]
     if target.triple != facts.triple:
@@ -136,7 +140,7 @@ def target_attr(target: Target) -> str:
 
 
 def quoted(text: str) -> str:
-    """``text`` as an MLIR string literal: quotes, backslashes and non-printing bytes as ``\\XX``."""
+    """Return ``text`` as an MLIR string literal."""
     body = "".join(
         chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()
     )
@@ -195,7 +199,7 @@ def _kernels(info: str) -> str:
 
 
 def _check_handler(params: BundleParams, module: ir.Module) -> None:
-    """Upstream finds a wrong selection only when it translates host code, without saying why."""
+    """Raise ``StepError`` for a wrong selection: upstream's error, in the host step, has no reason."""
     binary = binaries(module)[params.module]
     handler = binary.attributes["offloadingHandler"]
     targets = [item.target for item in read_objects(binary)]
@@ -204,7 +208,7 @@ def _check_handler(params: BundleParams, module: ir.Module) -> None:
         raise StepError(
             f"the offloading handler of gpu.module @{params.module} selects none of its objects: {handler}",
             output=f"its objects are\n{listed}",
-            hint="select by index, or by a target that is spelled like one of these",
+            hint="select by index, or by a target written like one of these",
         )
 
 
@@ -216,8 +220,7 @@ def keep_selected(binary: ir.Operation) -> int | None:
     objects = read_objects(binary)
     number = _selected(str(binary.attributes["offloadingHandler"]), [item.target for item in objects])
     if number is not None:
-        binary.attributes["objects"] = objects_attribute([objects[number]])
-        binary.attributes["offloadingHandler"] = ir.Attribute.parse("#gpu.select_object<0>")
+        replace_objects(binary, objects[number])
     return number
 
 
@@ -233,3 +236,55 @@ def _selected(handler: str, targets: Sequence[str]) -> int | None:
     if match := _SELECTED_TARGET.fullmatch(handler):
         return targets.index(match[1]) if match[1] in targets else None
     return None
+
+
+def embed_container(binary: ir.Operation, module: str) -> None:
+    """Replace the objects of a gpu.binary by one container with all of them.
+
+    It goes into section ``.llvm.offloading``, where LLVM's tools look for images.
+    """
+    objects = read_objects(binary)
+    fat = ObjectData(
+        target=objects[0].target,  # required and unused
+        data=pack([image for item in objects for image in images(item, module)]),
+        properties={SECTION: OFFLOAD_SECTION},
+        format=FATBIN,
+    )
+    replace_objects(binary, fat)
+
+
+def replace_objects(binary: ir.Operation, item: ObjectData) -> None:
+    """Replace the objects of a gpu.binary by ``item``."""
+    binary.attributes["objects"] = objects_attribute([item])
+    binary.attributes["offloadingHandler"] = ir.Attribute.parse("#gpu.select_object<0>")
+
+
+def container_strings(item: ObjectData, module: str) -> dict[str, str]:
+    """Return the strings of a container's entry for one object of a bundle."""
+    properties = {name: str(value) for name, value in item.properties.items()}
+    return {
+        "triple": properties[TRIPLE],
+        "arch": properties[ARCH],
+        "gpubuild.module": module,
+        **{name: properties[name] for name in (TARGET, KERNELS, FEATURES, SANITIZE) if name in properties},
+    }
+
+
+def images(item: ObjectData, module: str) -> list[Image]:
+    """Return the images of one object of a bundle: machine code, and assembly if it contains any."""
+    strings = container_strings(item, module)
+    vendor = of_triple(strings["triple"])
+    image_kind, offload_kind = vendor.kinds_of(strings["triple"]) if vendor else _OTHER
+    if vendor and item.format == ASSEMBLY:
+        return [_assembly(vendor, offload_kind, strings, item.data)]
+    found = [Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=item.data)]
+    if vendor and ASM in item.properties:
+        found.append(_assembly(vendor, offload_kind, strings, str(item.properties[ASM]).encode()))
+    return found
+
+
+def _assembly(vendor: Vendor, kind: OffloadKind, strings: dict[str, str], text: bytes) -> Image:
+    """Return an image of assembly; NVIDIA's driver reads PTX up to a NUL."""
+    return Image(
+        image_kind=vendor.asm_kind, offload_kind=kind, strings=strings, data=text.rstrip(b"\0") + b"\0"
+    )

@@ -1,13 +1,9 @@
-"""JIT: run a program from its objects, in this process, without linking an executable.
+"""Run a program from its objects, in this process, without linking an executable.
 
-The objects are those that the linker would get. LLVM's JIT linker (ORC's LLJIT) loads them; the runtime
-is a shared library. What it cannot load is refused by name. This runs in a process of its own, which a
-program may end in any way it likes.
-
-Prepare relocatable ELF objects for LLVM's JIT linker: make their constructors' arrays findable.
-
-The JIT linker runs no constructors of objects, and only global symbols have addresses that can be asked
-for. So each ``.init_array`` and ``.fini_array`` section gets a global symbol.
+LLVM's JIT linker (ORC's LLJIT) loads the objects that the linker would get; the runtime is a shared
+library. It runs no constructors, and finds addresses of global symbols only, so each ``.init_array``
+and ``.fini_array`` section of an object gets a global symbol first. This runs in a process of its own,
+which a program may end.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ _NAME, _FLAGS, _OFFSET, _SIZE, _LINK = 0, 2, 4, 5, 6  # fields of a section head
 _THREAD_LOCAL_FLAG, _THREAD_LOCAL_TYPE = 0x400, 6
 _LOCAL, _GLOBAL, _WEAK = 0, 1, 2  # bindings
 _DATA = 1
-_RESERVED = 0xFF00  # section numbers from here on mean something else
+_RESERVED = 0xFF00  # section numbers from here on are special
 _POINTER_BYTES = 8
 _DEFAULT_PRIORITY = 65535
 _ARRAY = re.compile(r"\.(init|fini)_array(?:\.(\d+)|\..*)?")
@@ -46,7 +42,7 @@ _ARRAY = re.compile(r"\.(init|fini)_array(?:\.(\d+)|\..*)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionArray:
-    """Pointers to functions that run before ``main``, or at exit."""
+    """A section with pointers to functions that run before ``main``, or at exit."""
 
     symbol: str
     count: int
@@ -56,12 +52,12 @@ class FunctionArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JitObject:
-    """One object with symbols for its arrays, and the names that it defines and needs."""
+    """An object with symbols for its arrays, and the names that it defines and needs."""
 
     data: bytes
     arrays: tuple[FunctionArray, ...]
     defined: frozenset[str]
-    undefined: frozenset[str]  # but for weak ones
+    undefined: frozenset[str]  # without weak ones
     has_thread_data: bool
 
 
@@ -79,10 +75,10 @@ def prepare(data: bytes, name: str, prefix: str, renamed: Mapping[str, str]) -> 
 def _prepare(data: bytes, prefix: str, renamed: Mapping[str, str]) -> JitObject:
     header = _HEADER.unpack_from(data)
     if data[:6] != b"\x7fELF\2\1" or header[1] != _RELOCATABLE:
-        raise ValueError("its header says so")
+        raise ValueError("its header differs")
     start, count, names_at = header[6], header[12], header[13]
-    places = [start + number * _SECTION.size for number in range(count)]
-    sections = [list(_SECTION.unpack_from(data, place)) for place in places]
+    offsets = [start + number * _SECTION.size for number in range(count)]
+    sections = [list(_SECTION.unpack_from(data, offset)) for offset in offsets]
     names = [_text(data, sections[names_at][_OFFSET] + section[_NAME]) for section in sections]
     table = next((n for n, section in enumerate(sections) if section[1] == _SYMBOL_TABLE), None)
     if table is None:
@@ -94,7 +90,7 @@ def _prepare(data: bytes, prefix: str, renamed: Mapping[str, str]) -> JitObject:
         if match := _ARRAY.fullmatch(name):
             symbol, size = f"{prefix}.{section}", sections[section][_SIZE]
             symbols.add(symbol, section, size)
-            # Without its dot: LLVM defines one symbol per program for the objects that it sees arrays in.
+            # Without its dot: in each object with such sections, LLVM defines a symbol of the same name.
             sections[section][_NAME] += 1
             arrays.append(
                 FunctionArray(
@@ -104,13 +100,13 @@ def _prepare(data: bytes, prefix: str, renamed: Mapping[str, str]) -> JitObject:
                     is_destructor=match[1] == "fini",
                 )
             )
-    # The new tables go behind everything else, so that nothing moves.
+    # The new tables are appended, so that nothing moves.
     result = bytearray(data) + bytes(-len(data) % _SYMBOL.size)
     for section, content in ((table, symbols.table), (strings, symbols.strings)):
         sections[section][_OFFSET], sections[section][_SIZE] = len(result), len(content)
         result += content
-    for place, fields in zip(places, sections, strict=True):
-        _SECTION.pack_into(result, place, *fields)
+    for offset, fields in zip(offsets, sections, strict=True):
+        _SECTION.pack_into(result, offset, *fields)
     return JitObject(
         data=bytes(result),
         arrays=tuple(arrays),
@@ -162,8 +158,8 @@ def _text(data: bytes | bytearray, at: int) -> str:
 _HINT = "run it without --jit"
 _CXX_LIBRARY = "stdc++"
 _MADE_BY_LINKERS = frozenset({"_GLOBAL_OFFSET_TABLE_", "__dso_handle"})
-# In C libraries `atexit` is a static function; ORC's own waits for the library to be unloaded, which
-# does not happen in a program that calls exit().
+# `atexit` is static in C libraries. ORC's own runs functions when the library is unloaded, which does
+# not happen in a program that calls exit().
 _ATEXIT = "gpubuild.atexit"
 _RENAMED = {"atexit": _ATEXIT}
 _SUPPORT = f"""
@@ -173,19 +169,18 @@ define i32 @{_ATEXIT}(ptr %function) {{
   ret i32 %result
 }}
 """
-_kept: list[object] = []  # code lives as long as the objects that own it
+_kept: list[object] = []  # these objects own the code
 
 
 def main() -> NoReturn:
-    """Run what ``sys.argv[1]`` describes, with the other arguments."""
+    """Run the program that ``sys.argv[1]`` describes, with the other arguments."""
     try:
         program = JitProgram.from_json(sys.argv[1])
         name = ctypes.create_string_buffer(os.fsencode(Path(program.name).name))
         _kept.append(name)
-        # What the C library calls the program is what messages of the runtime name, constructors' as well.
-        ctypes.c_void_p.in_dll(ctypes.CDLL(None), "program_invocation_short_name").value = ctypes.addressof(
-            name
-        )
+        # Messages of the runtime, in constructors as well, contain the C library's name of the program.
+        short_name = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "program_invocation_short_name")
+        short_name.value = ctypes.addressof(name)
         entry = _load(program)
     except GpubuildError as error:
         print(error.render(), file=sys.stderr)
@@ -196,7 +191,7 @@ def main() -> NoReturn:
 def _call_main(address: int, arguments: list[str]) -> NoReturn:
     sys.stdout.flush()
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # the program's own business, as if it had been executed
+        signal.signal(number, signal.SIG_DFL)  # as in an executable
     texts = [os.fsencode(argument) for argument in arguments]
     argv = (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
     process = ctypes.CDLL(None)
@@ -208,7 +203,7 @@ def _call_main(address: int, arguments: list[str]) -> NoReturn:
 
 
 def _load(program: JitProgram) -> int:
-    """Load everything and run constructors; returns the address of ``main``. Raises ``StepError``."""
+    """Load everything and run constructors; return the address of ``main``. Raises ``StepError``."""
     objects = [
         prepare(Path(path).read_bytes(), path, f"gpubuild.{number}", _RENAMED)
         for number, path in enumerate(program.objects)
@@ -221,7 +216,7 @@ def _load(program: JitProgram) -> int:
     _load_libraries(program)
     _check_undefined(program, objects)
     arrays = [array for item in objects for array in item.arrays]
-    arrays.sort(key=lambda array: array.priority)  # stable: equal ones in the order of linking
+    arrays.sort(key=lambda array: array.priority)  # stable: equal ones keep the order of linking
     library = _link(program, objects, ["main", *(array.symbol for array in arrays)])
     process = ctypes.CDLL(None)
     for is_destructor in (True, False):
@@ -250,7 +245,7 @@ def _link(program: JitProgram, objects: list[JitObject], wanted: list[str]) -> l
     try:
         library = builder.link(engine, "program")
     except RuntimeError as error:
-        reason = str(error).removeprefix("In , ")  # the place is an object without a name
+        reason = str(error).removeprefix("In , ")  # an object without a name
         raise StepError(f"cannot load {program.name}: {reason}", hint=_HINT) from error
     _kept.extend((machine, engine, library))
     return library
@@ -271,12 +266,12 @@ def _load_libraries(program: JitProgram) -> None:
             ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             raise StepError(f"cannot load {path}: {error}", hint=_HINT) from error
-    # Messages of the runtime look for places of the source in the build folder of the program.
+    # Messages of the runtime get locations in sources from the build folder of the program.
     ctypes.CDLL(program.runtime)["gpubuildProgram"](os.fsencode(program.name))
 
 
 def _check_undefined(program: JitProgram, objects: list[JitObject]) -> None:
-    """Name what is missing: ORC's error would name everything that depends on it."""
+    """Raise ``StepError`` for missing symbols: ORC's error would name everything that depends on them."""
     defined = {name for item in objects for name in item.defined} | _MADE_BY_LINKERS | {_ATEXIT}
     wanted = {name for item in objects for name in item.undefined}
     process = ctypes.CDLL(None)
@@ -284,7 +279,7 @@ def _check_undefined(program: JitProgram, objects: list[JitObject]) -> None:
     if missing:
         raise StepError(
             f"cannot load {program.name}: nothing defines {', '.join(missing)}",
-            hint="name what defines it under sources: or link: libraries: in targets.yaml, or " + _HINT,
+            hint="add a source or library to sources: or link: libraries: in targets.yaml, or " + _HINT,
         )
     if "main" not in defined:
         raise StepError(f"cannot run {program.name}: nothing defines main")

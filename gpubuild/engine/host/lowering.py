@@ -1,14 +1,12 @@
-"""Host: lower the host part of a source, with the modules it launches, to an object file."""
+"""Lower the host part of a source, with the modules that it launches, to an object file."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.host import call_locations, clang_offload, fat_container, gpu_binary, object_code
-from gpubuild.engine.host.async_tokens import async_ops
+from gpubuild.engine.host import async_ops, call_locations, clang_offload, gpu_binary, object_code
 from gpubuild.engine.ir import contexts, locations
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
@@ -21,18 +19,21 @@ from gpubuild.errors import StepError
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams
 
-# Runs after async_ops.normalize. `convert-math-to-libm` takes what LLVM has no intrinsic for, and
-# leaves calls that the second `convert-to-llvm` lowers.
+# Runs after async_ops.normalize. `convert-math-to-libm` lowers operations without an LLVM intrinsic to
+# calls, which the second `convert-to-llvm` lowers.
 PASSES = (
     "builtin.module(expand-realloc,convert-linalg-to-loops,convert-vector-to-scf,lower-affine,convert-scf-to-cf,"
     "expand-strided-metadata,lower-affine,convert-nvgpu-to-nvvm,gpu-to-llvm,convert-to-llvm,"
     "convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
 )
-# Why upstream's conversion leaves an op alone, where its name does not tell.
-_HINTS = {
+_HINTS = {  # for operations that upstream's conversion does not lower
     "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
     "gpu.printf": "only kernels can use it; host code calls printf of the C library",
 }
+_REPLACE_PASSES = (
+    "lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
+    "or replace those (`passes: {host: …}`)"
+)
 _TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 
@@ -49,7 +50,7 @@ def _check(module: ir.Module, lowering: Lowering) -> None:
         raise StepError("host code cannot be compiled", diagnostics=diagnostics(refused, lowering.source))
 
 
-# What upstream's conversions fail on; they run after async_ops.normalize.
+# For operations that upstream's conversions fail on. Runs before async_ops.normalize.
 LEGALIZE: tuple[Pass[Lowering], ...] = (
     composite_memory_ops.EXPAND_CASTS,
     composite_memory_ops.EXPAND_REALLOC,
@@ -79,7 +80,7 @@ def run(params: HostParams, io: StepIO) -> None:
     except StepError as plain:
         if not io.has("located"):
             raise
-        # The same again on the text that knows where everything was written, for its messages.
+        # Again on the text with locations, for its messages.
         try:
             _lower(io.text("located"), params, io)
         except StepError as located:
@@ -110,7 +111,7 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
                     continue
                 kept = gpu_binary.keep_selected(binary) if name in params.chosen else None
                 if params.offload is Offload.DISPATCH:
-                    fat_container.embed_container(binary, name)
+                    gpu_binary.embed_container(binary, name)
                 else:
                     codes = _device_codes(number, io)
                     codes = codes if kept is None else [codes[kept]]
@@ -120,30 +121,26 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
             if params.passes:
                 resources.bind(module)
             lower_host(module, params.passes, source)
-            if params.offload is not Offload.SELECT_OBJECT:  # that is upstream's code as it is
-                call_locations.mark(module, named, locations.text_digest(text))
+            if params.offload is not Offload.SELECT_OBJECT:  # which is upstream's code unchanged
+                call_locations.insert_calls(module, named, locations.text_digest(text))
             if params.debug:
                 contexts.run_passes(module, _DEBUG_PASSES, source=source)
         with io.stage("translate host"):
             externals = resources.externalize(module.operation)
-            text = _translate(module, source)
-    return _Lowered(
-        mlir_text=mlir_text,
-        llvm_text=clang_offload.with_device_code(text, carried),
-        externals=externals,
-    )
+            text = clang_offload.with_device_code(_translate(module, source), carried)
+    return _Lowered(mlir_text=mlir_text, llvm_text=text, externals=externals)
 
 
 def _device_codes(number: int, io: StepIO) -> list[bytes]:
-    """The relocatable codes of the objects of binary ``number``, in order."""
+    """Return the relocatable code of the objects of binary ``number``, in order."""
     prefix = f"device.{number}."
     roles = [role for role in io.input_names if role.startswith(prefix)]
     return [io.read(role) for role in sorted(roles, key=lambda role: int(role.removeprefix(prefix)))]
 
 
 def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = None) -> None:
-    """Lower a host module to the LLVM dialect in place, by ``passes`` instead of ours if given."""
-    object_code.give_main_an_exit_code(module)
+    """Lower a host module to the LLVM dialect in place, by ``passes`` if given, else by our own."""
+    object_code.return_exit_code(module)
     if not passes:
         tasks = async_ops.lower_regions(module, source)
         run_passes(module, LEGALIZE, _HostLowering(source=source or SourceText()))
@@ -154,7 +151,7 @@ def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = 
 
 
 def _place_binaries(module: ir.Module, params: HostParams, io: StepIO) -> dict[str, ir.Operation]:
-    """Fill the placeholders; ready gpu.binary ops of the user's keep what they have."""
+    """Fill the placeholders. Returns these; other gpu.binary operations are the user's own."""
     found = gpu_binary.binaries(module)
     placed = {}
     for number, name in enumerate(params.modules):
@@ -172,14 +169,7 @@ def _translate(module: ir.Module, source: SourceText) -> str:
     try:
         return contexts.translate(module, target="host", source=source)
     except StepError as error:
-        left = re.fullmatch(r"target host cannot lower (.*)", error.message)
-        if left is None:
+        if "cannot lower" not in error.message:
             raise
-        special = next((text for name, text in _HINTS.items() if name in left[1]), "")
-        raise StepError(
-            f"host code cannot lower {left[1]}",
-            diagnostics=error.diagnostics,
-            hint=special
-            or "lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
-            "or replace those (`passes: {host: …}`)",
-        ) from error
+        hints = [hint for name, hint in _HINTS.items() if name in error.message]
+        raise error.with_(hint=hints[0] if hints else _REPLACE_PASSES) from error.__cause__

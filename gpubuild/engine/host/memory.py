@@ -1,7 +1,7 @@
-"""Host memory: copies, fills and memory spaces of host code that ``gpu-to-llvm`` refuses or gets wrong.
+"""Lower copies, fills and memory spaces of host code that ``gpu-to-llvm`` refuses or lowers wrongly.
 
-That pass fills 16- and 32-bit elements only; of memrefs with gaps or an offset it copies and fills
-whatever lies at their base. Such operations become calls of the runtime (``runtime/abi/memref.c``).
+That pass fills elements of 16 and 32 bits only, and of memrefs with gaps or an offset it copies and
+fills the wrong bytes. Such operations become calls of the runtime (``runtime/abi/memref.c``).
 """
 
 from __future__ import annotations
@@ -10,33 +10,32 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine.host.async_tokens.flow import TOKEN_TYPE, declare, is_join, is_token, local_array, mark
+from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import element_bytes, scalar_bits
 from gpubuild.errors import StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
-# Which memory drivers give to host code: 0 is memory of any kind, 1 is global.
-_SPACES = (0, 1)
+_SPACES = (0, 1)  # in which devices allocate: the default, global memory
 _FUNCTIONS = {"gpu.memcpy": "gpubuildMemcpy", "gpu.memset": "gpubuildMemset"}
 
 
 def check(module: ir.Module, source: SourceText | None = None) -> None:
-    """Raise ``StepError`` for elements without a size and memory spaces that no device allocates from."""
+    """Raise ``StepError`` for elements of unknown size and memory spaces without allocation."""
     lines = source or SourceText()
     found = [about(op, reason, lines) for op in _memory_ops(module) if (reason := _refusal(op))]
     if found:
         raise StepError(
             "host code uses memory in a way that cannot be lowered",
             diagnostics=found,
-            hint="memory that host code allocates, copies and fills is global: leave the memory space out "
+            hint="host code allocates, copies and fills global memory: leave the memory space out "
             "or use 1; elements are integers, floats, index, complex numbers or vectors of these",
         )
 
 
 def use_default_space(module: ir.Module) -> None:
-    """Let operations on numbered memory spaces work on casts to the default one, in place."""
+    """Replace numbered memory spaces by casts to the default one, in place."""
     for op in _memory_ops(module):
         for number, operand in enumerate(op.operands):
             if _space(operand.type):
@@ -48,9 +47,9 @@ def use_default_space(module: ir.Module) -> None:
 
 
 def call_runtime(module: ir.Module) -> None:
-    """Replace what upstream cannot lower, or would lower wrongly, by calls of the runtime, in place.
+    """Replace operations that upstream refuses or lowers wrongly by calls of the runtime, in place.
 
-    Every operation must be asynchronous with one dependency (see async_ops).
+    Each must be asynchronous with one dependency (see async_ops).
     """
     used = set()
     for op in _memory_ops(module):
@@ -68,7 +67,7 @@ def _memory_ops(module: ir.Module) -> list[ir.Operation]:
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name in _OPS:
             found.append(op)
-        # Kernels have memory spaces of their own.
+        # Kernels have other memory spaces.
         return ir.WalkResult.SKIP if op.name == "gpu.module" else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
@@ -81,7 +80,7 @@ def _memrefs(op: ir.Operation) -> list[ir.MemRefType]:
 
 
 def _space(kind: ir.Type) -> int:
-    """The number of a memref's memory space; 0 for the default one and for those that are no numbers."""
+    """Return the number of a memref's memory space; 0 for the default and for other attributes."""
     space = ir.MemRefType(kind).memory_space if isinstance(kind, ir.MemRefType) else None
     return ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
 
@@ -143,7 +142,7 @@ def _needs_runtime(op: ir.Operation) -> bool:
 
 
 def _is_plain(kind: ir.MemRefType) -> bool:
-    """Whether elements follow each other from the memref's base on, as upstream takes for granted."""
+    """Return whether elements are contiguous from the memref's base on, as upstream assumes."""
     return bool(kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout)
 
 
@@ -158,7 +157,7 @@ def _call(op: ir.Operation) -> None:
         extents = [*extents, *others[len(others) // 2 :]]
     else:
         if 0 < scalar_bits(other.type) < 8:
-            # In memory it takes a byte, and upstream aborts on storing less.
+            # A byte in memory; upstream aborts on storing less.
             other = emit.op("arith.extui", [other], [ir.IntegerType.get_signless(8)]).results[0]
         second = _stored(emit, op, [other], other.type)
     rank = ir.MemRefType(to.type).rank
@@ -173,7 +172,7 @@ def _call(op: ir.Operation) -> None:
 
 
 def _described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, list[ir.Value]]:
-    """The address of a memref's first element, and its sizes and strides."""
+    """Return the address of a memref's first element, and its sizes and strides."""
     kind = ir.MemRefType(memref.type)
     index = ir.IndexType.get()
     base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
@@ -186,7 +185,7 @@ def _described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, li
 
 
 def _stored(emit: Emitter, op: ir.Operation, values: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
-    """The address of a local array of these values."""
+    """Store ``values`` in a local array; return its address."""
     local = local_array(op, max(1, len(values)), kind)
     for number, value in enumerate(values):
         emit.op("memref.store", [value, local, emit.constant(number)], [])

@@ -1,9 +1,8 @@
-"""Host LLVM IR, lowered from MLIR or given as a source, to an optimised object file.
+"""Compile host LLVM IR, lowered from MLIR or a source itself, to an optimised object file.
 
 llvmlite emits ``@llvm.global_ctors`` into ``.ctors`` sections, which lld drops silently, so modules
-would never be loaded. As other compilers do, we write pointers into ``.init_array`` and
-``.fini_array`` sections, whose names carry the priority. A ``main`` without a result gets one, because
-the system reads an exit code.
+would never be loaded. Like other compilers, this module writes pointers into sections ``.init_array``
+and ``.fini_array``, with the priority in their names.
 """
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 
 from gpubuild.engine.ir import llvm, resource_objects, step_io
+from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.llvm import new_context, parse_assembly, parse_bitcode
+from gpubuild.engine.ir.query import first, operations
 from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
@@ -25,7 +26,7 @@ DEFAULT_PRIORITY = 65535
 _SECTIONS = {"ctors": ".init_array", "dtors": ".fini_array"}
 _NAME = r'@(?:"[^"]*"|[-\w$.]+)'
 _TYPE = r'(?:\{ i32, ptr, ptr \}|%(?:"[^"]*"|[-\w$.]+))'
-# LLVM prints one global variable per line; quotes inside strings and names are written as \22.
+# LLVM prints one global variable per line, and quotes inside strings and names as \22.
 _ARRAY = re.compile(
     r"^@llvm\.global_(?P<which>ctors|dtors) = appending (?:\w+ )*global \[\d+ x [^\]]*\] (?P<value>.*)\n?",
     re.MULTILINE,
@@ -41,10 +42,10 @@ _USED = re.compile(
 
 
 def rewrite(text: str) -> str:
-    """LLVM IR text as LLVM prints it, with its two arrays replaced.
+    """Replace the two arrays in LLVM IR text as LLVM prints it.
 
-    Order within a priority is kept. Raises ``ValueError`` for an entry in a form LLVM 22 does not
-    print (a constant expression instead of a function).
+    The order within a priority stays. Raises ``ValueError`` for an entry that is not a function, such
+    as a constant expression, which LLVM 22 does not print.
     """
     pointers: list[str] = []
     kept: list[str] = []
@@ -53,7 +54,7 @@ def rewrite(text: str) -> str:
         for number, (priority, function) in enumerate(_entries(match["value"])):
             section = _SECTIONS[match["which"]]
             if priority != DEFAULT_PRIORITY:
-                section += f".{priority:05d}"  # as gcc pads it: linkers sort by number or by name
+                section += f".{priority:05d}"  # padded as by gcc: some linkers sort by name
             name = f"@gpubuild.{match['which']}.{number}"
             kept.append(name)
             pointers.append(f'{name} = internal global ptr {function}, section "{section}", align 8\n')
@@ -68,14 +69,14 @@ def rewrite(text: str) -> str:
 def _entries(value: str) -> Iterator[tuple[int, str]]:
     if value.startswith(("zeroinitializer", "undef", "poison")):
         return
-    end = 1  # behind the bracket
+    end = 1  # after the bracket
     while match := _ENTRY.match(value, end):
         end = match.end()
         if match["function"] != "null":  # a null entry ends the list; LLVM skips it
-            # The priority is printed as a signed number and means an unsigned one.
+            # Printed as a signed number, but unsigned.
             yield int(match["priority"]) % 2**32, match["function"]
     if value[end:] != "]":
-        raise ValueError(f"an entry of a constructor list that LLVM does not print: {value[:200]}")
+        raise ValueError(f"unexpected entry in a list of constructors: {value[:200]}")
 
 
 def _with_used(text: str, names: list[str]) -> str:
@@ -90,11 +91,10 @@ def _with_used(text: str, names: list[str]) -> str:
     return text[: match.start()] + line + text[match.end() :]
 
 
-def give_main_an_exit_code(module: ir.Module) -> None:
-    """Make ``func.func @main()`` return 0 as i32, in place, when nothing in the module calls it.
+def return_exit_code(module: ir.Module) -> None:
+    """Let ``func.func @main()`` return 0 as i32, in place, if nothing in the module refers to it.
 
-    Upstream's runner ignores what ``main`` leaves behind; a program's exit code would be whatever
-    a register holds.
+    Otherwise the exit code of the program is undefined.
     """
     for function in module.body.operations:
         op = function.operation
@@ -106,35 +106,19 @@ def give_main_an_exit_code(module: ir.Module) -> None:
             return
         number = ir.IntegerType.get_signless(32)
         op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([], [number]))
-        for end in _returns(op):
-            with ir.InsertionPoint(end), end.location:
-                zero = ir.Operation.create(
-                    "arith.constant", results=[number], attributes={"value": ir.IntegerAttr.get(number, 0)}
-                )
-                ir.Operation.create("func.return", operands=[zero.results[0]])
+        for end in operations(op, ("func.return",)):
+            emit = Emitter(end)
+            emit.op("func.return", [emit.constant(0, number)], [])
             end.erase()
-
-
-def _returns(function: ir.Operation) -> list[ir.Operation]:
-    blocks = function.regions[0].blocks
-    last = [list(block.operations)[-1].operation for block in blocks]
-    return [op for op in last if op.name == "func.return"]
 
 
 def _is_referred_to(module: ir.Module, name: str) -> bool:
     wanted = ir.FlatSymbolRefAttr.get(name)
-    found = False
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        found = found or any(attribute == wanted for _, attribute in op.attributes.items())
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+    refers = first(module.operation, lambda op: any(value == wanted for _, value in op.attributes.items()))
+    return refers is not None
 
 
-# A program must start on any machine of its architecture, whatever it was built on.
+# A program must start on any machine of its architecture.
 _GENERIC_CHIP = {"x86_64": "x86-64", "aarch64": "generic"}
 _SOURCE_FILENAME = re.compile(r'^source_filename = "[^"]*"$', re.MULTILINE)
 
@@ -142,13 +126,12 @@ _SOURCE_FILENAME = re.compile(r'^source_filename = "[^"]*"$', re.MULTILINE)
 def write_object(
     text: str, *, triple: str, opt_level: int, io: StepIO, externals: Sequence[External] = ()
 ) -> None:
-    """Write ``object``, ELF, from LLVM IR text; constructors run whichever linker links it.
+    """Write the ELF file ``object`` from LLVM IR text. Raises ``StepError``.
 
-    ``externals`` are defined with the data among the step's inputs. ``opt_level`` is 0 to 3.
-    Raises ``StepError``.
+    ``externals`` are defined with data from the step's inputs. ``opt_level`` is 0 to 3.
     """
     step_io.discover(text.encode(), io)
-    # The name ends up in the object: it must not be a path on the machine that made the text.
+    # The name is in the object, and may be a path on the machine that wrote the text.
     text = _SOURCE_FILENAME.sub('source_filename = "host.ll"', text, count=1)
     with io.stage("optimise"):
         machine = llvm.target_machine(
@@ -169,8 +152,7 @@ def write_object(
 def run(params: LlvmParams, io: StepIO) -> None:
     """Compile input ``source`` to output ``object``.
 
-    A module without a triple takes the host's; one for another machine is a ``StepError``, as is
-    text that does not parse (with its line and column) and IR that does not verify.
+    Raises ``StepError`` for a triple of another architecture than the host's, and for invalid LLVM IR.
     """
     name = params.source_name or io.path("source").name
     with io.stage("parse"):

@@ -1,6 +1,6 @@
-"""Bindings: load MLIR's Python bindings without what this program does not use of them.
+"""Load MLIR's Python bindings without the parts that this program does not use.
 
-Imported before ``mlir`` wherever that can be arranged; importing it later costs time, nothing else.
+Import this module before ``mlir``: importing it later costs time, nothing else.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-_ABSENT: ModuleType | None = None  # what makes Python's import system say that there is no such module
+_ABSENT: ModuleType | None = None  # in sys.modules: the import fails
 
 
 def _load() -> None:
-    """Import ``mlir.ir`` without numpy, and have operations met come without generated classes.
+    """Import ``mlir.ir`` without numpy, and stop it from importing generated dialect classes.
 
-    ``mlir.ir`` takes numpy if it is there, for attribute builders that nothing here calls. That
-    costs 55 ms, and starts a thread in the process that steps are forked from.
-    The bindings import ``mlir.dialects.X`` when they meet an operation, type or attribute of X. In
-    a process per step each step paid for that again, 15 to 40 ms, and went through the whole
-    search path for each dialect that has no such module. The engine reads operations by name, operands
-    and attributes, for which the generated classes are not needed.
+    ``mlir.ir`` imports numpy if it is installed, for attribute builders that this program does not call.
+    That costs 55 ms, and starts a thread in the process that steps are forked from.
+    The bindings import ``mlir.dialects.X`` for the first operation, type or attribute of X: 15 to 40 ms
+    in each step's process. The engine reads operations by name and needs no generated classes.
     """
     hide = "numpy" not in sys.modules
     if hide:

@@ -1,4 +1,4 @@
-"""Builders: create operations in front of an existing one, without the bindings' generated dialects."""
+"""Create operations before an existing one, without the bindings' generated dialect classes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,12 @@ from enum import IntEnum
 
 from mlir import ir
 
-
-class Compare(IntEnum):
-    """Predicates of ``arith.cmpi``."""
-
-    EQ = 0
-    NE = 1
-    SLT = 2
-    SLE = 3
-    SGT = 4
-    SGE = 5
-    ULT = 6
-    ULE = 7
-    UGT = 8
-    UGE = 9
+# Predicates of ``arith.cmpi``.
+Compare = IntEnum("Compare", "EQ NE SLT SLE SGT SGE ULT ULE UGT UGE", start=0)
 
 
 class Emitter:
-    """Creates ops before ``anchor`` with its location or another, and can replace it in the end."""
+    """Create operations before ``anchor``, with its location or another, and replace it in the end."""
 
     def __init__(self, anchor: ir.Operation, *, location: ir.Location | None = None) -> None:
         self._anchor = anchor
@@ -32,7 +20,7 @@ class Emitter:
         self._point = ir.InsertionPoint(anchor)
 
     def inside(self, block: ir.Block) -> Emitter:
-        """An emitter at the end of ``block``, with the same location."""
+        """Return an emitter at the end of ``block``, with the same location."""
         other = Emitter(self._anchor, location=self._location)
         other._point = ir.InsertionPoint(block)
         return other
@@ -46,7 +34,7 @@ class Emitter:
         *,
         regions: int = 0,
     ) -> ir.Operation:
-        """Any op, by its full name."""
+        """Create an operation by its full name."""
         return ir.Operation.create(
             name,
             operands=list(operands),
@@ -58,16 +46,16 @@ class Emitter:
         )
 
     def constant(self, value: int, kind: ir.Type | None = None) -> ir.Value:
-        """An integer constant; of type ``index`` unless told."""
+        """Create an integer constant, of type ``index`` by default."""
         kind = kind or ir.IndexType.get()
         return self.op("arith.constant", [], [kind], {"value": ir.IntegerAttr.get(kind, value)}).results[0]
 
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
-        """An op of two operands and a result, all of one type."""
+        """Create an operation with two operands and a result, all of one type."""
         return self.op(name, [left, right], [left.type]).results[0]
 
     def compare(self, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
-        """``arith.cmpi`` of two integers, or of vectors of them."""
+        """Create an ``arith.cmpi`` of two integers, or of vectors of them."""
         attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
         kind: ir.Type = ir.IntegerType.get_signless(1)
         if isinstance(left.type, ir.VectorType):
@@ -75,30 +63,29 @@ class Emitter:
         return self.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
 
     def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
-        """``arith.select``."""
+        """Create an ``arith.select``."""
         return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
 
     def dimension(self, name: str, axis: str) -> ir.Value:
-        """``gpu.<name> <axis>``, such as ``gpu.thread_id x``."""
+        """Create ``gpu.<name> <axis>``, such as ``gpu.thread_id x``."""
         attribute = ir.Attribute.parse(f"#gpu<dim {axis}>")
         return self.op(f"gpu.{name}", [], [ir.IndexType.get()], {"dimension": attribute}).results[0]
 
     def copy(self, op: ir.Operation) -> ir.Operation:
-        """A copy of ``op`` with all inside it, which keeps its location and its operands."""
+        """Copy ``op`` with its regions; the copy has the location and operands of ``op``."""
         return op.clone(self._point).operation
 
     def cast(self, value: ir.Value, kind: ir.Type) -> ir.Value:
-        """A cast that must fold away when both types are lowered."""
+        """Create a cast that must fold away when both types are lowered."""
         return self.op("builtin.unrealized_conversion_cast", [value], [kind]).results[0]
 
     def replace(self, value: ir.Value) -> None:
-        """Use ``value`` wherever the anchor's only result was used, and erase the anchor."""
-        self._anchor.results[0].replace_all_uses_with(value)
-        self._anchor.erase()
+        """Replace the anchor's only result by ``value``, and erase the anchor."""
+        replace(self._anchor, value)
 
 
 class LlvmBuilder:
-    """Creates operations of the LLVM dialect before ``op``; types may be text such as ``i32``."""
+    """Create operations of the LLVM dialect before ``op``; types may be text such as ``i32``."""
 
     def __init__(self, op: ir.Operation) -> None:
         self._point = ir.InsertionPoint(op)
@@ -111,7 +98,7 @@ class LlvmBuilder:
         operands: Sequence[ir.Value] = (),
         **attributes: str | ir.Attribute,
     ) -> ir.Operation:
-        """Any op; attributes are given as objects or as text."""
+        """Create an operation; attributes are objects or text."""
         return ir.Operation.create(
             name,
             results=[ir.Type.parse(t) if isinstance(t, str) else t for t in results],
@@ -124,24 +111,24 @@ class LlvmBuilder:
     def value(
         self, name: str, result: str | ir.Type, *operands: ir.Value, **attributes: str | ir.Attribute
     ) -> ir.Value:
-        """The one result of an op."""
+        """Create an operation with one result, and return that."""
         return self.op(name, [result], operands, **attributes).results[0]
 
     def constant(self, value: int, kind: str = "i32") -> ir.Value:
-        """An integer constant."""
+        """Create an integer constant."""
         return self.value("llvm.mlir.constant", kind, value=f"{value} : {kind}")
 
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
-        """``llvm.<name>`` on two values of one type."""
+        """Create ``llvm.<name>`` on two values of one type."""
         return self.value(f"llvm.{name}", left.type, left, right)
 
     def is_not_zero(self, value: ir.Value) -> ir.Value:
-        """An i1 that tells whether the integer ``value`` is not zero."""
+        """Compare the integer ``value`` with zero; the result is an i1."""
         zero = self.constant(0, str(value.type))
         return self.value("llvm.icmp", "i1", value, zero, predicate="1 : i64")
 
     def offset(self, pointer: ir.Value, bytes_: int) -> ir.Value:
-        """``pointer`` plus a constant number of bytes."""
+        """Add a constant number of bytes to ``pointer``."""
         if bytes_ == 0:
             return pointer
         return self.value(
@@ -154,16 +141,16 @@ class LlvmBuilder:
         )
 
     def load(self, pointer: ir.Value, bytes_: int, kind: str | ir.Type) -> ir.Value:
-        """Load a value of ``kind`` that lies ``bytes_`` behind ``pointer``."""
+        """Load a value of ``kind`` from ``bytes_`` after ``pointer``."""
         return self.value("llvm.load", kind, self.offset(pointer, bytes_), ordering="0 : i64")
 
     def store(self, value: ir.Value, pointer: ir.Value, bytes_: int) -> None:
-        """Store ``value`` where it lies ``bytes_`` behind ``pointer``."""
+        """Store ``value`` at ``bytes_`` after ``pointer``."""
         self.op("llvm.store", [], [value, self.offset(pointer, bytes_)], ordering="0 : i64")
 
 
 def replace(op: ir.Operation, value: ir.Value | None = None) -> None:
-    """Erase ``op``; ``value`` replaces its one result."""
+    """Erase ``op`` after replacing its only result by ``value``, if given."""
     if value is not None:
         op.results[0].replace_all_uses_with(value)
     op.erase()

@@ -1,7 +1,7 @@
-"""MLIR: parse, run passes, print canonically, translate. The only module that holds a Context.
+"""Parse MLIR, run passes, print canonically, translate. The only module that creates contexts.
 
-MLIR can end the process on input it did not expect, so all of this runs in workers only, and known
-causes are refused first with a message.
+MLIR can end the process on unexpected input. So all of this runs in workers only, and input that is
+known to do that is refused with an error.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from mlir import ir, passmanager
 from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s of generated dialects
 
-import gpubuild.engine.ir.bindings  # noqa: F401 - settles how mlir is loaded
-from gpubuild.engine.ir.diagnostics import SourceText, from_mlir, locate
+import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
+from gpubuild.engine.ir.diagnostics import SourceText, advise, from_mlir, locate
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.errors import Diagnostic, StepError
 
-# Positions in text parsed from memory; a quote inside a string is escaped, so this cannot match there.
+# Positions in text parsed from memory. Quotes inside strings are escaped, so no string contains this.
 _UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
 _RESOURCE = "dense_resource<sha256_"
 _RENAMED = re.compile(rf"({_RESOURCE}[0-9a-f]{{64}})_\d+>")
@@ -36,9 +36,8 @@ _LEAVE_OUT = (
     "rewrite the kernel without it, leave this target out for the module, "
     "or lower it with passes of your own (`passes:` in targets.yaml)"
 )
-# What the engine makes operations of, and their types are of. MLIR loads what else a source, an
-# attribute or a pass names when it meets it, as mlir-opt does. To load all there are takes 3 ms longer, and
-# passes such as `canonicalize` collect the patterns of all that are loaded, each time.
+# Dialects of the operations and types that the engine creates. MLIR loads others when it parses them.
+# Loading all takes 3 ms longer, and each run of `canonicalize` collects the patterns of loaded dialects.
 DIALECTS = (
     "affine", "amdgpu", "arith", "async", "builtin", "cf", "complex", "func", "gpu", "index", "linalg",
     "llvm", "math", "memref", "nvgpu", "nvvm", "rocdl", "scf", "tensor", "transform", "ub", "vector",
@@ -49,10 +48,10 @@ _kept: list[ir.Context] = []
 
 @contextmanager
 def context() -> Iterator[ir.Context]:
-    """A fresh context and an unknown location, entered; both are left on every way out."""
+    """Enter a fresh context and an unknown location."""
     if _spare:
         fresh = _spare.pop()
-        _kept.append(fresh)  # to take it apart costs 1 ms in a process that ends anyway
+        _kept.append(fresh)  # destroying it costs 1 ms in a process that ends anyway
     else:
         fresh = _new_context()
     with fresh, ir.Location.unknown():
@@ -60,21 +59,16 @@ def context() -> Iterator[ir.Context]:
 
 
 def make_spare_context() -> None:
-    """Make what the next :func:`context` gives: before a fork, for a job in each child to find.
-
-    It costs 5 ms and is the same for all. It has no threads, so that a fork copies all of it, and
-    no job has used it.
-    """
+    """Create the next context before a fork, so that no job spends 5 ms on it. It has no threads."""
     if not _spare:
         _spare.append(_new_context())
 
 
 def _new_context() -> ir.Context:
     fresh = ir.Context(load_on_create_dialects=DIALECTS)
-    # Parallelism comes from processes; a thread pool per step only costs.
+    # Steps run in parallel already, each in a process.
     fresh.enable_multithreading(False)
-    # Otherwise the bindings keep errors to themselves and end the process when a pass reports one
-    # and succeeds all the same.
+    # Otherwise the bindings hide errors, and end the process when a pass reports one and succeeds.
     fresh.emit_error_diagnostics = True
     return fresh
 
@@ -84,17 +78,14 @@ def parse(
 ) -> ir.Module:
     """Parse and verify ``text`` in the current context.
 
-    With ``source_name`` every op is located in a file of that name, and ``settle`` is called for what
-    would get lost by that: the data of resources. Raises ``StepError`` with one
-    diagnostic per mistake.
+    With ``source_name`` the locations of operations are in a file of that name. That loses the data of
+    resources, so ``settle`` is called first. Raises ``StepError`` with a diagnostic for each error.
     """
     source = SourceText(text, source_name)
     try:
         with _diagnosed("cannot parse the MLIR text", source):
             module = ir.Module.parse(text)
     except StepError as error:
-        from gpubuild.engine.ir.diagnostics import advise
-
         raise advise(error, text) from error.__cause__
     if settle is not None:
         settle(module)
@@ -106,7 +97,7 @@ def parse(
 
 
 def parse_attribute(text: str, *, what: str) -> ir.Attribute:
-    """Parse an attribute that the user wrote. Raises ``StepError`` that says it is not ``what``."""
+    """Parse an attribute that the user wrote. Raises ``StepError``: it is not ``what``."""
     with _diagnosed(f"not {what}: {text}", SourceText(text, what)):
         return ir.Attribute.parse(text)
 
@@ -114,28 +105,25 @@ def parse_attribute(text: str, *, what: str) -> ir.Attribute:
 def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = None) -> None:
     """Run a pass pipeline such as ``builtin.module(canonicalize,cse)`` on a module or operation.
 
-    ``source`` helps messages to show source lines. Raises ``StepError``: for a pipeline that does
-    not parse, and with MLIR's diagnostics for a pass that fails.
+    Messages show lines of ``source``. Raises ``StepError`` for a pipeline that does not parse, and with
+    MLIR's diagnostics for a pass that fails.
     """
     try:
         manager = passmanager.PassManager.parse(keep_narrow_casts(pipeline))
     except ValueError as error:
         raise StepError(
-            f"cannot parse the pass pipeline: {_pipeline_mistake(error)}",
+            f"cannot parse the pass pipeline: {_pipeline_error(error)}",
             hint=f"the pipeline is: {pipeline}",
         ) from error
     with _diagnosed(_A_PASS_FAILED, source or SourceText()):
         try:
             manager.run(module.operation)
-        finally:  # also what a pass has left that failed, which may be no valid IR
+        finally:  # also after a pass that failed, whose IR may be invalid
             dump("mlir", lambda: canonical_text(module.operation))
 
 
 def with_target(error: StepError, target: str) -> StepError:
-    """Return ``error`` with the name of ``target`` and a hint, if a pass has raised it.
-
-    Upstream's conversions know what a chip lacks; a user of many targets must know which chip.
-    """
+    """Return ``error`` with the name of ``target`` and a hint, if a pass raised it."""
     if not error.message.startswith(_A_PASS_FAILED):
         return error
     return error.with_(
@@ -144,28 +132,28 @@ def with_target(error: StepError, target: str) -> StepError:
 
 
 def verify(op: ir.Operation, *, source: SourceText | None = None) -> None:
-    """Check ``op`` and everything inside. Raises ``StepError`` with MLIR's diagnostics."""
+    """Verify ``op`` and its regions. Raises ``StepError`` with MLIR's diagnostics."""
     with _diagnosed("the MLIR is not valid", source or SourceText()):
         op.operation.verify()
 
 
 def canonical_text(op: ir.Operation) -> str:
-    """Text that does not depend on comments, white space, SSA names, aliases or locations.
+    """Return text that does not depend on comments, white space, SSA names, aliases or locations.
 
-    A fixpoint: parsing and printing it again gives the same text. Ends with a newline.
+    A fixpoint: parsed and printed again, it is the same. Ends with a newline.
     """
     return _print(op.operation, locations=False) + "\n"
 
 
 def located_text(op: ir.Operation) -> str:
-    """Like :func:`canonical_text`, with locations written in place. Ends with a newline."""
+    """Return :func:`canonical_text` with locations."""
     return _print(op.operation, locations=True) + "\n"
 
 
 def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> None:
-    """Refuse ops that translation to LLVM IR does not know: it would crash on them.
+    """Refuse operations that translation to LLVM IR would crash on.
 
-    Raises ``StepError`` that names each kind of op left, where it is, and ``target``.
+    Raises ``StepError`` with ``target`` ("host" for host code) and the names and locations of these.
     """
     found: list[Diagnostic] = []
     counts: Counter[str] = Counter()
@@ -183,31 +171,27 @@ def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText
         return ir.WalkResult.ADVANCE
 
     op.operation.walk(visit)
-    if set(counts) - {_CAST}:  # then the casts only surround what the others left
+    if set(counts) - {_CAST}:  # then the casts are only around the others
         counts.pop(_CAST, None)
         found = [d for d in found if not d.message.startswith(_CAST_MESSAGE)]
     if counts:
         names = ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in sorted(counts.items()))
-        where = f"target {target}" if target else "this target"
-        raise StepError(
-            f"{where} cannot lower {names}",
-            diagnostics=found,
-            hint=_LEAVE_OUT,
-        )
+        where = "host code" if target == "host" else f"target {target}" if target else "this target"
+        raise StepError(f"{where} cannot lower {names}", diagnostics=found, hint=_LEAVE_OUT)
 
 
 def translate(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> str:
-    """LLVM IR text of a gpu.module or builtin.module in the LLVM, NVVM and ROCDL dialects.
+    """Return LLVM IR text of a gpu.module or builtin.module in the LLVM, NVVM and ROCDL dialects.
 
     Calls :func:`check_translatable` first. Raises ``StepError``.
     """
     check_translatable(op, target=target, source=source)
-    with _diagnosed("cannot translate to LLVM IR", source or SourceText(), aloud=True):
+    with _diagnosed("cannot translate to LLVM IR", source or SourceText(), log=True):
         return str(_mlirDialectsLLVM.translate_module_to_llvmir(op.operation))
 
 
 def gpu_modules(module: ir.Module) -> list[ir.Operation]:
-    """The gpu.module operations directly inside ``module``, in order."""
+    """Return the gpu.module operations directly inside ``module``, in order."""
     return [op.operation for op in module.operation.regions[0].blocks[0] if op.operation.name == "gpu.module"]
 
 
@@ -223,7 +207,7 @@ def _leftover_message(op: ir.Operation) -> str:
 
 def _print(op: ir.Operation, *, locations: bool) -> str:
     text = str(op.get_asm(use_local_scope=True, enable_debug_info=locations))
-    # Resources are named after their content. MLIR adds a number to a name that the context has met.
+    # Names of resources are digests of their data. MLIR adds a number to a name that the context has.
     return _RENAMED.sub(r"\1>", text) if _RESOURCE in text else text
 
 
@@ -236,24 +220,24 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _pipeline_mistake(error: BaseException) -> str:
-    """What is wrong, without MLIR's name for the text and the text itself, which the hint has."""
+def _pipeline_error(error: BaseException) -> str:
+    """Return the reason in MLIR's message, without the pipeline, which the hint contains."""
     found = re.search(r"error: (.+)", str(error))
     return found[1].strip() if found else _one_line(error)
 
 
 @contextmanager
-def _diagnosed(what: str, source: SourceText, *, aloud: bool = False) -> Iterator[None]:
-    """Turn MLIR's exceptions into ``StepError``, with whatever MLIR told its diagnostic handlers.
+def _diagnosed(what: str, source: SourceText, *, log: bool = False) -> Iterator[None]:
+    """Turn MLIR's exceptions into ``StepError``, with the errors that MLIR reported before.
 
-    ``aloud``: what follows an error may end the process, whose log then tells why.
+    With ``log`` errors are printed as well: MLIR may end the process after one.
     """
-    told: list[Diagnostic] = []
+    reported: list[Diagnostic] = []
 
     def handler(info: ir.DiagnosticInfo) -> bool:
         errors = [d for d in from_mlir([info], source) if d.severity == "error"]
-        told.extend(errors)
-        if aloud:
+        reported.extend(errors)
+        if log:
             for error in errors:
                 print(f"error: {error.message}", file=sys.stderr, flush=True)
         return True
@@ -262,9 +246,9 @@ def _diagnosed(what: str, source: SourceText, *, aloud: bool = False) -> Iterato
     try:
         yield
     except ir.MLIRError as error:
-        diagnostics = from_mlir(error.error_diagnostics, source) or tuple(told)
+        diagnostics = from_mlir(error.error_diagnostics, source) or tuple(reported)
         raise StepError(what, diagnostics=diagnostics) from error
     except (RuntimeError, ValueError) as error:
-        raise StepError(f"{what}: {_one_line(error)}", diagnostics=told) from error
+        raise StepError(f"{what}: {_one_line(error)}", diagnostics=reported) from error
     finally:
         attached.detach()

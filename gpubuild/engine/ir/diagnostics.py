@@ -1,8 +1,6 @@
-"""Diagnostics: what MLIR reports, as our own records with file, line, column and source text.
+"""Convert MLIR's diagnostics into records with file, line, column and source text.
 
-Parse hints: what to do about the mistakes in MLIR text that people make most often.
-
-MLIR says what is wrong, and not what was probably meant. Only read after a failure.
+And give hints about the most frequent errors in MLIR text: MLIR does not suggest what was meant.
 """
 
 from __future__ import annotations
@@ -22,17 +20,17 @@ from gpubuild.support.text import nearest
 if TYPE_CHECKING:
     from mlir import ir
 
-UNNAMED_BUFFER = "-"  # what MLIR calls text that was parsed from memory
-_OP_DUMP = "see current operation"  # the op printed generically; the source line says it better
+UNNAMED_BUFFER = "-"  # MLIR's file name for text parsed from memory
+_OP_DUMP = "see current operation"  # a note with the op in generic form; the source line is clearer
 _NOT_LEGALIZED = re.compile(r"failed to legalize operation '([\w.]+)'")
 _SEVERITIES = {"ERROR": "error", "WARNING": "warning", "NOTE": "note", "REMARK": "remark"}
 
 
 class SourceText:
-    """Finds the text of a line for a message: in the parsed text itself, or in the named file.
+    """Find lines for messages, in the parsed text or in the named file.
 
-    ``source_name`` replaces MLIR's name for text parsed from memory. A file is read at most once
-    and only when a message points into it; one that cannot be read gives no line.
+    ``source_name`` replaces MLIR's name for text parsed from memory. Files are read when a message points
+    into them; lines of unreadable ones are empty.
     """
 
     def __init__(self, text: str = "", source_name: str = "") -> None:
@@ -45,11 +43,11 @@ class SourceText:
                 self._lines[source_name] = self._lines[UNNAMED_BUFFER]
 
     def name(self, file: str) -> str:
-        """What to call ``file`` in a message."""
+        """Return the name of ``file`` in messages."""
         return (self._name or "<input>") if file == UNNAMED_BUFFER else file
 
     def line(self, file: str, number: int) -> str:
-        """Line ``number`` (from 1) of ``file``, or an empty string."""
+        """Return line ``number`` (from 1) of ``file``, or an empty string."""
         if file not in self._lines:
             try:
                 self._lines[file] = _split(Path(file).read_text(encoding="utf-8", errors="replace"))
@@ -60,7 +58,7 @@ class SourceText:
 
 
 def _split(text: str) -> Sequence[str]:
-    """Lines as compilers count them: not splitlines(), to which a form feed or U+2028 ends one, too."""
+    # For splitlines() a form feed or U+2028 ends a line, too.
     return [line.rstrip("\r") for line in text.split("\n")]
 
 
@@ -81,12 +79,12 @@ def _convert(info: ir.DiagnosticInfo, source: SourceText) -> Diagnostic:
 
 
 def _explained(message: str, notes: Sequence[str]) -> str:
-    """What a failed conversion says, with the types that it failed on and without its own terms."""
+    """Return the message of a failed conversion with the types, and without MLIR's own terms."""
     match = _NOT_LEGALIZED.match(message)
     if match is None:
         return message
     dump = next((note for note in notes if note.startswith(_OP_DUMP)), "")
-    # A function's dump ends with its own type, which is none; what it takes is an attribute.
+    # The type of a function is an attribute; the dump ends with the empty type of the operation.
     types = re.search(r"function_type = (.+?)(?:, \w+ = |}>)", dump) or re.search(
         r" : (\([^{}]*\) -> .+)$", dump.strip()
     )
@@ -97,22 +95,21 @@ def _explained(message: str, notes: Sequence[str]) -> str:
 
 
 def about(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:
-    """An error at the place of ``op``."""
+    """Return an error at the location of ``op``."""
     location, line = locate(op.location, source)
     return Diagnostic(message=message, location=location, source_line=line)
 
 
 def locate(location: ir.Location, source: SourceText) -> tuple[Location | None, str]:
-    """The first real file position inside an MLIR location, and the text of that line.
+    """Return the first file position inside an MLIR location, or ``None``, and the text of its line.
 
-    Named, fused and call-site locations are searched outermost meaning first: a call site points
-    to the code that was written, not to who inlined it. ``None`` when there is no file position.
+    A call site counts as the code that was written, not as the call into which it was inlined.
     """
     found = file_position(location)
     if found is None:
         return None, ""
     file, line, column = found
-    # MLIR gives an op made by a pass the position 0:0 of its buffer, which helps nobody.
+    # The position of an operation that a pass created: useless.
     if file == UNNAMED_BUFFER and line == 0:
         return None, ""
     text = source.line(file, line)
@@ -120,7 +117,7 @@ def locate(location: ir.Location, source: SourceText) -> tuple[Location | None, 
 
 
 def file_position(location: ir.Location) -> tuple[str, int, int] | None:
-    """(file, line, column) inside an MLIR location, or ``None``."""
+    """Return (file, line, column) inside an MLIR location, or ``None``."""
     if location.is_a_file():
         return location.filename, location.start_line, location.start_col
     if location.is_a_name():
@@ -150,9 +147,8 @@ def advise(error: StepError, text: str) -> StepError:
             break
     else:
         hint = _braces(first, text)
-    # MLIR's list of all dialects says less than the hint.
-    bare = tuple(note for note in first.notes if not note.message.startswith("Available dialects"))
-    return error.with_(hint=hint, diagnostics=(replace(first, notes=bare), *error.diagnostics[1:]))
+    notes = tuple(note for note in first.notes if not note.message.startswith("Available dialects"))
+    return error.with_(hint=hint, diagnostics=(replace(first, notes=notes), *error.diagnostics[1:]))
 
 
 def _near(word: str, known: Iterable[str], sign: str = "", otherwise: str = "") -> str:
@@ -167,8 +163,7 @@ def _dialect(found: re.Match[str], where: Diagnostic, text: str) -> str:
 
 
 def _bare(found: re.Match[str], where: Diagnostic, text: str) -> str:
-    """Only functions of the func dialect end with a word of no dialect."""
-    if found[1] == "return":
+    if found[1] == "return":  # without a dialect only in functions of the func dialect
         return "a gpu.func ends with `gpu.return`, an llvm.func with `llvm.return`"
     return f"write its dialect, too: `<dialect>.{found[1]}`"
 
@@ -207,8 +202,7 @@ def _value(found: re.Match[str], where: Diagnostic, text: str) -> str:
 
 
 def _terminator(found: re.Match[str], where: Diagnostic, text: str) -> str:
-    """MLIR points at the last operation of the block; what must follow depends on whose block it is."""
-    line = where.location.line if where.location else 0
+    line = where.location.line if where.location else 0  # of the last operation of the block
     before = "\n".join(text.split("\n")[:line])
     owners = re.findall(r"\b(gpu\.func|func\.func|llvm\.func)\b[^{}]*?@", before)
     ends = {"gpu.func": "gpu.return", "func.func": "return", "llvm.func": "llvm.return"}
@@ -216,7 +210,6 @@ def _terminator(found: re.Match[str], where: Diagnostic, text: str) -> str:
 
 
 def _argument(found: re.Match[str], where: Diagnostic, text: str) -> str:
-    """Arguments of a launch beside those of its kernel, which MLIR does not show."""
     line = where.location.line if where.location else 0
     launch = re.search(rf"gpu\.launch_func\b.*?::@({_NAME})", "\n".join(text.split("\n")[line - 1 :]), re.S)
     if not launch:
@@ -235,7 +228,7 @@ def _braces(where: Diagnostic, text: str) -> str:
     if more > 0 and not "".join(rest).strip():
         return "the text ends too early: a `}` seems to be missing"
     if more < 0 and lines[where.location.line - 1][: column - 1].strip() == "}":
-        return "there are more `}` than `{`: one seems to be too many, here or further up"
+        return "there are more `}` than `{`: one seems to be too many, here or above"
     return ""
 
 
@@ -263,7 +256,7 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
     (r"got \d+ kernel operands but expected|type of function argument \d+ does not match", _argument),
     (
         r"^operation being parsed with an unregistered dialect",
-        _fixed("gpubuild knows no such operation, and could not lower it: take one of a dialect of MLIR"),
+        _fixed("gpubuild does not have this operation and could not lower it: use one of MLIR's dialects"),
     ),
     (r"^use of undeclared SSA value name", _value),
 )

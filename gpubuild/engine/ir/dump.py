@@ -1,4 +1,4 @@
-"""IrDump: a step's IR after every stage, written for people to read."""
+"""Write a step's IR after every stage, for people to read (``--dump-ir``)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _current: ContextVar[IrDump | None] = ContextVar("IrDump", default=None)
 
 
 class IrDump:
-    """Numbered files in one folder: ``03-lower.mlir`` is the third, of the stage "lower".
+    """Write numbered files into a folder, such as ``03-lower.mlir`` for the stage "lower".
 
-    Files of an earlier dump there are deleted. Raises ``UsageError`` when it cannot be written.
+    Deletes files of an earlier dump there. Raises ``UsageError`` when the folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stage = "start"
+        self.stage = "start"
         self._written = 0
         self._last: dict[str, str] = {}
         with _explained(folder):
@@ -31,24 +31,19 @@ class IrDump:
                 if _OURS.fullmatch(old.name):
                     old.unlink()
 
-    def enter(self, stage: str) -> str:
-        """Name what is written from now on; return the name of what was written before."""
-        before, self._stage = self._stage, re.sub(r"[^\w]+", "-", stage)
-        return before
-
     def write(self, suffix: str, text: str) -> None:
-        """Add a file, unless nothing has changed since the last of its kind."""
+        """Add a file, unless its text equals that of the last one with this suffix."""
         if self._last.get(suffix) == text:
             return
         self._last[suffix] = text
         self._written += 1
         with _explained(self._folder):
-            (self._folder / f"{self._written:02}-{self._stage}.{suffix}").write_text(text, encoding="utf-8")
+            (self._folder / f"{self._written:02}-{self.stage}.{suffix}").write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def dumping(folder: Path | None) -> Iterator[None]:
-    """Let :func:`dump` write into ``folder`` while this is open; with ``None`` it does nothing."""
+    """Write the dumps of the body into ``folder``, or nothing if that is ``None``."""
     if folder is None:
         yield
         return
@@ -59,26 +54,22 @@ def dumping(folder: Path | None) -> Iterator[None]:
         _current.reset(token)
 
 
-def enter_stage(stage: str) -> None:
-    """Name what is dumped from now on."""
-    if (found := _current.get()) is not None:
-        found.enter(stage)
-
-
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Name what is dumped while this is open, such as a pass inside a stage."""
+    """Set the stage of the body's dumps: a stage of a step, or a pass in one."""
     found = _current.get()
-    before = found.enter(name) if found is not None else ""
+    if found is None:
+        yield
+        return
+    before, found.stage = found.stage, re.sub(r"[^\w]+", "-", name)
     try:
         yield
     finally:
-        if found is not None:
-            found.enter(before)
+        found.stage = before
 
 
 def dump(suffix: str, text: Callable[[], str]) -> None:
-    """Write IR as it is now, if that was asked for; ``text`` is called only then."""
+    """Write the current IR if the step dumps; only then is ``text`` called."""
     if (found := _current.get()) is not None:
         found.write(suffix, text())
 

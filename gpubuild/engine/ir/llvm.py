@@ -1,9 +1,7 @@
-"""LLVM: parse, link, optimise and emit through llvmlite. RuntimeErrors become StepErrors.
+"""Parse, link, optimise and emit LLVM IR through llvmlite, whose RuntimeErrors become StepErrors.
 
-Intrinsics: which names of functions LLVM knows as its own.
-
-MLIR's translation ends the process over a name it does not know; a call of a function of such a name
-gets as far as the assembler, which has no idea what is meant.
+And look up intrinsics: MLIR's translation ends the process over an unknown one, and a call of one in
+LLVM IR fails only in the assembler.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from gpubuild.support import text as columns
 
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # raw, and in Apple's wrapper
 _PARSE_ERROR = re.compile(r"<string>:(\d+):(\d+): error: ([^\n]*)")
-# Definitions of these linkages are made lazy, so that linking takes only what is referenced.
+# Definitions of these linkages become lazy, so that only referenced ones are linked.
 _LINKABLE = frozenset({"external", "weak_any", "weak_odr", "linkonce_any", "linkonce_odr"})
 
-# Debug information, inline assembly, and quotes outside strings, which names have and data has not.
+# Debug information, inline assembly, and names in quotes.
 _NOT_ONLY_TEXT = re.compile(
     r'^\s*\.(?:file\s+\d|loc\s)|#APP|^(?!\s*\.(?:ascii|asciz|section|ident|file)\s).*"', re.MULTILINE
 )
@@ -34,12 +32,12 @@ _ESCAPED = str.maketrans({"\\": "\\5C", '"': "\\22", "\t": "\\09"})
 
 
 def new_context() -> binding.ContextRef:
-    """A context of its own for each module: types and metadata of two steps never mix."""
+    """Create a context for a module, so that types and metadata of two never mix."""
     return binding.create_context()
 
 
 def parse_assembly(text: str, context: binding.ContextRef, *, name: str = "LLVM IR") -> binding.ModuleRef:
-    """Parse LLVM IR text. ``name`` says what it is in messages. Raises ``StepError``."""
+    """Parse LLVM IR text, which messages call ``name``. Raises ``StepError``."""
     try:
         return _owned_by_context(binding.parse_assembly(text, context))
     except RuntimeError as error:
@@ -66,8 +64,10 @@ def parse(data: bytes, context: binding.ContextRef, *, name: str) -> binding.Mod
 
 
 def target_machine(triple: str, chip: str, features: str = "", opt_level: int = 3) -> binding.TargetMachine:
-    """A code generator for position-independent code. ``chip`` and ``features`` are not checked:
-    LLVM only warns about unknown ones, so use ``chips.check_chip`` first."""
+    """Create a code generator for position-independent code.
+
+    ``chip`` and ``features`` are not checked: LLVM only warns about unknown ones.
+    """
     initialize()
     with _reported(f"no code generator for {triple}"):
         return binding.Target.from_triple(triple).create_target_machine(
@@ -76,7 +76,7 @@ def target_machine(triple: str, chip: str, features: str = "", opt_level: int = 
 
 
 def has_fused_multiply_add(machine: binding.TargetMachine) -> bool:
-    """Whether ``machine`` has instructions for it; others call a slow function of the C library."""
+    """Return whether ``machine`` has instructions for it; others call a slow function of the C library."""
     text = (
         "declare float @llvm.fma.f32(float, float, float)\n"
         "define float @f(float %a, float %b, float %c) {\n"
@@ -88,32 +88,30 @@ def has_fused_multiply_add(machine: binding.TargetMachine) -> bool:
 
 
 def set_target(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
-    """Give ``module`` the triple and data layout of ``machine``."""
+    """Set the triple and data layout of ``module`` to those of ``machine``."""
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
 
 
 def link_library(module: binding.ModuleRef, data: bytes, name: str) -> None:
-    """Link the definitions of a library (.bc or .ll content) that ``module`` refers to.
+    """Link the definitions of a library (.bc or .ll content) that ``module`` refers to, as internal ones.
 
-    They become internal. Raises ``StepError`` when the library cannot be read or does not fit.
+    Raises ``StepError`` when the library cannot be read or linked.
     """
     link_libraries(module, [(name, data)])
 
 
 def link_libraries(module: binding.ModuleRef, libraries: Sequence[tuple[str, bytes]]) -> None:
-    """Like :func:`link_library` for several, which may refer to each other in any order.
+    """Link several libraries, which may refer to each other in any order.
 
     The first library that defines a name wins, and the module's own definitions win over all.
     """
-    # llvmlite has no public way from a module to its context, which linking must share.
-    context = module._context
+    context = module._context  # private: linking must use the module's context
     before = {v.name for v in _values(module) if not v.is_declaration}
-    pending = list(libraries)
     progress = True
-    while pending and progress:
+    while progress:
         progress = False
-        for name, data in tuple(pending):
+        for name, data in libraries:
             missing = undefined_symbols(module, globals_too=True)
             if not missing:
                 break
@@ -156,25 +154,26 @@ def add_module_flag(module: binding.ModuleRef, name: str, value: int, *, behavio
 
 
 def undefined_symbols(module: binding.ModuleRef, *, globals_too: bool = False) -> list[str]:
-    """Names that are used and not defined in ``module``, intrinsics aside, in order."""
+    """Return names that are used and not defined in ``module``, without intrinsics, in order."""
     values = _values(module) if globals_too else module.functions
     return [v.name for v in values if v.is_declaration and not v.name.startswith("llvm.")]
 
 
 def verify(module: binding.ModuleRef) -> None:
-    """Raises ``StepError`` when ``module`` is not valid LLVM IR, or calls unknown intrinsics."""
+    """Raise ``StepError`` when ``module`` is not valid LLVM IR, or calls unknown intrinsics."""
     for function in module.functions:
         name = function.name
         if function.is_declaration and name.startswith(PREFIX) and not is_known(name):
-            raise StepError(unknown(name), hint="functions whose names start with `llvm.` are LLVM's own")
+            hint = "names of functions that start with `llvm.` are reserved for LLVM"
+            raise StepError(unknown(name), hint=hint)
     with _reported("the LLVM IR is not valid"):
         module.verify()
 
 
 def optimize(module: binding.ModuleRef, machine: binding.TargetMachine, opt_level: int) -> None:
-    """Verify, then run LLVM's default pipeline of that level (0 to 3) for ``machine``.
+    """Verify, then run LLVM's default pipeline of a level for ``machine``.
 
-    Level 0 runs too: target lowering such as NVPTX's reflect pass is part of every pipeline.
+    Levels are 0 to 3. Level 0 also has target lowering such as NVPTX's reflect pass.
     """
     verify(module)
     options = binding.create_pipeline_tuning_options(opt_level)
@@ -187,29 +186,29 @@ def optimize(module: binding.ModuleRef, machine: binding.TargetMachine, opt_leve
 
 
 def emit_object(module: binding.ModuleRef, machine: binding.TargetMachine) -> bytes:
-    """Machine code as a relocatable object. Raises ``StepError``; LLVM may abort instead."""
+    """Emit a relocatable object. Raises ``StepError``; LLVM may abort instead."""
     with _reported("LLVM could not emit an object"):
         return bytes(machine.emit_object(module))
 
 
 def emit_bitcode(module: binding.ModuleRef) -> bytes:
-    """The module as LLVM bitcode."""
+    """Emit LLVM bitcode."""
     return bytes(module.as_bitcode())
 
 
 def emit_assembly(module: binding.ModuleRef, machine: binding.TargetMachine) -> str:
-    """Assembly or PTX text. Raises ``StepError``; LLVM may abort instead."""
+    """Emit assembly or PTX text. Raises ``StepError``; LLVM may abort instead."""
     with _reported("LLVM could not emit assembly"):
         return str(machine.emit_assembly(module))
 
 
 def emit_both(module: binding.ModuleRef, machine: binding.TargetMachine) -> tuple[str, bytes]:
-    """Assembly text and the relocatable object of the same code.
+    """Emit assembly text and the relocatable object of the same code.
 
-    Generating code is dear, and assembling what was generated takes a twentieth of it. What is not
-    sure to survive being text is generated twice: debug information, inline assembly, whose
-    mistakes are reported by their places, and names that need quotes. llvmlite knows this machine's
-    assembler only. Raises ``StepError``; LLVM may abort instead.
+    Assembling the text takes a twentieth of the time that generating code does. Code is generated twice
+    for other architectures, for which llvmlite has no assembler, and where the text may lose something:
+    debug information, locations of errors in inline assembly, names in quotes.
+    Raises ``StepError``; LLVM may abort instead.
     """
     assembly = emit_assembly(module, machine)
     native = machine.triple.partition("-")[0] == binding.get_process_triple().partition("-")[0]
@@ -224,21 +223,21 @@ def emit_both(module: binding.ModuleRef, machine: binding.TargetMachine) -> tupl
 
 
 def host_cpu() -> tuple[str, str]:
-    """This machine's CPU as LLVM names it, and its features as ``+a,-b`` in a stable order."""
+    """Return LLVM's name of this machine's CPU, and its features as ``+a,-b`` in a stable order."""
     try:
         features = binding.get_host_cpu_features().flatten()
-    except RuntimeError:  # LLVM cannot tell on this operating system
+    except RuntimeError:  # unknown on this operating system
         features = ""
     return binding.get_host_cpu_name(), features
 
 
 def _owned_by_context(module: binding.ModuleRef) -> binding.ModuleRef:
-    """Leave the end of a module to its context, which outlives it.
+    """Let the context free a module.
 
-    An exception's traceback keeps both alive in a cycle; the collector then frees them in any
-    order, and freeing a module after its context ends the process, steps later.
+    A traceback can keep both alive in a cycle, which the collector frees in any order; freeing a module
+    after its context ends the process.
     """
-    module._owned = True  # llvmlite: somebody else disposes of it
+    module._owned = True  # llvmlite then does not free it
     return module
 
 
@@ -279,22 +278,22 @@ _LIBRARY = "libMLIRPythonCAPI.so"  # names are looked up in the LLVM library tha
 
 
 def is_known(name: str) -> bool:
-    """Whether LLVM has an intrinsic ``name``, the types that may be at its end aside.
+    """Return whether LLVM has an intrinsic ``name``, whatever types its name ends with.
 
-    Names of earlier releases, which LLVM renames when it reads IR, are not known.
+    Names of earlier releases, which LLVM renames when it reads IR, are unknown.
     """
     data = name.encode()
     return name.startswith(PREFIX) and bool(_lookup()(data, len(data)))
 
 
 def unknown(name: str) -> str:
-    """What to say of a ``name`` that is not known."""
+    """Return the message for an unknown intrinsic."""
     return f"LLVM has no intrinsic '{name}'"
 
 
 @cache
 def _lookup() -> Any:  # noqa: ANN401 - a foreign function has no better type
-    import mlir._mlir_libs  # not before bindings have settled how mlir is loaded
+    import mlir._mlir_libs  # here: `bindings` must be imported first
 
     folder = Path(next(iter(mlir._mlir_libs.__path__)))
     function = ctypes.CDLL(str(folder / _LIBRARY)).LLVMLookupIntrinsicID

@@ -1,15 +1,12 @@
-"""Places: which line of the user's file an operation of canonical text is from, for run-time messages.
+"""Map operations of canonical text to lines of the user's file, for run-time messages.
 
-Canonical text has no locations, so that a comment or a moved line compiles nothing anew. What is
-compiled from it knows an operation by its *address*: a digest of the text and where in it the
-operation stands. Outlining writes beside the text which place in the user's file that is, and the
-runtime looks there when a program fails (``runtime/core/location.c``); only it does, so no key has it.
+Canonical text has no locations, so that an edited comment or a moved line causes no compilation.
+Code compiled from it identifies an operation by its *address*: a digest of the text, line and column.
+Outlining writes a table from addresses to locations in the user's file, which no key covers. Only the
+runtime reads it, when a program fails (``runtime/core/location.c``).
 
-Assert places: where each ``cf.assert`` stands in the user's file, kept in canonical text.
-
-That text has no locations, so that an edit elsewhere in the file changes no key. What a failed
-assertion prints must have one, and so must be in the key: the place is an attribute of the op. A
-module with assertions is compiled anew when they move to other lines.
+A failed ``cf.assert`` prints its location, so there it is an attribute in the canonical text: a module
+with assertions is compiled again when they move to other lines.
 """
 
 from __future__ import annotations
@@ -22,19 +19,21 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position, locate
-from gpubuild.engine.ir.query import kernel_functions, matching, operations
+from gpubuild.engine.ir.query import kernel_functions, matching, operations, symbol_name
 from gpubuild.model.digest import digest_bytes
 
 FILE = "places.txt"
-_DIGITS = 16  # of the digest: it tells the texts of one project apart
-# What can fail or wait; no message of the runtime speaks of other operations.
+_DIGITS = 16  # of the digest: enough for the texts of one project
+# Operations that can fail or wait; messages of the runtime name no others.
 _DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "rocdl"})
 _SILENT = re.compile(r"gpu\.(\w+_(id|dim|size)|num_subgroups|return|module|binary|printf)")
-_ADDRESS = re.compile(rf"#[0-9a-f]{{{_DIGITS}}}:\d+:\d+\Z")
+_ASSERT = "cf.assert"
+_PLACE = "gpubuild.place"
+_TEXT = re.compile(r"(.+):(\d+):(\d+)", re.DOTALL)
 
 
 def address(text_digest: str, op: ir.Operation) -> str:
-    """How what is compiled from canonical text names ``op`` of it: ``#DIGEST:LINE:COLUMN``, or nothing."""
+    """Return the address of ``op`` in canonical text, ``#DIGEST:LINE:COLUMN``, or an empty string."""
     found = file_position(op.location)
     if found is None or found[0] != UNNAMED_BUFFER or not found[1]:
         return ""
@@ -42,31 +41,26 @@ def address(text_digest: str, op: ir.Operation) -> str:
 
 
 def text_digest(text: str) -> str:
-    """The digest of canonical text in addresses."""
+    """Return the digest of canonical text in addresses."""
     return digest_bytes(text.encode())[:_DIGITS]
 
 
-def without_address(name: str) -> str:
-    """The name of an operation without the address behind it."""
-    return _ADDRESS.sub("", name)
-
-
 def table(module: ir.Module, canonical: str, source: SourceText) -> Iterator[str]:
-    """Lines ``DIGEST:LINE:COLUMN<tab>place`` for ``module``, of which ``canonical`` is the canonical text.
+    """Yield lines ``DIGEST:LINE:COLUMN<tab>location`` for ``module``, whose canonical text is ``canonical``.
 
-    Kernels also by name: ``@module::@kernel<tab>place``. Operations without a place in a file have no line.
+    Kernels have a line by name, too: ``@module::@kernel<tab>location``. Operations without a location in
+    a file have none.
     """
     digest = text_digest(canonical)
-    parsed = contexts.parse(canonical)  # lives as long as its operations are looked at
+    parsed = contexts.parse(canonical)  # a variable: its operations die with it
     for op, copy in zip(_operations(module), _operations(parsed), strict=True):
-        place = _place(op, source)
-        if place and (at := address(digest, copy)):
-            yield f"{at[1:]}\t{place}\n"
+        location = _location(op, source)
+        if location and (at := address(digest, copy)):
+            yield f"{at[1:]}\t{location}\n"
     for kernels in contexts.gpu_modules(module):
         for kernel in kernel_functions(kernels):
-            if place := _place(kernel, source):
-                name = f"@{kernels.attributes['sym_name'].value}::@{kernel.attributes['sym_name'].value}"
-                yield f"{name}\t{place}\n"
+            if location := _location(kernel, source):
+                yield f"@{symbol_name(kernels)}::@{symbol_name(kernel)}\t{location}\n"
 
 
 def _operations(module: ir.Module) -> list[ir.Operation]:
@@ -76,20 +70,15 @@ def _operations(module: ir.Module) -> list[ir.Operation]:
     return matching(module.operation, is_named)
 
 
-def _place(op: ir.Operation, source: SourceText) -> str:
+def _location(op: ir.Operation, source: SourceText) -> str:
     location, _ = locate(op.location, source)
     if location is None or "\n" in location.file:
         return ""
     return f"{location.file}:{location.line}:{location.column}"
 
 
-_ASSERT = "cf.assert"
-_PLACE = "gpubuild.place"
-_TEXT = re.compile(r"(.+):(\d+):(\d+)", re.DOTALL)
-
-
-def keep_places(module: ir.Operation) -> None:
-    """Write the place of each assertion that has one into an attribute of it."""
+def keep_assert_locations(module: ir.Operation) -> None:
+    """Write the location of each assertion in a file into an attribute of the operation."""
     for op in operations(module, (_ASSERT,)):
         found = file_position(op.location)
         if found is not None and found[0] != UNNAMED_BUFFER:
@@ -97,8 +86,8 @@ def keep_places(module: ir.Operation) -> None:
             op.attributes[_PLACE] = ir.StringAttr.get(f"{file}:{line}:{column}")
 
 
-def restore_places(module: ir.Operation) -> None:
-    """Give each assertion the location that its attribute says; the attribute goes."""
+def restore_assert_locations(module: ir.Operation) -> None:
+    """Replace assertions by those with the locations of their attributes, and without the attributes."""
     for op in operations(module, (_ASSERT,)):
         if _PLACE not in op.attributes:
             continue

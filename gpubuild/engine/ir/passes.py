@@ -1,7 +1,7 @@
-"""Passes: the named parts of a lowering in MLIR, and the driver that runs them in order.
+"""The named passes of a lowering in MLIR, and the driver that runs them in order.
 
-A back end exports one ordered table of passes. Dumps, the hidden ``gpubuild pass`` command and tests name
-a pass; each has a FileCheck file of its name in ``tests/passes/``.
+A back end exports one ordered table of passes. Dumps, the hidden ``gpubuild pass`` command and tests
+refer to passes by name; each has a FileCheck file of its name in ``tests/passes/``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpubuild.support.text import did_you_mean
 
 
 class Lowering(Protocol):
-    """What every pass may ask of the lowering under way; back ends add what theirs need."""
+    """The state that every pass can read; back ends add fields of their own."""
 
     @property
     def source(self) -> SourceText:
@@ -37,16 +37,16 @@ def _always(_: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass(Generic[S_contra]):
-    """One transformation of a module under the name that dumps, errors and tests use.
+    """One transformation of a module, under the name that dumps, errors and tests use.
 
-    ``run`` changes the module in place and may leave facts in the lowering; it raises ``StepError``.
-    ``when`` says whether a lowering needs the pass at all; one that is skipped leaves no dump.
+    ``run`` changes the module in place, may store facts in the lowering, and raises ``StepError``.
+    A pass that a lowering does not need (``when``) is skipped and leaves no dump.
     """
 
     name: str  # lower case with dashes, as upstream's are
     run: Callable[[ir.Module, S_contra], None]
     when: Callable[[S_contra], bool] = field(default=_always)
-    pipeline: Callable[[S_contra], str] | None = None  # the text of what is a pipeline of upstream's alone
+    pipeline: Callable[[S_contra], str] | None = None  # its text, if upstream's passes do it all
 
 
 def upstream(
@@ -58,7 +58,7 @@ def upstream(
 ) -> Pass[S]:
     """Return a pass that runs a pipeline of MLIR's own passes, such as ``builtin.module(canonicalize)``.
 
-    With ``only_for`` it runs where the module has an operation of one of these names.
+    With ``only_for`` it runs only if the module has an operation of one of these names.
     """
 
     def text(lowering: S) -> str:
@@ -77,7 +77,7 @@ def rewriting(
     *,
     when: Callable[[S], bool] = _always,
 ) -> Pass[S]:
-    """Return a pass that gives each operation whose name is in ``table`` to the function there."""
+    """Return a pass that calls the function in ``table`` for each operation of a name there."""
 
     def run(module: ir.Module, lowering: S) -> None:
         def bound(function: Callable[[ir.Operation, S], None]) -> Callable[[ir.Operation], None]:
@@ -89,10 +89,10 @@ def rewriting(
 
 
 def rewrite_each(root: ir.Operation, table: Mapping[str, Callable[[ir.Operation], None]]) -> None:
-    """Give each operation inside ``root`` whose name is in ``table`` to the function there.
+    """Call the function in ``table`` for each operation inside ``root`` of a name there, inner ones first.
 
-    Inner operations come before those around them. A function may replace and erase its operation and
-    what is inside; what it creates is not visited, nor is a block that control flow cannot reach.
+    A function may replace and erase its operation and the regions of it. Operations that it creates are
+    not visited, nor are blocks that control flow cannot reach.
     """
     failures: list[Exception] = []
 
@@ -117,9 +117,9 @@ def rewrite_each(root: ir.Operation, table: Mapping[str, Callable[[ir.Operation]
 
 
 def contains(root: ir.Operation, names: Collection[str]) -> bool:
-    """Whether an operation whose name is in ``names`` is inside ``root``, where control flow can reach it.
+    """Return whether ``root`` has an operation with one of ``names`` that control flow can reach.
 
-    Costs next to nothing where there is none, unlike a walk.
+    Much cheaper than a walk if there is none.
     """
     found: list[ir.Operation] = []
     rewrite_each(root, dict.fromkeys(names, found.append))
@@ -127,7 +127,7 @@ def contains(root: ir.Operation, names: Collection[str]) -> bool:
 
 
 def only_when(condition: Callable[[S], bool], passes: Iterable[Pass[S]]) -> tuple[Pass[S], ...]:
-    """Return ``passes``, each of which runs only where ``condition`` holds as well."""
+    """Return ``passes`` that run only if ``condition`` is true, too."""
 
     def both(one: Pass[S]) -> Callable[[S], bool]:
         return lambda lowering: condition(lowering) and one.when(lowering)

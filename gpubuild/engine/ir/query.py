@@ -1,4 +1,4 @@
-"""Queries of IR: finding operations, constants, callees, sizes of elements, kernels, views of memory."""
+"""Query IR: find operations, constants, callees, element sizes, kernels and views of memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
 INDEX_BITS = 64  # on every target
 _LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 
-# Their result is the memory of their first operand, or a part of it.
+# The result of these operations is the memory of their first operand, or a part of it.
 VIEWS = frozenset(
     {
         "memref.cast",
@@ -22,7 +22,7 @@ VIEWS = frozenset(
         "memref.expand_shape",
         "memref.collapse_shape",
         "memref.transpose",
-        "builtin.unrealized_conversion_cast",  # memory of i1, seen as bytes: engine.legalize.booleans
+        "builtin.unrealized_conversion_cast",  # memory of i1 as bytes: engine.legalize.booleans
     }
 )
 NO_ACCESS = VIEWS | {
@@ -97,7 +97,7 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the number that ``value`` is if an ``arith.constant`` makes it: an integer, index or bool."""
+    """Return the value of an integer, index or bool that an ``arith.constant`` defines, else ``None``."""
     op = defining_op(value)
     if op is None or op.name != "arith.constant":
         return None
@@ -130,10 +130,9 @@ def scalar_bits(kind: ir.Type) -> int:
 
 
 def element_bytes(kind: ir.Type) -> int | None:
-    """Return the distance of two elements of ``kind`` in memory, as LLVM lays them out.
+    """Return the distance of two elements of ``kind`` in memory in LLVM's layout, ``None`` if unknown.
 
-    It packs the elements of a vector bit by bit, and pads the last dimension to a power of two.
-    ``None`` for types whose size is not known: neither numbers nor vectors of them.
+    LLVM packs the elements of a vector bit by bit, and pads the last dimension to a power of two.
     """
     if isinstance(kind, ir.ComplexType):
         part = element_bytes(ir.ComplexType(kind).element_type)
@@ -154,18 +153,17 @@ def _padded_bytes(bits: int) -> int:
 
 
 def kernel_functions(module: ir.Operation) -> list[ir.Operation]:
-    """The functions of a gpu.module that can be launched, in order."""
-    found = []
-    for op in module.regions[0].blocks[0]:
-        if op.operation.name in {"gpu.func", "llvm.func"} and any(
-            mark in op.operation.attributes for mark in _KERNEL_MARKS
-        ):
-            found.append(op.operation)
-    return found
+    """Return the functions of a gpu.module that can be launched, in order."""
+    functions = [op.operation for op in module.regions[0].blocks[0]]
+    return [
+        op
+        for op in functions
+        if op.name in {"gpu.func", "llvm.func"} and any(mark in op.attributes for mark in _KERNEL_MARKS)
+    ]
 
 
 def module_dialect(module: ir.Operation) -> str:
-    """``gpu``, or ``nvvm``, ``rocdl``, ``llvm`` for a module that was lowered already."""
+    """Return ``gpu``, or the dialect that a gpu.module is lowered to: ``nvvm``, ``rocdl`` or ``llvm``."""
     dialects: set[str] = set()
 
     def visit(op: ir.Operation) -> ir.WalkResult:

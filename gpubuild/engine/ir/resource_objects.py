@@ -1,9 +1,8 @@
-"""Resource objects: put the data of resources into code, as LLVM IR for GPUs, past LLVM for the rest.
+"""Put the data of resources into code: into LLVM IR for GPUs, directly into object files for CPUs.
 
-For the host and for CPUs LLVM works with declarations, so that it assumes nothing about the values.
-Before code is emitted they are defined, one byte each, in sections of their own. The data then go to
-the end of the object, and the section's header says so: nothing in a relocatable object refers to
-the size of a section.
+LLVM optimises with declarations, so that it assumes nothing about the values. For the host and for
+CPUs, one byte in a section of its own then defines each. The data are appended to the object file, and
+the section's header changed: nothing in a relocatable object refers to the size of a section.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ from llvmlite import binding
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.resources import External, StepResources
 
-# ELF for 64 bits, little-endian: the parts of headers, sections and symbols that are read or changed.
+# ELF for 64 bits, little-endian.
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SIZE = struct.Struct("<Q")  # the last field of a symbol
 _EXTENT = struct.Struct("<QQ")  # offset and size of a section
-_EXTENT_OFFSET = 24  # of these in a section's header
+_EXTENT_OFFSET = 24  # in a section's header
 _NAME, _KIND, _OFFSET, _BYTES = 0, 1, 4, 5  # fields of a section's header
 _SYMBOL_TABLE, _DATA_SYMBOL = 2, 1
-_RESERVED = 0xFF00  # section numbers from here on mean something else
+_RESERVED = 0xFF00  # section numbers from here on are special
 _LOCAL = ("internal", "private")
 _PAGE = 4096  # bytes; sections with data begin at multiples of it
 _EMPTY = "[1 x i8] zeroinitializer"
 
 
 def declare(module: binding.ModuleRef, externals: Sequence[External]) -> None:
-    """Give the declarations a name and a visibility with which nothing but :func:`define` defines them."""
+    """Rename the declarations and hide them, so that only :func:`define` can define them."""
     for item in externals:
         variable = module.get_global_variable(item.name)
         variable.name = item.stand_in
@@ -43,18 +42,18 @@ def declare(module: binding.ModuleRef, externals: Sequence[External]) -> None:
 def define(
     module: binding.ModuleRef, externals: Sequence[External], linkage: str = ""
 ) -> dict[str, External]:
-    """Define them, under their own names, if they are used or visible outside; the section of each.
+    """Define variables that are used or visible outside, under their own names; return them by section.
 
-    ``linkage`` replaces their own.
+    ``linkage`` replaces that of the source.
     """
     sections: dict[str, External] = {}
     declared = {variable.name for variable in module.global_variables}
     for item in externals:
-        wanted = linkage or item.linkage
-        if item.stand_in not in declared and wanted in _LOCAL:
+        final = linkage or item.linkage
+        if item.stand_in not in declared and final in _LOCAL:
             continue
         section = f".{'rodata' if item.constant else 'data'}.{item.stand_in}"
-        _define(module, item, f'{_EMPTY}, section "{section}"', wanted)
+        _define(module, item, f'{_EMPTY}, section "{section}"', final)
         sections[section] = item
     return sections
 
@@ -62,7 +61,7 @@ def define(
 def define_in_place(
     module: binding.ModuleRef, externals: Sequence[External], resources: StepResources
 ) -> None:
-    """Define the variables that :func:`declare` has renamed, with their data."""
+    """Define the variables that :func:`declare` renamed, with their data."""
     for item in externals:
         data = resources.data(item.digest)
         digits = data.hex("\\")
@@ -80,22 +79,23 @@ def _define(module: binding.ModuleRef, item: External, value: str, linkage: str)
 
 
 def write_object(path: Path, code: bytes, sections: Mapping[str, External], resources: StepResources) -> None:
-    """Write the object ``code`` to ``path``, with their data in ``sections``."""
+    """Write the object ``code`` to ``path``, with the data of resources in ``sections``."""
     data = {name: resources.data(item.digest) for name, item in sections.items()}
-    offsets: dict[str, int] = {}
+    extents: dict[str, tuple[int, int]] = {}
     end = len(code)
     for name, view in data.items():
-        offsets[name] = -(-end // _PAGE) * _PAGE
-        end = offsets[name] + len(view)
+        start = -(-end // _PAGE) * _PAGE
+        extents[name] = start, len(view)
+        end = start + len(view)
     with path.open("wb") as stream:
-        stream.write(move_sections(code, {name: (offsets[name], len(data[name])) for name in data}))
+        stream.write(move_sections(code, extents))
         for name, view in data.items():
-            stream.seek(offsets[name])
+            stream.seek(extents[name][0])
             stream.write(view)
 
 
 def move_sections(data: bytes, extents: Mapping[str, tuple[int, int]]) -> bytes:
-    """Return the object with sections at another (offset, size); their one symbol gets that size, too."""
+    """Return the object with sections at other (offset, size); the symbol of each gets that size, too."""
     if not extents:
         return data
     changed = bytearray(data)

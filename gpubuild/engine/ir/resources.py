@@ -1,13 +1,12 @@
-"""Resources: the data of `dense_resource` attributes, kept beside module texts instead of in them.
+"""Keep the data of `dense_resource` attributes in files beside module texts.
 
-Outlining gives small ones back to the text, as `dense`. Large ones it writes to files, and names
-them after their content: `dense_resource<sha256_…>`. So texts and keys depend on what resources
-hold, not on what they were called, and MLIR never sees the data (see engine.ir.resource_objects).
+Outlining inlines small resources as `dense`. It writes large ones to files named by their content, and
+renames them: `dense_resource<sha256_…>`. So texts and keys depend on the data of resources, not on
+their names in the source.
 
-Resource section: take the data out of the ``{-# dialect_resources … #-}`` section of MLIR text.
-
-Data of weights are hexadecimal there: 1 GB of text for 500 MB. To have MLIR read and print that in
-each step would take minutes, so only the text around the digits is given to it.
+In the ``{-# dialect_resources … #-}`` section of MLIR text the data are hexadecimal: 1 GB of text for
+500 MB. MLIR would take minutes to parse and print that in each step, so the digits are taken out of
+the text first, and code gets the data past MLIR (engine.ir.resource_objects).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import hashlib
 import mmap
 import re
 from binascii import unhexlify
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -33,13 +32,12 @@ from gpubuild.model.digest import Digest, digest_bytes
 ROLE = "resource."
 _NAMED = re.compile(r"dense_resource<sha256_([0-9a-f]{64})")
 _KEY = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
-_INLINE_BYTES = 4096  # up to this, LLVM may compute with the values
-_ALIGNMENT = 64  # of data, in bytes: as much as any vector access needs
+_INLINE_BYTES = 4096  # most that becomes `dense`, with which LLVM can compute
+_ALIGNMENT = 64  # bytes: enough for any vector access
 _GLOBAL = "llvm.mlir.global"
 _VALUE = "value"
-# Variables that a declaration and a definition of ours could not stand for.
-_SPECIAL = ("comdat", "section", "thread_local_")
-# MLIR's names to llvmlite's.
+_SPECIAL = ("comdat", "section", "thread_local_")  # such variables are not made external
+# From MLIR's names to llvmlite's.
 _LINKAGES = {
     "external": "external",
     "internal": "internal",
@@ -54,12 +52,12 @@ _BYTE = 8  # bits
 
 
 def file_name(digest: str) -> str:
-    """The output of outlining that has the data."""
+    """Return the name of the output of outlining with the data."""
     return f"resource.{digest}.bin"
 
 
 class SourceResources:
-    """The resources of one source, by names as the user wrote them."""
+    """The resources of one source."""
 
     def __init__(self, io: StepIO) -> None:
         data, self._digits = separate(io.read("source"))
@@ -67,12 +65,12 @@ class SourceResources:
         self._any = "dense_resource" in self.text
         self._io = io
         self._files: dict[str, Path] = {}  # by digest
-        self._digests: dict[str, str] = {}  # by the user's name
+        self._digests: dict[str, str] = {}  # by the name in the source
 
     def settle(self, module: ir.Module, source: SourceText) -> None:
-        """Let attributes hold small resources and name large ones by their content, in place.
+        """Inline small resources into attributes, and name large ones by their content, in place.
 
-        Also those that passes have made. Raises ``StepError`` for one without data, or with too few or many.
+        Raises ``StepError`` for resources without data or with data of another size than their type's.
         """
         if not self._any:
             return
@@ -88,21 +86,21 @@ class SourceResources:
         _replace(module.operation, settled)
         if errors:
             raise StepError(
-                "a resource has not the data that its type needs",
+                "the data of a resource do not fit its type",
                 diagnostics=errors,
-                hint='a section {-# dialect_resources: { builtin: { NAME: "0x…" } } #-} of the same file '
-                "has the data of dense_resource<NAME>",
+                hint="write the data of dense_resource<NAME> into the section "
+                '{-# dialect_resources: { builtin: { NAME: "0x…" } } #-} of the file',
             )
 
     def bind(self, module: ir.Module) -> None:
-        """Let passes of the user's see the data of resources that :meth:`settle` has named."""
+        """Give the data to MLIR, for the user's passes, under the names that :meth:`settle` chose."""
         _bind(
             module.operation,
             {digest: _mapped(path) for digest, path in self._files.items() if path.stat().st_size},
         )
 
     def write(self, text: str, io: StepIO) -> list[str]:
-        """Write the data of the resources that canonical text uses; the names of these outputs."""
+        """Write the data of the resources that canonical text uses; return the names of the outputs."""
         names = []
         for digest in sorted(set(_NAMED.findall(text)) & self._files.keys()):
             names.append(file_name(digest))
@@ -111,7 +109,7 @@ class SourceResources:
         return names
 
     def _settled(self, attribute: ir.Attribute) -> ir.Attribute | None:
-        """Raises ``ValueError`` that says what is wrong."""
+        """Return the attribute to use instead. Raises ``ValueError`` with a message for the user."""
         kind = ir.ShapedType(attribute.type)
         name = _name(attribute)
         digest = _digest(attribute)
@@ -131,7 +129,7 @@ class SourceResources:
         return ir.Attribute.parse(f"dense_resource<sha256_{digest}> : {kind}")
 
     def _load(self, name: str, attribute: ir.Attribute) -> str:
-        """The digest of a resource whose data are in a file from then on. Raises ``ValueError``."""
+        """Write the data of a resource to a file; return their digest. Raises ``ValueError``."""
         digits = self._digits.get(name) or _printed(attribute)
         if digits is None:
             return self._found_beside(name)
@@ -145,7 +143,7 @@ class SourceResources:
         return digest
 
     def _found_beside(self, name: str) -> str:
-        """A module text that outlining has written is a source, too, with its files beside it."""
+        """Use the file beside a source that is an output of outlining itself."""
         missing = ValueError(f"nothing in this file defines dense_resource<{name}>")
         if (match := re.fullmatch(r"sha256_([0-9a-f]{64})", name)) is None:
             raise missing
@@ -162,15 +160,15 @@ class SourceResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
-    """A global variable whose data LLVM does not see. ``linkage`` is llvmlite's name.
+    """A global variable whose data LLVM does not see.
 
-    While LLVM works on what uses it, it is called ``stand_in``, which no library of the user's defines.
+    LLVM optimises with a declaration called ``stand_in``, which no library of the user's defines.
     """
 
     name: str
     stand_in: str
     digest: str
-    linkage: str
+    linkage: str  # llvmlite's name
     alignment: int  # bytes
     space: int
     hidden: bool
@@ -178,23 +176,23 @@ class External:
 
 
 class StepResources:
-    """The data of resources that a step's text refers to, by digest."""
+    """The data of the resources of a step, by digest."""
 
     def __init__(self, data: Mapping[str, Callable[[], memoryview]]) -> None:
         self._data = data
 
     @classmethod
     def of(cls, io: StepIO) -> StepResources:
-        """Those among the step's inputs."""
+        """Return the resources among the step's inputs."""
         roles = [name for name in io.input_names if name.startswith(ROLE)]
         return cls({str(io.digest(role)): partial(io.view, role) for role in roles})
 
     def bind(self, module: ir.Module) -> None:
-        """Let passes of the user's see the data."""
+        """Give the data to MLIR, for the user's passes."""
         _bind(module.operation, {digest: view() for digest, view in self._data.items()})
 
     def externalize(self, op: ir.Operation) -> tuple[External, ...]:
-        """Make declarations of the global variables that are resources, and inline the others."""
+        """Turn global variables that are resources into declarations, and inline other uses."""
         if not self._data:
             return ()
         found: list[External] = []
@@ -209,7 +207,7 @@ class StepResources:
         return tuple(found)
 
     def data(self, digest: str) -> memoryview:
-        """The bytes with that digest."""
+        """Return the bytes with a digest."""
         return self._data[digest]()
 
     def _digest_of_global(self, op: ir.Operation) -> str:
@@ -224,7 +222,7 @@ class StepResources:
         digest = _digest(attribute)
         if digest not in self._data:
             return None
-        # What is no global variable is in registers, which complex numbers of this form never are.
+        # Not a global variable, so a value in registers, and those are never complex.
         return _dense(self._data[digest](), ir.ShapedType(attribute.type))
 
 
@@ -232,7 +230,7 @@ NO_RESOURCES = StepResources({})
 
 
 def _declare(op: ir.Operation, digest: str, number: int) -> External:
-    """Make a declaration of the global variable ``op``."""
+    """Turn the global variable ``op`` into a declaration."""
     attributes = op.attributes
     given = attributes["alignment"].value if "alignment" in attributes else 0
     linkage = _LINKAGES[_linkage(op)]
@@ -257,7 +255,7 @@ def _linkage(op: ir.Operation) -> str:
 def _replace(
     root: ir.Operation, replacement: Callable[[ir.Attribute, ir.Operation], ir.Attribute | None]
 ) -> None:
-    """Replace resources in attributes of ``root`` and all inside, also in arrays and dictionaries."""
+    """Replace resources in attributes inside ``root``, also in arrays and dictionaries."""
 
     def replaced(attribute: ir.Attribute, op: ir.Operation) -> ir.Attribute | None:
         if isinstance(attribute, ir.ArrayAttr):
@@ -286,7 +284,7 @@ def _replace(
 def _readable(attributes: ir.OpAttributeMap, name: str) -> ir.Attribute | None:
     try:
         return attributes[name]
-    except TypeError:  # the bindings have no class for `dense` complex numbers, which are no resources
+    except TypeError:  # `dense` complex numbers, for which the bindings have no class
         return None
 
 
@@ -295,7 +293,7 @@ def _bind(root: ir.Operation, data: Mapping[str, memoryview]) -> None:
         digest = _digest(attribute)
         if digest not in data:
             return None
-        # MLIR gives it another name where it knows this one; `canonical_text` undoes that.
+        # If the context has this name, MLIR changes it; `canonical_text` undoes that.
         return ir.DenseResourceElementsAttr.get_from_buffer(
             data[digest], f"sha256_{digest}", attribute.type, _ALIGNMENT
         )
@@ -305,14 +303,14 @@ def _bind(root: ir.Operation, data: Mapping[str, memoryview]) -> None:
 
 
 def _is_resource(attribute: ir.Attribute) -> bool:
-    # What has a class of its own is none, and may be long to print.
+    # Attributes of other classes can be long when printed.
     plain = type(attribute) in (ir.Attribute, ir.DenseResourceElementsAttr)
     return plain and str(attribute).startswith("dense_resource<")
 
 
 def _name(attribute: ir.Attribute) -> str:
     match = _KEY.match(str(attribute))
-    return unquoted(match[1]) if match else ""
+    return _unquoted(match[1].encode()) if match else ""
 
 
 def _digest(attribute: ir.Attribute) -> str:
@@ -321,7 +319,7 @@ def _digest(attribute: ir.Attribute) -> str:
 
 
 def _bytes(kind: ir.ShapedType) -> int:
-    """How many bytes the data of a resource of this type have: a whole number of them per element."""
+    """Return the size of the data of a resource of type ``kind``: whole bytes for each element."""
     return int(prod(kind.shape)) * _element_bytes(kind.element_type)
 
 
@@ -336,9 +334,9 @@ def _element_bytes(kind: ir.Type) -> int:
 
 
 def _dense(data: bytes | memoryview, kind: ir.ShapedType) -> ir.Attribute:
-    """A `dense` attribute, which has a bit for each boolean, of data that have a byte."""
+    """Return the `dense` attribute with the data of a resource."""
     element = kind.element_type
-    if isinstance(element, ir.IntegerType) and element.width == 1:
+    if isinstance(element, ir.IntegerType) and element.width == 1:  # bits there, bytes in resources
         bits = sum(1 << number for number, value in enumerate(data) if value)
         data = bits.to_bytes(-(-len(data) // _BYTE), "little")
     if not len(data):
@@ -347,7 +345,7 @@ def _dense(data: bytes | memoryview, kind: ir.ShapedType) -> ir.Attribute:
 
 
 def _printed(attribute: ir.Attribute) -> Digits | None:
-    """The data of a resource that MLIR has; ``None`` if it has none."""
+    """Return the data that MLIR has of a resource, or ``None``."""
     alone = ir.Module.create()
     alone.operation.attributes[_PROBE] = attribute
     text = alone.operation.get_asm(binary=True)
@@ -362,13 +360,12 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-_MARK = b"dialect_resources"
-_BLOBS = (_MARK, b"builtin")  # the names that `dense_resource` attributes refer to
-_CODE = re.compile(rb'"|//|\{-#')
-_TOKEN = re.compile(rb'(?:\s|//[^\n]*)*((?P<kind>#-\}|[{}:,"])|[A-Za-z_][\w.$-]*)')
+_SECTION = re.compile(rb"\{-#\s*dialect_resources\s*:\s*\{\s*builtin\s*:\s*\{")
+_ENTRY = re.compile(rb'[\s,]*([A-Za-z_][\w.$-]*|"(?:[^"\\]|\\.)*")\s*:\s*"0x')
+_END = re.compile(rb"\s*\}\s*\}\s*#-\}")
 _ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _LETTERS = {b"n": b"\n", b"t": b"\t"}
-_START = len('"0x') + 8  # the digits after these are data: those before say how they are aligned
+_ALIGNMENT_DIGITS = 8  # before the data
 _CHUNK = 1 << 24  # digits or bytes at once
 
 
@@ -381,7 +378,7 @@ class Digits:
     end: int
 
     def copy_to(self, stream: BinaryIO) -> Digest:
-        """Write the data that they stand for and return its digest. Raises ``ValueError``."""
+        """Write the data to ``stream`` and return their digest. Raises ``ValueError``."""
         digest = hashlib.sha256()
         with memoryview(self.text) as view:
             for at in range(self.start, self.end, _CHUNK):
@@ -392,7 +389,7 @@ class Digits:
 
 
 def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
-    """Write a section that has the data of files by the names of resources."""
+    """Write a section with the data of files, by the names of resources."""
     stream.write("\n{-#\n  dialect_resources: {\n    builtin: {")
     for number, (name, path) in enumerate(resources.items()):
         stream.write(f'{"," * bool(number)}\n      {name}: "0x{_ALIGNMENT.to_bytes(4, "little").hex()}')
@@ -403,116 +400,36 @@ def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
     stream.write("\n    }\n  }\n#-}\n")
 
 
-class _UnexpectedError(Exception):
-    """The section is not written as MLIR prints it."""
-
-
 def separate(text: bytes) -> tuple[bytes, dict[str, Digits]]:
-    """The text without the data of its resources, and these by their names.
+    """Return the text without the data of its resources, and the data by name.
 
-    Lines stay what they are. A section in an unknown form stays as it is, for MLIR to read or refuse.
+    The number of lines stays. Text with a section of another form than MLIR prints is unchanged, for MLIR
+    to read or refuse.
     """
-    if _MARK not in text:
-        return text, {}
-    found: dict[bytes, Digits] = {}
-    try:
-        for start in _sections(text):
-            found.update(_read(text, start))
-        names = {_unquoted(name): digits for name, digits in found.items()}
-    except (_UnexpectedError, UnicodeDecodeError):
-        return text, {}
-    kept, at = [], 0
-    for digits in sorted(found.values(), key=lambda d: d.start):
-        kept.append(text[at : digits.start])
-        at = digits.end
-    return b"".join([*kept, text[at:]]), names
-
-
-def _sections(text: bytes) -> Iterator[int]:
-    """Where each section begins, behind its bracket: not in a string or a comment."""
-    at = 0
-    while found := _CODE.search(text, at):
-        match found[0]:
-            case b'"':
-                at = _string_end(text, found.end()) + 1
-            case b"//":
-                at = text.find(b"\n", found.end())
-                if at < 0:
-                    return
-            case _:
-                at = found.end()
-                yield at
-
-
-def _read(text: bytes, at: int) -> dict[bytes, Digits]:
-    """The resources of the section that begins at ``at``, by names as they are written."""
-    found: dict[bytes, Digits] = {}
-    path: list[bytes] = []
-    name = b""  # whose value comes next
-    tokens = _tokens(text, at)
-    for kind, start, end in tokens:
-        match kind:
-            case b"#-}":
-                _expect(not path and not name)
-                return found
-            case b"{":
-                _expect(bool(name))
-                path.append(name)
-                name = b""
-            case b"}":
-                _expect(bool(path) and not name)
-                path.pop()
-            case b",":
-                _expect(not name)
-            case _ if not name:
-                name = text[start:end]
-                _expect(next(tokens)[0] == b":")
-            case _:
-                digits = Digits(text=text, start=start + _START, end=end - 1)
-                if (*path,) == _BLOBS and text[start : start + 3] == b'"0x' and _is_whole(digits):
-                    found[name] = digits
-                name = b""
-    return found
-
-
-def _tokens(text: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """Signs, quoted texts (as a quote) and words (as nothing) of a section, and where they are."""
-    while True:
-        token = _TOKEN.match(text, at)
-        if token is None:
-            raise _UnexpectedError
-        start, at = token.span(1)
-        if token["kind"] == b'"':
-            at = _string_end(text, at) + 1
-        yield token["kind"] or b"", start, at
-
-
-def _expect(true: bool) -> None:
-    if not true:
-        raise _UnexpectedError
-
-
-def _is_whole(digits: Digits) -> bool:
-    return digits.end > digits.start and (digits.end - digits.start) % 2 == 0
-
-
-def _string_end(text: bytes, at: int) -> int:
-    """Where the string that begins at ``at`` has its closing quote."""
-    while True:
-        end = text.find(b'"', at)
-        if end < 0:
-            raise _UnexpectedError
-        before = end
-        while before > at and text[before - 1 : before] == b"\\":
-            before -= 1
-        if (end - before) % 2 == 0:
-            return end
-        at = end + 1
-
-
-def unquoted(name: str) -> str:
-    """A name as it is, which the text may have in quotes."""
-    return _unquoted(name.encode())
+    found: dict[str, Digits] = {}
+    kept, copied, at = [], 0, 0
+    while (at := text.find(b"{-#", at)) >= 0:
+        if text[text.rfind(b"\n", 0, at) + 1 : at].strip():  # in a string or a comment
+            at += 1
+            continue
+        section = _SECTION.match(text, at)
+        at = section.end() if section is not None else at
+        while section is not None and (entry := _ENTRY.match(text, at)):
+            start = entry.end() + _ALIGNMENT_DIGITS
+            end = text.find(b'"', entry.end())
+            if end < start or (end - start) % 2:
+                return text, {}
+            at = end + 1
+            if end > start:
+                try:
+                    found[_unquoted(entry[1])] = Digits(text=text, start=start, end=end)
+                except UnicodeDecodeError:
+                    return text, {}
+                kept.append(text[copied:start])
+                copied = end
+        if section is None or not _END.match(text, at):
+            return text, {}
+    return b"".join([*kept, text[copied:]]), found
 
 
 def _unquoted(name: bytes) -> str:

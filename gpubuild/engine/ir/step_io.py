@@ -1,13 +1,8 @@
-"""StepIO: the only door between a stage and the world while a step runs.
+"""The inputs, outputs, tools and stages of a running step, which has no other access to files.
 
-Pipeline reads: files that a pass pipeline has passes read, such as libraries of transforms.
-
-``passes:`` may name them in any option of any pass. No key covers them: a result holds while they are
-as they were, like one that headers went into.
-
-Assembly reads: files that inline assembly has the assembler read, with ``.incbin`` and ``.include``.
-
-No key covers them: a result holds while they are as they were, like one that headers went into.
+Passes and assemblers read other files as well: those named in options of a pass pipeline, and those
+of ``.incbin`` and ``.include`` in inline assembly. As with C headers, no key covers these. They are
+recorded (*discovered*), and a result is valid while they are unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +17,7 @@ from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from gpubuild.engine.ir.dump import enter_stage
+from gpubuild.engine.ir import dump
 from gpubuild.errors import GpubuildError, InputChangedError, NoRoomError, StepError, ToolNotFoundError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.job import Job, JobInput, JobResult, StageTime
@@ -33,10 +28,10 @@ STAGE_FILE = "stage"  # in the workdir: its first line is the stage under way, r
 
 
 class StepIO:
-    """Verified inputs, private outputs and the name of the stage under way.
+    """Verified inputs, private outputs and the current stage of a step.
 
-    Input bytes are checked against the digest the key was computed from, so that a file edited
-    while its step runs can never be stored under the wrong key.
+    Inputs must have the digests that the key was computed from, so that a file edited while its step
+    runs is never stored under a wrong key.
     """
 
     def __init__(self, job: Job) -> None:
@@ -47,7 +42,7 @@ class StepIO:
         self._scratch = job.workdir / "tmp"
         self._scratch.mkdir(exist_ok=True)
         self._stages: list[StageTime] = []
-        # Kept open: to open it again for each stage would cost more than many a stage.
+        # Kept open: opening it for each stage takes longer than some stages.
         self._stage_file = os.open(
             job.workdir / STAGE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
         )
@@ -58,7 +53,7 @@ class StepIO:
 
     @property
     def scratch(self) -> Path:
-        """A private folder for tools' temporary files; run tools with this as their cwd."""
+        """A private folder in which tools run."""
         return self._scratch
 
     @property
@@ -67,15 +62,15 @@ class StepIO:
         return tuple(self._inputs)
 
     def has(self, name: str) -> bool:
-        """Whether the step has an input called ``name``."""
+        """Return whether the step has an input called ``name``."""
         return name in self._inputs
 
     def path(self, name: str) -> Path:
-        """Where input ``name`` lies on disk, unverified: for relative look-ups and messages only."""
+        """Return the path of input ``name``, for relative look-ups and messages: it is not verified."""
         return self._inputs[name].path
 
     def read(self, name: str) -> bytes:
-        """The bytes of input ``name``, verified. Raises ``InputChangedError`` on a mismatch."""
+        """Return the verified bytes of input ``name``. Raises ``InputChangedError`` on a mismatch."""
         item = self._inputs[name]
         try:
             data = item.path.read_bytes()
@@ -85,7 +80,7 @@ class StepIO:
         return data
 
     def view(self, name: str) -> memoryview:
-        """Like :meth:`read`, without a copy in memory: for what other steps have made, which nobody edits."""
+        """Map input ``name``, verified like :meth:`read`: for outputs of other steps, which no user edits."""
         item = self._inputs[name]
         try:
             with item.path.open("rb") as stream:
@@ -97,18 +92,18 @@ class StepIO:
         return data
 
     def digest(self, name: str) -> Digest:
-        """The digest that input ``name`` must have."""
+        """Return the digest that input ``name`` must have."""
         return self._inputs[name].digest
 
     def text(self, name: str) -> str:
-        """Like :meth:`read`, decoded as UTF-8, without the mark that some editors put in front.
+        """Return input ``name`` decoded as UTF-8, without a byte-order mark.
 
         Raises ``StepError`` for other encodings.
         """
         return self.decode(name, self.read(name))
 
     def decode(self, name: str, data: bytes) -> str:
-        """``data``, which are input ``name`` or made of it, as :meth:`text` gives them."""
+        """Decode ``data`` of input ``name`` like :meth:`text`."""
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -121,7 +116,7 @@ class StepIO:
     def copy_in(self, name: str, filename: str) -> Path:
         """Copy input ``name``, verified, to ``scratch/filename`` for a tool, and return that path.
 
-        A fixed file name keeps the user's paths out of what tools write.
+        With fixed file names, tools do not write the user's paths into their outputs.
         """
         path = self._scratch / filename
         path.write_bytes(self.read(name))
@@ -132,21 +127,18 @@ class StepIO:
         self.out_path(name).write_bytes(data.encode() if isinstance(data, str) else data)
 
     def out_path(self, name: str) -> Path:
-        """Where a tool must write output ``name``."""
+        """Return the path to which a tool must write output ``name``."""
         if not is_plain_name(name):
             raise ValueError(f"not a plain output name: {name!r}")
         self._written[name] = self._out / name
         return self._written[name]
 
     def tool_out(self, name: str) -> str:
-        """Like :meth:`out_path`, as a tool that runs in :attr:`scratch` names the file.
-
-        Without the folders above: ld.lld puts random digits for each ``%`` in them.
-        """
+        """Return :meth:`out_path` relative to :attr:`scratch`: ld.lld replaces each ``%`` in a path."""
         return f"../{self.out_path(name).relative_to(self._job.workdir)}"
 
     def tool(self, name: str) -> tuple[str, ...]:
-        """The start of the command line of tool ``name``. Raises ``ToolNotFoundError``."""
+        """Return the start of the command line of tool ``name``. Raises ``ToolNotFoundError``."""
         if name not in self._job.tools:
             raise ToolNotFoundError(
                 f"{name} was not found", hint=f"run `gpubuild doctor` to see where {name} is looked for"
@@ -154,11 +146,11 @@ class StepIO:
         return self._job.tools[name]
 
     def has_tool(self, name: str) -> bool:
-        """Whether optional tool ``name`` is there."""
+        """Return whether optional tool ``name`` was found."""
         return name in self._job.tools
 
     def why_missing(self, name: str) -> str:
-        """Why optional tool ``name`` is not there; empty where nothing is known."""
+        """Return why optional tool ``name`` was not found; empty if unknown."""
         return self._job.missing_tools.get(name, "")
 
     def discover(self, path: Path, digest: Digest) -> None:
@@ -166,23 +158,23 @@ class StepIO:
         self._discovered.append((str(path), digest))
 
     def warn(self, message: str) -> None:
-        """Record a warning that is stored with the result and shown whenever the step is built."""
+        """Add a warning, which is stored with the result and shown in every build."""
         self._warnings.append(message)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Name the stage under way: it is timed, set on errors, and known after a crash."""
-        os.pwrite(self._stage_file, f"{name}\n".encode(), 0)  # what is left behind it is not read
+        """Run the body as a stage: it is timed, errors have its name, and a file has it after a crash."""
+        os.pwrite(self._stage_file, f"{name}\n".encode(), 0)  # only the first line is read
         start = time.monotonic()
-        enter_stage(name)
         try:
-            yield
+            with dump.stage(name):
+                yield
         except StepError as error:
             raise error.with_(stage=error.stage or name) from error.__cause__
         except GpubuildError:
             raise
         except Exception as error:
-            failure = no_room(error) or _too_deep(error) or StepError(f"{type(error).__name__}: {error}")
+            failure = no_room(error) or _explained(error) or StepError(f"{type(error).__name__}: {error}")
             raise failure.with_(stage=name) from error
         finally:
             self._stages.append(StageTime(stage=name, seconds=time.monotonic() - start))
@@ -190,26 +182,24 @@ class StepIO:
     def finish(self) -> JobResult:
         """Digest the outputs. Raises ``StepError`` when one is missing or not declared."""
         expected = set(self._job.output_names) if self._job.output_names else set(self._written)
-        missing = {n for n in expected if not (self._out / n).is_file()}
-        if missing or set(self._written) - expected:
+        paths = {name: self._out / name for name in sorted(expected)}
+        if set(self._written) - expected or not all(path.is_file() for path in paths.values()):
             raise StepError(
                 f"step {self._job.step_id} wrote {sorted(self._written)}, expected {sorted(expected)}"
             )
-        blobs = []
-        for name in sorted(expected):
-            path = self._out / name
-            blobs.append(
-                Blob(
-                    name=name,
-                    digest=digest_file(path),
-                    size_bytes=path.stat().st_size,
-                    executable=name in self._job.executable_outputs,
-                )
+        blobs = tuple(
+            Blob(
+                name=name,
+                digest=digest_file(path),
+                size_bytes=path.stat().st_size,
+                executable=name in self._job.executable_outputs,
             )
+            for name, path in paths.items()
+        )
         return JobResult(
             step_id=self._job.step_id,
             result=ActionResult(
-                blobs=tuple(blobs),
+                blobs=blobs,
                 discovered=tuple(self._discovered),
                 warnings=tuple(self._warnings),
                 seconds=round(sum(s.seconds for s in self._stages), 6),
@@ -218,14 +208,18 @@ class StepIO:
         )
 
 
-def _too_deep(error: BaseException) -> StepError | None:
-    """What a ``RecursionError`` means for the user, else ``None``."""
-    if not isinstance(error, RecursionError):
-        return None
-    return StepError(
-        "operations are nested too deeply to be compiled for this target",
-        hint="move inner regions into functions of their own",
-    )
+def _explained(error: BaseException) -> StepError | None:
+    """Return an error for the user for those that the bindings raise on unusual sources, else ``None``."""
+    if isinstance(error, RecursionError):
+        return StepError(
+            "operations are nested too deeply to be compiled for this target",
+            hint="move inner regions into functions of their own",
+        )
+    if isinstance(error, RuntimeError) and "str_from_cstr" in str(error):
+        return StepError(
+            "a name or string in the MLIR text is not UTF-8", hint="write `ü` instead of bytes \\HH"
+        )
+    return None
 
 
 def _verify(data: bytes | memoryview, item: JobInput) -> None:
@@ -237,7 +231,7 @@ def _verify(data: bytes | memoryview, item: JobInput) -> None:
 
 
 def no_room(error: BaseException) -> StepError | None:
-    """The error to show when ``error`` says that the disk takes no more, else ``None``."""
+    """Return an error for the user when ``error`` means that the disk is full, else ``None``."""
     if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
         return None
     return NoRoomError(
@@ -246,15 +240,15 @@ def no_room(error: BaseException) -> StepError | None:
     )
 
 
-_WORD = re.compile(r"""[^\s,={}()"';]*[/.][^\s,={}()"';]*""")  # no file without a dot or slash
+_WORD = re.compile(r"""[^\s,={}()"';]*[/.][^\s,={}()"';]*""")  # file names have a dot or slash
 
 
 @contextmanager
 def recorded(pipeline: str, io: StepIO) -> Iterator[None]:
-    """Record the files that ``pipeline`` names, which the body has passes read.
+    """Record the files named in a pass pipeline that the body runs.
 
-    Raises ``StepError`` for a folder, as what is in it later cannot be known, and
-    ``InputChangedError`` when a file changes meanwhile.
+    Raises ``StepError`` for a folder, whose later content is unknown, and ``InputChangedError`` for a
+    file that changes meanwhile.
     """
     before = _digests(pipeline)
     yield
@@ -273,28 +267,28 @@ def _digests(pipeline: str) -> dict[Path, Digest]:
         file = Path(word).absolute()
         if "library-paths" in pipeline and file.is_dir():
             raise StepError(
-                f"the pass pipeline names the folder {word}, in which files may come and go unnoticed",
-                hint="name the files in it, with commas between them",
+                f"the pass pipeline names the folder {word}: changes of its list of files go unnoticed",
+                hint="name the files in it, separated by commas",
             )
         if file.is_file():
             found[file] = digest_file(file)
     return found
 
 
-# In assembly, in preprocessed C (\") and in LLVM IR (\22). Assemblers know directives in capitals, too.
+# In assembly, in preprocessed C (\") and in LLVM IR (\22). Directives can be in capitals.
 _READS = re.compile(rb'\.inc(bin|lude)\s*(?:\\?"|\\22)([^"\\\n]+)', re.IGNORECASE)
 _MENTIONS = re.compile(rb"\.inc(?:bin|lude)", re.IGNORECASE)
 
 
 def mentions(text: bytes) -> bool:
-    """Whether the text may have the assembler read a file."""
+    """Return whether inline assembly in the text may make the assembler read a file."""
     return _MENTIONS.search(text) is not None
 
 
 def discover(text: bytes, io: StepIO) -> None:
-    """Record the files that ``text`` names, and those that included ones name in turn.
+    """Record the files named in ``text`` and in files that it includes.
 
-    What cannot be read was no name: the assembler went on.
+    A name that cannot be read was not one: the assembler would have failed.
     """
     seen: set[Path] = set()
     texts = [text]

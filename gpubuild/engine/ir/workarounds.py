@@ -1,12 +1,7 @@
-"""Workarounds of errors in MLIR and LLVM: the record, and those that any pipeline needs.
+"""The record of a workaround, and the workarounds that every MLIR pipeline needs.
 
 A module ``workarounds`` at each level has the code and a table ``WORKAROUNDS``. A test lists all tables
-and fails where a package that ``pyproject.toml`` pins has reached the version to remove one at.
-
-Index casts: passes of MLIR that leave alone what they would get wrong.
-
-Until LLVM 23, the patterns of ``canonicalize`` take two casts for none where the first one cuts bits off:
-``index`` to ``i8`` and back gave the whole index (llvm/llvm-project issues 90238 and 90296).
+and fails when a package that ``pyproject.toml`` pins reaches the version at which to remove one.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ from gpubuild.support.frozen import frozen
 
 @frozen
 class Workaround:
-    """What works around an error, and until when."""
+    """A workaround of an upstream error, and when to remove it."""
 
     name: str  # of the function or pass in its module
     bug: str
@@ -28,7 +23,7 @@ class Workaround:
     remove_when: str  # the version of the package at which to remove it, or to look again
 
 
-# By the names of their classes, which are spelled as the compiler that MLIR was built with spells them.
+# Class names of patterns, as the compilers that MLIR is built with spell anonymous namespaces.
 _WRONG = ",".join(
     f"{namespace}::IndexCast{sign}OfIndexCast{sign}"
     for namespace in ("{anonymous}", "(anonymous namespace)")
@@ -40,14 +35,17 @@ _PASS = re.compile(r"(?<![-\w])canonicalize(?![-\w])(\{)?")
 
 @cache
 def keep_narrow_casts(pipeline: str) -> str:
-    """``pipeline`` with its ``canonicalize`` kept from folding index casts; its own options stay."""
+    """Return ``pipeline`` whose ``canonicalize`` passes do not fold index casts.
+
+    The patterns remove ``index`` to ``i8`` and back, although the first cast cuts bits off.
+    """
     return _PASS.sub(lambda found: f"canonicalize{{{_OPTION}{' ' if found[1] else '}'}", pipeline)
 
 
 WORKAROUNDS = (
     Workaround(
         name="keep_narrow_casts",
-        bug="canonicalize takes an index cast that cuts bits and one back for none",
+        bug="canonicalize removes an index cast that cuts bits off and the cast back",
         seen="llvm/llvm-project#90238, llvm/llvm-project#90296",
         package="xtc-mlir-python-bindings",
         remove_when="23",

@@ -1,10 +1,10 @@
 """Static detection of barrier divergence: barriers that only some work-items of a workgroup reach.
 
-By the dialect, all work-items of a workgroup execute a barrier or a ``gpu.all_reduce``, or none does; of
-a subgroup, matrix operations, uniform reductions, and shuffles if all lanes take part. Where ids decide
-a condition around such a site, the kernel is cloned for some work-items of a launch. Their ids, the
-launch's sizes and its constant arguments become constants, which MLIR folds. What remains tells how
-often each executes each site, at least and at most. Where that does not decide, nothing is reported.
+All work-items of a workgroup must execute a barrier or a ``gpu.all_reduce``, or none; all of a subgroup
+matrix operations, uniform reductions, and shuffles of all lanes. If a condition around such a site
+depends on ids, the kernel is cloned for some work-items of a launch. Their ids, the launch's sizes and
+its constant arguments become constants, which MLIR folds. The result has lower and upper bounds of how
+often each executes each site. Nothing is reported where these do not decide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, is_pure, n
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, locate
-from gpubuild.engine.ir.query import kernel_functions
+from gpubuild.engine.ir.query import callee, kernel_functions, symbol_name
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.engine.source import launch_checks
 from gpubuild.engine.source.launch_checks import KNOWN_SIZES, MAX_WORK_ITEMS
@@ -32,13 +32,13 @@ _WORKGROUP = frozenset({"gpu.barrier", "gpu.all_reduce"})
 _SHUFFLES = frozenset({"gpu.shuffle", "gpu.rotate"})
 _MATRICES = frozenset(f"gpu.subgroup_mma_{what}" for what in ("compute", "load_matrix", "store_matrix"))
 _SITES = _WORKGROUP | _SHUFFLES | _MATRICES | {"gpu.subgroup_reduce"}
-_SUBGROUP = 32  # work-items of the smallest; some AMD GPUs have 64
+_SUBGROUP = 32  # work-items at least; some AMD GPUs have 64
 _CALLS = frozenset({"func.call", "llvm.call"})
 _FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
 _CHOICES = frozenset({"scf.if", "scf.index_switch"})
-# How many operands decide whether, or how often, the regions of an operation run; of others, all do.
+# The first operands decide whether, or how often, the regions of an operation run: how many.
 _CONTROLS = {**dict.fromkeys(_CHOICES, 1), "scf.for": 3}
-# Dialects whose operations may be barriers, of which any may meet any; and others that may not return.
+# Dialects whose operations can be barriers, and operations that may not return.
 _VENDORS = frozenset({"amdgpu", "nvgpu", "nvvm", "rocdl", "spirv", "xegpu", "xevm"})
 _OPAQUE = (
     *("func.call_indirect", "llvm.call_intrinsic", "llvm.inline_asm", "llvm.invoke", "llvm.unreachable"),
@@ -50,31 +50,31 @@ _RULE = (
 )
 _SITE, _PROBE = "gpubuild.site.", "gpubuild.probe."  # callees, with the number of a point
 _MOST_LAUNCHES, _MOST_CONSTANTS = 6, 12  # of a kernel
-_FEWEST_ITEMS, _MOST_ITEMS, _MOST_OPS = 4, 32, 10_000  # clones for a workgroup, and what is in all of them
-_LARGE = (1 << 31) - 1  # of constants that are used
+_FEWEST_ITEMS, _MOST_ITEMS, _MOST_OPS = 4, 32, 10_000  # clones for a workgroup, operations in all of them
+_LARGE = (1 << 31) - 1  # largest constant that is used
 # A kernel of unknown size is reported only if it is wrong in all of these.
 _USUAL = ((8, 8, 8), (64, 1, 1), (32, 1, 1), (256, 1, 1), (1024, 1, 1), (16, 16, 1))
 
-# How often a site is executed: at least; at least, if arguments make it often; at most.
+# How often a site is executed: at least; at least, with arguments for which it is often; at most.
 _Count = tuple[float, float, float]
 _Counts = dict[int, _Count]
-_NEVER, _LOOP = (0, 0, 0), _Counts()  # a loop of branches or calls: entered again before its end
+_NEVER, _LOOP = (0, 0, 0), _Counts()  # the latter marks a loop of branches or calls
 _Point = tuple[str, ir.Location]  # the operation of a site, or of a condition or loop
 
 
 class _UndecidedError(Exception):
-    """Folding leaves something of which nothing is known."""
+    """Folding does not decide."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Launch:
-    """A launch, and a workgroup of it. A size of zeros is unknown; without ``op`` the kernel has it."""
+    """A launch, and a workgroup of it. Zeros are unknown sizes. Without ``op`` the kernel has the size."""
 
     block: tuple[int, ...]
     grid: tuple[int, ...] = ()
     workgroup: tuple[int, ...] = (0, 0, 0)
     arguments: tuple[tuple[int, int], ...] = ()
-    certain: bool = True  # it happens whenever its host function runs
+    certain: bool = True  # in every run of its host function
     op: ir.Operation | None = field(default=None, compare=False)
 
     def ids(self, item: int) -> tuple[int, int, int]:
@@ -83,7 +83,7 @@ class _Launch:
         return item % x, item // x % y, item // (x * y)
 
     def value(self, op: ir.Operation, item: int) -> int | None:
-        """Return what ``op`` gives for a work-item, if it reads an id or a size that is known."""
+        """Return the result of ``op`` for a work-item, if it reads a known id or size."""
         axis = "xyz".index(str(op.attributes["dimension"])[-2]) if "dimension" in op.attributes else 0
         thread = self.ids(item)[axis]
         return {
@@ -93,7 +93,7 @@ class _Launch:
             "gpu.block_dim": self.block[axis],
             "gpu.grid_dim": self.grid[axis] if self.grid else None,
             "gpu.lane_id": item % _SUBGROUP if item % (2 * _SUBGROUP) < _SUBGROUP else None,
-            "gpu.subgroup_id": 0 if item < _SUBGROUP else None,  # where both sizes of subgroups agree
+            "gpu.subgroup_id": 0 if item < _SUBGROUP else None,  # if equal for both sizes of subgroups
         }.get(op.name)
 
 
@@ -103,25 +103,25 @@ class _Conflict(NamedTuple):
     sure: bool
     site: int
     items: tuple[int, int]
-    ways: tuple[_Way, _Way]
+    traces: tuple[_Trace, _Trace]
     launch: _Launch
 
 
-def may_meet(text: str) -> bool:
+def has_sites(text: str) -> bool:
     """Return whether a source may have operations that work-items must reach together."""
     return any(name in text for name in _SITES)
 
 
-def check_reach(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+def check_divergence(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about kernels in ``module``; raise ``StepError`` for those that are always wrong."""
     found: list[Diagnostic] = []
     for kernels in contexts.gpu_modules(module):
         functions = _functions(kernels)
-        meets = _what_meets(kernels, functions)
-        deciding = [value for function in functions.values() for value in _deciding(function, meets)]
+        reaching = _reaching(kernels, functions)
+        deciding = [value for function in functions.values() for value in _deciding(function, reaching)]
         if any(_varies(value) for decision in deciding for value in _slice(decision)):
             for kernel in kernel_functions(kernels):
-                found += _search(module, kernel, source) if kernel in meets else ()
+                found += _search(module, kernel, source) if kernel in reaching else ()
     if errors := [one for one in found if one.severity == "error"]:
         message = "deadlock in a kernel: some work-items never reach a barrier that others wait at"
         raise StepError(message, diagnostics=errors, hint=_RULE)
@@ -129,55 +129,54 @@ def check_reach(module: ir.Module, source: SourceText) -> list[Diagnostic]:
 
 
 def _is_site(op: ir.Operation) -> bool:
-    """Return whether work-items must reach ``op`` together: shuffles of 32 lanes, uniform reductions.
+    """Return whether work-items must reach ``op`` together, such as shuffles of 32 lanes.
 
-    Unused results of subgroups are not computed.
+    Operations of subgroups with unused results are not executed.
     """
     if op.name in _WORKGROUP or op.name not in _SITES:
         return op.name in _WORKGROUP
-    rule = op.name != "gpu.subgroup_reduce" or "uniform" in op.attributes
+    together = op.name != "gpu.subgroup_reduce" or "uniform" in op.attributes
     if op.name == "gpu.shuffle":
-        rule = launch_checks.number(op.operands[2]) == _SUBGROUP
+        together = launch_checks.number(op.operands[2]) == _SUBGROUP
     elif op.name == "gpu.rotate":
-        rule = ir.IntegerAttr(op.attributes["width"]).value == _SUBGROUP
-    return rule and (not len(op.results) or any(next(iter(result.uses), None) for result in op.results))
+        together = ir.IntegerAttr(op.attributes["width"]).value == _SUBGROUP
+    return together and (not len(op.results) or any(next(iter(result.uses), None) for result in op.results))
 
 
 def _callee(op: ir.Operation) -> str:
-    named = op.name in _CALLS and "callee" in op.attributes
-    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if named else ""
+    return callee(op) if op.name in _CALLS else ""
 
 
 def _functions(kernels: ir.Operation) -> dict[str, ir.Operation]:
     """Return the functions of a gpu.module that have bodies, by name."""
     tops = [view.operation for view in kernels.regions[0].blocks[0]]
     bodies = [op for op in tops if op.name in _FUNCTIONS and len(op.regions[0].blocks)]
-    return {op.attributes["sym_name"].value: op for op in bodies}
+    return {symbol_name(op): op for op in bodies}
 
 
-def _what_meets(kernels: ir.Operation, functions: dict[str, ir.Operation]) -> set[ir.Operation]:
-    """Return what is or holds a site, or a call of a function that holds one."""
+def _reaching(kernels: ir.Operation, functions: dict[str, ir.Operation]) -> set[ir.Operation]:
+    """Return sites, calls of functions with sites, and the operations around them."""
     inside = nested(kernels)
     calls = [op for op in inside if op.name in _CALLS]
     new = [op for op in inside if _is_site(op)]
-    meets: set[ir.Operation] = set()
+    reaching: set[ir.Operation] = set()
     while new:
         for around in new:
-            while around != kernels and around not in meets:
-                meets.add(around)
+            while around != kernels and around not in reaching:
+                reaching.add(around)
                 around = around.parent.operation  # noqa: PLW2901
-        new = [call for call in calls if call not in meets and functions.get(_callee(call)) in meets]
-    return meets
+        new = [call for call in calls if call not in reaching and functions.get(_callee(call)) in reaching]
+    return reaching
 
 
-def _deciding(function: ir.Operation, meets: Collection[ir.Operation]) -> Iterator[ir.Value]:
-    """Yield the values that decide which of ``meets`` in ``function`` are reached."""
-    work = [function] if function in meets else []
+def _deciding(function: ir.Operation, reaching: Collection[ir.Operation]) -> Iterator[ir.Value]:
+    """Yield the values that decide which of ``reaching`` in ``function`` are executed."""
+    work = [function] if function in reaching else []
     while work:
         around = work.pop()
         blocks = [block for region in around.regions for block in region.blocks]
         for op in (view.operation for block in blocks for view in block.operations):
-            work += [op] if op in meets and not _is_site(op) else []
+            work += [op] if op in reaching and not _is_site(op) else []
             yield from op.operands[:1] if len(op.successors) > 1 else ()
         if around.name == "scf.while":
             yield terminator(blocks[0]).operands[0]
@@ -186,7 +185,7 @@ def _deciding(function: ir.Operation, meets: Collection[ir.Operation]) -> Iterat
 
 
 def _slice(value: ir.Value) -> Iterator[ir.Value]:
-    """Yield ``value`` and what it is computed from, as far as that is not memory."""
+    """Yield ``value`` and the values from which it is computed, without those in memory."""
     work, seen = [value], set[ir.Value]()
     while work:
         value = work.pop()
@@ -217,7 +216,7 @@ def _varies(value: ir.Value) -> bool:
 
 
 def _search(module: ir.Module, kernel: ir.Operation, source: SourceText) -> list[Diagnostic]:
-    """Return what is wrong with ``kernel``: an error if it is wrong in all launches of ``module``."""
+    """Return a diagnostic about ``kernel``: an error if it is wrong in all launches of ``module``."""
     kernels = kernel.parent.operation
     name = launch_checks.kernel_name(kernels, kernel)
     launches = _launches(module, name, kernel)
@@ -247,7 +246,7 @@ def _search(module: ir.Module, kernel: ir.Operation, source: SourceText) -> list
 
 
 def _launches(module: ir.Module, name: str, kernel: ir.Operation) -> list[_Launch]:
-    """Return launches of a kernel that differ and run something; one, if there are none in the file."""
+    """Return different launches of a kernel that are not empty; one, if the file has none."""
     written = next((kernel.attributes[key] for key in KNOWN_SIZES if key in kernel.attributes), None)
     size = tuple(written) if isinstance(written, ir.DenseI32ArrayAttr) else (0, 0, 0)
     hosts = [view.operation for view in module.body if view.operation.name != "gpu.module"]
@@ -260,7 +259,7 @@ def _launches(module: ir.Module, name: str, kernel: ir.Operation) -> list[_Launc
             block=tuple(n or 0 for n in block) if all(block) else size,
             grid=tuple(n or 0 for n in grid) if all(grid) else (),
             arguments=tuple(
-                (place, n) for place, n in enumerate(launch_checks.arguments(op)) if n is not None
+                (index, n) for index, n in enumerate(launch_checks.arguments(op)) if n is not None
             ),
             certain=holder.name in _FUNCTIONS and op.block == holder.regions[0].blocks[0],
             op=op,
@@ -273,21 +272,21 @@ def _launches(module: ir.Module, name: str, kernel: ir.Operation) -> list[_Launc
 class _Clones:
     """Compare work-items of a kernel, by clones of it and of the functions that it may call.
 
-    In them, calls of functions that do not exist replace sites, so that no folding changes those, and
-    show the operands of conditions. Other functions become private: constants go into them.
+    In clones, calls of functions that do not exist replace sites, so that no folding changes those, and
+    have the operands of conditions. Other functions become private, so that constants propagate there.
     """
 
     def __init__(self, kernels: ir.Operation, kernel: ir.Operation) -> None:
         self.points: list[_Point] = []  # in the order of the source
-        self._kernel = str(kernel.attributes["sym_name"].value)
+        self._kernel = symbol_name(kernel)
         self._module, self._clone = ir.Module.create(ir.Location.unknown()), kernels.clone()
         self._module.body.append(self._clone)
         for other in kernel_functions(self._clone):
-            if other.attributes["sym_name"].value != self._kernel:
+            if symbol_name(other) != self._kernel:
                 other.erase()
         functions = _functions(self._clone)
-        for callee in functions.keys() - {self._kernel}:
-            functions[callee].attributes["sym_visibility"] = ir.StringAttr.get("private")
+        for name in functions.keys() - {self._kernel}:
+            functions[name].attributes["sym_visibility"] = ir.StringAttr.get("private")
         _run(self._module, "lower-affine")
         inside = nested(self._clone, ir.WalkOrder.PRE_ORDER)
         self._in_order = len(functions) == 1 and all(len(r.blocks) < 2 for op in inside for r in op.regions)
@@ -306,31 +305,31 @@ class _Clones:
         return max((one for one in found if one is not None), key=lambda one: one.sure, default=None)
 
     def _compare(self, launch: _Launch) -> _Conflict | None:
-        ways = self._ways(launch)
+        traces = self._traces(launch)
         for sure in (True, False):
             for site in range(len(self.points)):
-                fewest = min((way.counts[site][2] for way in ways.values()), default=0)
-                for first, ours in ways.items():
+                fewest = min((trace.counts[site][2] for trace in traces.values()), default=0)
+                for first, ours in traces.items():
                     often = ours.counts[site][0 if sure else 1]
-                    for second, theirs in ways.items() if often > fewest else ():
+                    for second, theirs in traces.items() if often > fewest else ():
                         one = _Conflict(sure, site, (first, second), (ours, theirs), launch)
                         if often > theirs.counts[site][2] and self._must_meet(one):
                             return one
         return None
 
     def _must_meet(self, conflict: _Conflict) -> bool:
-        """Return whether both work-items have to come to the site if the first does."""
+        """Return whether the second work-item must reach the site if the first does."""
         _, site, (first, second), (ours, theirs), _ = conflict
         op = self.points[site][0]
         if op in _WORKGROUP or first // _SUBGROUP != second // _SUBGROUP:
             return op in _WORKGROUP
-        # A shuffle does not wait for lanes that have returned; those at a later barrier have not.
+        # A shuffle does not wait for lanes that have returned, but for those at a later barrier.
         later = [n for n, (other, _) in enumerate(self.points) if n > site and other in _WORKGROUP]
         waits = any(ours.counts[n][0] > 0 and ours.counts[n][2] <= theirs.counts[n][0] for n in later)
         return op not in _SHUFFLES or (self._in_order and waits and first % (2 * _SUBGROUP) < _SUBGROUP)
 
-    def _ways(self, launch: _Launch) -> dict[int, _Way]:
-        """Return what some work-items of a workgroup execute, as far as folding decides."""
+    def _traces(self, launch: _Launch) -> dict[int, _Trace]:
+        """Return traces of some work-items of a workgroup, those that folding decides."""
         items, wrapper = self._items(launch), ir.Module.create(ir.Location.unknown())
         for item in items:
             clone = self._clone.clone()
@@ -338,17 +337,17 @@ class _Clones:
             clone.attributes["sym_name"] = ir.StringAttr.get(f"item{item}")
             entry = _functions(clone)[self._kernel].regions[0].blocks[0]
             known = [(op.results[0], launch.value(op, item)) for op in nested(clone) if len(op.results)]
-            for value, number in [*known, *((entry.arguments[place], n) for place, n in launch.arguments)]:
+            for value, number in [*known, *((entry.arguments[index], n) for index, n in launch.arguments)]:
                 wide = launch_checks.bits(value.type) >= _LARGE.bit_length()
                 if number is not None and number <= _LARGE and wide:
                     emit = Emitter(entry.operations[0] if value.owner == entry else value.owner.operation)
                     value.replace_all_uses_with(emit.constant(number, value.type))
         _run(wrapper, "sccp,canonicalize")
-        ways = {}
+        traces = {}
         for item, view in zip(items, wrapper.body, strict=True):
             with suppress(_UndecidedError):
-                ways[item] = _Way(_functions(view.operation), self._kernel)
-        return ways
+                traces[item] = _Trace(_functions(view.operation), self._kernel)
+        return traces
 
     def _items(self, launch: _Launch) -> list[int]:
         """Return the work-items to compare: those at edges of the workgroup and of conditions."""
@@ -365,21 +364,21 @@ class _Clones:
         return list(range(count)) if count <= most else sorted(found)
 
     def _mark(self, op: ir.Operation) -> bool:
-        """Put a call in place of a site, or before what may decide whether one is reached."""
+        """Replace a site by a call, or insert one before a condition or loop; return whether it is a site."""
         site, loop = _is_site(op), op.name == "scf.for"
         if site or loop or op.name in _CHOICES or len(op.successors) > 1:
             operands = [] if site else list(op.operands)[: 3 if loop else 1]
-            callee = ir.FlatSymbolRefAttr.get(f"{_SITE if site else _PROBE}{len(self.points)}")
+            target = ir.FlatSymbolRefAttr.get(f"{_SITE if site else _PROBE}{len(self.points)}")
             results = list(op.results) if site else []
-            call = Emitter(op).op("func.call", operands, [old.type for old in results], {"callee": callee})
+            call = Emitter(op).op("func.call", operands, [old.type for old in results], {"callee": target})
             for old, new in zip(results, call.results, strict=True):
                 old.replace_all_uses_with(new)
             self.points.append((op.name, op.location))
         return site
 
 
-class _Way:
-    """What a work-item executes, of a folded clone. Raises ``_UndecidedError``."""
+class _Trace:
+    """The sites that a work-item executes, from a folded clone. Raises ``_UndecidedError``."""
 
     def __init__(self, functions: dict[str, ir.Operation], kernel: str) -> None:
         self.decided: dict[int, int] = {}  # by point: the value of a condition, the iterations of a loop
@@ -393,7 +392,7 @@ class _Way:
         if block not in self._known:
             self._known[block] = _LOOP
             end = terminator(block)
-            rest = self._one_of([self._from(way) for way in end.successors], list(end.operands)[:1])
+            rest = self._one_of([self._from(one) for one in end.successors], list(end.operands)[:1])
             own = [self._operation(view.operation) for view in block.operations]
             self._known[block] = _sum([*own, rest])
         if self._known[block] is _LOOP:
@@ -401,16 +400,16 @@ class _Way:
         return self._known[block]
 
     def _operation(self, op: ir.Operation) -> _Counts:
-        callee, operands = _callee(op), list(op.operands)
-        if callee.startswith(_SITE):
-            return {int(callee.removeprefix(_SITE)): (1, 1, 1)}
-        if callee.startswith(_PROBE):
+        called, operands = _callee(op), list(op.operands)
+        if called.startswith(_SITE):
+            return {int(called.removeprefix(_SITE)): (1, 1, 1)}
+        if called.startswith(_PROBE):
             value = _iterations(operands) if len(operands) == 3 else launch_checks.constant(operands[0])
             if value is not None:
-                self.decided.setdefault(int(callee.removeprefix(_PROBE)), value)
+                self.decided.setdefault(int(called.removeprefix(_PROBE)), value)
             return {}
-        if callee in self._functions:
-            return self._from(self._functions[callee].regions[0].blocks[0])
+        if called in self._functions:
+            return self._from(self._functions[called].regions[0].blocks[0])
         opaque = op.name in _CALLS or op.name in _OPAQUE or op.name.partition(".")[0] in _VENDORS
         if opaque or (op.name == "cf.assert" and launch_checks.constant(operands[0]) == 0):
             raise _UndecidedError
@@ -427,16 +426,16 @@ class _Way:
             site: (a * least, b * likely, most and c and c * most) for site, (a, b, c) in _sum(inside).items()
         }
 
-    def _one_of(self, ways: list[_Counts], condition: list[ir.Value]) -> _Counts:
-        best = max if len(ways) > 1 and self._on_arguments(condition) else min
+    def _one_of(self, paths: list[_Counts], condition: list[ir.Value]) -> _Counts:
+        best = max if len(paths) > 1 and self._on_arguments(condition) else min
         found = {}
-        for site in {site for way in ways for site in way}:
-            least, likely, most = zip(*(way.get(site, _NEVER) for way in ways), strict=True)
+        for site in {site for path in paths for site in path}:
+            least, likely, most = zip(*(path.get(site, _NEVER) for path in paths), strict=True)
             found[site] = (min(least), best(likely), max(most))
         return found
 
     def _on_arguments(self, values: list[ir.Value]) -> bool:
-        """Return whether ``values`` depend on nothing but arguments of the kernel."""
+        """Return whether ``values`` depend only on arguments of the kernel."""
         sources = [source for value in values for source in _slice(value)]
         return all(source.owner == self._entry or is_pure(_owner(source)) for source in sources)
 
@@ -451,7 +450,7 @@ def _sum(parts: Iterable[_Counts]) -> _Counts:
 
 
 def _iterations(bounds: list[ir.Value]) -> int | None:
-    """Return how often a loop runs whose bounds and step are constants, and not negative."""
+    """Return the number of iterations of a loop with constant bounds that are not negative."""
     lower, upper, step = (launch_checks.constant(value) for value in bounds)
     if lower is None or upper is None or not step or max(lower, upper, step) > _LARGE:
         return None
@@ -467,13 +466,13 @@ def _run(module: ir.Module, passes: str) -> None:
 def _report(
     conflict: _Conflict, points: list[_Point], name: str, where: str, source: SourceText
 ) -> Diagnostic:
-    """Return a message that names the two work-items, where they part, and the launch."""
+    """Return a message with the two work-items, the condition at which they part, and the launch."""
     sure, number, items, (ours, theirs), launch = conflict
     (site, here), (first, second) = points[number], (str(launch.ids(item)) for item in items)
     notes: list[Diagnostic] = []
 
-    def at(place: ir.Location, text: str) -> Diagnostic:
-        location, line = locate(place, source)
+    def at(where: ir.Location, text: str) -> Diagnostic:
+        location, line = locate(where, source)
         return Diagnostic(message=text, severity="note", location=location, source_line=line)
 
     missed = "never reaches it"
@@ -481,22 +480,22 @@ def _report(
     if most := theirs.counts[number][2]:
         missed = f"reaches it {most:.0f} times, not {ours.counts[number][0]:.0f}"
     elif elsewhere := [n for n in often if points[n][0] in _WORKGROUP]:
-        other, place = points[min(elsewhere)]
+        other, there = points[min(elsewhere)]
         missed = f"waits at {'another ' if other == site else ''}{other}"
-        notes = [at(place, f"work-item {second} waits here")]
+        notes = [at(there, f"work-item {second} waits here")]
     both = [(n, ours.decided[n], value) for n, value in theirs.decided.items() if n in ours.decided]
     if parted := [one for one in both if one[0] < number and one[1] != one[2]]:
         n, *values = max(parted)
-        decision, place = points[n]
+        decision, there = points[n]
         boolean = decision in {"scf.if", "cf.cond_br", "llvm.cond_br"}
         mine, its = (str(bool(value)).lower() if boolean else str(value) for value in values)
         what = "iterations of this loop" if decision == "scf.for" else "condition"
-        notes.append(at(place, f"{what}: {mine} for work-item {first}, {its} for {second}"))
+        notes.append(at(there, f"{what}: {mine} for work-item {first}, {its} for {second}"))
     if launch.op is not None:
         shape = launch_checks.shape(launch.block)
         notes.append(at(launch.op.location, f"launched here with workgroups of {shape}"))
     of = f" of workgroup {launch.workgroup}" if any(launch.workgroup) else ""
-    waits = f"work-item {first}{of} {'waits' if sure else 'may wait'} here at {site}"
-    misses = f"work-item {second} of its {'workgroup' if site in _WORKGROUP else 'subgroup'} {missed}"
-    report = at(here, f"{name}: {waits}, but {misses}{where}")
+    waiting = f"work-item {first}{of} {'waits' if sure else 'may wait'} here at {site}"
+    missing = f"work-item {second} of its {'workgroup' if site in _WORKGROUP else 'subgroup'} {missed}"
+    report = at(here, f"{name}: {waiting}, but {missing}{where}")
     return replace(report, notes=tuple(note for note in notes if note.location))

@@ -1,53 +1,39 @@
-"""Checks of launches whose sizes and arguments are constants, and of kernels' signatures.
+"""Check launches whose sizes and arguments are constants, and signatures of kernels.
 
-Reported: workgroups that no device takes, too little dynamic workgroup memory (no device notices;
-the kernel would overwrite what lies behind), kernels in the LLVM dialect that cannot be launched.
-A ``known_grid_size`` that a launch contradicts is dropped: LLVM believes it and would leave code out.
+Errors: workgroups that are too large, too little dynamic workgroup memory (no device detects it, and
+the kernel would overwrite other memory), kernels in the LLVM dialect that cannot be launched.
+A ``known_grid_size`` that contradicts a launch is removed: LLVM relies on it and would delete code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.diagnostics import SourceText, about, locate
-from gpubuild.engine.ir.query import constant_integer, defining_op, kernel_functions, scalar_bits
+from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import (
+    constant_integer,
+    defining_op,
+    kernel_functions,
+    operations,
+    scalar_bits,
+    symbol_name,
+)
 from gpubuild.errors import Diagnostic, StepError
 
+MAX_WORK_ITEMS = 1024  # of a workgroup, in CUDA, HIP and the runtime's CPU device
+KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
+_KNOWN_GRIDS = ("known_grid_size", "gpu.known_grid_size")
 _RETURNS_NOTHING = "!llvm.func<void ("
-
-
-def refuse_impossible(module: ir.Module, source: SourceText) -> None:
-    """Raise ``StepError`` for kernels without a body and for those that return a value.
-
-    ptxas refuses them, the code generator for AMD GPUs ends the process, CPUs would drop the value.
-    """
-    found: list[Diagnostic] = []
-    for kernels in contexts.gpu_modules(module):
-        for op in kernel_functions(kernels):
-            kind = str(op.attributes["function_type"])
-            if not len(op.regions[0].blocks):
-                reason = "has no body"
-            elif op.name == "llvm.func" and not kind.startswith(_RETURNS_NOTHING):
-                reason = "returns a value, and no launch could take it"
-            else:
-                continue
-            found.append(about(op, f"kernel @{op.attributes['sym_name'].value} {reason}", source))
-    if found:
-        raise StepError(
-            "the file has a kernel that cannot be launched",
-            diagnostics=found,
-            hint="give it a body, store its result through a pointer, or take the mark `gpu.kernel` off",
-        )
-
-
+_DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
 _SEGMENTS = "operandSegmentSizes"
-_GRID, _BLOCK, _ARGUMENTS = 1, 4, 11  # groups of operands; tokens come first
+_GRID, _BLOCK, _DYNAMIC_SIZE, _ARGUMENTS = 1, 4, 10, 11  # groups of operands, after tokens
 _INDEX_BITS = 64
-_DEPTH = 8  # of operations between a number and its constants
+_DEPTH = 8  # most operations between a number and its constants
 _CONSTANTS = frozenset({"arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant"})
 _CASTS = frozenset(
     {
@@ -55,7 +41,7 @@ _CASTS = frozenset(
         *("index.casts", "index.castu", "llvm.zext", "llvm.sext", "llvm.trunc"),
     }
 )
-# What host code computes sizes with, on numbers that are not negative, with or without a sign.
+# Operations that compute sizes, on numbers that are not negative.
 _FOLDS: dict[str, Callable[[int, int], int]] = {
     **dict.fromkeys(("arith.addi", "index.add", "llvm.add"), lambda a, b: a + b),
     **dict.fromkeys(("arith.subi", "index.sub", "llvm.sub"), lambda a, b: a - b),
@@ -76,42 +62,39 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 
 
 def grid(launch: ir.Operation) -> list[int | None]:
-    """Return the workgroups in x, y and z; ``None`` where only a run decides."""
+    """Return the workgroups in x, y and z; ``None`` if unknown."""
     return _numbers(launch, _GRID, 3)
 
 
 def block(launch: ir.Operation) -> list[int | None]:
-    """Return the work-items of a workgroup in x, y and z; ``None`` where only a run decides."""
+    """Return the work-items of a workgroup in x, y and z; ``None`` if unknown."""
     return _numbers(launch, _BLOCK, 3)
 
 
 def arguments(launch: ir.Operation) -> list[int | None]:
-    """Return the kernel's arguments that are known numbers; ``None`` for all others."""
+    """Return the arguments of the kernel that are known numbers; ``None`` for others."""
     return _numbers(launch, _ARGUMENTS, 1)
 
 
 def kernel_name(kernels: ir.Operation, function: ir.Operation) -> str:
-    """Return ``@module::@kernel``, as launches write it; empty for what is no function."""
-    if "sym_name" not in function.attributes:
-        return ""
-    names = [kernels.attributes["sym_name"].value, function.attributes["sym_name"].value]
-    return str(ir.SymbolRefAttr.get(names))
+    """Return the name of a function in launches: ``@module::@kernel``."""
+    return str(ir.SymbolRefAttr.get([symbol_name(kernels), symbol_name(function)]))
 
 
 def shape(extents: Sequence[int | None]) -> str:
-    """Return extents as messages have them: ``64 x 1 x 1``, with ``?`` for what is not known."""
+    """Return extents for messages: ``64 x 1 x 1``, with ``?`` for unknown ones."""
     return " x ".join("?" if extent is None else str(extent) for extent in extents)
 
 
 def bits(kind: ir.Type) -> int:
-    """Return how many bits a value of ``kind`` has; 0 for what is no integer."""
+    """Return the width of an integer or index; 0 for other types."""
     if isinstance(kind, ir.IndexType):
         return _INDEX_BITS
     return int(ir.IntegerType(kind).width) if isinstance(kind, ir.IntegerType) else 0
 
 
 def constant(value: ir.Value) -> int | None:
-    """Return the integer, without sign, that ``value`` is by a constant."""
+    """Return the unsigned value of a constant integer, else ``None``."""
     if isinstance(value.owner, ir.Block) or value.owner.name not in _CONSTANTS:
         return None
     width, attribute = bits(value.type), value.owner.attributes["value"]
@@ -121,7 +104,7 @@ def constant(value: ir.Value) -> int | None:
 
 
 def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
-    """Return the integer, without sign, that ``value`` is if it is computed from constants alone."""
+    """Return the unsigned value of an integer that is computed from constants, else ``None``."""
     if isinstance(value.owner, ir.Block) or depth == 0:
         return None
     if (known := constant(value)) is not None:
@@ -146,197 +129,147 @@ def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
 
 def _numbers(launch: ir.Operation, group: int, groups: int) -> list[int | None]:
     sizes = list(launch.attributes[_SEGMENTS])
-    first = sum(sizes[:group])
-    return [
-        number(value) for value in list(launch.operands)[first : first + sum(sizes[group : group + groups])]
-    ]
+    first, end = sum(sizes[:group]), sum(sizes[: group + groups])
+    return [number(value) for value in list(launch.operands)[first:end]]
 
 
-_KNOWN = ("known_grid_size", "gpu.known_grid_size")
+def _launches(module: ir.Module) -> list[tuple[ir.Operation, str]]:
+    """Return the launches of host code, each with the name of its kernel."""
+    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
+    found = [op for top in tops for op in operations(top, ("gpu.launch_func",))]
+    return [(op, str(op.attributes["kernel"])) for op in found]
 
 
-def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]:
-    """Take it off kernels that a launch contradicts, as far as its grid is known; a warning for each."""
-    kernels = _kernels_that_say(module)
-    told: dict[str, ir.Operation] = {}
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.launch_func":
-            name = str(op.attributes["kernel"])
-            if name in kernels and _contradicts(kernels[name], grid(op)):
-                told.setdefault(name, op)
-        return ir.WalkResult.ADVANCE
-
-    if kernels:
-        module.operation.walk(visit)
-    return [_drop(kernels[name], name, launch, source) for name, launch in told.items()]
-
-
-def _kernels_that_say(module: ir.Module) -> dict[str, ir.Operation]:
-    """By what launches call them."""
+def _functions(module: ir.Module) -> dict[str, ir.Operation]:
+    """Return the functions of gpu.modules by their names in launches."""
     return {
-        kernel_name(kernels, function.operation): function.operation
+        kernel_name(kernels, view.operation): view.operation
         for kernels in contexts.gpu_modules(module)
-        for function in kernels.regions[0].blocks[0]
-        if any(_said(function.operation, key) for key in _KNOWN)
+        for view in kernels.regions[0].blocks[0]
+        if "sym_name" in view.operation.attributes
     }
 
 
-def _said(kernel: ir.Operation, key: str) -> list[int]:
-    value = kernel.attributes.get(key)
-    return list(value) if isinstance(value, ir.DenseI32ArrayAttr) else []
+def _written_sizes(function: ir.Operation, keys: Sequence[str]) -> dict[str, list[int]]:
+    """Return the sizes in attributes of ``function``, by name."""
+    attributes = {key: function.attributes.get(key) for key in keys}
+    return {key: list(size) for key, size in attributes.items() if isinstance(size, ir.DenseI32ArrayAttr)}
 
 
-def _contradicts(kernel: ir.Operation, grid: list[int | None]) -> bool:
-    if 0 in grid:
-        return False  # nothing runs
-    said = [words for key in _KNOWN if (words := _said(kernel, key))]
-    return any(
-        extent not in (None, word) for words in said for extent, word in zip(grid, words, strict=False)
-    )
+def refuse_impossible(module: ir.Module, source: SourceText) -> None:
+    """Raise ``StepError`` for kernels without a body and for those that return a value.
+
+    ptxas refuses them, the code generator for AMD GPUs aborts, CPUs would drop the value.
+    """
+    found: list[Diagnostic] = []
+    for kernels in contexts.gpu_modules(module):
+        for op in kernel_functions(kernels):
+            kind = str(op.attributes["function_type"])
+            if not len(op.regions[0].blocks):
+                reason = "has no body"
+            elif op.name == "llvm.func" and not kind.startswith(_RETURNS_NOTHING):
+                reason = "returns a value, and no launch could take it"
+            else:
+                continue
+            found.append(about(op, f"kernel @{symbol_name(op)} {reason}", source))
+    if found:
+        raise StepError(
+            "the file has a kernel that cannot be launched",
+            diagnostics=found,
+            hint="give it a body, store its result through a pointer, or remove `gpu.kernel`",
+        )
 
 
-def _drop(kernel: ir.Operation, name: str, launch: ir.Operation, source: SourceText) -> Diagnostic:
-    said = [(key, words) for key in _KNOWN if (words := _said(kernel, key))]
-    for key, _ in said:
-        del kernel.attributes[key]
-    location, line = locate(launch.location, source)
-    says = " and ".join(f"{key} is {shape(extents)}" for key, extents in said)
-    has = shape(grid(launch))
-    message = f"{name}: {says}, and this launch has {has}: what the kernel says is left out"
-    return Diagnostic(message=message, severity="warning", location=location, source_line=line)
-
-
-MAX_WORK_ITEMS = 1024  # of a workgroup: CUDA, HIP and the runtime's CPU device agree
-KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
+def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Remove known sizes of grids that contradict a launch; return a warning for each kernel."""
+    warnings = []
+    functions = _functions(module)
+    for launch, name in _launches(module):
+        extents = grid(launch)
+        written = _written_sizes(functions[name], _KNOWN_GRIDS) if name in functions else {}
+        pairs = [pair for sizes in written.values() for pair in zip(extents, sizes, strict=False)]
+        if 0 in extents or all(extent in (None, size) for extent, size in pairs):
+            continue  # an empty grid runs nothing
+        for key in written:
+            del functions[name].attributes[key]
+        has = " and ".join(f"{key} is {shape(sizes)}" for key, sizes in written.items())
+        message = f"{name}: {has}, and this launch has {shape(extents)}: the kernel's attribute is ignored"
+        warnings.append(replace(about(launch, message, source), severity="warning"))
+    return warnings
 
 
 def refuse_oversized(module: ir.Module, source: SourceText) -> None:
-    """Raise ``StepError`` for launches of constant size, and kernels of known size, that are too large.
+    """Raise ``StepError`` for launches and kernels with too large workgroups.
 
-    Also for launches of constant size that is not the known one of their kernel.
+    Also for launches whose constant size is not the known one of their kernel.
     """
-    found: list[Diagnostic] = []
+    found: dict[Diagnostic, None] = {}  # a kernel outlined from a launch has its location
 
-    known = _known_sizes(module)
+    def check(op: ir.Operation, kernel: str, sizes: Sequence[int | None]) -> None:
+        if len(sizes) == 3 and None not in sizes and prod(n or 0 for n in sizes) > MAX_WORK_ITEMS:
+            message = f"{kernel}: a workgroup of {shape(sizes)} has more than {MAX_WORK_ITEMS} work-items"
+            found[about(op, message, source)] = None
 
-    def note(op: ir.Operation, kernel: str, reason: str) -> None:
-        told = about(op, f"{kernel}: {reason}", source)
-        if told not in found:  # a launch in place is where the kernel made of it is
-            found.append(told)
-
-    def check(op: ir.Operation, kernel: str, sizes: list[int]) -> None:
-        if len(sizes) == 3 and prod(sizes) > MAX_WORK_ITEMS:
-            note(
-                op,
-                kernel,
-                f"a workgroup of {shape(sizes)} has more than {MAX_WORK_ITEMS} work-items",
-            )
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.launch_func":
-            kernel, sizes = str(op.attributes["kernel"]), _constant_sizes(op)
-            check(op, kernel, sizes)
-            wanted = known.get(kernel, sizes)
-            if sizes and 0 not in sizes and wanted != sizes:
-                has = shape(sizes)
-                note(op, kernel, f"known_block_size is {shape(wanted)}, and this launch has {has}")
-        return ir.WalkResult.ADVANCE
-
-    for top in module.body:
-        if top.operation.name != "gpu.module":
-            top.operation.walk(visit)
-    for kernels in contexts.gpu_modules(module):
-        for function in kernels.regions[0].blocks[0]:
-            name = kernel_name(kernels, function.operation)
-            if name in known:
-                check(function.operation, name, known[name])
+    functions = _functions(module)
+    known: dict[str, Sequence[int | None]] = {
+        name: sizes[-1]
+        for name, function in functions.items()
+        if (sizes := list(_written_sizes(function, KNOWN_SIZES).values()))
+    }
+    for launch, name in _launches(module):
+        extents = block(launch)
+        check(launch, name, extents)
+        wanted = known.get(name, extents)
+        if None not in extents and 0 not in extents and wanted != extents:
+            message = f"{name}: known_block_size is {shape(wanted)}, and this launch has {shape(extents)}"
+            found[about(launch, message, source)] = None
+    for name, written in known.items():
+        check(functions[name], name, written)
     if found:
         raise StepError(
             "the file has a launch that no device can do",
             diagnostics=found,
-            hint="use smaller workgroups and more of them, of the size that a kernel says it is written for",
+            hint="use more and smaller workgroups, of the size that the kernel declares",
         )
 
 
-def _known_sizes(module: ir.Module) -> dict[str, list[int]]:
-    """The size of workgroups that kernels are written for, by what launches call them."""
-    found = {}
-    for kernels in contexts.gpu_modules(module):
-        for function in kernels.regions[0].blocks[0]:
-            for key in KNOWN_SIZES:
-                size = function.operation.attributes.get(key)
-                if isinstance(size, ir.DenseI32ArrayAttr):
-                    found[kernel_name(kernels, function.operation)] = list(size)
-    return found
-
-
-def _constant_sizes(launch: ir.Operation) -> list[int]:
-    """The workgroup's sizes, if all are computed from constants."""
-    sizes = block(launch)
-    known = [size for size in sizes if size is not None]
-    return known if len(known) == len(sizes) else []
-
-
-_SIZE_PLACE = 10  # of the groups of operands: after tokens, and the sizes of grid, workgroup and cluster
-_SOURCE = "gpu.dynamic_shared_memory"
-_BYTE_BITS = 8
-
-
-def refuse_missing(module: ir.Module, source: SourceText) -> None:
-    """Raise ``StepError`` for launches with too little of it, where all sizes are constants."""
-    used = {
-        (kernels.attributes["sym_name"].value, function.operation.attributes["sym_name"].value): bytes_used
-        for kernels in contexts.gpu_modules(module)
-        for function in kernels.regions[0].blocks[0]
-        if function.operation.name == "gpu.func" and (bytes_used := _bytes_used(function.operation))
-    }
+def refuse_missing_memory(module: ir.Module, source: SourceText) -> None:
+    """Raise ``StepError`` for launches with too little dynamic workgroup memory, if sizes are constants."""
+    functions = {name: op for name, op in _functions(module).items() if op.name == "gpu.func"}
     found: list[Diagnostic] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.launch_func":
-            names = tuple(ir.SymbolRefAttr(op.attributes["kernel"]).value)
-            given, needed = _bytes_given(op), used.get(names, 0)
-            if given is not None and given < needed:
-                kernel = "::".join(f"@{name}" for name in names)
-                has = f"{given} bytes of" if given else "no"
-                message = f"the launch gives {kernel} {has} dynamic workgroup memory; it uses {needed} bytes"
-                found.append(about(op, message, source))
-        return ir.WalkResult.ADVANCE
-
-    for top in module.body:
-        if used and top.operation.name != "gpu.module":
-            top.operation.walk(visit)
+    for launch, name in _launches(module):
+        needed = _bytes_used(functions[name]) if name in functions else 0
+        if not needed:
+            continue
+        given = _bytes_given(launch)
+        if given is not None and given < needed:
+            has = f"{given} bytes of" if given else "no"
+            message = f"the launch gives {name} {has} dynamic workgroup memory; it uses {needed} bytes"
+            found.append(about(launch, message, source))
     if found:
         raise StepError(
             "the file has a launch with too little workgroup memory",
             diagnostics=found,
-            hint="say `dynamic_shared_memory_size %bytes` (an i32) before the launch's arguments",
+            hint="write `dynamic_shared_memory_size %bytes` (an i32) before the launch's arguments",
         )
 
 
 def _bytes_used(kernel: ir.Operation) -> int:
-    """Where the last view of dynamic memory ends that all work-items make, as far as it is known."""
-    if not len(kernel.regions[0].blocks):
-        return 0
+    """Return the end of the last view of dynamic memory that all work-items create, as far as known."""
     ends = [0]
-    for view in kernel.regions[0].blocks[0]:
+    for view in kernel.regions[0].blocks[0] if len(kernel.regions[0].blocks) else ():
         op = view.operation
-        if op.name == "memref.view" and len(op.operands) == 2 and _made_by(op.operands[0], _SOURCE):
-            shift, kind = constant_integer(op.operands[1]), ir.MemRefType(op.results[0].type)
-            bits = scalar_bits(kind.element_type)
-            if shift is not None and bits:
-                ends.append(shift + prod(kind.shape) * -(-bits // _BYTE_BITS))
+        if op.name != "memref.view" or len(op.operands) != 2:
+            continue
+        maker, kind = defining_op(op.operands[0]), ir.MemRefType(op.results[0].type)
+        shift, width = constant_integer(op.operands[1]), scalar_bits(kind.element_type)
+        if maker is not None and maker.name == _DYNAMIC_MEMORY and shift is not None and width:
+            ends.append(shift + prod(kind.shape) * -(-width // 8))
     return max(ends)
 
 
 def _bytes_given(launch: ir.Operation) -> int | None:
     segments = list(launch.attributes[_SEGMENTS])
-    if not segments[_SIZE_PLACE]:
+    if not segments[_DYNAMIC_SIZE]:
         return 0
-    return constant_integer(launch.operands[sum(segments[:_SIZE_PLACE])])
-
-
-def _made_by(value: ir.Value, name: str) -> bool:
-    op = defining_op(value)
-    return op is not None and op.name == name
+    return constant_integer(launch.operands[sum(segments[:_DYNAMIC_SIZE])])

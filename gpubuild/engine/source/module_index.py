@@ -1,4 +1,4 @@
-"""Module index: what a gpu.module says about itself, as the JSON that planning reads."""
+"""Describe the gpu.modules of a source, and the bitcode in its gpu.binary operations, for planning."""
 
 from __future__ import annotations
 
@@ -10,34 +10,28 @@ from typing import Any
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
 
-from gpubuild.engine.ir.diagnostics import SourceText, locate
-from gpubuild.engine.ir.query import kernel_functions, module_dialect
-from gpubuild.errors import Diagnostic, StepError
+from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import kernel_functions, module_dialect, symbol_name
+from gpubuild.errors import StepError
 from gpubuild.support.text import any_of
 from gpubuild.targets.registry import vendor, vendors
 from gpubuild.targets.vendor import Flaw, Vendor
 
 _TARGET = re.compile(r"#(\w+)\.target(?:<(.*)>)?", re.DOTALL)
 _FAST = "fast"
-OFFLOAD = 1  # gpu::CompilationTarget
-_OPT_LEVEL = 2  # what the attributes mean when they leave it out (NVVMTargetAttr, ROCDLTargetAttr)
+_OFFLOAD = 1  # gpu::CompilationTarget
+_OPT_LEVEL = 2  # the default of NVVMTargetAttr and ROCDLTargetAttr
 
 
 def libraries_called(text: str) -> list[str]:
-    """The kinds whose optional libraries a module, given as text, calls functions of by name.
-
-    All else is made without these libraries, and is the same with them.
-    """
+    """Return the kinds of targets with optional libraries whose functions the text of a module names."""
     return [v.kind for v in vendors() if any(word in text for word in v.optional_symbols)]
 
 
 def describe_module(module: ir.Operation, number: int) -> dict[str, Any]:
-    """The entry of one gpu.module in ``index.json``.
+    """Return the entry of one gpu.module in ``index.json``.
 
-    ``{"name", "index", "dialect", "handler", "kernels": [{"name", "args"}], "targets": […]}``, to which
-    outlining adds ``"calls"``;
-    ``dialect`` is ``gpu``, or the one that an already lowered module is in. Raises ``StepError``
-    for a target attribute that no kind of ours matches.
+    Raises ``StepError`` for a target attribute that matches no kind of targets.
     """
     attributes = module.attributes
     return {
@@ -58,9 +52,9 @@ def describe_binary(binary: ir.Operation, number: int) -> dict[str, Any]:
     ``"bitcode"`` lists the files of the objects, in the order of ``"targets"``. Raises ``StepError`` for
     objects of several formats, and for a target that bitcode cannot be compiled for.
     """
-    name = binary.attributes["sym_name"].value
+    name = symbol_name(binary)
     objects = [ObjectAttr(item) for item in binary.attributes["objects"]]
-    if any(item.format != OFFLOAD for item in objects):
+    if any(item.format != _OFFLOAD for item in objects):
         message = "one object is LLVM bitcode (format offload), another is not"
         raise _target_error(
             binary, objects[0].target, f"gpu.binary @{name}: {message}", "make all objects of one format"
@@ -89,7 +83,7 @@ def _handler(op: ir.Operation) -> str:
 def has_bitcode(op: ir.Operation) -> bool:
     """Whether ``op`` is a gpu.binary with objects of format ``offload``."""
     return op.name == "gpu.binary" and any(
-        ObjectAttr(item).format == OFFLOAD for item in op.attributes["objects"]
+        ObjectAttr(item).format == _OFFLOAD for item in op.attributes["objects"]
     )
 
 
@@ -97,7 +91,7 @@ def _describe_kernel(function: ir.Operation) -> dict[str, Any]:
     signature = function.attributes["function_type"].value
     if hasattr(signature, "inputs"):
         args = [str(t) for t in signature.inputs]
-    else:  # an LLVM function type has no bindings of its own
+    else:  # the bindings have no class for LLVM's function type
         args = [str(a.type) for a in function.regions[0].blocks[0].arguments] if function.regions[0] else []
     return {"name": function.attributes["sym_name"].value, "args": args}
 
@@ -106,28 +100,24 @@ def _describe_target(attribute: ir.Attribute, module: ir.Operation) -> dict[str,
     found = _TARGET.fullmatch(str(attribute))
     candidates = [v for v in vendors() if found and v.attribute == found[1]]
     if found and candidates:
-        # The text between <> is written like the inside of a dictionary attribute, whose parser
-        # handles every quoting; the attribute itself has no accessors in the bindings.
+        # The bindings have no accessors of this attribute. Its text is like that of a dictionary.
         given = {item.name: item.attr for item in ir.Attribute.parse("{" + (found[2] or "") + "}")}
         triple = given["triple"].value if "triple" in given else candidates[0].triple
-        # Several kinds share an attribute (see engine.host.gpu_binary).
-        vendor = next((v for v in candidates if v.owns(triple)), None)
-        if vendor is not None:
-            return _target_fields(vendor, triple, given, module, attribute)
-    name = module.attributes["sym_name"].value
+        # Several kinds share an attribute.
+        found_vendor = next((v for v in candidates if v.owns(triple)), None)
+        if found_vendor is not None:
+            return _target_fields(found_vendor, triple, given, module, attribute)
     known = any_of(list(dict.fromkeys(f"#{v.attribute}.target" for v in vendors())))
     raise _target_error(
         module,
         attribute,
-        f"gpu.module @{name} asks for a target that gpubuild has no compiler for",
-        f"use {known}, or drop it and list targets in targets.yaml",
+        f"gpu.module @{symbol_name(module)} has a target for which gpubuild has no compiler",
+        f"use {known}, or remove it and list targets in targets.yaml",
     )
 
 
 def _target_error(module: ir.Operation, attribute: ir.Attribute, message: str, hint: str) -> StepError:
-    location, line = locate(module.location, SourceText())
-    found = Diagnostic(message=str(attribute), location=location, source_line=line)
-    return StepError(message, diagnostics=[found], hint=hint)
+    return StepError(message, diagnostics=[about(module, str(attribute), SourceText())], hint=hint)
 
 
 def _target_fields(
@@ -150,8 +140,7 @@ def _target_fields(
         or (vendor.abi_flaw(fields["abi"], fields["chip"]) if fields["abi"] else None)
     )
     if flaw:
-        name = module.attributes["sym_name"].value
-        message = f"a target of gpu.module @{name}: {flaw.message}"
+        message = f"a target of gpu.module @{symbol_name(module)}: {flaw.message}"
         raise _target_error(module, attribute, message, flaw.hint)
     return fields
 

@@ -1,4 +1,4 @@
-"""Outline step: split a source into its host part and its gpu.modules, and list what they contain.
+"""Split a source into its host part and its gpu.modules, and list their contents (step ``outline``).
 
 ``passes:`` of the source and transform schedules in it are applied first.
 """
@@ -13,33 +13,33 @@ from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
 from gpubuild.engine.ir import contexts, locations
-from gpubuild.engine.ir.diagnostics import SourceText, locate
-from gpubuild.engine.ir.locations import keep_places
+from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import first, matching, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import launch_checks, source_checks
-from gpubuild.engine.source.divergence import check_reach, may_meet
+from gpubuild.engine.source.divergence import check_divergence, has_sites
 from gpubuild.engine.source.module_index import (
     describe_binary,
     describe_module,
     has_bitcode,
     libraries_called,
 )
-from gpubuild.engine.source.source_checks import check_source
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
 
 INDEX_SCHEMA = 2
-# Constants are sunk first, so that they stay constants in the kernel instead of becoming arguments.
+# Constants are sunk first, so that they do not become arguments of the kernel.
 _OUTLINE_PASSES = "builtin.module(gpu-launch-sink-index-computations,gpu-kernel-outlining)"
 _INHERITED_PREFIX = "dlti."  # data layout: a gpu.module sees it on the module around it
 _HANDLER = "offloadingHandler"
 _LAUNCHES = ("gpu.launch", "gpu.launch_func")
+_SEQUENCES = "transform.with_named_sequence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """The module under work and what is needed to point into the user's file."""
+    """A module, the lines of its file for messages, and its resources."""
 
     module: ir.Module
     lines: SourceText
@@ -51,20 +51,17 @@ def run(params: OutlineParams, io: StepIO) -> None:
 
     And ``places.txt`` (engine.ir.locations), and the data of large resources (engine.ir.resources).
 
-    ``module.N.mlir`` depends on nothing but what the module says: not on comments, white space,
-    names of values, its position, or the rest of the file.
-    Raises ``StepError`` with diagnostics that point into the source.
+    ``module.N.mlir`` does not depend on comments, white space, names of values, the position of the
+    module, or the rest of the file. Raises ``StepError`` with locations in the source.
     """
     resources = SourceResources(io)
-    text = resources.text
-    lines = SourceText(text, params.source_name or "<source>")
+    text, name = resources.text, params.source_name or "<source>"
+    lines = SourceText(text, name)
     with contexts.context():
         with io.stage("parse"):
-            check_source(text, lines, params.source_name or "<source>")
+            source_checks.check_source(text, lines, name)
             module = contexts.parse(
-                text,
-                source_name=params.source_name or "<source>",
-                settle=lambda module: resources.settle(module, lines),
+                text, source_name=name, settle=lambda module: resources.settle(module, lines)
             )
             source = _Source(module=module, lines=lines, resources=resources)
         if params.passes:
@@ -73,23 +70,24 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 resources.bind(source.module)
                 contexts.run_passes(source.module, params.passes, source=source.lines)
                 resources.settle(source.module, lines)
-                drop(source.module)
+                _drop_sequences(source.module)
                 for message in _replaced_targets(before, _settled(source.module)):
                     io.warn(message)
         with io.stage("outline"):
             _refuse_nested_launches(source)
-            if _contains(source.module.operation, "gpu.launch"):
+            if first(source.module.operation, lambda op: op.name == "gpu.launch") is not None:
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
             contexts.verify(source.module, source=source.lines)
             _refuse_nested_modules(source)
             launch_checks.refuse_impossible(source.module, source.lines)
             launch_checks.refuse_oversized(source.module, source.lines)
-            launch_checks.refuse_missing(source.module, source.lines)
-            doubts = check_reach(source.module, source.lines) if params.passes or may_meet(text) else []
-            doubts += launch_checks.drop_contradicted(source.module, source.lines)
-            for warning in doubts:
-                io.warn(warning.render())
-            for warning in source_checks.find_misspelt(source.module, source.lines):
+            launch_checks.refuse_missing_memory(source.module, source.lines)
+            warnings: list[Diagnostic] = []
+            if params.passes or has_sites(text):
+                warnings += check_divergence(source.module, source.lines)
+            warnings += launch_checks.drop_contradicted(source.module, source.lines)
+            warnings += source_checks.find_misspelt(source.module, source.lines)
+            for warning in warnings:
                 io.warn(warning.render())
         with io.stage("split"):
             _split(source, io)
@@ -135,7 +133,7 @@ def _split(source: _Source, io: StepIO) -> None:
     for number, kernels in enumerate(contexts.gpu_modules(module)):
         entry = describe_module(kernels, number)
         alone = _wrapped(kernels, inherited)
-        keep_places(alone.operation)
+        locations.keep_assert_locations(alone.operation)
         io.write(f"located.{number}.mlir", contexts.located_text(alone))
         text = contexts.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)
@@ -150,7 +148,7 @@ def _split(source: _Source, io: StepIO) -> None:
         entries.append(entry)
         _replace_by_placeholder(binary)
     if entries:
-        # The verifier of gpu.launch_func asks for it; a module outlined by hand may lack it.
+        # Required by the verifier of gpu.launch_func, and missing in some modules outlined by hand.
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
     names = {e["name"] for e in entries}
     binaries = [
@@ -173,12 +171,10 @@ def _split(source: _Source, io: StepIO) -> None:
 
 
 def _wrapped(kernels: ir.Operation, inherited: dict[str, ir.Attribute]) -> ir.Module:
-    """A builtin.module that holds a copy of one gpu.module and nothing else."""
-    # The wrapper's own location must not say where in the file the module stood: it would only
-    # add a file name to text that is kept with locations.
-    alone = ir.Module.create(ir.Location.unknown())
+    """Return a builtin.module with a copy of one gpu.module."""
+    alone = ir.Module.create(ir.Location.unknown())  # text with locations has no others than the module's
     copy = kernels.clone()
-    # Both are in the index. A module's code must not change because its list of targets does.
+    # Both are in the index. The text of a module must not depend on its list of targets.
     for name in (_HANDLER, "targets"):
         if name in copy.attributes:
             del copy.attributes[name]
@@ -189,30 +185,24 @@ def _wrapped(kernels: ir.Operation, inherited: dict[str, ir.Attribute]) -> ir.Mo
 
 
 def _replace_by_placeholder(kernels: ir.Operation) -> None:
-    """Put a ``gpu.binary`` of the same name in place, which launches may refer to."""
+    """Replace a gpu.module by a ``gpu.binary`` of the same name, to which launches may refer."""
     given = kernels.attributes
     attributes = {
         "sym_name": given["sym_name"],
         "objects": ir.Attribute.parse('[#gpu.object<#nvvm.target, bin = "">]'),
         _HANDLER: given[_HANDLER] if _HANDLER in given else ir.Attribute.parse("#gpu.select_object"),
     }
-    place = ir.InsertionPoint(kernels)
-    ir.Operation.create("gpu.binary", attributes=attributes, loc=kernels.location, ip=place)
+    point = ir.InsertionPoint(kernels)
+    ir.Operation.create("gpu.binary", attributes=attributes, loc=kernels.location, ip=point)
     kernels.erase()
 
 
 def _refuse_nested_launches(source: _Source) -> None:
-    """A kernel cannot launch another one: the device has no runtime that could."""
-    found: list[Diagnostic] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _LAUNCHES and _in_kernel(op):
-            location, line = locate(op.location, source.lines)
-            message = f"'{op.name}' inside a kernel: kernels cannot launch kernels"
-            found.append(Diagnostic(message=message, location=location, source_line=line))
-        return ir.WalkResult.ADVANCE
-
-    source.module.operation.walk(visit)
+    """Raise ``StepError`` for launches inside kernels: devices have no runtime that could launch."""
+    found = [
+        about(op, f"'{op.name}' inside a kernel: kernels cannot launch kernels", source.lines)
+        for op in matching(source.module.operation, lambda op: op.name in _LAUNCHES and _in_kernel(op))
+    ]
     if found:
         raise StepError(
             "a launch is inside a kernel",
@@ -231,23 +221,12 @@ def _in_kernel(op: ir.Operation) -> bool:
 
 
 def _refuse_nested_modules(source: _Source) -> None:
-    """A gpu.module inside a nested builtin.module would be lost by splitting; say so."""
-    found: list[Diagnostic] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.module" and op.parent != source.module.operation:
-            location, line = locate(op.location, source.lines)
-            name = op.attributes["sym_name"].value
-            found.append(
-                Diagnostic(
-                    message=f"gpu.module @{name} is nested in another module",
-                    location=location,
-                    source_line=line,
-                )
-            )
-        return ir.WalkResult.ADVANCE
-
-    source.module.operation.walk(visit)
+    """Raise ``StepError`` for gpu.modules inside a nested builtin.module: splitting would lose them."""
+    top = source.module.operation
+    found = [
+        about(op, f"gpu.module @{symbol_name(op)} is nested in another module", source.lines)
+        for op in matching(top, lambda op: op.name == "gpu.module" and op.parent != top)
+    ]
     if found:
         raise StepError(
             "gpu.modules must be at the top level of the file",
@@ -256,41 +235,25 @@ def _refuse_nested_modules(source: _Source) -> None:
         )
 
 
-def _contains(op: ir.Operation, name: str) -> bool:
-    found = False
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        found = found or inner.name == name
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
-
-
 def _defines_main(op: ir.Operation) -> bool:
     if op.name not in {"func.func", "llvm.func"} or op.attributes["sym_name"].value != "main":
         return False
     return len(op.regions[0].blocks) > 0
 
 
-_MARK = "transform.with_named_sequence"
+def _drop_sequences(module: ir.Module) -> None:
+    """Erase transform sequences at the top of a file, and modules with nothing else.
 
-
-def drop(module: ir.Module) -> None:
-    """Erase transform sequences at the top of a file and modules that hold nothing but such.
-
-    Upstream's tests use a pass for it that no release has. For files whose `source` passes have run;
-    without passes a schedule stays, since leaving it out would leave out what the user asked for.
+    For files whose `source` passes have run; without passes a schedule stays, since it was not applied.
     """
     for op in list(module.body):
         inner = op.operation
         if inner.name.startswith("transform.") or (
-            inner.name == "builtin.module" and _MARK in inner.attributes and _only_sequences(inner)
+            inner.name == "builtin.module" and _SEQUENCES in inner.attributes and _only_sequences(inner)
         ):
             inner.erase()
-    if _MARK in module.operation.attributes:
-        del module.operation.attributes[_MARK]
+    if _SEQUENCES in module.operation.attributes:
+        del module.operation.attributes[_SEQUENCES]
 
 
 def _only_sequences(module: ir.Operation) -> bool:

@@ -1,20 +1,16 @@
-"""Source checks: what is refused in the text of a source, before MLIR parses it.
+"""Check the text of a source before MLIR parses it, and the names of attributes afterwards.
 
 MLIR's parser and passes are recursive: on 8 MiB of stack, the parser overflows at 2,000 to 30,000
-levels, depending on what is nested. Its bindings have no names but those in UTF-8.
-
-Misspelt attributes: names that look like ones that mean something, and mean nothing.
-
-MLIR keeps any attribute it does not know: ``known_blocksize`` on a kernel changes nothing, and nobody
-says so. An attribute of the user's own is no mistake: a name is told only if it is in a dialect of ours
-or of kernels, or close to a name that counts where it stands.
+levels, depending on the kind of nesting.
+MLIR accepts any attribute, so ``known_blocksize`` on a kernel has no effect. A warning is given for names
+in a dialect of ours or of kernels, and for names close to one that has a meaning on the operation.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import accumulate
 
 from mlir import ir
@@ -24,7 +20,7 @@ from gpubuild.errors import Diagnostic, Location, StepError
 from gpubuild.support.text import any_of, similarity
 from gpubuild.targets.registry import vendors
 
-# By LLVM 22: GPUDialect, NVVMDialect, ROCDLDialect and what translates them to LLVM IR.
+# Of LLVM 22: GPUDialect, NVVMDialect, ROCDLDialect and their translation to LLVM IR.
 _OF_NVVM = ("kernel", "maxntid", "reqntid", "cluster_dim", "cluster_max_blocks", "minctasm", "maxnreg",
             "blocksareclusters", "maxclusterrank", "managed")  # fmt: skip
 _OF_ROCDL = ("kernel", "flat_work_group_size", "max_flat_work_group_size", "reqd_work_group_size",
@@ -41,68 +37,64 @@ _FILE = ("gpu.container_module",)
 _FUNCTION = ("llvm.emit_c_interface",)
 _ARGUMENT = ("nvvm.grid_constant", "llvm.noalias", "llvm.align", "llvm.readonly", "llvm.byval",
              "llvm.nonnull", "llvm.dereferenceable")  # fmt: skip
-# What other tools, or the other way to write a kernel, call them.
+# Names in other tools.
 _ALSO = {"blocksize": _SIZES[0], "workgroupsize": _SIZES[0], "gridsize": _SIZES[1], "clustersize": _SIZES[2]}
-# Dialects of which we know every attribute that a function may have. None of ours is for users.
+# Dialects whose attributes of functions are all listed above. Ours has none for users.
 _CLOSED = ("gpubuild", *dict.fromkeys(v.attribute for v in vendors()))
 _LIKELY = 0.8
-_LINES = 40  # after its operation's beginning: where an attribute stands, unless the text was generated
+_LINES = 40  # after the start of an operation, in which attributes are searched
 
 
 def find_misspelt(module: ir.Module, source: SourceText) -> list[Diagnostic]:
-    """Warnings, in the order of the text, at the places of the names."""
-    found: list[Diagnostic] = []
-    found += _told(module.operation, _FILE, source)
+    """Return warnings about attributes, at the locations of their names."""
+    found = _warnings(module.operation, _FILE, source)
     for top in module.body:
         if top.operation.name != "gpu.module":
-            found += _told(top.operation, _FUNCTION, source)
+            found += _warnings(top.operation, _FUNCTION, source)
             continue
-        found += _told(top.operation, _MODULE, source)
+        found += _warnings(top.operation, _MODULE, source)
         for inner in top.operation.regions[0].blocks[0]:
-            found += _told(inner.operation, (*_KERNEL, *_FUNCTION), source)
-            found += _of_arguments(inner.operation, source)
+            found += _warnings(inner.operation, (*_KERNEL, *_FUNCTION), source)
+            given = inner.attributes.get("arg_attrs")
+            if isinstance(given, ir.ArrayAttr):
+                names = [item.name for attributes in given for item in ir.DictAttr(attributes)]
+                found += _warnings(inner.operation, _ARGUMENT, source, names, closed=("gpubuild",))
     return list(dict.fromkeys(found))
-
-
-def _told(op: ir.Operation, known: Iterable[str], source: SourceText) -> Iterator[Diagnostic]:
-    yield from _warnings(op, [str(name) for name in op.attributes], tuple(known), source)
-
-
-def _of_arguments(op: ir.Operation, source: SourceText) -> Iterator[Diagnostic]:
-    given = op.attributes.get("arg_attrs")
-    if isinstance(given, ir.ArrayAttr):
-        names = [item.name for attributes in given for item in ir.DictAttr(attributes)]
-        yield from _warnings(op, list(dict.fromkeys(names)), _ARGUMENT, source, closed=("gpubuild",))
 
 
 def _warnings(
     op: ir.Operation,
-    names: list[str],
     known: tuple[str, ...],
     source: SourceText,
+    names: Iterable[str] | None = None,
     closed: tuple[str, ...] = _CLOSED,
-) -> Iterator[Diagnostic]:
-    for name in names:
+) -> list[Diagnostic]:
+    """Return warnings about attributes of ``op`` that are not ``known``, or about ``names``."""
+    found = []
+    for name in op.attributes if names is None else names:
         meant = "" if name in known else closest(name, known)
         dialect = name.partition(".")[0] if "." in name else ""
         if not meant and (name in known or dialect not in closed):
             continue
-        location, line = _place(op, name, source)
+        location, line = _location(op, name, source)
         advice = f"; did you mean {meant!r}?" if meant else ""
-        yield Diagnostic(
-            message=f"the attribute {name!r} means nothing here{advice}",
-            severity="warning",
-            location=location,
-            source_line=line,
+        found.append(
+            Diagnostic(
+                message=f"the attribute {name!r} means nothing here{advice}",
+                severity="warning",
+                location=location,
+                source_line=line,
+            )
         )
+    return found
 
 
 def closest(name: str, known: tuple[str, ...]) -> str:
-    """The one of ``known`` that was most likely meant by ``name``; empty if none."""
+    """Return the one of ``known`` that ``name`` most likely means; empty if none."""
     dialect, dot, _ = name.rpartition(".")
     stem = _stem(name)
     if dot and not any(_similar(dialect, other.rpartition(".")[0]) for other in known if "." in other):
-        return ""  # of a dialect of the user's
+        return ""  # the user's own dialect
     if not dot and (meant := _ALSO.get(stem, "")) in known:
         return meant
     scored = [
@@ -117,10 +109,7 @@ def _stem(name: str) -> str:
 
 
 def _score(stem: str, other: str) -> float:
-    """How alike; a word that only begins with a short one, such as `kernel_id`, is another word."""
-    if stem == other:
-        return 1.0
-    short = min(len(stem), len(other)) < 8
+    short = min(len(stem), len(other)) < 8  # `kernel_id` is not a misspelt `kernel`
     if short and (stem.startswith(other) or other.startswith(stem)) and abs(len(stem) - len(other)) > 1:
         return 0.0
     return similarity(stem, other)
@@ -130,8 +119,8 @@ def _similar(dialect: str, other: str) -> bool:
     return similarity(dialect, other) > 0.7 if dialect else not other
 
 
-def _place(op: ir.Operation, name: str, source: SourceText) -> tuple[Location | None, str]:
-    """Where the name stands, at or behind the beginning of ``op``."""
+def _location(op: ir.Operation, name: str, source: SourceText) -> tuple[Location | None, str]:
+    """Return the location of the name, at or after the start of ``op``, and its line."""
     position = file_position(op.location)
     if position is None or (position[0] == UNNAMED_BUFFER and position[1] == 0):
         return None, ""
@@ -145,10 +134,9 @@ def _place(op: ir.Operation, name: str, source: SourceText) -> tuple[Location | 
 
 
 MOST_LEVELS = 1000
-_MOST_LISTED = 10
 _OPENING, _CLOSING = "([{<", ")]}>"
 _STRING = r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"'
-# Strings, comments, and what only looks like a bracket.
+# Strings, comments, arrows and comparisons.
 _NO_BRACKETS = rf"{_STRING}|//[^\n]*|->|[<>]="
 _ASIDE = re.compile(_NO_BRACKETS)
 _TOKEN = re.compile(rf"{_NO_BRACKETS}|[{re.escape(_OPENING + _CLOSING)}]")
@@ -163,6 +151,7 @@ _READ_AS_TEXT = {
     "loc(": "the file name",
 }
 _NAMED = re.compile(rf"//[^\n]*|({'|'.join(map(re.escape, _READ_AS_TEXT))})?{_STRING}")
+_MOST_LISTED = 10
 _WHAT = "cannot parse the MLIR text"
 _LEVELS = ("0", "1", "2", "3")
 
@@ -186,10 +175,17 @@ def _refuse_deep(text: str, source: SourceText, name: str) -> None:
     for token in _TOKEN.finditer(text):
         depth += (token[0] in _OPENING) - (token[0] in _CLOSING)
         if depth > MOST_LEVELS:
+            at = token.start()
+            line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
             message = f"nested too deeply: this is level {depth}, and {MOST_LEVELS} can be compiled"
+            problem = Diagnostic(
+                message=message,
+                location=Location(file=name, line=line, column=column),
+                source_line=source.line(name, line),
+            )
             raise StepError(
-                _WHAT,
-                diagnostics=[_at(token.start(), message, text, source, name)],
+                "cannot parse the MLIR text",
+                diagnostics=[problem],
                 hint="move inner regions into functions of their own, or use flatter types and attributes",
             )
 

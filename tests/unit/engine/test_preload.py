@@ -1,4 +1,4 @@
-"""What the process that forks steps loads: enough for them, and nothing that a fork would break."""
+"""The process that forks steps loads everything they need, and nothing that a fork would break."""
 
 import json
 import subprocess
@@ -48,6 +48,12 @@ def test_forks_find_all_they_need_and_no_thread(tmp_path: Path, parts: list[str]
     done = subprocess.run([sys.executable, "-c", LOADED, source, *parts], capture_output=True, check=True)
     loaded = json.loads(done.stdout)
     assert loaded == {"threads": 1, "numpy": False, "names": ["gpu.module"], "loaded later": []}
+
+
+def test_the_process_that_schedules_loads_no_mlir() -> None:
+    """MLIR must be imported by `engine.ir.bindings`, in the processes that run steps."""
+    program = "import sys, gpubuild.execute.local; sys.exit(bool({'mlir', 'numpy'} & {*sys.modules}))"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_spare_context_is_used_once() -> None:

@@ -20,7 +20,7 @@ from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json, user_lib
 from gpubuild.engine.ir import contexts, llvm, resource_objects, step_io
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
-from gpubuild.engine.ir.locations import restore_places
+from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Pass, run_passes
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
@@ -112,7 +112,7 @@ def lower_text(
         )
     with contexts.context():
         module = contexts.parse(text)
-        restore_places(module.operation)
+        restore_assert_locations(module.operation)
         lowering = start(params, SourceText(text, f"@{params.module} (canonical text)"))
         if (found := len(contexts.gpu_modules(module))) != 1:
             raise StepError(f"expected one gpu.module, @{params.module}, and found {found}")

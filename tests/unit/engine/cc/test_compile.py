@@ -110,7 +110,7 @@ def test_a_missing_header_is_located(tmp_path: Path, tools: Tools) -> None:
     assert error.message == "cannot preprocess src/main.c"
     assert str(error.diagnostics[0].location) == "src/main.c:2:10"
     assert error.diagnostics[0].source_line == '#include "none.h"'
-    assert "beside the file" in error.hint
+    assert "folder of the including file" in error.hint
 
 
 def compile_error(tmp_path: Path, tools: Tools, main: str, header: str = "#define VALUE 42\n") -> StepError:
@@ -168,7 +168,7 @@ def test_the_time_of_the_file_does_not_reach_objects(tmp_path: Path, tools: Tool
 
 
 def test_what_asks_the_compiler_for_its_place_is_told_the_users(tmp_path: Path, tools: Tools) -> None:
-    """``std::source_location`` is made of these; the preprocessor leaves them as they are."""
+    """The preprocessor does not expand these, of which ``std::source_location`` consists."""
     main = "// a comment\n\nint line = __builtin_LINE();\nconst char *file = __builtin_FILE();\n"
     ran = compiled(tmp_path / "w", project(tmp_path / "p", main=main), tools)
     assert b"src/main.c\0" in ran.outputs["object"]
@@ -321,7 +321,7 @@ int level(int n) {
 
 
 def test_options_of_the_user(tmp_path: Path, tools: Tools) -> None:
-    """Folders in their order, macros and flags count; warnings are about the user's own files."""
+    """Folders in order, macros and flags have effect; warnings are about the user's own files."""
     source = project(tmp_path / "p", main=LEVEL)
     for folder, text in (("=one", "#define LEVEL 1\n"), ("two", "#define LEVEL 2\n"), ("two/deep", "")):
         (tmp_path / "p" / folder).mkdir()
@@ -343,7 +343,7 @@ def test_options_of_the_user(tmp_path: Path, tools: Tools) -> None:
     inputs = {"text": pre.outputs["text"], "source": source}
     params = replace(CC, **options)
     ran = run_step(tmp_path / "cc", StepKind.CC, params, inputs, ("object",), tools)
-    # The preprocessor's is not told again, nor what the text lacks a comment for.
+    # The preprocessor's warning is not repeated, nor one for a comment that the text lacks.
     print(ran.result.result.warnings)
     (warning,) = ran.result.result.warnings
     assert "src/main.c:12:9: warning: unused variable 'unused'" in warning
@@ -354,7 +354,7 @@ def test_options_of_the_user(tmp_path: Path, tools: Tools) -> None:
     assert [d.message.partition("'")[0] for d in error.diagnostics] == ["unused variable "]
     inputs["source"].write_text(LEVEL.replace("#warning as ever", "").replace("int unused;", ""))
     inputs["text"] = inputs["text"].replace(b"int unused;", b"")
-    # In the text there is no comment that says it falls through.
+    # The text has no comment about falling through.
     ran = run_step(tmp_path / "cc3", StepKind.CC, params, inputs, ("object",), tools)
     assert ran.result.result.warnings == ()
 
@@ -368,7 +368,7 @@ def test_a_wrong_flag_is_told_as_the_compiler_tells_it(tmp_path: Path, tools: To
     assert "-fno-such-thing" in error.output
     assert "`host:` in the project file gives these options: -Wall -fno-such-thing" in error.hint
     if "zig" not in tools["cc"][0]:
-        # What an option is no option for is said, too.
+        # Warnings about options of other languages are shown, too.
         ran = preprocessed(tmp_path / "w2", source, tools, replace(C, flags=("-fno-rtti",)))
         (warning,) = ran.result.result.warnings
         assert warning.startswith("`host: flags:` in the project file: ")

@@ -1,4 +1,4 @@
-"""Files that a linker reads beside its inputs are part of the result; the C library's are the compiler's."""
+"""Files that a linker reads beside its inputs are recorded, except those of the C library."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from gpubuild.model.step import LinkParams, StepKind
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """``main.o``, which needs what ``libvalue.a`` has, and a linker script."""
+    """``main.o``, which needs ``libvalue.a``, and a linker script."""
     tools = system_tools()
     (tmp_path / "main.c").write_text("int value(void);\nint main(void) { return value(); }\n")
     (tmp_path / "value.c").write_text("int value(void) { return 0; }\n")
@@ -43,14 +43,14 @@ def test_libraries_and_what_flags_name(made: Path) -> None:
 
 
 def test_a_file_that_flags_have_the_linker_write(made: Path) -> None:
-    """It is named by a flag, and changes while it is linked, as it must."""
+    """A flag names it, and it changes during the link."""
     params = LinkParams(flags=(f"-Wl,-Map={made}/program.map",))
     assert read_by_link(made, params, archive=made / "libvalue.a") == {}
     assert (made / "program.map").exists()
 
 
 def test_a_linker_that_a_flag_chooses(made: Path) -> None:
-    """It is another than the one that the compiler's fingerprint knows."""
+    """It is not the one in the compiler's fingerprint."""
     gold = shutil.which("ld.gold", path="/usr/bin")
     if gold is None:
         pytest.skip("this machine has one linker")

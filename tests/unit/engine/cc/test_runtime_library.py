@@ -1,4 +1,4 @@
-"""The runtime's archive: compiled whole, the same everywhere."""
+"""The runtime's archive: complete and reproducible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from unit.engine.steps import COMPILERS, Tools, failing_step, run_step
 
 from gpubuild.build.builder import runtime_sources
-from gpubuild.engine.cc.runtime_library import _NEVER_HOT
+from gpubuild.engine.cc.compile import _NEVER_HOT
 from gpubuild.model.step import RuntimeParams, StepKind
 
 

@@ -1,4 +1,4 @@
-"""Host objects for clang-linker-wrapper: device code in the section it reads, entries, and a record."""
+"""Host objects for clang-linker-wrapper: device code in its section, entries, and a record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unit.engine.host.test_offload_binary import llvm_tool
 from unit.engine.host_steps import HOST, OUTPUTS, bundled, params
 from unit.engine.steps import failing_step, run_step
 
-from gpubuild.engine.cc.link import explain
+from gpubuild.engine.cc.link import device_error
 from gpubuild.engine.host.clang_offload import Carried, with_device_code
 from gpubuild.model.offload_binary import unpack
 from gpubuild.model.project import Offload
@@ -119,17 +119,17 @@ def test_names_need_not_be_plain() -> None:
 def test_duplicates_are_explained() -> None:
     lld = "ld.lld: error: duplicate symbol: scale\n>>> defined at a\n"
     nvlink = "nvlink error   : Multiple definition of 'add' in 'b.cubin', first defined in 'a.cubin'\n"
-    error = explain(lld + nvlink)
+    error = device_error(lld + nvlink)
     assert error is not None
     assert error.message == "cannot link: add, scale is defined more than once"
     assert "rename one" in error.hint
-    assert explain("undefined reference to `f'") is None
+    assert device_error("undefined reference to `f'") is None
 
 
 def test_a_chip_that_nvlink_does_not_know() -> None:
-    error = explain("nvlink fatal   : Value 'sm_60' is not defined for option 'arch'\n")
+    error = device_error("nvlink fatal   : Value 'sm_60' is not defined for option 'arch'\n")
     assert error is not None
-    assert error.message == "cannot link: the nvlink found does not know sm_60"
+    assert error.message == "cannot link: this nvlink does not support sm_60"
     assert "CUDA_PATH" in error.hint
 
 

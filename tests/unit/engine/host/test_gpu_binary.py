@@ -1,4 +1,4 @@
-"""Target attributes are spelled as MLIR takes them."""
+"""Target attributes are written as MLIR prints them."""
 
 import pytest
 from unit.engine.device_steps import in_child

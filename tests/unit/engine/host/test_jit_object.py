@@ -1,4 +1,4 @@
-"""Objects as the JIT linker gets them, and files that are no objects."""
+"""Objects prepared for the JIT linker, and files that are not objects."""
 
 from __future__ import annotations
 

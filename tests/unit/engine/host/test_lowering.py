@@ -1,4 +1,4 @@
-"""Host code: real binaries in place, lowered, embedded for dispatch or selected as upstream does."""
+"""Host code: binaries in place of placeholders, lowering, dispatch or selection as upstream does it."""
 
 import re
 import subprocess
@@ -75,7 +75,7 @@ def test_the_object_is_the_same_in_every_folder(tmp_path: Path) -> None:
 
 
 def upstream_llvm(text: str, passes: str = "") -> str:
-    """What upstream's own tools make of the host with its gpu.binary ops."""
+    """Return the LLVM IR that upstream's own tools generate for the host with its gpu.binary ops."""
     passes = passes or lowering.PASSES.replace(
         "builtin.module(", "builtin.module(func.func(gpu-async-region),", 1
     )
@@ -113,7 +113,7 @@ def test_select_object_gives_upstreams_llvm_ir(tmp_path: Path, index: int) -> No
 
 
 def test_a_pipeline_of_the_users_gives_upstreams_llvm_ir(tmp_path: Path) -> None:
-    """Nothing of ours is done to the module, either."""
+    """The module is otherwise unchanged, too."""
     passes = "builtin.module(gpu-to-llvm{use-bare-pointers-for-kernels=1},reconcile-unrealized-casts,cse)"
     inputs = {"host": HOST.replace("?xf32", "64xf32"), "binary.0": bundled(tmp_path)}
     given = params(Offload.SELECT_OBJECT, passes=passes)

@@ -1,4 +1,4 @@
-"""Memory, launches and tokens of host code: which calls of the runtime they become, and what is refused."""
+"""Memory, launches and tokens of host code: calls of the runtime, and refused operations."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from unit.engine.host_steps import OUTPUTS, PLACEHOLDER, bundled, calls, params, run_body
 from unit.engine.steps import failing_step
 
-from gpubuild.engine.host.async_tokens import flow
+from gpubuild.engine.host import tokens
 from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams, StepKind
@@ -83,7 +83,7 @@ def test_launches_in_every_form(tmp_path: Path) -> None:
 
 
 def test_a_token_with_two_consumers_makes_two_streams(tmp_path: Path) -> None:
-    """Upstream would go on in one stream twice and destroy it twice."""
+    """Upstream would continue in one stream twice and destroy it twice."""
     lines = """ %h = memref.alloc(%n) : memref<?xf32>
  %t0 = gpu.wait async
  %d, %t1 = gpu.alloc async [%t0] (%n) : memref<?xf32>
@@ -95,12 +95,12 @@ def test_a_token_with_two_consumers_makes_two_streams(tmp_path: Path) -> None:
     assert found.count("mgpuStreamCreate") == found.count("mgpuStreamDestroy") == 2
     destroyed = re.findall(r"@mgpuStreamDestroy\(ptr (%\w+)\)", llvm)
     assert len(set(destroyed)) == 2
-    # What the second stream waits for is recorded right after the allocation, before any copy.
+    # The event for the second stream is recorded right after the allocation, before any copy.
     assert found.index("mgpuEventRecord") < found.index("mgpuMemcpy")
 
 
 def test_the_host_waits_for_what_followed_a_token(tmp_path: Path) -> None:
-    """As with upstream, whose programs wait for the token that their copies depend on."""
+    """As with upstream, where programs wait for the token on which their copies depend."""
     function = """func.func @f(%h: memref<8xf32>, %d: memref<8xf32>) {
  %t = gpu.wait async
  %a = gpu.memcpy async [%t] %d, %h : memref<8xf32>, memref<8xf32>
@@ -113,14 +113,14 @@ def test_the_host_waits_for_what_followed_a_token(tmp_path: Path) -> None:
     text = f"module attributes {{gpu.container_module}} {{\n{function}\n}}"
     with contexts.context():
         module = contexts.parse(text)
-        flow.wait_for_followers(module)
+        tokens.wait_for_followers(module)
         (wait,) = [line for line in contexts.canonical_text(module).splitlines() if "gpu.wait [" in line]
     names = [name.strip() for name in wait[wait.index("[") + 1 : wait.index("]")].split(",")]
     assert len(names) == 3  # the token, the first copy and the third; not the second, which the third follows
 
 
 def test_the_host_waits_for_copies_that_nothing_else_orders() -> None:
-    """Before a launch without tokens, and at a wait whose token nothing uses; not where tokens order."""
+    """Before a launch without tokens, and at a wait whose token is unused; not where tokens order them."""
     text = """module attributes {gpu.container_module} {
 gpu.module @k { gpu.func @k() kernel { gpu.return } }
 func.func @f(%h: memref<8xf32>, %d: memref<8xf32>) {
@@ -141,12 +141,12 @@ func.func @f(%h: memref<8xf32>, %d: memref<8xf32>) {
     ):
         with contexts.context():
             module = contexts.parse(text.replace("LAUNCH", launch))
-            flow.wait_for_copies(module)
+            tokens.wait_for_copies(module)
             assert contexts.canonical_text(module).count("gpu.wait [") == waits
 
 
 def test_tokens_that_upstream_would_mistake_are_refused(tmp_path: Path) -> None:
-    """A function that is not known when its caller is compiled need not keep to what we hand over."""
+    """A function that is unknown when its caller is compiled may not follow our convention for tokens."""
     function = """func.func @f(%g: (!gpu.async.token) -> ()) {
  %t = gpu.wait async
  func.call_indirect %g(%t) : (!gpu.async.token) -> ()

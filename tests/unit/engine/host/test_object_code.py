@@ -1,4 +1,4 @@
-"""Constructors leave LLVM's arrays for sections that every linker keeps, in their order."""
+"""Constructors move from LLVM's arrays to sections that every linker keeps, in order."""
 
 import pytest
 
@@ -10,7 +10,7 @@ ENTRY = "{ i32, ptr, ptr }"
 
 
 def printed(text: str) -> str:
-    """As LLVM prints it: the form that the rewriting is made for."""
+    """Return the text as LLVM prints it."""
     return str(llvm.parse_assembly(text, llvm.new_context()))
 
 
@@ -83,5 +83,5 @@ def test_text_inside_a_string_constant_is_not_taken_for_a_list() -> None:
 
 def test_a_form_that_llvm_does_not_print_is_an_error() -> None:
     entry = f"{ENTRY} {{ i32 1, ptr getelementptr (i8, ptr @a, i64 1), ptr null }}"
-    with pytest.raises(ValueError, match="does not print"):
+    with pytest.raises(ValueError, match="unexpected entry"):
         rewrite(f"@llvm.global_ctors = appending global [1 x {ENTRY}] [{entry}]\n")

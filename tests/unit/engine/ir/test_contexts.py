@@ -1,4 +1,4 @@
-"""MLIR access: messages point into the source, canonical text says nothing but the code."""
+"""Contexts: locations of messages in the source, canonical text, translation."""
 
 import re
 from pathlib import Path
@@ -160,7 +160,7 @@ def test_file_position(location: str, expected: tuple[str, int, int] | None) -> 
 
 
 def test_context_is_left_when_the_body_raises() -> None:
-    """One left entered aborts the process at exit."""
+    """A context that is still entered aborts the process at exit."""
 
     def fails() -> None:
         with pytest.raises(ZeroDivisionError), contexts.context():
@@ -179,7 +179,7 @@ def registered(name: str) -> bool:
 
 
 def test_every_dialect_that_the_engine_makes_operations_of_is_loaded() -> None:
-    """Others are loaded when a text names them; an operation made by name alone would be unknown."""
+    """Others are loaded when a text names them, which operations created by name do not."""
     engine = Path(contexts.__file__).parents[1]
     texts = [path.read_text() for path in engine.rglob("*.py")]
     named = {name for text in texts for name in re.findall(r'"([a-z_]+)\.[a-z_][\w.]*"', text)}

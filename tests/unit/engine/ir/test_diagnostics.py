@@ -1,4 +1,4 @@
-"""Diagnostics: MLIR's words for people."""
+"""Messages of MLIR in the words of users."""
 
 from gpubuild.engine.ir import diagnostics
 

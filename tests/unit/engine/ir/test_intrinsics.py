@@ -34,6 +34,6 @@ def test_a_call_of_an_unknown_intrinsic_is_no_valid_ir() -> None:
 
 
 def test_names_of_earlier_releases_are_taken() -> None:
-    """LLVM 22 has renamed it, and does so to what it reads."""
+    """LLVM 22 renamed it, and renames it in the IR that it reads."""
     assert not llvm.is_known("llvm.nvvm.barrier0")
     verify("llvm.nvvm.barrier0")

@@ -1,4 +1,4 @@
-"""LLVM access: libraries are linked as needed, errors say where, outputs repeat."""
+"""LLVM through llvmlite: linking of libraries, locations of errors, reproducible outputs."""
 
 from io import BytesIO
 

@@ -1,4 +1,4 @@
-"""Parse hints: what is meant by MLIR text that does not parse, or that MLIR refuses."""
+"""Hints about MLIR text that does not parse, or that MLIR refuses."""
 
 import pytest
 
@@ -53,7 +53,7 @@ MISTAKES = {
     "unregistered": (
         "arith.addf %factor, %factor : f32",
         '"foo.addf"(%factor) : (f32) -> f32',
-        "gpubuild knows no such operation",
+        "gpubuild does not have this operation",
     ),
     "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
 }

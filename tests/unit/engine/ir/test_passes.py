@@ -1,4 +1,4 @@
-"""The driver of passes: which operations a rewriting pass visits, and what a table can be asked."""
+"""The driver of passes: operations that a rewriting pass visits, and selections from a table."""
 
 from __future__ import annotations
 

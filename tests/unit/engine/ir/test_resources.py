@@ -1,4 +1,4 @@
-"""`dense_resource`: what outlining makes of it, and what later steps make of that."""
+"""`dense_resource` in outlining and in later steps."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_host_objects_have_the_data_and_llvm_ir_has_not(tmp_path: Path, opt_leve
         contents = {s.name: (s["sh_addralign"], s.data()) for s in elf.iter_sections()}
     assert variables["public"] == ("STB_GLOBAL", 2, OTHER)
     assert variables["mutable"] == ("STB_GLOBAL", 3, OTHER)
-    # Private variables have no symbols; only what is used is there.
+    # Private variables have no symbols; unused ones are removed.
     mine = {name: given for name, given in contents.items() if "gpubuild.resource" in name}
     assert mine[".rodata.gpubuild.resource.0"] == (256, LARGE)
     assert ".rodata.gpubuild.resource.1" not in mine or opt_level == 0

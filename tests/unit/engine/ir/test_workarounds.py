@@ -1,4 +1,4 @@
-"""Index casts that cut bits off survive our passes, and those that users bring."""
+"""Index casts that cut bits off survive our passes, and those of users."""
 
 import pytest
 

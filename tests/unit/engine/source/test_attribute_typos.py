@@ -1,4 +1,4 @@
-"""Attributes that mean nothing where they stand, though their names nearly do."""
+"""Warnings about attributes with misspelt names."""
 
 from __future__ import annotations
 

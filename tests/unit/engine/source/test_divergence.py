@@ -1,4 +1,4 @@
-"""Divergence: barriers that only some work-items reach are reported, and no others."""
+"""Barriers that only some work-items reach are reported, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpubuild.errors import StepError
 ROOT = Path(__file__).parents[4]
 SHAPES = [(64, 1, 1), (7, 5, 1), (3, 5, 7)]
 LOWER_HALF = KERNELS["lower_half"]
-# They may be barriers, or may not return.
+# These can be barriers, or may not return.
 OPAQUE = {
     "amdgpu.lds_barrier": "",
     "func.call @unknown() : () -> ()": "func.func private @unknown()",
@@ -34,11 +34,11 @@ OPAQUE = {
 
 
 def reported(text: str) -> tuple[str, str]:
-    """What kind of message there is, and the message."""
+    """Return the kind of the message, and the message."""
     with contexts.context():
         module = contexts.parse(text)
         try:
-            warnings = divergence.check_reach(module, SourceText(text, "k.mlir"))
+            warnings = divergence.check_divergence(module, SourceText(text, "k.mlir"))
         except StepError as error:
             return ALWAYS, error.render()
         return (MAYBE if warnings else NEVER), "\n".join(warning.render() for warning in warnings)
@@ -46,7 +46,7 @@ def reported(text: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_who_reaches_what(name: str) -> None:
-    """And nothing is reported without the difference between work-items."""
+    """Nothing is reported without a difference between work-items."""
     given = KERNELS[name]
     kind, message = reported(source(given))
     assert kind == given.reported, message
@@ -94,7 +94,7 @@ def test_the_message_as_a_whole() -> None:
 
 
 def launch(block: str, grid: str = "%c2") -> str:
-    """A launch of a kernel that is right in workgroups of up to 16."""
+    """Return a launch of a kernel that is correct in workgroups of up to 16."""
     return f"gpu.launch_func @k::@f blocks in ({grid}, %c1, %c1) threads in ({block}, %c1, %c1)\n"
 
 
@@ -131,7 +131,7 @@ SIZE = " attributes {known_block_size = array<i32: 64, 1, 1>}"
     ],
 )
 def test_which_launches_are_wrong(host: str, size: str, expected: str) -> None:
-    """A kernel that one of them gets right is not refused."""
+    """A kernel with one correct launch is not refused."""
     kind, message = reported(f"""module attributes {{gpu.container_module}} {{
       gpu.module @k {{
         gpu.func @f() kernel{size} {{
@@ -159,7 +159,7 @@ def test_which_launches_are_wrong(host: str, size: str, expected: str) -> None:
 
 
 def in_workgroups(text: str, shape: tuple[int, ...]) -> str:
-    """``text`` with this size for all of its kernels that have none."""
+    """Return ``text`` with this size for all kernels without one."""
     size = ", ".join(map(str, (*shape, 1, 1)[:3]))
     return re.sub(r"\) kernel \{", f") kernel attributes {{known_block_size = array<i32: {size}>}} {{", text)
 
@@ -183,7 +183,7 @@ def test_the_programs_of_the_tree() -> None:
     folders = ("examples/**", "tests/integration", "bench/**")
     texts = [path.read_text() for folder in folders for path in ROOT.glob(f"{folder}/*.mlir")]
     texts += ["gpu.module @k {" + p.text() + "}" for programs in GROUPS.values() for p in programs]
-    meeting = [text for text in texts if divergence.may_meet(text)]
+    meeting = [text for text in texts if divergence.has_sites(text)]
     assert len(meeting) > 50
     for text in meeting:
         assert reported(text) == (NEVER, ""), text

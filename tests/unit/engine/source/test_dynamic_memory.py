@@ -1,4 +1,4 @@
-"""Launches with less dynamic workgroup memory than the kernel's views take are refused at their place."""
+"""Launches with less dynamic workgroup memory than the kernel's views need are refused."""
 
 import pytest
 from unit.engine.device_steps import outline_source

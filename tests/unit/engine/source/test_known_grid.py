@@ -1,6 +1,4 @@
-"""What a kernel says of its grid is left out where a launch says otherwise, with a warning."""
-
-# ruff: noqa: E501  (a message)
+"""Known grid sizes of kernels that contradict a launch are ignored, with a warning."""
 
 from __future__ import annotations
 
@@ -45,7 +43,8 @@ def test_a_launch_says_otherwise(name: str, grid: str) -> None:
     has = grid.replace(",", " x").replace("%c", "").replace("%n", "?")
     (warning,) = warnings
     assert warning.startswith(
-        f"k.mlir:12:5: warning: @m::@k: {name} is 2 x 2 x 1, and this launch has {has}: what the kernel says is left out"
+        f"k.mlir:12:5: warning: @m::@k: {name} is 2 x 2 x 1, and this launch has {has}: "
+        "the kernel's attribute is ignored"
     )
     assert "known_grid_size" not in text
 

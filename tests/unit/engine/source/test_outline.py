@@ -1,4 +1,4 @@
-"""Outline: what ends up in the index, in each module's text and in the host part."""
+"""Outlining: the index, the text of each module, the host part."""
 
 import json
 import subprocess
@@ -224,7 +224,7 @@ def test_a_file_without_kernels_is_all_host() -> None:
 
 
 def test_a_schedule_that_has_run_is_left_out() -> None:
-    """Else the host part has transform ops, which nothing lowers."""
+    """Otherwise the host part has transform ops, which no pass lowers."""
     schedule = """
   transform.named_sequence @__transform_main(%top: !transform.any_op {transform.readonly}) {
     %loops = transform.structured.match ops{["scf.for"]} in %top : (!transform.any_op) -> !transform.any_op
@@ -299,7 +299,7 @@ def test_nested_modules_are_refused() -> None:
 
 
 def test_unknown_target_attribute_is_refused() -> None:
-    with pytest.raises(StepError, match="no compiler for"):
+    with pytest.raises(StepError, match="has no compiler"):
         outline_source('gpu.module @k [#xevm.target<chip = "pvc">] {}')
 
 
@@ -328,7 +328,7 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
     ],
 )
 def test_kernels_that_cannot_be_launched(function: str, message: str) -> None:
-    """Upstream takes both; code generators end the process or complain about code nobody wrote."""
+    """Upstream accepts both; code generators abort or complain about generated code."""
     with pytest.raises(StepError) as caught:
         outline_source(f"gpu.module @k {{\n  {function}\n}}\n", name="k.mlir")
     (diagnostic,) = caught.value.diagnostics

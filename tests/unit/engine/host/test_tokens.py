@@ -1,4 +1,4 @@
-"""Tokens of host code that branches choose and that several blocks use: each stream is released once."""
+"""Streams of tokens that branches choose or several blocks use are released once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import itertools
 import pytest
 from mlir import ir
 
-from gpubuild.engine.host.async_tokens import async_ops
-from gpubuild.engine.host.async_tokens.flow import JOIN, RELEASE
+from gpubuild.engine.host import async_ops, tokens
+from gpubuild.engine.host.tokens import JOIN, RELEASE
 from gpubuild.engine.ir import contexts
 
 # Each function is `(%c: i1, %m: memref<8xi32>, %v: i32)`.
@@ -54,7 +54,7 @@ BODIES = {
 ^b:
  gpu.wait [%side]
  return""",
-    # A join of two tokens from other blocks, whose own token other blocks use: it is made anew twice.
+    # A join of two tokens from other blocks, whose own token other blocks use: it is replaced twice.
     "joins of joins": """ %t = gpu.wait async
  %u = gpu.wait async
  cf.cond_br %c, ^a, ^b
@@ -74,7 +74,7 @@ BODIES = {
 
 
 def paths(entry: ir.Block) -> list[list[ir.Operation]]:
-    """The operations on each way from the entry to a return, which goes through no block three times."""
+    """Return the operations on each path from the entry to a return, at most twice through a block."""
     found = []
     waiting = [[entry]]
     while waiting:
@@ -91,7 +91,7 @@ def callee(op: ir.Operation) -> str:
 
 
 def follow(path: list[ir.Operation]) -> tuple[int, int]:
-    """How many streams are made on a way and how many destroyed; fails if one is used that is not there.
+    """Return how many streams a path creates and destroys; fail if it uses one that does not exist.
 
     Streams are known by the operation that made them; one that is made again is another.
     """
@@ -131,3 +131,50 @@ def test_each_stream_is_released_once_on_every_way(name: str) -> None:
         for way in ways:
             made, ended = follow(way)
             assert made == ended > 0
+
+
+BRANCHES = {
+    "cond_br": """func.func @f(%c: i1, %x: i32, %y: i64) {
+ cf.cond_br %c weights([3, 4]), ^a(%x : i32), ^b(%y, %x : i64, i32)
+^a(%p: i32):
+ return
+^b(%q: i64, %r: i32):
+ return
+}""",
+    "switch": """func.func @f(%c: i32, %x: i32, %y: i64) {
+ cf.switch %c : i32, [default: ^a(%x : i32), 4: ^b(%y, %x : i64, i32), 5: ^a(%c : i32)]
+^a(%p: i32):
+ return
+^b(%q: i64, %r: i32):
+ return
+}""",
+    "plain switch": """func.func @f(%c: i32, %x: i32) {
+ cf.switch %c : i32, [default: ^a(%x : i32)]
+^a(%p: i32):
+ return
+}""",
+}
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    return block.operations[len(block.operations) - 1].operation
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_split_edge_passes_what_the_branch_passed(name: str) -> None:
+    with contexts.context():
+        module = contexts.parse(BRANCHES[name])
+        entry = module.body.operations[0].regions[0].blocks[0]
+        branch = terminator(entry)
+        passed, successors = tokens.passed(branch), list(branch.successors)
+        kept = {name: a for name, a in branch.attributes.items() if "egment" not in name}
+        for number in range(len(successors)):
+            branch, edge = tokens.split(branch, number)
+            contexts.verify(module)
+            assert branch.successors[number] == edge
+            assert list(terminator(edge).operands) == passed[number]
+            assert list(terminator(edge).successors) == [successors[number]]
+            assert tokens.passed(branch) == [[]] * (number + 1) + passed[number + 1 :]
+            assert list(branch.successors)[number + 1 :] == successors[number + 1 :]
+        assert {name: a for name, a in branch.attributes.items() if "egment" not in name} == kept
+        assert list(branch.operands) == [entry.arguments[0]]

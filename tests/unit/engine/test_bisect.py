@@ -1,4 +1,4 @@
-"""Failures that LLVM or an assembler gives no place for: which operation they are about."""
+"""Failures without a location: the search for their operation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from unit.engine.device_steps import compile_params, in_child, tools
 
-from gpubuild.engine.bisect import search
+from gpubuild.engine import bisect
 from gpubuild.engine.dispatch import run_job
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import Diagnostic
@@ -51,7 +51,7 @@ PARAMETER = """gpu.module @k {
   }
 }
 """
-# Not known to LLVM; ptxas would be asked for a function with dots in its name.
+# Unknown to LLVM; ptxas would look for a function with dots in its name.
 NO_INTRINSIC = """gpu.module @k {
   func.func private @"llvm.no.such"(f32) -> f32
   gpu.func @f(%a: memref<?xf32>, %i: index, %x: f32) kernel {
@@ -83,7 +83,7 @@ def sites(folder: Path, text: str, chip: str) -> tuple[Diagnostic, ...]:
         tools=tools(),
         workdir=workdir,
     )
-    return search.find(job, run_job)
+    return bisect.find(job, run_job)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Failures without a place: the step is run once more, only to find it."""
+"""Failures without a location: the step runs again, only to find it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compile_job(workdir: Path, what: str, *, located: bool = True) -> Job:
 
 
 def run(job: Job) -> JobResult:
-    """Fails as ``step_id`` says; on the second look finds a place, unless the failure is "odd"."""
+    """Fail as ``step_id`` says; the second look finds a location, unless the failure is "odd"."""
     (job.workdir / "looks").write_text(str(job.finds_failure))
     if job.finds_failure:
         if job.step_id == "odd":

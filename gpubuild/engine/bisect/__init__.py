@@ -1,1 +1,0 @@
-"""Find the operation on which a compile step fails."""

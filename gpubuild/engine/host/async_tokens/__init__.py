@@ -1,1 +1,0 @@
-"""Values of type `!gpu.async.token`: which stream each one stands for."""
