@@ -66,7 +66,7 @@ class LoadedProject:
         """
         options = self._options(programs, targets, build_dir, cache_dir, use_cache, jobs, keep_going, dry_run)
         settings, listener = Settings.from_environ(), listener or Logging()
-        with open_builder(self.model, settings, options, listener, changes=not dry_run) as builder:
+        with open_builder(self.model, settings, options, listener) as builder:
             return builder.build()
 
     def plan(
@@ -82,7 +82,7 @@ class LoadedProject:
         """
         options = self._options(programs, targets, build_dir, cache_dir)
         settings = Settings.from_environ()
-        with open_builder(self.model, settings, options, Logging(), changes=False) as builder:
+        with open_builder(self.model, settings, options, Logging()) as builder:
             return builder.scan()
 
     def _options(

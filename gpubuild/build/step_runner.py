@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpubuild.build.include_scan import around, from_store, speaks_of, to_store
 from gpubuild.build.outputs import StepOutputs
-from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
+from gpubuild.build.reasons import Explanation, Vocabulary, key_parts, rows, why_changed
 from gpubuild.build.state import BuildState, Origin, StepRecord
 from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError
@@ -21,6 +21,7 @@ from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import FIRST_BUILD, Status, StepReport
 from gpubuild.model.step import Action, ActionResult, Step, StepKind, action_key
 from gpubuild.plan.layout import file_name
+from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.fingerprint import Tool
@@ -197,6 +198,40 @@ class StepRunner:
                 return self._report(prepared, Status.UP_TO_DATE, record.result)
             return self._report(prepared, Status.WOULD_RUN, record.result, stale)
         return self._report(prepared, Status.WOULD_RUN, None, prepared.why)
+
+    def explain(self, plan: Plan, step: Step) -> Explanation:
+        """Compare what ``step`` depends on with its record; run nothing.
+
+        Raises ``StepError`` when an input is missing, ``ToolNotFoundError``.
+        """
+        for step_id in plan.order_before(step.id):
+            earlier = self.would_run(self.prepare(plan.steps[step_id]))
+            if earlier.status is not Status.UP_TO_DATE:
+                first = f"{step_id} comes first ({earlier.reason})"
+                return replace(self._explain_alone(step), status=Status.WOULD_RUN, state=first)
+        return self._explain_alone(step)
+
+    def _explain_alone(self, step: Step) -> Explanation:
+        record = self._state.record(step.id)
+        why = record.why if record else ""
+        if any(i.producer and not i.path.exists() for i in step.inputs):
+            words = "its inputs must be made first" if record else "first build"
+            return Explanation(step=step.id, status=Status.WOULD_RUN, state=words, why=why, rows=())
+        prepared = self.prepare(step)
+        report = self.would_run(prepared)
+        up_to_date = report.status is Status.UP_TO_DATE
+        before = {**record.parts, **(record.before if up_to_date else {})} if record else {}
+        return Explanation(
+            step=step.id,
+            status=report.status,
+            state="up to date" if up_to_date else f"would be looked at again: {report.reason}",
+            why=why,
+            rows=rows(
+                {name: value for name, value in before.items() if value},
+                prepared.parts,
+                lambda f: prepared.versions.get(f) or self._state.version(f),
+            ),
+        )
 
     def start(self, prepared: Prepared) -> tuple[Future[JobResult], Path]:
         """Hand the step to a worker; the folder is to be given to :meth:`finish` or :meth:`fail`."""

@@ -43,7 +43,7 @@ def test_only_what_is_in_no_report(
     told = Told()
     options = BuildOptions(build_dir=tmp_path / "build")
     with open_builder(project, Settings(), options, told, threads=False) as builder:
-        builder._told = reported
+        builder._reported = reported
     expected = ["one (3 times)", "two", "three"]
     assert told.messages == expected[len(reported) :]
 
