@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
-from gpubuild.cache.store import Alone, Store, StoreStats
+from gpubuild.cache.store import LocalOnly, Store, StoreStats
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import ActionResult, Blob
@@ -62,7 +62,7 @@ class FakeExecutor:
         self.closed = True
 
 
-class MemoryStore(Alone):
+class MemoryStore(LocalOnly):
     """A store in two dictionaries, open to a test's meddling."""
 
     def __init__(self) -> None:

@@ -36,6 +36,7 @@ from gpubuild.cache.remote.http import (
     TooLargeError,
     UnreachableError,
 )
+from gpubuild.cache.store import Warnings
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.project import RemoteMode
 from gpubuild.model.step import ActionResult, Blob
@@ -72,7 +73,7 @@ class RemoteStore:
         self._read_failures = 0
         self._write_failures = 0
         self._sent: dict[Digest, Stored] = {}  # blobs known to be there, by what they contain
-        self._causes: dict[str, tuple[str, int]] = {}
+        self._warnings = Warnings()
 
     @property
     def readable(self) -> bool:
@@ -86,12 +87,8 @@ class RemoteStore:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What went wrong so far, one message per cause."""
-        with self._lock:
-            return tuple(
-                message + (f" ({count} times)" if count > 1 else "")
-                for message, count in self._causes.values()
-            )
+        """One message for each cause of failure so far."""
+        return self._warnings.messages()
 
     def find(self, key: Digest) -> RemoteRecord | None:
         """The record of ``key``; ``None`` for a miss of whatever kind."""
@@ -131,7 +128,7 @@ class RemoteStore:
                 stored[blob.digest] = place
             data = encode_remote(key, RemoteRecord(result=result, stored=stored))
         except (RecordError, SourceError, OSError) as error:
-            self._warn("source", f"a result was not sent to the remote cache: {error}")
+            self._warnings.add("source", f"a result was not sent to the remote cache: {error}")
             return False
         return self._writing(lambda: self._client.put(f"ac/{key}", len(data), lambda: iter((data,))))
 
@@ -194,9 +191,9 @@ class RemoteStore:
         except RefusedError as error:
             self._give_up(str(error), writing=True)
         except TooLargeError as error:
-            self._warn("size", f"a result was not sent to the remote cache {self._shown}: {error}")
+            self._warnings.add("size", f"a result was not sent to the remote cache {self._shown}: {error}")
         except RemoteError as error:
-            self._warn("write", f"a result was not sent to the remote cache {self._shown}: {error}")
+            self._warnings.add("write", f"a result was not sent to the remote cache {self._shown}: {error}")
             with self._lock:
                 self._write_failures += 1
                 over = self._write_failures >= _FAILURES_ALLOWED
@@ -224,7 +221,7 @@ class RemoteStore:
         raise AssertionError
 
     def _failed_reading(self, reason: str) -> None:
-        self._warn("read", f"the remote cache {self._shown} failed: {reason}")
+        self._warnings.add("read", f"the remote cache {self._shown} failed: {reason}")
         with self._lock:
             self._read_failures += 1
             over = self._read_failures >= _FAILURES_ALLOWED
@@ -237,16 +234,11 @@ class RemoteStore:
                 return
             self._readable &= not reading
             self._writable &= not writing
-            self._causes.pop("read" if reading else "write", None)  # this message says it
+        self._warnings.drop("read" if reading else "write")  # this message covers it
         what = {(True, True): "used", (True, False): "read", (False, True): "written to"}[reading, writing]
-        self._warn(
+        self._warnings.add(
             "off", f"the remote cache {self._shown} is not {what} for the rest of this build: {reason}"
         )
-
-    def _warn(self, cause: str, message: str) -> None:
-        with self._lock:
-            first, count = self._causes.get(cause, (message, 0))
-            self._causes[cause] = (first, count + 1)
 
 
 def _limited(chunks: Iterable[bytes], limit_bytes: int) -> bytes:
