@@ -1,4 +1,4 @@
-"""Opening: from a project's ``cache:`` section and the environment to the store a build uses."""
+"""Open the store of a build, from the ``cache:`` section of the project and the environment."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def open_store(
     on_full: Callable[[Path, int], None] | None = None,
     project: Path | None = None,
 ) -> Store:
-    """The store that ``config`` describes; ``None`` (``--no-cache``) keeps nothing.
+    """Return the store that ``config`` describes; ``None`` (``--no-cache``) stores nothing.
 
-    ``settings`` may name another remote cache and mode, and hold what it asks for. ``on_full``: see
-    ``DiskStore``; ``project``, a folder: see ``why_untrusted``. Touches no file and no network: both
-    are opened on first use. Raises ``UsageError`` for an address or a mode that cannot be.
+    ``settings`` may override the remote cache and its mode, and have its credentials. ``on_full``: see
+    ``DiskStore``; ``project``, a folder: see ``why_untrusted``. Files and network are opened on first
+    use. Raises ``UsageError`` for a wrong address or mode.
     """
     settings = settings or Settings()
     mode = _mode(settings.cache_mode, "GPUBUILD_CACHE") or RemoteMode.READ_WRITE
@@ -59,7 +59,7 @@ def open_store(
 
 
 def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteCache | None:
-    """The remote cache to use: what the environment says goes before the project file.
+    """Return the remote cache to use; the environment overrides the project file.
 
     Raises ``UsageError``.
     """
@@ -74,7 +74,7 @@ def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteC
     except ValueError:
         parts, good = urlsplit(""), False
     if parts.username is not None or parts.password is not None:
-        # The message must not repeat the address: it holds a password.
+        # The address may contain a password, so the message does not repeat it.
         raise UsageError(
             "the address of the remote cache has a user or password in it",
             hint="put them into GPUBUILD_REMOTE_USER and GPUBUILD_REMOTE_PASSWORD, or into ~/.netrc",
@@ -88,7 +88,7 @@ def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteC
 
 
 def _mode(text: str, variable: str) -> str:
-    """What an environment variable says; empty when it is not set. Raises ``UsageError``."""
+    """Return the mode in an environment variable, or "". Raises ``UsageError``."""
     if text and text not in (*RemoteMode, _OFF):
         raise UsageError(f"{variable} is {text!r}", hint=f"it can be {', '.join([*RemoteMode, _OFF])}")
     return text

@@ -1,8 +1,7 @@
 """HTTP requests to a cache server: kept connections, time limits, credentials.
 
-``http.client`` is used because it imports in 25 ms; urllib3 takes 65, httpx 80. The server is not
-trusted: no length, type or end that it sends is believed. Credentials are in no key, no message and
-no record.
+``http.client`` imports in 25 ms, urllib3 in 65, httpx in 80. The server is not trusted: no length,
+type or end that it sends is believed. Credentials are in no key, message or record.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from gpubuild.support.frozen import frozen
 
 
 def find_authorization(url: str, settings: Settings) -> tuple[str, str]:
-    """The ``Authorization`` header's value for ``url``, empty for none, and a problem to tell.
+    """Return the value of the ``Authorization`` header for ``url``, or "", and a warning, or "".
 
     In order: GPUBUILD_REMOTE_TOKEN, GPUBUILD_REMOTE_USER with GPUBUILD_REMOTE_PASSWORD, netrc.
     """
@@ -45,7 +44,7 @@ def find_authorization(url: str, settings: Settings) -> tuple[str, str]:
         entry = netrc.netrc(str(file)).authenticators(urlsplit(url).hostname or "")
     except (netrc.NetrcParseError, OSError, UnicodeDecodeError) as error:
         line = f" (line {error.lineno})" if isinstance(error, netrc.NetrcParseError) else ""
-        # Not the error's own text: it may quote the password.
+        # The error's own text may quote the password.
         return "", f"{file} cannot be read{line}: the remote cache is asked without credentials"
     if entry is None:
         return "", ""
@@ -64,7 +63,7 @@ def _sendable(value: str, name: str) -> tuple[str, str]:
 
 _CHUNK_BYTES = 1 << 18
 _MAX_REDIRECTS = 3
-_MAX_EXPLANATION = 160  # characters of a server's own words
+_MAX_EXPLANATION = 160  # characters of a server's own text
 _REST_BYTES = 1 << 16  # of an unused answer, read so that the connection can be kept
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ABSENT = frozenset({404, 410})
@@ -77,11 +76,11 @@ T = TypeVar("T")
 
 @frozen
 class TimeLimits:
-    """What a build is willing to wait, in seconds. ``idle`` is between two packets."""
+    """How long a build waits, in seconds. ``idle`` is between two packets."""
 
     connect: float = 3.0
     idle: float = 10.0
-    request: float = 30.0  # a whole exchange, plus what has passed so far at the speed below
+    request: float = 30.0  # a whole exchange, plus the time of the bytes so far at the speed below
     slowest_bytes_per_second: float = 100_000.0
     slow: float = 5.0  # a small answer that takes longer counts as a failure
     back_off: float = 0.1  # before the first repetition; doubled for each further one
@@ -101,15 +100,15 @@ class UnreachableError(RemoteError):
 
 
 class RefusedError(RemoteError):
-    """The server does not let us; asking again will not help."""
+    """The server refuses; repeating the request does not help."""
 
 
 class TooLargeError(RemoteError):
-    """The server does not take a body of this size."""
+    """The server refuses a body of this size."""
 
 
 class HttpClient:
-    """Requests below ``url`` (http or https, without a user). Thread-safe: one connection a thread.
+    """Requests below ``url`` (http or https, without a user). Thread-safe: one connection per thread.
 
     ``authorization`` is a header's value; it goes to the origin of ``url`` and nowhere else.
     """
@@ -124,7 +123,7 @@ class HttpClient:
         self._tls: ssl.SSLContext | None = None
 
     def get(self, path: str, read: Callable[[Iterator[bytes]], T]) -> T | None:
-        """What ``read`` makes of the body at ``path``; ``None`` when there is nothing.
+        """Return ``read`` of the body at ``path``; ``None`` when there is no such file.
 
         ``read`` may stop early. Its exceptions are passed on. Raises ``RemoteError``.
         """
@@ -143,7 +142,7 @@ class HttpClient:
         raise RemoteError("it redirects without end")
 
     def put(self, path: str, size_bytes: int, body: Callable[[], Iterator[bytes]]) -> None:
-        """Store ``size_bytes`` at ``path``. An exception from ``body`` breaks the request off.
+        """Store ``size_bytes`` at ``path``. An exception of ``body`` aborts the request.
 
         Raises ``RemoteError``.
         """
@@ -167,10 +166,10 @@ class HttpClient:
         size_bytes: int = 0,
         body: Callable[[], Iterator[bytes]] | None = None,
     ) -> Iterator[tuple[http.client.HTTPResponse, Callable[[int], None]]]:
-        """One request and its answer, and the listener for bytes that passed.
+        """Send a request; yield its answer and a function to call with the number of bytes received.
 
-        They buy time; sizes that a server names do not: with one of a terabyte it could stall for
-        months. The connection is kept when the answer was read to its end.
+        Received bytes extend the time limit. Announced sizes do not: with one of a terabyte a server
+        could stall for months. The connection is kept when the answer was read to its end.
         """
         ours = _origin(target) == _origin(self._base)
         connection = self._kept() if ours else None
@@ -221,7 +220,7 @@ class HttpClient:
                 with _network_errors():
                     connection.send(chunk)
             except RemoteError as error:
-                # A server that refuses may say so and hang up without reading the rest.
+                # A server that refuses may answer and hang up without reading the rest.
                 try:
                     response = _answer(connection)
                 except RemoteError:
@@ -233,7 +232,7 @@ class HttpClient:
     def _failure(self, response: http.client.HTTPResponse) -> RemoteError:
         status = response.status
         reason = response.reason[:80]
-        message = f"it answered {status} {reason if self._may_be_told(reason) else ''}".rstrip()
+        message = f"it answered {status} {reason if self._is_quotable(reason) else ''}".rstrip()
         words = self._explanation(response)
         if words and not message.endswith(words):  # many repeat the line with the status
             message += f": {words}"
@@ -244,7 +243,7 @@ class HttpClient:
         return RemoteError(message, transient=status in _TRANSIENT)
 
     def _explanation(self, response: http.client.HTTPResponse) -> str:
-        """The server's own words in one line, if it sent plain ones that do not quote our credentials."""
+        """Return the server's plain text in one line, if it does not quote our credentials."""
         if not response.getheader("Content-Type", "").startswith("text/plain"):
             return ""
         try:
@@ -253,23 +252,23 @@ class HttpClient:
             return ""
         text = data.decode(errors="replace")
         words = " ".join(text.split())
-        if not self._may_be_told(words) or not self._may_be_told(text, controls=True):
+        if not self._is_quotable(words) or not self._is_quotable(text, controls=True):
             return ""
         return words if len(words) <= _MAX_EXPLANATION else words[: _MAX_EXPLANATION - 1] + "…"
 
-    def _may_be_told(self, text: str, *, controls: bool = False) -> bool:
-        """Whether a stranger's text does nothing to a terminal and does not quote our credentials."""
-        # Their beginnings, for the text may have been cut within one.
+    def _is_quotable(self, text: str, *, controls: bool = False) -> bool:
+        """Whether a server's text is safe for a terminal and does not quote our credentials."""
+        # The text may end within a quotation, so the beginnings count.
         quotes = any(secret[:8] in text for secret in _secrets(self._authorization))
         return not quotes and (controls or text.isprintable())
 
     def _kept(self) -> http.client.HTTPConnection | None:
-        """This thread's idle connection, unless the server has closed it meanwhile."""
+        """Return this thread's idle connection, unless the server has closed it."""
         kept: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if kept is None or kept.sock is None:
             return None
         readable, _, _ = select.select([kept.sock], [], [], 0)
-        if readable:  # the end of the stream, or an answer to no question
+        if readable:  # the end of the stream, or an answer to no request
             kept.close()
             return None
         return kept
@@ -289,13 +288,13 @@ class HttpClient:
         except ssl.SSLCertVerificationError as error:
             connection.close()
             raise UnreachableError(_distrust(error)) from None
-        except (OSError, ValueError) as error:  # ValueError: a host name that IDNA cannot spell
+        except (OSError, ValueError) as error:  # ValueError: a host name that IDNA cannot encode
             connection.close()
             raise UnreachableError(_reason(error), transient=True) from None
         return connection
 
     def _trusting(self) -> ssl.SSLContext:
-        """The authorities of this machine, or those in SSL_CERT_FILE, which OpenSSL itself reads."""
+        """Trust the authorities of this machine, or those in SSL_CERT_FILE, which OpenSSL reads."""
         with self._tls_lock:
             if self._tls is None:  # reading the authorities takes longer than a request
                 self._tls = ssl.create_default_context()
@@ -303,7 +302,7 @@ class HttpClient:
 
 
 class _Watch:
-    """Shuts sockets down whose time is over: a server that sends a byte now and then is never idle."""
+    """Shuts down sockets whose time is over: a server that sends a byte now and then is never idle."""
 
     def __init__(self) -> None:
         self._deadlines: dict[socket.socket, float] = {}
@@ -324,7 +323,7 @@ class _Watch:
                 self._deadlines.pop(watched, None)
 
     def extend(self, watched: socket.socket, seconds: float) -> None:
-        """Give a socket more time, if its own is not over."""
+        """Give a socket more time if its time is not over."""
         with self._changed:
             if watched in self._deadlines:
                 self._deadlines[watched] += seconds
@@ -333,7 +332,7 @@ class _Watch:
         while True:
             with self._changed:
                 if not self._deadlines:
-                    # Nothing under way for a while: the next request starts another thread.
+                    # No request for a while: the next one starts another thread.
                     self._running = self._changed.wait(timeout=1.0) or bool(self._deadlines)
                     if not self._running:
                         return
@@ -342,7 +341,7 @@ class _Watch:
                     if deadline < now:
                         del self._deadlines[watched]
                         with suppress(OSError):
-                            # Not SSLSocket's own method, which is not safe beside a reader.
+                            # SSLSocket's own method is not safe while another thread reads.
                             socket.socket.shutdown(watched, socket.SHUT_RDWR)
             time.sleep(0.1)
 
@@ -398,7 +397,7 @@ def _network_errors() -> Iterator[None]:
 
 
 def _secrets(authorization: str) -> Iterator[str]:
-    """The secrets of an ``Authorization`` header: a token, or a password, coded or not."""
+    """Yield the secrets of an ``Authorization`` header: a token, or a password, encoded or not."""
     kind, _, value = authorization.partition(" ")
     if not value:
         return
