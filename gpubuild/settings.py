@@ -47,12 +47,6 @@ class Settings:
     color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
     debug: bool = False  # GPUBUILD_DEBUG: tracebacks of internal errors
 
-    @property
-    def names_tools(self) -> bool:
-        """Whether a tool or an installation is named."""
-        programs = (self.cc, self.cxx, self.ptxas, self.libdevice, self.lld, self.clang_linker_wrapper)
-        return any(path is not None for path in (*programs, self.rocm_path, self.cuda_path))
-
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
         """Read ``environ`` (default: the process's). Raises ``UsageError`` for values that mean nothing."""

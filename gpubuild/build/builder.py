@@ -55,12 +55,10 @@ class Builder:
         store: Store,
         executor: Executor,
         witness: Witness | None = None,
-        misnamed: tuple[str, ...] = (),
     ) -> None:
         self._project = project
         self.toolchain = toolchain
         self._witness = witness
-        self.misnamed = misnamed  # warnings about variables that name tools
         self._options = options
         self._layout = layout
         self._listener = listener
@@ -139,7 +137,7 @@ class Builder:
     def send_late_warnings(self) -> None:
         """Send warnings of the store that are in no report yet, for example about its last uploads."""
         reported = {_without_count(warning) for warning in self._reported}
-        for warning in self._warnings():
+        for warning in self._store.warnings:
             if _without_count(warning) not in reported:
                 self._listener.on_event(BuildWarning(message=warning))
 
@@ -179,12 +177,6 @@ class Builder:
             trouble = error.message
         return (None, trouble) if trouble else (self._summed_up(programs, plan, started), "")
 
-    def _warnings(self) -> tuple[str, ...]:
-        """Return the warnings of the store and of variables that no error mentions."""
-        errors = [report.error.message for report in self._reports.values() if report.error is not None]
-        unsaid = [w for w in self.misnamed if not any(w.split()[0] in error for error in errors)]
-        return (*self._store.warnings, *unsaid)
-
     def _first_outdated(self, plan: Plan) -> str:
         for step_id in plan.order():
             report = self._runner.would_run(self._runner.prepare(plan.steps[step_id]))
@@ -205,7 +197,7 @@ class Builder:
                 and self._reports[f"{p.name}/link"].status not in (Status.FAILED, Status.SKIPPED)
             },
             seconds=time.monotonic() - started,
-            warnings=self._warnings(),
+            warnings=self._store.warnings,
             links=self._links(programs, plan),
         )
 

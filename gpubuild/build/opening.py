@@ -119,9 +119,8 @@ def _builder(
     executor: Executor,
     witness: Witness | None,
 ) -> Builder:
-    resolved = resolve_native(project)
     return Builder(
-        project=resolved,
+        project=resolve_native(project),
         options=options,
         layout=layout,
         listener=listener,
@@ -129,7 +128,6 @@ def _builder(
         store=store,
         executor=executor,
         witness=witness,
-        misnamed=_misnamed(settings, resolved),
     )
 
 
@@ -143,15 +141,6 @@ def _collect_later(directory: Path, size_bytes: int) -> None:
     from gpubuild.toolchain.run import collect_later  # loads subprocess
 
     collect_later(directory, size_bytes)
-
-
-def _misnamed(settings: Settings, project: Project) -> tuple[str, ...]:
-    """Return warnings about tools that the environment names and that do not exist."""
-    if not settings.names_tools:
-        return ()
-    from gpubuild.toolchain.find import misnamed
-
-    return misnamed(settings, {target.kind for target in project.targets.values()})
 
 
 def _can_write(layout: Layout) -> bool:
