@@ -11,7 +11,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from gpubuild.build.include_scan import around
+from gpubuild.build.include_scan import surroundings_digest
 from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest
@@ -48,7 +48,7 @@ class StepOutputs:
                 what = "header" if step.kind is StepKind.PREPROCESS else "file"
                 return f"{what} {shown_path(text, self._root)} {'changed' if found else 'is gone'}"
         if step.kind is StepKind.PREPROCESS:
-            now = around(step, result, self._root)
+            now = surroundings_digest(step, result, self._root)
             if not now:
                 return "it asks which files exist (__has_include or __has_embed)"
             if now != record.around:
@@ -153,7 +153,7 @@ def remove_leftovers(
     for step_id, record in state.records().items():
         if step_id not in gone and record.origin is not None:
             needed.update(record.origin.outputs)
-    made = {}
+    made: dict[str, Digest] = {}
     for step_id, record in gone.items():
         state.forget(step_id)
         outputs = record.origin.outputs if record.origin else ()
