@@ -24,16 +24,12 @@ class Executor(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Stop everything under way now, children of workers included, and wait for their end."""
+        """Stop all running jobs, with the children of workers, and wait for their end."""
         ...
 
     def close(self) -> None:
-        """Wait for nothing; release the workers. No job may be under way."""
+        """Release the workers without waiting. No job may be running."""
         ...
-
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 
 class LazyExecutor:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from gpubuild import __version__
 from gpubuild.settings import Settings
@@ -62,14 +62,12 @@ def _sendable(value: str, name: str) -> tuple[str, str]:
 
 
 _CHUNK_BYTES = 1 << 18
-_MAX_REDIRECTS = 3
 _MAX_EXPLANATION = 160  # characters of a server's own text
 _REST_BYTES = 1 << 16  # of an unused answer, read so that the connection can be kept
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ABSENT = frozenset({404, 410})
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 507})  # 507: room is being made
 _REFUSED = frozenset({401, 403, 405, 407, 409, 501})
-_PORTS = {"http": 80, "https": 443}
 _WRONG_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, …_IP_ADDRESS_MISMATCH
 T = TypeVar("T")
 
@@ -110,11 +108,11 @@ class TooLargeError(RemoteError):
 class HttpClient:
     """Requests below ``url`` (http or https, without a user). Thread-safe: one connection per thread.
 
-    ``authorization`` is a header's value; it goes to the origin of ``url`` and nowhere else.
+    ``authorization`` is a header's value. Redirects are refused, so it is sent to ``url`` only.
     """
 
     def __init__(self, url: str, *, limits: TimeLimits, authorization: str = "") -> None:
-        self._base = urlsplit(url.rstrip("/") + "/")
+        self._base = urlsplit(url.rstrip("/"))
         self._authorization = authorization
         self._limits = limits
         self._local = threading.local()
@@ -127,27 +125,21 @@ class HttpClient:
 
         ``read`` may stop early. Its exceptions are passed on. Raises ``RemoteError``.
         """
-        target = urlsplit(urljoin(self._base.geturl(), path))
-        for _ in range(_MAX_REDIRECTS + 1):
-            with self._exchange("GET", target) as (response, passed):
-                if response.status == 200:
-                    if response.getheader("Content-Encoding", "identity") != "identity":
-                        raise RemoteError("it answered with an encoding that was not asked for")
-                    return read(_counted(_chunks(response), passed))
-                if response.status in _ABSENT:
-                    return None
-                if response.status not in _REDIRECTS:
-                    raise self._failure(response)
-                target = _redirect(target, response)
-        raise RemoteError("it redirects without end")
+        with self._exchange("GET", path) as (response, passed):
+            if response.status == 200:
+                if response.getheader("Content-Encoding", "identity") != "identity":
+                    raise RemoteError("it answered with an encoding that was not requested")
+                return read(_counted(_chunks(response), passed))
+            if response.status in _ABSENT:
+                return None
+            raise self._failure(response)
 
     def put(self, path: str, size_bytes: int, body: Callable[[], Iterator[bytes]]) -> None:
         """Store ``size_bytes`` at ``path``. An exception of ``body`` aborts the request.
 
         Raises ``RemoteError``.
         """
-        target = urlsplit(urljoin(self._base.geturl(), path))
-        with self._exchange("PUT", target, size_bytes, body) as (response, _):
+        with self._exchange("PUT", path, size_bytes, body) as (response, _):
             if not 200 <= response.status < 300:
                 raise self._failure(response)
 
@@ -162,7 +154,7 @@ class HttpClient:
     def _exchange(
         self,
         method: str,
-        target: SplitResult,
+        path: str,
         size_bytes: int = 0,
         body: Callable[[], Iterator[bytes]] | None = None,
     ) -> Iterator[tuple[http.client.HTTPResponse, Callable[[int], None]]]:
@@ -171,11 +163,8 @@ class HttpClient:
         Received bytes extend the time limit. Announced sizes do not: with one of a terabyte a server
         could stall for months. The connection is kept when the answer was read to its end.
         """
-        ours = _origin(target) == _origin(self._base)
-        connection = self._kept() if ours else None
+        connection = self._kept() or self._connect()
         self._local.connection = None
-        if connection is None:
-            connection = self._connect(target)
         keep = False
         try:
             watched = connection.sock
@@ -184,7 +173,7 @@ class HttpClient:
                 self._watch.extend(watched, count / self._limits.slowest_bytes_per_second)
 
             with self._watch.within(watched, self._limits.request):
-                self._send_head(connection, method, target, None if body is None else size_bytes)
+                self._send_head(connection, method, path, None if body is None else size_bytes)
                 if body is not None:
                     self._send_body(connection, lambda: _counted(body(), passed))
                 response = _answer(connection)
@@ -192,7 +181,7 @@ class HttpClient:
                 with suppress(RemoteError):
                     if not response.isclosed():
                         next(_chunks(response, _REST_BYTES), None)
-                keep = ours and response.isclosed() and not response.will_close
+                keep = response.isclosed() and not response.will_close
         finally:
             if keep:
                 self._local.connection = connection
@@ -200,14 +189,13 @@ class HttpClient:
                 connection.close()
 
     def _send_head(
-        self, connection: http.client.HTTPConnection, method: str, target: SplitResult, length: int | None
+        self, connection: http.client.HTTPConnection, method: str, path: str, length: int | None
     ) -> None:
-        path = target.path + (f"?{target.query}" if target.query else "")
         with _network_errors():
-            connection.putrequest(method, path, skip_accept_encoding=True)
+            connection.putrequest(method, f"{self._base.path}/{path}", skip_accept_encoding=True)
             connection.putheader("Accept-Encoding", "identity")
             connection.putheader("User-Agent", f"gpubuild/{__version__}")
-            if self._authorization and _origin(target) == _origin(self._base):
+            if self._authorization:
                 connection.putheader("Authorization", self._authorization)
             if length is not None:
                 connection.putheader("Content-Type", "application/octet-stream")
@@ -236,6 +224,8 @@ class HttpClient:
         words = self._explanation(response)
         if words and not message.endswith(words):  # many repeat the line with the status
             message += f": {words}"
+        if status in _REDIRECTS:
+            return RefusedError(f"{message}: configure the address that it redirects to")
         if status in _REFUSED:
             return RefusedError(message)
         if status == 413:
@@ -273,10 +263,10 @@ class HttpClient:
             return None
         return kept
 
-    def _connect(self, target: SplitResult) -> http.client.HTTPConnection:
-        host, port = target.hostname or "", _origin(target)[2]
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._base.hostname or "", self._base.port
         connection: http.client.HTTPConnection
-        if target.scheme == "https":
+        if self._base.scheme == "https":
             connection = http.client.HTTPSConnection(
                 host, port, timeout=self._limits.connect, context=self._trusting()
             )
@@ -366,26 +356,6 @@ def _chunks(response: http.client.HTTPResponse, size_bytes: int = _CHUNK_BYTES) 
                 raise RemoteError("its answer ended early", transient=True)
             return
         yield chunk
-
-
-def _redirect(source: SplitResult, response: http.client.HTTPResponse) -> SplitResult:
-    try:
-        target = urlsplit(urljoin(source.geturl(), response.getheader("Location", "")))
-    except ValueError:
-        raise RemoteError("it redirects to something that is not an address") from None
-    if target.scheme not in _PORTS or not target.hostname or target.username is not None:
-        raise RemoteError("it redirects to something that is not an address")
-    if source.scheme == "https" and target.scheme != "https":
-        raise RemoteError("it redirects to an unencrypted address")
-    return target
-
-
-def _origin(url: SplitResult) -> tuple[str, str, int]:
-    try:
-        port = url.port
-    except ValueError:
-        raise RemoteError("its address has an impossible port") from None
-    return url.scheme, (url.hostname or "").lower(), port or _PORTS.get(url.scheme, 0)
 
 
 @contextmanager
