@@ -99,7 +99,7 @@ def why_changed(
         return FIRST_BUILD
     changes: dict[str, None] = {}  # in order, without repetitions: an object comes with its info
     unsure: set[str] = set()
-    before = _as_now_numbered(before, now, changes, unsure)
+    before = _with_current_numbers(before, now, changes, unsure)
     for name in (*now, *(n for n in before if n not in now)):
         old, new = before.get(name, ""), now.get(name, "")
         if old != new:
@@ -123,7 +123,7 @@ def why_changed(
     return "; ".join(changes) or "unchanged"
 
 
-def _as_now_numbered(
+def _with_current_numbers(
     before: Mapping[str, str], now: Mapping[str, str], changes: dict[str, None], unsure: set[str]
 ) -> Mapping[str, str]:
     """Return ``before`` with the current numbers of inputs that still exist.
@@ -131,40 +131,33 @@ def _as_now_numbered(
     An input that comes or goes moves unchanged ones behind it. If only the order differs,
     ``changes`` gets that. ``unsure`` gets inputs that may be new or changed earlier ones.
     """
-    found = dict(before)
-    groups = {name.rpartition(".")[0] for name in (*before, *now) if _is_numbered(name)}
-    for group in sorted(groups):
-        old = {n: d for n, d in before.items() if _is_numbered(n) and n.rpartition(".")[0] == group}
-        new = {n: d for n, d in now.items() if _is_numbered(n) and n.rpartition(".")[0] == group}
-        if old == new:
-            continue
-        placed = {name: digest for name, digest in new.items() if old.get(name) == digest}
-        left = {name: digest for name, digest in old.items() if name not in placed}
+    found = {name: digest for name, digest in before.items() if not _group(name)}
+    for group in dict.fromkeys(filter(None, map(_group, (*before, *now)))):
+        left = [digest for name, digest in before.items() if _group(name) == group]
+        new = {name: digest for name, digest in now.items() if _group(name) == group}
+        reordered = left != list(new.values())
+        others = []
         for name, digest in new.items():
-            if name not in placed and (was := _first_with(digest, left)) is not None:
-                placed[name] = left.pop(was)
-        if not left and len(placed) == len(new):
-            changes["the order of its inputs changed"] = None
-        others = [name for name in new if name not in placed]
-        if left and len(left) != len(others):
-            unsure.update(others)
+            if digest in left:
+                left.remove(digest)
+                found[name] = digest
+            else:
+                others.append(name)
+        if len(left) == len(others):
+            found |= dict(zip(others, left, strict=True))
+            if reordered and not others:
+                changes["the order of its inputs changed"] = None
         elif left:
-            placed |= dict(zip(others, left.values(), strict=True))
-            left = {}
-        for name in old:
-            del found[name]
-        found |= placed
+            unsure.update(others)
         if len(left) > len(others):
-            found |= {f"{group}.gone": next(iter(left.values()))}
+            found[f"{group}.gone"] = left[0]
     return found
 
 
-def _is_numbered(name: str) -> bool:
-    return name.startswith("input ") and name.rpartition(".")[2].isdecimal()
-
-
-def _first_with(digest: str, inputs: Mapping[str, str]) -> str | None:
-    return next((name for name, value in inputs.items() if value == digest), None)
+def _group(name: str) -> str:
+    """Return a numbered input without its number; empty for other parts."""
+    group, _, number = name.rpartition(".")
+    return group if name.startswith("input ") and number.isdecimal() else ""
 
 
 def rows(before: Mapping[str, str], now: Mapping[str, str], version: Callable[[str], str]) -> tuple[Row, ...]:

@@ -31,7 +31,7 @@ def open_store(
     use. Raises ``UsageError`` for a wrong address or mode.
     """
     settings = settings or Settings()
-    mode = _mode(settings.cache_mode, "GPUBUILD_CACHE") or RemoteMode.READ_WRITE
+    mode = settings.cache_mode or RemoteMode.READ_WRITE
     if config is None or mode == _OFF:
         return NullStore()
     local = DiskStore(
@@ -66,8 +66,7 @@ def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteC
     url = settings.remote_url or (configured.url if configured else "")
     if settings.remote_mode == _OFF or not url:
         return None
-    mode = _mode(settings.remote_mode, "GPUBUILD_REMOTE_MODE")
-    mode = mode or (configured.mode if configured else RemoteMode.READ_WRITE)
+    mode = settings.remote_mode or (configured.mode if configured else RemoteMode.READ_WRITE)
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -85,10 +84,3 @@ def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteC
             hint="write something like https://cache.example:8080/gpubuild",
         )
     return RemoteCache(url=url.rstrip("/"), mode=RemoteMode(mode))
-
-
-def _mode(text: str, variable: str) -> str:
-    """Return the mode in an environment variable, or "". Raises ``UsageError``."""
-    if text and text not in (*RemoteMode, _OFF):
-        raise UsageError(f"{variable} is {text!r}", hint=f"it can be {', '.join([*RemoteMode, _OFF])}")
-    return text

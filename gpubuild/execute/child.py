@@ -43,7 +43,7 @@ class Channel:
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> object:
-        """The next value. Raises ``EOFError`` at the end of the stream, even inside a value."""
+        """Return the next value. Raises ``EOFError`` at the end of the stream, even inside a value."""
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
         return pickle.loads(self._read(length))  # noqa: S301 - see above
 

@@ -51,7 +51,7 @@ class LazyExecutor:
         return self._workers
 
     def start(self) -> Executor:
-        """The executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""
+        """Return the executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""
         if self._inner is None:
             if self._stopped:
                 raise RuntimeError("this executor was closed")

@@ -123,10 +123,7 @@ class DiskStore(LocalOnly):
             self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
             return False
         self._refused.difference_update(blob.digest for blob in result.blobs)
-        if not self._change(lambda index: index.write(key, record)):
-            return False
-        self._published_bytes += sum(blob.size_bytes for blob in added)
-        return True
+        return self._write_record(key, record, added)
 
     @property
     def place(self) -> str:
@@ -207,9 +204,12 @@ class DiskStore(LocalOnly):
         except (RecordError, OSError) as error:
             self.warn_once("write", f"cannot write to the cache {self._directory}: {_reason(error)}")
             return False
+        return self._write_record(key, record, result.blobs)
+
+    def _write_record(self, key: Digest, record: bytes, added: Iterable[Blob]) -> bool:
         if not self._change(lambda index: index.write(key, record)):
             return False
-        self._published_bytes += sum(blob.size_bytes for blob in result.blobs)
+        self._published_bytes += sum(blob.size_bytes for blob in added)
         return True
 
     def records(self) -> dict[Digest, ActionResult]:
@@ -297,7 +297,7 @@ class DiskStore(LocalOnly):
     # --- opening ---
 
     def _ready(self) -> Index | None:
-        """The index, opened on first use; ``None`` when there is none."""
+        """Return the index, opened on first use; ``None`` when there is none."""
         if not self._opened:
             self._opened = True
             self._open()
