@@ -116,7 +116,7 @@ class StepRecord:
     # ("" for a new part).
     why: str = ""
     before: Mapping[str, str] = field(default_factory=dict)
-    kept_in: str = ""  # the identity of the cache that has the result (Store.place)
+    kept_in: str = ""  # the identity of the cache that has the result (Store.identity)
     origin: Origin | None = None  # of a program's own steps
     around: str = ""  # of a preprocessor run: ``Surroundings.digest``, empty when not known
 

@@ -158,7 +158,7 @@ class StepRunner:
         if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
             self._damaged.add(key)
         if cached is not None and fetched:
-            self._remember(prepared, cached, reason, kept_in=self._store.place)
+            self._remember(prepared, cached, reason, kept_in=self._store.identity)
             status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
             return self._report(prepared, status, cached, reason)
         return None
@@ -282,16 +282,16 @@ class StepRunner:
             return
         record = self._state.record(prepared.step.id)
         if record is not None and record.key == prepared.key:
-            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.identity))
 
     def _keep(self, prepared: Prepared, record: StepRecord) -> None:
         """Store an up-to-date result that this cache does not have yet."""
-        cache = self._store.place if self._keeps else ""
+        cache = self._store.identity if self._keeps else ""
         if not cache or cache == record.kept_in:
             return
         self._keeps = self._store_result(prepared, record.result, self._store.keep)
         if self._keeps:
-            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.identity))
 
     def _store_result(self, prepared: Prepared, result: ActionResult, store: Callable[..., bool]) -> bool:
         """Store a result; False if the cache refused it, True also if it must not be cached."""

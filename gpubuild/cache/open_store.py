@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.folder import trust_anybody, why_untrusted
+from gpubuild.cache.local.folder import trust_everyone, why_untrusted
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
@@ -39,7 +39,7 @@ def open_store(
         max_size_bytes=config.max_size_bytes,
         read_only=mode == RemoteMode.READ_ONLY,
         write_only=mode == RemoteMode.WRITE_ONLY,
-        audit=trust_anybody if settings.cache_shared else partial(why_untrusted, project=project),
+        audit=trust_everyone if settings.cache_shared else partial(why_untrusted, project=project),
         on_full=on_full,
     )
     remote = choose_remote(config.remote, settings)

@@ -64,7 +64,7 @@ class Store(Protocol):
         ...
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         """The identity of the cache on this machine: it changes when the cache is cleared or replaced.
 
         Empty when nothing can be stored there. Cheap, and opens nothing.
@@ -163,7 +163,7 @@ class NullStore(LocalOnly):
         return False
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         """See ``Store``."""
         return ""
 

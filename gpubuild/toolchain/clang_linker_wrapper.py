@@ -90,7 +90,7 @@ def files_of(wrapper: Path) -> list[Path]:
     return sorted(files | {file.resolve() for file in found})
 
 
-def looked_at(wrapper: Path | None) -> set[Path]:
+def searched_paths(wrapper: Path | None) -> set[Path]:
     """Return paths outside PATH whose creation or deletion can change :func:`find_wrapper`'s answer.
 
     These are the unresolved names of the programs: a link may lead elsewhere tomorrow.

@@ -51,7 +51,7 @@ def find_device_libraries(rocm_path: Path | None, *, root: Path = Path("/")) -> 
     return None, "", "no folder amdgcn/bitcode with ocml.bc and ockl.bc in /opt/rocm or /usr/lib"
 
 
-def looked_at(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
+def searched_paths(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
     """Return every path whose creation or deletion can change :func:`find_device_libraries`' answer."""
     base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
     seen = {(rocm_path or root / "opt/rocm") / ".info/version"}
@@ -248,11 +248,11 @@ class Toolchain:
         paths = {Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite")}
         programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
         if "rocm-device-libs" in self._found:
-            paths |= looked_at(self._settings.rocm_path)
+            paths |= searched_paths(self._settings.rocm_path)
         if clang_linker_wrapper.WRAPPER in self._found:
             programs.update(clang_linker_wrapper.NAMES)
             found = self._found[clang_linker_wrapper.WRAPPER]
-            paths |= clang_linker_wrapper.looked_at(
+            paths |= clang_linker_wrapper.searched_paths(
                 self._settings.clang_linker_wrapper or (found.path if found else None)
             )
         if clang_linker_wrapper.CUDA in self._found:

@@ -99,7 +99,7 @@ class MemoryStore(LocalOnly):
         return True
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         return "memory"
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
@@ -172,8 +172,8 @@ class FaultyStore:
         return not self._fails("publish") and self._inner.publish(key, result, files)
 
     @property
-    def place(self) -> str:
-        return self._inner.place
+    def identity(self) -> str:
+        return self._inner.identity
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         return not self._fails("publish") and self._inner.keep(key, result, files)

@@ -84,7 +84,7 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
             out.write(bytes(2 * _BLOCK))
     except OSError as error:
         raise UsageError(
-            f"cannot write {file}: {error.strerror or error}", hint="free some space or choose another place"
+            f"cannot write {file}: {error.strerror or error}", hint="free some space or choose another folder"
         ) from error
     except DamagedBlobError as error:
         raise UsageError(

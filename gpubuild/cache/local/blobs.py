@@ -69,9 +69,9 @@ class BlobFolder:
 
     def path(self, digest: Digest) -> Path:
         """Return the path of a blob. Raises ``ValueError`` for what is not a digest."""
-        return Path(self._place(digest))
+        return Path(self._name(digest))
 
-    def _place(self, digest: Digest) -> str:
+    def _name(self, digest: Digest) -> str:
         # Plain text: Path objects would take as long as reading.
         if not is_digest(digest):
             raise ValueError(f"not a digest: {digest!r}")
@@ -80,7 +80,7 @@ class BlobFolder:
     def has(self, blob: Blob) -> bool:
         """Whether a file of the right name and size exists; its content is not read."""
         try:
-            found = os.lstat(self._place(blob.digest))
+            found = os.lstat(self._name(blob.digest))
         except FileNotFoundError:
             return False
         return stat.S_ISREG(found.st_mode) and found.st_size == blob.size_bytes
@@ -91,11 +91,11 @@ class BlobFolder:
         A copy, never a link: the user may edit build outputs. Raises ``FileNotFoundError`` for
         an absent blob, ``DamagedBlobError`` after setting a bad one aside, ``DestinationError``.
         """
-        place = self._place(blob.digest)
+        name = self._name(blob.digest)
         try:
-            source = os.open(place, _READ)
+            source = os.open(name, _READ)
         except OSError as error:
-            path = Path(place)
+            path = Path(name)
             if path.is_symlink():
                 self._set_aside(path, path.lstat())
                 raise DamagedBlobError(f"{path} is a link") from error
@@ -103,13 +103,13 @@ class BlobFolder:
         try:
             found = os.fstat(source)
             if not stat.S_ISREG(found.st_mode) or found.st_size != blob.size_bytes:
-                self._set_aside(Path(place), found)
-                raise DamagedBlobError(f"{place} is not a file of {blob.size_bytes} bytes")
+                self._set_aside(Path(name), found)
+                raise DamagedBlobError(f"{name} is not a file of {blob.size_bytes} bytes")
 
             def fill(target: int) -> None:
                 if _copy(source, target, destination) != blob.digest:
-                    self._set_aside(Path(place), found)
-                    raise DamagedBlobError(f"the content of {place} does not match its name")
+                    self._set_aside(Path(name), found)
+                    raise DamagedBlobError(f"the content of {name} does not match its name")
 
             _replace(blob, destination, fill)
         finally:
@@ -149,7 +149,7 @@ class BlobFolder:
             if blob.digest in coming or self.has(blob):
                 _expect(_copy(source, None), blob, file)
                 with contextlib.suppress(OSError):
-                    os.utime(self._place(blob.digest))  # for the order of eviction
+                    os.utime(self._name(blob.digest))  # for the order of eviction
                 return None
             with self._new_file() as (temporary, target):
                 _expect(_copy(source, target), blob, file)
@@ -185,9 +185,9 @@ class BlobFolder:
 
     def set_aside_folder(self, folder: Path) -> Path:
         """Move ``folder`` into quarantine and return its new path."""
-        place = self._quarantine / f"{folder.name}-{time.time_ns()}"
-        folder.rename(place)
-        return place
+        path = self._quarantine / f"{folder.name}-{time.time_ns()}"
+        folder.rename(path)
+        return path
 
     def scan(self) -> Iterator[StoredBlob]:
         """Yield all blobs, in no order; skip files that are not ours."""
@@ -264,12 +264,12 @@ class BlobFolder:
             raise
 
     def _rename(self, temporary: Path, digest: Digest) -> None:
-        place = self._place(digest)
+        name = self._name(digest)
         try:
-            os.replace(temporary, place)
+            os.replace(temporary, name)
         except FileNotFoundError:
-            Path(place).parent.mkdir(mode=0o700, exist_ok=True)
-            os.replace(temporary, place)
+            Path(name).parent.mkdir(mode=0o700, exist_ok=True)
+            os.replace(temporary, name)
 
     def _temporary(self) -> Path:
         return self._tmp / f"{os.getpid()}-{os.urandom(8).hex()}"

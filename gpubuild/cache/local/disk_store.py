@@ -18,8 +18,8 @@ from gpubuild.cache.local.folder import (
     DamagedIndexError,
     UnavailableIndexError,
     locked,
+    read_identity,
     read_note,
-    read_place,
     why_untrusted,
     write_note,
     write_tag,
@@ -126,9 +126,9 @@ class DiskStore(LocalOnly):
         return self._write_record(key, record, added)
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         """See ``Store``. Clearing the cache replaces the tag, and so this."""
-        return read_place(self._directory) if self._writable else ""
+        return read_identity(self._directory) if self._writable else ""
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         """See ``Store``."""
@@ -321,10 +321,10 @@ class DiskStore(LocalOnly):
         self._open_index()
 
     def _open_index(self) -> None:
-        from gpubuild.cache.local.index import DATABASE, Index, identity  # loads sqlite3
+        from gpubuild.cache.local.index import DATABASE, Index, database_identity  # loads sqlite3
 
         folder = self._directory / "index"
-        self._identity = identity(folder)
+        self._identity = database_identity(folder)
         try:
             if self._writable and (folder / DATABASE).exists():
                 self._index = Index(folder, writable=True)
@@ -334,7 +334,7 @@ class DiskStore(LocalOnly):
                     if not (folder / DATABASE).exists():
                         self._renew_tag()
                     self._index = Index(folder, writable=True)
-                    self._identity = identity(folder)
+                    self._identity = database_identity(folder)
             elif (folder / DATABASE).exists():
                 self._index = Index(folder, writable=False)
         except DamagedIndexError as error:
@@ -351,7 +351,7 @@ class DiskStore(LocalOnly):
 
     def _reset(self, reason: str) -> None:
         """Set a corrupt index aside and start an empty one; the blobs stay."""
-        from gpubuild.cache.local.index import identity
+        from gpubuild.cache.local.index import database_identity
 
         if self._index is not None:
             self._index.close()
@@ -364,9 +364,9 @@ class DiskStore(LocalOnly):
         try:
             with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
                 # Another process may have replaced it since we opened it.
-                if identity(self._directory / "index") in (self._identity, None):
-                    place = self._blobs.set_aside_folder(self._directory / "index")
-                    message += f"; it was set aside as {place}; a new one was started"
+                if database_identity(self._directory / "index") in (self._identity, None):
+                    path = self._blobs.set_aside_folder(self._directory / "index")
+                    message += f"; it was set aside as {path}; a new one was started"
                 (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             self._give_up(f"its index is damaged and cannot be set aside: {error.strerror}")

@@ -64,7 +64,7 @@ def _take(handle: int, deadline: float) -> bool:
 _IF_SHARED = "; set GPUBUILD_CACHE_SHARED=1 if it is meant to be shared"
 
 
-def trust_anybody(cache: Path) -> str:
+def trust_everyone(cache: Path) -> str:
     """Accept every cache: for one that is meant to be shared, or that nothing is read from."""
     return ""
 
@@ -139,7 +139,7 @@ def write_tag(directory: Path) -> None:
     write_atomically(directory / TAG_NAME, _TEXT, folder=directory / "tmp")
 
 
-def read_place(directory: Path) -> str:
+def read_identity(directory: Path) -> str:
     """Return the identity of the cache in ``directory``; empty when it cannot be written."""
     # Called for every hit: no Path objects, and one digest.
     try:

@@ -104,7 +104,7 @@ class Index:
             change(self._writer)
 
 
-def identity(folder: Path) -> tuple[int, int] | None:
+def database_identity(folder: Path) -> tuple[int, int] | None:
     """Return which file the database in ``folder`` is; ``None`` when there is none."""
     try:
         found = (folder / DATABASE).stat()

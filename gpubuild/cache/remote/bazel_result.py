@@ -132,9 +132,9 @@ def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
     ).encode()
     # A server looks for blobs by the digest of their stored form.
     outputs = [
-        (blob.name, place.digest, place.size_bytes)
+        (blob.name, stored.digest, stored.size_bytes)
         for blob in record.result.blobs
-        if (place := record.stored.get(blob.digest))
+        if (stored := record.stored.get(blob.digest))
     ]
     data = encode_bazel_result(outputs, text)
     decode_remote(key, data)

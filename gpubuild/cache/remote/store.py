@@ -64,8 +64,8 @@ class RemoteStore:
     ) -> None:
         self._limits = limits or TimeLimits()
         self._client = HttpClient(url, limits=self._limits, authorization=authorization)
-        place = urlsplit(url)
-        self._shown = f"{place.scheme}://{place.netloc.rpartition('@')[2]}{place.path}"
+        parts = urlsplit(url)
+        self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self._lock = threading.Lock()
         self._readable = mode is not RemoteMode.WRITE_ONLY
         self._writable = mode is not RemoteMode.READ_ONLY
@@ -121,10 +121,10 @@ class RemoteStore:
         try:
             stored = {}
             for blob in result.blobs:
-                place = self._send_blob(blob, find(blob))
-                if place is None:
+                sent = self._send_blob(blob, find(blob))
+                if sent is None:
                     return False
-                stored[blob.digest] = place
+                stored[blob.digest] = sent
             data = encode_remote(key, RemoteRecord(result=result, stored=stored))
         except (RecordError, SourceError, OSError) as error:
             self._warnings.add("source", f"a result was not sent to the remote cache: {error}")

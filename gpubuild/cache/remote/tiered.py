@@ -98,7 +98,7 @@ class TieredStore:
         self._coming: dict[Digest, Future[RemoteRecord | None]] = {}
         self._from_remote: set[Digest] = set()  # keys
         self._distrusted: set[Digest] = set()  # keys whose remote result turned out to be unusable
-        self._places: dict[Digest, Stored] = {}  # of blobs that remote records name
+        self._stored: dict[Digest, Stored] = {}  # of blobs that remote records name
         self._local_keys: dict[Digest, Digest] = {}  # of blobs that local records name
         self._unsent = 0
         self._cancelled = False
@@ -141,7 +141,7 @@ class TieredStore:
         if record is None:
             return None
         self._from_remote.add(key)
-        self._places.update(record.stored)
+        self._stored.update(record.stored)
         if self._local.writable:
             self._local.adopt(key, record.result)
         return record.result
@@ -162,7 +162,7 @@ class TieredStore:
         """See ``Store``. A blob that is missing or damaged locally comes from the server."""
         if self._local.fetch(blob, destination):
             return True
-        stored = self._places.get(blob.digest) or self._find_remote(blob)
+        stored = self._stored.get(blob.digest) or self._find_remote(blob)
         if stored is None:
             return False
         if self._repair(blob, stored):
@@ -183,9 +183,9 @@ class TieredStore:
         return kept
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         """See ``Store``: of the local cache."""
-        return self._local.place
+        return self._local.identity
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         """See ``Store``: in the local cache. Only results made now are sent."""
@@ -253,7 +253,7 @@ class TieredStore:
         record = self._remote.find(key)
         if record is None or blob.digest not in record.stored:
             return None
-        self._places.update(record.stored)
+        self._stored.update(record.stored)
         self._from_remote.add(key)
         return record.stored[blob.digest]
 

@@ -129,7 +129,7 @@ def test_a_cache_that_every_user_can_write(folder: str, mode: str, tmp_path: Pat
     store = opened(cache, mode)
     assert store.lookup(KEY) is None
     assert not store.publish(KEY, result, files)
-    assert store.place == ""
+    assert store.identity == ""
     (warning,) = store.warnings
     assert warning.startswith(
         f"the cache {cache} is not used: every user can write to {cache / folder} (chmod"

@@ -191,7 +191,7 @@ def test_a_folder_whose_name_is_not_utf_8(tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
     store = DiskStore(directory)
     assert store.publish(KEY, result, files)
-    assert store.place
+    assert store.identity
     store.close()
     reader = DiskStore(directory, read_only=True)
     assert reader.lookup(KEY) == result
