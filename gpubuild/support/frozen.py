@@ -188,14 +188,8 @@ def _setstate(self: Any, state: list[object]) -> None:
         object.__setattr__(self, name, value)
 
 
-def _replace(self: Any, /, **changes: Any) -> Any:
-    """What ``copy.replace`` calls, from Python 3.13 on."""
-    return replace(self, **changes)
-
-
 _METHODS = {
     "__init__": _init,
-    "__replace__": _replace,
     "__eq__": _eq,
     "__hash__": _hash,
     "__repr__": _repr,

@@ -55,7 +55,7 @@ def test_a_call_that_fails_during_publish(tmp_path: Path, call: str, code: int) 
             found = store.lookup(KEY)
         assert found in (None, result)
         assert len(store.warnings) <= 2, store.warnings
-        assert stored or store.warnings, "a result that is not stored must be told"
+        assert stored or store.warnings, "a result that is not stored must be reported"
         store.close()
         fresh = DiskStore(tmp_path / str(after))
         again = fresh.lookup(KEY)

@@ -1,4 +1,4 @@
-"""A remote cache's own words, and our credentials: the one is told, the other never."""
+"""A remote cache's texts are reported, our credentials never."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("case", WORDS)
-def test_what_a_server_says_is_told(tmp_path: Path, case: str) -> None:
+def test_texts_of_a_server_are_reported(tmp_path: Path, case: str) -> None:
     """If it is plain, short, and gives nothing away."""
     kind, words, end = WORDS[case]
 

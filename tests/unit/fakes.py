@@ -1,4 +1,4 @@
-"""Stand-ins for the layers below the build: an executor and stores that do as they are told."""
+"""Stand-ins for the layers below the build: an executor and stores with given behaviour."""
 
 from __future__ import annotations
 

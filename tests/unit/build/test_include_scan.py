@@ -172,7 +172,7 @@ def found_in_folders(root: Path) -> tuple[tuple[str, Digest], ...]:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
     (root / "first").mkdir()
-    # As the compiler is told them: the third folder's way goes through the project's.
+    # As on the compiler's command line: the path of the third folder goes through the project's.
     paths = [root / "second/lib/a.h", root / "../third/b.h", (root / "../include/sys/out.h").resolve()]
     return tuple((str(path), digest_file(path)) for path in paths)
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a cache after a build's report was made is told all the same."""
+"""Faults of a cache after a build's report are reported, too."""
 
 from __future__ import annotations
 

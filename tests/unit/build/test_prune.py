@@ -1,4 +1,4 @@
-"""Leftovers: outputs of what is no more go, and nothing else."""
+"""Leftovers: outputs of steps that no longer exist are deleted, and nothing else."""
 
 from __future__ import annotations
 

@@ -127,11 +127,6 @@ def test_replace_and_post_init() -> None:
             make()
 
 
-def test_replaced_by_copy() -> None:
-    """From Python 3.13 on, ``copy.replace`` calls this."""
-    assert Checked(low=1).__replace__(high=4) == Checked(low=1, high=4)  # type: ignore[attr-defined]
-
-
 def test_the_functions_of_dataclasses_know_them() -> None:
     for ours, theirs in zip(dataclasses.fields(Ours), dataclasses.fields(Theirs), strict=True):
         assert repr(ours) == repr(theirs)
