@@ -1,7 +1,7 @@
 """gpubuild: build multi-target GPU programs written in MLIR's gpu dialect.
 
-``load_project`` is the way in from Python; see docs/api.md. Importing this package imports nothing
-heavy; see ``docs/design/architecture.md`` for the layers.
+``load_project`` is the entry from Python; see docs/api.md. Importing this package imports nothing
+heavy. ``docs/design/architecture.md`` shows the layers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __version__ = "0.1.0.dev0"
 def load_project(file: str | PathLike[str] = "targets.yaml") -> LoadedProject:
     """Read a project file, or the ``targets.yaml`` of a folder.
 
-    Raises ``gpubuild.errors.ConfigError`` with every mistake in it; also when there is no such file.
+    Raises ``gpubuild.errors.ConfigError`` with every error in it; also when there is no such file.
     """
     from gpubuild.api import open_project
 
@@ -27,7 +27,7 @@ def load_project(file: str | PathLike[str] = "targets.yaml") -> LoadedProject:
 
 
 def generate(env: object, **options: object) -> None:
-    """Make this package an SCons tool for who names its folder in ``toolpath``; SCons calls this."""
+    """Make this package an SCons tool, found through ``toolpath``; SCons calls this."""
     from gpubuild.scons.tool import generate
 
     generate(env, **options)

@@ -1,7 +1,7 @@
-"""API: a project to be built from Python; see docs/api.md.
+"""Build projects from Python; see docs/api.md.
 
-What is here, what it returns and what it raises stays as it is within a major version. Everything
-else in the package may change.
+This module, its results and its exceptions are stable within a major version. Everything else in the
+package may change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOGGER = logging.getLogger("gpubuild")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedProject:
-    """A valid project file. ``model`` is what it says, with defaults and paths settled."""
+    """A valid project file. ``model`` is its content with defaults and absolute paths."""
 
     model: Project
 
@@ -54,11 +54,11 @@ class LoadedProject:
         dry_run: bool = False,
         listener: Listener | None = None,
     ) -> BuildReport:
-        """Bring programs (all, if none is named) up to date, as ``gpubuild build`` does.
+        """Bring programs (all, if none is named) up to date, like ``gpubuild build``.
 
-        ``targets`` restricts device code. Folders count from the current one; by default they are
-        the project's. ``jobs`` is steps at once, 0 as many as CPUs. Events go to ``listener``, or
-        to the logger ``gpubuild``.
+        ``targets`` restricts device code. Relative folders start at the current one; by default they
+        are the project's. ``jobs`` is the number of parallel steps, 0 for one per CPU. Events go to
+        ``listener``, or to the logger ``gpubuild``.
 
         A step that fails raises nothing: see ``BuildReport.ok`` and ``failed``. Raises
         ``UsageError`` for unknown programs and targets and for folders that cannot be used,
@@ -66,7 +66,7 @@ class LoadedProject:
         """
         options = self._options(programs, targets, build_dir, cache_dir, use_cache, jobs, keep_going, dry_run)
         settings, listener = Settings.from_environ(), listener or Logging()
-        with open_builder(self.model, settings, options, listener, changes=not dry_run) as builder:
+        with open_builder(self.model, settings, options, listener) as builder:
             return builder.build()
 
     def plan(
@@ -76,13 +76,13 @@ class LoadedProject:
         build_dir: str | PathLike[str] | None = None,
         cache_dir: str | PathLike[str] | None = None,
     ) -> Plan:
-        """The steps of a build and who needs whom. Scans sources, compiles nothing.
+        """Return the steps of a build and their dependencies. Scans sources, compiles nothing.
 
-        Raises ``StepError`` when a source cannot be read as it is, and what :meth:`build` raises.
+        Raises ``StepError`` when a source cannot be read, and what :meth:`build` raises.
         """
         options = self._options(programs, targets, build_dir, cache_dir)
         settings = Settings.from_environ()
-        with open_builder(self.model, settings, options, Logging(), changes=False) as builder:
+        with open_builder(self.model, settings, options, Logging()) as builder:
             return builder.scan()
 
     def _options(
@@ -111,7 +111,7 @@ class LoadedProject:
 
 
 class Logging:
-    """A listener that tells the logger ``gpubuild``: failures as errors, steps that ran as information."""
+    """A listener that logs to ``gpubuild``: failures as errors, steps that ran as information."""
 
     def on_event(self, event: Event) -> None:
         """See ``Listener``."""

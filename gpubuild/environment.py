@@ -1,6 +1,6 @@
-"""Environment: the variables that gpubuild heeds. Nothing else reads the process's environment.
+"""The environment variables that gpubuild reads. No other module reads the process's environment.
 
-``settings`` gives them types and names; what must be quick (see ``receipt``) compares their texts.
+``settings`` converts them to types; the null build compares their texts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping  # takes longer to load than all of this
 
-# What decides which tools are found. Receipts hold these: a change of one of them voids the receipt.
+# These decide which tools are found. A change of one of them makes receipts invalid.
 OF_TOOLS = (
     "GPUBUILD_CC",
     "GPUBUILD_CXX",
@@ -23,13 +23,13 @@ OF_TOOLS = (
     "CUDA_PATH",
     "PATH",
 )
-# What decides which variants of which C library's mathematics this process uses (toolchain.host_math).
+# These select the variants of the C library's mathematics in this process (toolchain.host_math).
 OF_HOST_MATH = ("GLIBC_TUNABLES", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
 
 MODES = ("read-write", "read-only", "write-only", "off")
 MOST_JOBS = 4096
-# Every variable of ours, those of the programs that we build among them.
+# Every variable of ours, including those of the programs that we build.
 OURS = frozenset(
     {
         *(name for name in OF_TOOLS if name.startswith("GPUBUILD_")),
@@ -43,7 +43,7 @@ OURS = frozenset(
 
 
 def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, str]]:
-    """Variables whose values mean nothing: name, value, what it can be."""
+    """Return variables with malformed values: name, value, what it can be."""
     env = os.environ if environ is None else environ
     found = []
     jobs = env.get("GPUBUILD_JOBS", "")
@@ -56,13 +56,13 @@ def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, 
         found.append(("GPUBUILD_CACHE_SHARED", shared, "0 or 1"))
     remote = env.get("GPUBUILD_REMOTE", "")
     if remote and not remote.startswith(("http://", "https://")):
-        shown = "…" if "@" in remote else remote  # there may be a password in it
+        shown = "…" if "@" in remote else remote  # it may contain a password
         found.append(("GPUBUILD_REMOTE", shown, "an address such as https://cache.example:8080/gpubuild"))
     return found
 
 
 def misspelt() -> list[str]:
-    """Warnings of variables that nothing reads, and that were meant for us by their names."""
+    """Return warnings about unknown variables with names close to ours."""
     found = []
     for name in os.environ:
         if name.startswith("GPUBUILD_") and name not in OURS:
@@ -79,29 +79,30 @@ def completes() -> bool:
 
 
 def whole() -> dict[str, str]:
-    """Every variable as it is now."""
+    """Return every variable."""
     return dict(os.environ)
 
 
 def tool_variables() -> dict[str, str]:
-    """The variables that decide which tools are found; those not set are left out."""
+    """Return the variables that decide which tools are found, without those not set."""
     return {name: os.environ[name] for name in (*OF_TOOLS, *OF_HOST_MATH) if os.environ.get(name)}
 
 
 def host_math_variables() -> dict[str, str]:
-    """Those among them that decide how this process rounds."""
+    """Return the variables that decide how this process rounds."""
     return {name: os.environ[name] for name in OF_HOST_MATH if os.environ.get(name)}
 
 
-def color() -> bool | None:
-    """What NO_COLOR and FORCE_COLOR ask for; ``None``: as the terminal says."""
-    if os.environ.get("NO_COLOR"):
+def color(environ: Mapping[str, str] | None = None) -> bool | None:
+    """Return what NO_COLOR and FORCE_COLOR request; ``None``: decided by the terminal."""
+    env = os.environ if environ is None else environ
+    if env.get("NO_COLOR"):
         return False
-    return True if os.environ.get("FORCE_COLOR") else None
+    return True if env.get("FORCE_COLOR") else None
 
 
 def boot() -> str:
-    """A name for this boot of this machine; equal names mean the same CPU. Empty if there is none."""
+    """Return an id of this boot of this machine; equal ids mean the same CPU. Empty if unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             return stream.read().strip()

@@ -23,7 +23,7 @@ _Error = TypeVar("_Error", bound="GpubuildError")
 
 @frozen
 class Location:
-    """A place in a user's file: 1-based line and column, in characters; 0 when unknown.
+    """A location in a user's file: 1-based line and column, in characters; 0 when unknown.
 
     A compiler's column counts bytes until the line's text is known (``build.diagnosis``).
     """
@@ -43,10 +43,10 @@ class Location:
 
 @frozen
 class Diagnostic:
-    """One message about one place, with notes.
+    """One message about one location, with notes.
 
-    ``source_line`` is the text of the line, when it could be read, so that whoever prints the
-    diagnostic need not find the file again.
+    ``source_line`` is the text of the line, if it could be read, so that printing a diagnostic needs
+    no file.
     """
 
     message: str
@@ -56,7 +56,7 @@ class Diagnostic:
     notes: tuple[Diagnostic, ...] = ()
 
     def render(self) -> str:
-        """Plain text: ``file:line:column: severity: message``, the line and a caret, then the notes."""
+        """Return plain text: ``file:line:column: severity: message``, line and caret, then the notes."""
         where = f"{self.location}: " if self.location else ""
         lines = [f"{where}{self.severity}: {self.message}"]
         if self.source_line:
@@ -115,21 +115,18 @@ class GpubuildError(Exception):
         return (_rebuild, (type(self), self.__dict__.copy()))
 
     def render(self) -> str:
-        """Plain text for a terminal or a log, without colour or control characters but newlines and tabs.
-
-        Ends without a newline.
-        """
+        """Return plain text without a final newline; its only control characters are newlines and tabs."""
         return text.visible(self.message + (f"\n  hint: {self.hint}" if self.hint else ""))
 
 
 class UsageError(GpubuildError):
-    """A wrong command line, or a request that cannot be carried out as asked."""
+    """A wrong command line, or a request that cannot be carried out."""
 
     exit_code = EXIT_USAGE
 
 
 class ConfigError(GpubuildError):
-    """One or more mistakes in targets.yaml, all of them, in file order."""
+    """All errors in targets.yaml, in file order."""
 
     exit_code = EXIT_USAGE
     problems: tuple[Diagnostic, ...]
@@ -147,22 +144,22 @@ class ToolNotFoundError(GpubuildError):
 
 
 class StepError(GpubuildError):
-    """A step failed on its own terms: bad IR, an unknown chip, a refused instruction.
+    """A step failed: bad IR, an unknown chip, a refused instruction.
 
-    Raised inside the engine with ``stage`` and what is known there; ``build.diagnosis`` completes it
-    with the fields below ``output``.
+    The engine raises it with the fields that it knows; ``build.diagnosis`` fills in those from
+    ``step_id`` on.
     """
 
     stage: str
     diagnostics: tuple[Diagnostic, ...]
     output: str  # what an external tool or LLVM printed
-    kernel: str  # or another function of the module, which the first diagnostic is in
+    kernel: str  # the kernel or other function of the first diagnostic
     step_id: str
     program: str
     module: str
     target: str
-    other_targets: tuple[str, ...]  # with the same error, when shown together
-    reproduce: str  # a command that shows the failure again
+    other_targets: tuple[str, ...]  # with the same error, if shown together
+    reproduce: str  # a command that reproduces the failure
 
     def __init__(
         self,
@@ -189,7 +186,7 @@ class StepError(GpubuildError):
         )
 
     def render(self) -> str:
-        """Message, place, diagnostics with carets, tool output, hint and reproducer."""
+        """Return message, location, diagnostics with carets, tool output, hint and reproducer."""
         where = ", ".join(
             f"{label} {text.one_line(value)}"
             for label, value in (
@@ -220,7 +217,7 @@ class StepCrashedError(StepError):
 
 
 class NoRoomError(StepError):
-    """The disk is full or a quota is reached: no fault of the step's, and nothing to reproduce."""
+    """The disk is full or a quota is reached: not the step's fault, and nothing to reproduce."""
 
 
 class InputChangedError(StepError):
@@ -228,6 +225,6 @@ class InputChangedError(StepError):
 
 
 class InterruptedBuildError(GpubuildError):
-    """Ctrl-C or SIGTERM. Steps under way were stopped; nothing half-made was kept."""
+    """Ctrl-C or SIGTERM. Running steps were stopped; no incomplete output was kept."""
 
     exit_code = EXIT_INTERRUPTED

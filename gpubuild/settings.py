@@ -1,4 +1,4 @@
-"""Settings: what the environment says, with types. Everything else is given values."""
+"""The settings in environment variables, with types."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NO_USER_CACHE = Path("/nonexistent")
 
 @frozen
 class Settings:
-    """What the environment says. Paths are absolute; ``None`` means not set.
+    """Settings from environment variables. Paths are absolute; ``None`` means not set.
 
     Tool overrides name a file to use instead of the one found (see ``gpubuild doctor``), or a program
-    in PATH; ``rocm_path`` is a ROCm installation, whose ``amdgcn/bitcode`` holds the device libraries;
-    ``cuda_path`` a CUDA one, whose ``bin`` holds nvlink and fatbinary.
+    in PATH. ``rocm_path`` is a ROCm installation with device libraries in ``amdgcn/bitcode``,
+    ``cuda_path`` a CUDA one with nvlink and fatbinary in ``bin``.
     """
 
     cache_dir: Path | None = None  # GPUBUILD_CACHE_DIR
@@ -41,21 +41,15 @@ class Settings:
     remote_user: str = ""  # GPUBUILD_REMOTE_USER
     remote_password: str = field(default="", repr=False)  # GPUBUILD_REMOTE_PASSWORD
     netrc: Path | None = None  # NETRC, else ~/.netrc
-    netrc_is_named: bool = False  # by NETRC: somebody believes that it is there
+    netrc_is_named: bool = False  # by NETRC: a missing file is then worth a warning
     search_path: tuple[Path, ...] = ()  # PATH, for the system C compiler only
     user_cache: Path = NO_USER_CACHE  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
     color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
     debug: bool = False  # GPUBUILD_DEBUG: tracebacks of internal errors
 
-    @property
-    def names_tools(self) -> bool:
-        """Whether a tool or an installation is named."""
-        programs = (self.cc, self.cxx, self.ptxas, self.libdevice, self.lld, self.clang_linker_wrapper)
-        return any(path is not None for path in (*programs, self.rocm_path, self.cuda_path))
-
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
-        """Read ``environ`` (default: the process's). Raises ``UsageError`` for values that mean nothing."""
+        """Read ``environ`` (default: the process's). Raises ``UsageError`` for malformed values."""
         env = environment.whole() if environ is None else environ
         if bad := environment.malformed(env):
             name, value, allowed = bad[0]
@@ -65,18 +59,12 @@ class Settings:
             return Path(env[name]).absolute() if env.get(name) else None
 
         def program(name: str) -> Path | None:
-            """A bare name is looked up in PATH, as a shell does."""
-            value = env.get(name, "")
+            value = env.get(name, "")  # a bare name is looked up in PATH, as in a shell
             return (None if "/" in value else find_in_path(value, search_path)) or path(name)
 
         search_path = tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p)
         cache_home = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME") or "/tmp") / ".cache")  # noqa: S108
         jobs = env.get("GPUBUILD_JOBS", "")
-        color: bool | None = None
-        if env.get("NO_COLOR"):
-            color = False
-        elif env.get("FORCE_COLOR"):
-            color = True
         return Settings(
             cache_dir=path("GPUBUILD_CACHE_DIR"),
             cache_mode=env.get("GPUBUILD_CACHE", ""),
@@ -99,13 +87,13 @@ class Settings:
             netrc_is_named=bool(env.get("NETRC")),
             search_path=search_path,
             user_cache=Path(cache_home) / "gpubuild",
-            color=color,
+            color=environment.color(env),
             debug=env.get("GPUBUILD_DEBUG", "0") not in ("", "0"),
         )
 
 
 def find_in_path(name: str, search_path: Iterable[Path]) -> Path | None:
-    """The first program called ``name`` in one of the folders; relative folders do not count."""
+    """Return the first program called ``name`` in one of the folders; skip relative folders."""
     for folder in search_path:
         path = folder / name
         if name and folder.is_absolute() and path.is_file() and os.access(path, os.X_OK):
@@ -114,9 +102,9 @@ def find_in_path(name: str, search_path: Iterable[Path]) -> Path | None:
 
 
 def closed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment that child processes get: nothing of the user's but where to put scratch.
+    """Return the environment of tools, which has nothing of the user's.
 
-    Locale, time zone, include paths and the like cannot reach a step's output (invariant 5).
+    So locale, time zone, include paths and the like cannot affect a step's output (invariant 5).
     """
     base = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/bin:/bin", "ZERO_AR_DATE": "1"}
     base.update(extra or {})
@@ -124,10 +112,10 @@ def closed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]
 
 
 def program_environment() -> dict[str, str]:
-    """The user's whole environment, for ``gpubuild run``: the program is theirs, not a step."""
+    """Return the user's whole environment, for ``gpubuild run``."""
     return environment.whole()
 
 
 def python_command() -> tuple[str, ...]:
-    """How to start this Python with gpubuild again, for printed reproducers."""
+    """Return the command that starts gpubuild with this Python."""
     return (sys.executable, "-m", "gpubuild")

@@ -1,4 +1,4 @@
-"""Build: joins plan, cache, executor and engine. The one place that knows all of them."""
+"""Builder of programs: joins plan, cache, executor and engine. No other module knows all of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import threading
 import time
 from pathlib import Path
 
-from gpubuild.build.explain import Explanation, explain_step
 from gpubuild.build.log import BuildLog, log_file, read_made
 from gpubuild.build.null_build import request_of
 from gpubuild.build.null_build_record import Witness
 from gpubuild.build.outputs import remove_executable, remove_leftovers
+from gpubuild.build.reasons import Explanation
 from gpubuild.build.scheduler import Schedule, collect
 from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import StepRunner
@@ -28,7 +28,6 @@ from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedSource, parse_index
-from gpubuild.support.frozen import replace
 from gpubuild.targets.target import cpu_triple
 from gpubuild.toolchain.find import Toolchain
 
@@ -56,12 +55,10 @@ class Builder:
         store: Store,
         executor: Executor,
         witness: Witness | None = None,
-        misnamed: tuple[str, ...] = (),
     ) -> None:
         self._project = project
         self.toolchain = toolchain
         self._witness = witness
-        self.misnamed = misnamed  # what is wrong with variables that name tools
         self._options = options
         self._layout = layout
         self._listener = listener
@@ -90,7 +87,7 @@ class Builder:
         self._reports: dict[str, StepReport] = {}
         self._lock = threading.Lock()
         self._opened = time.monotonic()
-        self._told: tuple[str, ...] = ()  # the store's warnings that are in a report
+        self._reported: tuple[str, ...] = ()  # the store's warnings that are in a report
         self._log = BuildLog(log_file(layout))
         if self.state.lost:
             self.state.orphans = read_made(log_file(layout))
@@ -99,7 +96,7 @@ class Builder:
         """Bring every chosen program up to date.
 
         Failures of steps are in the report. Raises ``UsageError`` for requests that cannot be
-        planned, and ``InterruptedBuildError`` on Ctrl-C, after everything under way was stopped.
+        planned, and ``InterruptedBuildError`` on Ctrl-C, after all running jobs were stopped.
         """
         started = time.monotonic()
         programs = self._planner.choose_programs(self._options.programs)
@@ -120,7 +117,7 @@ class Builder:
         finally:
             self._save_state()
         report = self._summed_up(programs, plan, started)
-        self._told = report.warnings
+        self._reported = report.warnings
         if not self._options.dry_run:
             self._log.append(plan, report, self.state.record, self._executor.workers)
         if self._witness is not None and not self._options.dry_run:
@@ -139,19 +136,19 @@ class Builder:
             )
         return report
 
-    def tell_late_warnings(self) -> None:
-        """Tell what the store has to say that no report has: of its last uploads, say."""
-        told = {_without_count(warning) for warning in self._told}
-        for warning in self._warnings():
-            if _without_count(warning) not in told:
+    def send_late_warnings(self) -> None:
+        """Send warnings of the store that are in no report yet, for example about its last uploads."""
+        reported = {_without_count(warning) for warning in self._reported}
+        for warning in self._store.warnings:
+            if _without_count(warning) not in reported:
                 self._listener.on_event(BuildWarning(message=warning))
 
     def scan(self, names: tuple[str, ...] | None = None, *, run: bool = True) -> Plan:
-        """Run the steps that tell what the modules are, and return the full plan.
+        """Run the steps that find the modules, and return the full plan.
 
         ``names`` are programs, by default those of the options; later calls may name others.
-        Raises the first ``StepError`` when a source cannot be read as it is. Without ``run`` the
-        modules are those that were found last; raises ``OSError`` when they are not there.
+        Raises the first ``StepError`` when a source cannot be read. Without ``run`` the modules are
+        those that were found last; raises ``OSError`` when there are none.
         """
         programs = self._planner.choose_programs(self._options.programs if names is None else names)
         plan = self._planner.scan_plan(programs)
@@ -166,7 +163,7 @@ class Builder:
         return self._full_plan(programs, plan)
 
     def look(self) -> tuple[BuildReport | None, str]:
-        """What :meth:`build` would report if all was up to date; else which step is not, and why.
+        """Return the report of :meth:`build` if all is up to date, else which step is not, and why.
 
         Runs and writes nothing.
         """
@@ -181,12 +178,6 @@ class Builder:
         except GpubuildError as error:
             trouble = error.message
         return (None, trouble) if trouble else (self._summed_up(programs, plan, started), "")
-
-    def _warnings(self) -> tuple[str, ...]:
-        """Of the store, and of variables that no error was about."""
-        errors = [report.error.message for report in self._reports.values() if report.error is not None]
-        unsaid = [w for w in self.misnamed if not any(w.split()[0] in error for error in errors)]
-        return (*self._store.warnings, *unsaid)
 
     def _first_outdated(self, plan: Plan) -> str:
         for step_id in plan.order():
@@ -208,14 +199,14 @@ class Builder:
                 and self._reports[f"{p.name}/link"].status not in (Status.FAILED, Status.SKIPPED)
             },
             seconds=time.monotonic() - started,
-            warnings=self._warnings(),
+            warnings=self._store.warnings,
             links=self._links(programs, plan),
         )
 
     def run_step(self, step: Step) -> StepReport:
-        """Bring one step up to date, given that its inputs are. Thread-safe: for SCons.
+        """Bring one step up to date whose inputs are. Thread-safe: for SCons.
 
-        Never raises for a failing step; see ``StepReport.error``.
+        Raises nothing for a failing step; see ``StepReport.error``.
         """
         started = time.monotonic()
         workdir: Path | None = None
@@ -240,17 +231,14 @@ class Builder:
         return report
 
     def explain(self, plan: Plan, step: Step) -> Explanation:
-        """What ``step`` depends on, now and when it was last brought up to date.
-
-        Runs nothing. Raises ``StepError`` when an input is not there, ``ToolNotFoundError``.
-        """
-        return explain_step(self._runner, self.state, plan, step)
+        """See ``StepRunner.explain``."""
+        return self._runner.explain(plan, step)
 
     def conclude(self, plan: Plan) -> None:
-        """Write down what :meth:`run_step` did, as :meth:`build` does at its end: for SCons.
+        """Save and log what :meth:`run_step` did, as :meth:`build` does at its end: for SCons.
 
-        ``plan`` has all steps that could be asked for. SCons asks only for those that it finds
-        outdated; of the others nothing is said.
+        ``plan`` has all steps that SCons could run. It runs only those that it finds outdated; the
+        log does not mention the others.
         """
         self._save_state()
         steps = tuple(self._reports.values())
@@ -258,7 +246,7 @@ class Builder:
         self._log.append(plan, report, self.state.record, self._executor.workers)
 
     def _remove_outdated(self, programs: tuple[Program, ...]) -> None:
-        """Delete executables of programs with a source that could not be read: no later step will."""
+        """Delete executables of programs with a source that could not be read: no later step does."""
         if self._options.dry_run:
             return
         for program in programs:
@@ -268,7 +256,7 @@ class Builder:
                 )
 
     def _remove_leftovers(self, programs: tuple[Program, ...], plan: Plan) -> None:
-        """Delete what has no step any more, as far as this build knows all steps."""
+        """Delete outputs that no step makes any more, if this build knows all steps."""
         if (
             self._options.targets
             or self._options.dry_run
@@ -288,7 +276,7 @@ class Builder:
         return self._planner.full_plan(programs, self._scans(scanned))
 
     def _links(self, programs: tuple[Program, ...], plan: Plan) -> dict[str, Step]:
-        """How to link what was built, when this build was not to do it."""
+        """Return the link steps that this build leaves out."""
         if self._options.goal is Goal.EXECUTABLE or self._broken(plan):
             return {}
         return self._planner.link_steps(programs, self._scans(plan))
@@ -315,8 +303,6 @@ class Builder:
         ).run()
 
     def _note(self, report: StepReport) -> None:
-        if self._layout.scratch is not None:
-            report = replace(report, outputs=tuple(map(self._layout.settled, report.outputs)))
         self._reports[report.id] = report
         self._log.note(report)
         for warning in report.warnings:
@@ -324,15 +310,13 @@ class Builder:
         self._listener.on_event(StepFinished(report=report))
 
     def _save_state(self) -> None:
-        if self._layout.scratch is not None:
-            return
         try:
             self.state.save()
         except OSError as error:
             self._listener.on_event(
                 BuildWarning(
                     message=f"the build state was not saved ({error.strerror}): "
-                    "the next build looks at everything again"
+                    "the next build checks everything again"
                 )
             )
 

@@ -1,10 +1,9 @@
-"""Diagnosis: an error of a step, completed for the reader.
+"""Diagnosis: complete an error of a step for the reader.
 
-Workers raise errors with the facts they have: message, stage, tool output, locations. Workers know
-files by their roles only, because paths would reach outputs. The build knows the rest and adds it
-here, and nowhere else: program, module and target of the step; the text of source lines; the user's
-names of files that are linked under fixed ones; the command that reproduces the failure. Equal errors
-of several targets become one.
+Workers raise errors with message, stage, tool output and locations. They know files by their roles
+only, because paths would reach outputs. Here, and nowhere else, the build adds the rest: program,
+module and target of the step; the text of source lines; the user's names of linked files; the
+command that reproduces the failure. Equal errors of several targets become one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _TEXT = re.compile(r":?\b(?:source\.i|host\.ll):(?=\(\.)")
 
 
 def completed(error: GpubuildError, step: Step, *, root: Path) -> GpubuildError:
-    """Return ``error``, raised for ``step``, with all that its reader needs; paths relative to ``root``."""
+    """Return ``error``, raised for ``step``, completed; paths are relative to ``root``."""
     if not isinstance(error, StepError):
         return error
     files: dict[str, Sequence[str]] = {}
@@ -43,7 +42,7 @@ def completed(error: GpubuildError, step: Step, *, root: Path) -> GpubuildError:
 
 
 def without_project(error: GpubuildError) -> GpubuildError:
-    """Return a completed error of a project that was made up for one command.
+    """Return a completed error of a project that exists for one command only.
 
     The program's name is not the user's, and the command just given is the reproducer.
     """
@@ -51,7 +50,7 @@ def without_project(error: GpubuildError) -> GpubuildError:
 
 
 def _in_users_files(output: str, step: Step, root: Path) -> str:
-    """Return a linker's output about numbered objects with the names of the files they were made of."""
+    """Return a linker's output with the user's files in place of numbered objects."""
     names = {}
     for item in step.inputs:
         path = item.origin or (item.path if not item.producer else None)
@@ -67,27 +66,27 @@ def _in_users_files(output: str, step: Step, root: Path) -> str:
     )
 
 
-_MAX_FILE_BYTES = 16 << 20  # more is no source that anyone reads by the line
+_MAX_FILE_BYTES = 16 << 20  # larger files are not quoted
 
 
 def _quoted(diagnostic: Diagnostic, root: Path, files: dict[str, Sequence[str]]) -> Diagnostic:
-    """Fill in ``source_line`` where it is empty and the named file, relative to ``root``, has it."""
+    """Fill in an empty ``source_line`` from the named file, relative to ``root``."""
     notes = tuple(_quoted(note, root, files) for note in diagnostic.notes)
     line = diagnostic.source_line
-    place = diagnostic.location
-    if not line and place is not None and place.line > 0:
-        if place.file not in files:
-            files[place.file] = _lines(root / place.file)
-        lines = files[place.file]
-        line = lines[place.line - 1] if place.line <= len(lines) else ""
-        place = replace(place, column=of_byte(line, place.column))
-    return replace(diagnostic, location=place, source_line=line, notes=notes)
+    location = diagnostic.location
+    if not line and location is not None and location.line > 0:
+        if location.file not in files:
+            files[location.file] = _lines(root / location.file)
+        lines = files[location.file]
+        line = lines[location.line - 1] if location.line <= len(lines) else ""
+        location = replace(location, column=of_byte(line, location.column))
+    return replace(diagnostic, location=location, source_line=line, notes=notes)
 
 
 def _lines(path: Path) -> Sequence[str]:
     try:
         if path.is_file() and path.stat().st_size <= _MAX_FILE_BYTES:
-            # Not splitlines(): compilers count no form feed or U+2028 as the end of a line.
+            # Not splitlines(): for compilers, form feed and U+2028 do not end a line.
             text = path.read_bytes().decode("utf-8-sig", errors="replace")
             return [line.rstrip("\r") for line in text.split("\n")]
     except (OSError, ValueError):  # unreadable, or a name that cannot be a path
@@ -96,7 +95,7 @@ def _lines(path: Path) -> Sequence[str]:
 
 
 def missing_input(path: Path, root: Path) -> StepError:
-    """Return why ``path`` cannot be read, with the name that was probably meant, relative to ``root``."""
+    """Return the error for ``path``, which cannot be read, with the name that was probably meant."""
     name = shown_path(path, root)
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # a pipe would wait for a writer
@@ -120,7 +119,7 @@ def missing_input(path: Path, root: Path) -> StepError:
 
 
 def reproducer(step: Step) -> str:
-    """A command that shows a compile step's failure again; empty for other kinds of steps."""
+    """Return a command that reproduces a compile step's failure; empty for other kinds of steps."""
     if not isinstance(step.params, CompileParams) or not any(i.name == "located" for i in step.inputs):
         return ""
     import shlex  # for failures only
@@ -153,10 +152,10 @@ _PLURAL = {"target": "targets", "for": "for"}
 
 def grouped(errors: Iterable[GpubuildError]) -> list[GpubuildError]:
     """Return ``errors`` of one gpu.module in order, those that differ only in the target as one."""
-    alike: dict[str, list[GpubuildError]] = {}
+    groups: dict[str, list[GpubuildError]] = {}
     for error in errors:
-        alike.setdefault(_without_target(error), []).append(error)
-    return [_joined(group) for group in alike.values()]
+        groups.setdefault(_without_target(error), []).append(error)
+    return [_joined(group) for group in groups.values()]
 
 
 def _joined(group: list[GpubuildError]) -> GpubuildError:
@@ -164,13 +163,13 @@ def _joined(group: list[GpubuildError]) -> GpubuildError:
     others = tuple(dict.fromkeys(e.target for e in group[1:] if isinstance(e, StepError)))
     if not isinstance(first, StepError) or not others:
         return first
-    everyone = ", ".join((first.target, *others))
-    alike = [error for error in group if isinstance(error, StepError)]
-    hints = (_naming(error.target).sub(r"\1", error.hint) for error in alike)
+    all_targets = ", ".join((first.target, *others))
+    errors = [error for error in group if isinstance(error, StepError)]
+    hints = (_naming(error.target).sub(r"\1", error.hint) for error in errors)
     return first.with_(
         other_targets=others,
-        message=_naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {everyone}", first.message),
-        stage=", ".join(dict.fromkeys(error.stage for error in alike if error.stage)),
+        message=_naming(first.target).sub(lambda found: f"{_PLURAL[found[1]]} {all_targets}", first.message),
+        stage=", ".join(dict.fromkeys(error.stage for error in errors if error.stage)),
         hint="\n  hint: ".join(filter(None, dict.fromkeys(hints))),
     )
 

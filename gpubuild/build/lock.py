@@ -1,4 +1,4 @@
-"""Lock: one build at a time may write into a build folder."""
+"""Lock of a build folder: one build at a time may write to it."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _ATTEMPTS = 100
 
 @contextmanager
 def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
-    """Hold the folder's lock; wait, and say so, while another build has it.
+    """Hold the folder's lock; wait, with a warning, while another build has it.
 
-    The kernel drops the lock when its holder dies, so a killed build never blocks the next one.
-    Raises ``UsageError`` when the folder cannot be created or written, or is a link to another.
+    The kernel releases the lock when its owner dies, so a killed build never blocks the next one.
+    Raises ``UsageError`` when the folder cannot be created or written, or is a link.
     """
     if layout.private.is_symlink():
         raise UsageError(
-            f"refusing to use {layout.private}: it is a symbolic link, and what it leads to may not be ours",
+            f"refusing to use {layout.private}: it is a symbolic link, and its target may not be ours",
             hint="delete the link, or choose another build folder with --build-dir",
         )
-    told = False
+    warned = False
     for attempts_left in reversed(range(_ATTEMPTS)):
         descriptor = _open(layout)
         try:
-            if not _take(descriptor, layout, listener, told=told):
-                told = True
+            if not _take(descriptor, layout, listener, warned=warned):
+                warned = True
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # While we waited, `clean` may have deleted the file: a lock on what has no name any
-            # more keeps nobody out. Some network file systems number a file anew at each look.
+            # While we waited, `clean` may have deleted the file: a lock on a file without a name
+            # excludes no other build. Some network file systems change inode numbers at each stat.
             if _is_current(descriptor, layout) or not attempts_left:
                 yield
                 return
@@ -46,7 +46,7 @@ def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
 def remove_links(layout: Layout) -> None:
     """Delete symbolic links in the private folder. gpubuild makes none there.
 
-    A build would append to the file, or sweep the folder, that such a link leads to.
+    A build would append to the file, or sweep the folder, at the end of such a link.
     """
     for path in layout.private.iterdir():
         if path.is_symlink():
@@ -62,20 +62,20 @@ def _open(layout: Layout) -> int:
             return os.open(layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
             if isinstance(error, (FileNotFoundError, FileExistsError)) and attempts:
-                continue  # `clean` took the folder away between two calls, those of `mkdir` included
+                continue  # `clean` deleted the folder between two calls, those of `mkdir` included
             raise UsageError(
                 f"cannot use the build folder {layout.build_dir}: {error.strerror}",
                 hint="choose another one with --build-dir",
             ) from error
 
 
-def _take(descriptor: int, layout: Layout, listener: Listener, *, told: bool) -> bool:
-    """Take the lock if it is free; where there are no locks, say so and go on without."""
+def _take(descriptor: int, layout: Layout, listener: Listener, *, warned: bool) -> bool:
+    """Take the lock if it is free; without support for locks, warn and go on."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
-            if not told:
+            if not warned:
                 listener.on_event(BuildWarning(message=f"waiting for another build in {layout.build_dir}"))
             return False
         listener.on_event(

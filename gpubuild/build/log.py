@@ -1,10 +1,9 @@
 """Build log: what each build did, one line of JSON per build, for ``gpubuild report``.
 
-It lies in the build folder; losing it loses history only. It also tells which outputs earlier builds
-made, for when the build state was lost.
-A build that found everything up to date leaves no line. When lines are dropped to keep the file
-small, the last sizes and resources they told of go into a first line, so that a change can still
-be told from what there was before.
+It lies in the build folder; losing it loses history only. It lists the outputs of earlier builds, which
+are needed when the build state is lost. A build that found everything up to date adds no line. When old
+lines are dropped, their last sizes and resources go into the first line, so that a report can still
+compare with them.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MEASURED = (StepKind.COMPILE, StepKind.BUNDLE, StepKind.HOST, StepKind.LINK)
 
 @frozen
 class Measures:
-    """What a step made: bytes by output, and the kernels as its ``info`` has them."""
+    """Sizes of a step's outputs in bytes, and the kernels that its ``info`` lists."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[Mapping[str, Any], ...] = ()
@@ -44,10 +43,10 @@ class Measures:
 
 @frozen
 class LoggedStep:
-    """A step that a build had to look at. Times are seconds since the build began.
+    """A step that was not simply up to date. Times are seconds since the build began.
 
     ``began`` is when a worker began, ``ended`` when outputs were in place. ``cost_seconds`` is
-    what the step took when it ran, whoever ran it. ``needs`` are ids of steps, whatever their state.
+    the time of the run that made the result, perhaps on another machine. ``needs`` are ids of steps.
     """
 
     id: str
@@ -76,24 +75,24 @@ class LoggedBuild:
     workers: int
     up_to_date: int
     steps: tuple[LoggedStep, ...]
-    errors: tuple[str, ...] = ()  # as they were shown, those of several targets once
+    errors: tuple[str, ...] = ()  # as shown: equal errors of several targets are one
 
 
 @frozen
 class History:
-    """Builds, oldest first, and the last that is known of steps before the oldest of them."""
+    """Builds, oldest first, and the last entries of steps from dropped builds."""
 
     builds: tuple[LoggedBuild, ...]
     base: Mapping[str, LoggedStep]
 
 
 def log_file(layout: Layout) -> Path:
-    """Where a build folder's log lies."""
+    """Return the log file of a build folder."""
     return layout.private / "builds.jsonl"
 
 
 class BuildLog:
-    """Takes note of steps as they end, and adds a line when the build has ended."""
+    """Collects the end times of steps, and adds a line when the build has ended."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -103,7 +102,7 @@ class BuildLog:
         self._ended: dict[str, float] = {}
 
     def note(self, report: StepReport) -> None:
-        """A step has just ended."""
+        """Note that a step has just ended."""
         self._ended[report.id] = self._clock() - self._zero
 
     def append(
@@ -113,9 +112,9 @@ class BuildLog:
         record: Callable[[str], StepRecord | None],
         workers: int,
     ) -> None:
-        """Add the build, unless it had nothing to do. Failing to write is no failure of the build."""
-        told = [s for s in report.steps if s.status is not Status.UP_TO_DATE or s.reason]
-        if not told:
+        """Add the build, unless it had nothing to do. Errors of writing are ignored."""
+        listed = [s for s in report.steps if s.status is not Status.UP_TO_DATE or s.reason]
+        if not listed:
             return
         line = {
             "schema": SCHEMA,
@@ -123,10 +122,10 @@ class BuildLog:
             "seconds": round(report.seconds, 4),
             "ok": report.ok,
             "workers": workers,
-            "up_to_date": len(report.steps) - len(told),
+            "up_to_date": len(report.steps) - len(listed),
             "steps": [
                 _step_line(step, plan.steps.get(step.id), plan, record(step.id), self._ended.get(step.id))
-                for step in told
+                for step in listed
             ],
         }
         if report.failed:
@@ -137,12 +136,12 @@ class BuildLog:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             whole = _trim(self._path)
-            with open(self._path, "a", encoding="utf-8", opener=_open_itself) as stream:
+            with open(self._path, "a", encoding="utf-8", opener=_open_no_link) as stream:
                 stream.write("\n" * (not whole) + json.dumps(line, separators=(",", ":")) + "\n")
 
 
 def read_log(path: Path) -> History:
-    """The history in a file. Lines that are damaged, cut off or of another version are left out."""
+    """Return the history in a file, without damaged lines and lines of another version."""
     builds, base = [], dict[str, LoggedStep]()
     for document in _lines(path):
         with suppress(KeyError, TypeError, ValueError, AttributeError):
@@ -153,13 +152,17 @@ def read_log(path: Path) -> History:
     return History(builds=tuple(builds), base=base)
 
 
-def _open_itself(path: str, flags: int) -> int:
-    """Open a file, but not one that a link leads to: that is not ours to append to."""
+def _open_no_link(path: str, flags: int) -> int:
+    """Open a file that is no link: the target of a link is not ours to append to."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…"
+
+
 def read_made(path: Path) -> dict[str, Orphan]:
-    """Outputs that programs' own steps made in the builds of a log, by path, as they were made last."""
+    """Return the outputs of programs' own steps in the builds of a log, by path, as last made."""
     made: dict[str, Orphan] = {}
     for document in _lines(path):
         with suppress(KeyError, TypeError, ValueError, AttributeError):
@@ -174,15 +177,11 @@ def read_made(path: Path) -> dict[str, Orphan]:
     return made
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…"
-
-
 def _step_line(
     report: StepReport, step: Step | None, plan: Plan, record: StepRecord | None, ended: float | None
 ) -> dict[str, Any]:
     end = report.seconds if ended is None else ended
-    # From here to there a step waits for a worker first; its stages are what the worker did.
+    # The time of a report includes waiting for a worker, that of its stages does not.
     took = min(sum(s.seconds for s in report.stages) if report.stages else report.seconds, report.seconds)
     line: dict[str, Any] = {
         "id": report.id,
@@ -212,7 +211,7 @@ def _step_line(
 
 
 def _trim(path: Path) -> bool:
-    """Fold the older half into one line when the file has grown long; whether it ends with a line.
+    """Merge the older half into one line if the file is long. Return whether it ends with a newline.
 
     Raises ``OSError``.
     """

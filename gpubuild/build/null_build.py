@@ -1,14 +1,12 @@
-"""Receipt: proof that a request has nothing to do, checked in milliseconds.
+"""Receipts: proofs that a request has nothing to do, checked in milliseconds.
 
-A build that ended well leaves one per request. It names everything the build looked at: files with
-stat data and digest, files whose stat data alone must be the same (tools), paths that were not
-there, and the scene (``scene``). While all of that is as it was, the outputs are what a build would
-make. A receipt proves by content, so an old one, or one that a build in progress is about to
-outdate, is never wrong; anything unexpected in one means "do a whole build".
+A successful build leaves one for its request. It lists everything the build depended on: files with
+stat data and digest, files with stat data only (tools), missing paths, and facts about the host. While
+all of that is unchanged, the outputs are those that a build would make. A receipt proves by content,
+so an old one is never wrong. Anything unexpected in it leads to a whole build.
 
-Imports next to nothing: this is the path on which every millisecond counts. Format: a line with
-the format's name and the CRC-32 of the rest, a line of JSON that is checked, a line of JSON that is
-shown.
+This module imports little, since every millisecond counts. Format: a line with the format's name and
+the CRC-32 of the rest, a line of JSON to check, a line of JSON to show.
 """
 
 from __future__ import annotations
@@ -41,12 +39,12 @@ Request: TypeAlias = "list[Any]"
 
 
 def request_of(file: str, build_dir: str, programs: Iterable[str], targets: Iterable[str]) -> Request:
-    """What was asked for. ``file`` and ``build_dir`` are absolute; order counts."""
+    """Return a request. ``file`` and ``build_dir`` are absolute; order counts."""
     return [file, build_dir, list(programs), list(targets)]
 
 
-def scene() -> dict[str, Any]:
-    """What besides files decides what a build does: this Python, the variables, the machine."""
+def host_facts() -> dict[str, Any]:
+    """Return what a build depends on besides files: this Python, the variables, the machine."""
     listings = []
     for folder in sys.path:
         try:
@@ -59,25 +57,25 @@ def scene() -> dict[str, Any]:
         "executable": sys.executable,
         "path": listings,
         "variables": environment.tool_variables(),
-        # A relative path in a variable counts from here.
+        # Relative paths in variables start here.
         "cwd": os.getcwd() if _has_relative(environment.tool_variables()) else "",
         "machine": os.uname().machine,
     }
 
 
 def folder_of(build_dir: str) -> str:
-    """Where a build folder's receipts lie."""
+    """Return the folder of a build folder's receipts."""
     return os.path.join(build_dir, ".gpubuild", "receipts")
 
 
 def path_for(request: Request) -> str:
-    """The file of a request's receipt."""
-    name = f"{crc32(json.dumps(request).encode()):08x}"  # two requests of one name take turns
+    """Return the file of a request's receipt."""
+    name = f"{crc32(json.dumps(request).encode()):08x}"  # two requests of one name replace each other's
     return os.path.join(folder_of(request[1]), name)
 
 
 def dumps(check: dict[str, Any], show: dict[str, Any]) -> bytes:
-    """The bytes of a receipt file."""
+    """Return the bytes of a receipt file."""
     body = "\n".join(json.dumps(part, separators=(",", ":")) for part in (check, show)).encode()
     return f"{_FORMAT} {crc32(body):08x}\n".encode() + body
 
@@ -89,7 +87,7 @@ def write(path: str, data: bytes) -> None:
 
 
 def pack_files(known: dict[str, Known]) -> dict[str, Any]:
-    """The files of a receipt, by folder: names, four lists of stat data, digests end to end."""
+    """Return files by folder: names, four lists of stat data, digests joined to one text."""
     folders: dict[str, Any] = {}
     for path in sorted(known):
         (size, mtime, ctime, inode), _, digest = known[path]
@@ -112,31 +110,31 @@ class Receipt:
 
     @property
     def steps(self) -> int:
-        """How many steps the build has."""
+        """Number of steps of the build."""
         count: int = self._check["steps"]
         return count
 
     @property
     def programs(self) -> list[list[str]]:
-        """Name and executable of every program that was asked for."""
+        """Name and executable of every requested program."""
         programs: list[list[str]] = self._check["programs"]
         return programs
 
     @property
     def warnings(self) -> list[str]:
-        """What steps said when they ran; shown at every build."""
+        """Warnings of steps, shown at every build."""
         warnings: list[str] = self._check["warnings"]
         return warnings
 
     def show(self) -> dict[str, Any]:
-        """What a report needs: the key ``steps`` has id, kind, module, target and outputs of each."""
+        """Return a document for reports: ``steps`` has id, kind, module, target and outputs of each."""
         document: dict[str, Any] = json.loads(self._show)
         return document
 
     def proves(self, request: Request) -> bool:
-        """Whether ``request`` has nothing to do; a receipt that had to read files is renewed."""
+        """Whether ``request`` has nothing to do; if files had to be read, write the receipt again."""
         check = self._check
-        if check["request"] != request or check["scene"] != scene():
+        if check["request"] != request or check["scene"] != host_facts():
             return False
         if check["boot"] != environment.boot():
             return False
@@ -149,13 +147,13 @@ class Receipt:
         return self._read_again(doubtful)
 
     def _read_again(self, doubtful: set[str]) -> bool:
-        """Whether files whose stat data prove nothing have the content they had."""
+        """Whether files whose stat data prove nothing have the same content."""
         known = _unpack(self._check["files"])
         executables = set(self._check["executables"])
         still_doubtful = []
         for path in doubtful:
             digest = known[path][2]
-            if not digest:  # known by its stat data alone
+            if not digest:  # only its stat data are known
                 return False
             found = _digest_again(path)
             if found is None or found[2] != digest:
@@ -175,7 +173,7 @@ class Receipt:
 
 
 def read(path: str) -> Receipt | None:
-    """The receipt in a file; ``None`` when there is none or it is damaged."""
+    """Return the receipt in a file; ``None`` when there is none or it is damaged."""
     try:
         with open(path, "rb") as stream:
             data = stream.read()
@@ -189,7 +187,7 @@ def read(path: str) -> Receipt | None:
 
 
 def _changed(folders: dict[str, Any]) -> Iterable[str]:
-    """Files whose stat data are not those noted. One system call for each file and little more."""
+    """Yield files whose stat data have changed. Costs little more than a system call for each file."""
     stat = os.stat
     for folder, (names, sizes, mtimes, ctimes, inodes, _) in folders.items():
         for name, size, mtime, ctime, inode in zip(names, sizes, mtimes, ctimes, inodes, strict=True):
@@ -218,7 +216,7 @@ def _unpack(folders: dict[str, Any]) -> dict[str, Known]:
 
 
 def _digest_again(path: str) -> Known | None:
-    """Read a file; ``None`` when that is not possible or it changes meanwhile."""
+    """Read a file; return ``None`` if that fails or the file changes meanwhile."""
     import hashlib
 
     try:

@@ -1,7 +1,7 @@
-"""Proof: what a finished build's receipt says, put together from all that the build knew.
+"""Receipts of finished builds, written from what the build knows.
 
-Everything recorded was seen by the build itself; nothing is looked at for the first time here but
-tools, and those count only when they have not changed since the build began.
+All files in a receipt were read by the build itself, except tools, which count only if they have not
+changed since the build began.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _CLOCK_SLACK_SECONDS = 1.0
 
 
 def load_witnessed(file: Path) -> tuple[Project, Witness | None]:
-    """The project, and a witness that saw the very bytes it was loaded from.
+    """Return the project, and a witness that saw the bytes it was loaded from.
 
-    Raises ``ConfigError`` with every mistake in the file.
+    Raises ``ConfigError`` with every error in the file.
     """
     from gpubuild.config.load import load_project, loads
 
@@ -43,22 +43,22 @@ def load_witnessed(file: Path) -> tuple[Project, Witness | None]:
         data = file.read_bytes()
         unchanged = file_stamp.stat_of(file) == before
     except OSError:
-        return load_project(file), None  # to say what is wrong with it
+        return load_project(file), None  # raises the right error
     known = (before, at, digest_bytes(data))
     witness = Witness((os.path.abspath(file), known)) if unchanged else None  # noqa: PTH100 - as loads()
     return loads(data, file), witness
 
 
 class Witness:
-    """Takes note of the scene when a build begins, and makes the receipt when it ended well.
+    """Notes facts about the host when a build begins, and makes the receipt when it has succeeded.
 
-    Make it before anything of the project or the tools is looked at. ``config`` is the project
-    file with what was known of it when it was read.
+    Create it before reading anything of the project or the tools. ``config`` is the project file
+    with its stat data and digest from when it was read.
     """
 
     def __init__(self, config: tuple[str, null_build.Known]) -> None:
         self._config = config
-        self._scene = null_build.scene()
+        self._host_facts = null_build.host_facts()
         self._boot = environment.boot()
         self._began_ns = time.time_ns()
         self._began = time.monotonic()
@@ -73,50 +73,37 @@ class Witness:
         state: BuildState,
         toolchain: Toolchain,
     ) -> None:
-        """Let the next build with this request see at a glance that there is nothing to do.
+        """Write a receipt for ``request`` if the build allows one, else remove it.
 
-        Failing to write it is no failure: the next build takes longer, nothing else.
+        Errors of writing are ignored: the next build only takes longer.
         """
-        data = self.attest(
-            request=request, project=project, plan=plan, report=report, state=state, toolchain=toolchain
-        )
+        data = None
+        if report.ok and not report.warnings and all(s.status in _DONE for s in report.steps):
+            facts = {
+                "steps": len(report.steps),
+                "programs": [[name, str(path)] for name, path in report.executables.items()],
+                "warnings": list(dict.fromkeys(w for step in report.steps for w in step.warnings)),
+            }
+            show = {"steps": [_shown(step) for step in report.steps]}
+            data = self.prove(
+                request=request,
+                project=project,
+                plan=plan,
+                state=state,
+                toolchain=toolchain,
+                facts=facts,
+                show=show,
+            )
         path = Path(null_build.path_for(request))
         with suppress(OSError):
             if any(step.status is not Status.UP_TO_DATE for step in report.steps) and path.parent.is_dir():
                 import shutil  # loads bz2 and lzma
 
-                shutil.rmtree(path.parent, ignore_errors=True)  # those of other requests have aged
+                shutil.rmtree(path.parent, ignore_errors=True)  # receipts of other requests are outdated
             if data is not None:
                 null_build.write(str(path), data)
             else:
                 path.unlink(missing_ok=True)
-
-    def attest(
-        self,
-        *,
-        request: null_build.Request,
-        project: Project,
-        plan: Plan,
-        report: BuildReport,
-        state: BuildState,
-        toolchain: Toolchain,
-    ) -> bytes | None:
-        """The receipt's bytes, or ``None`` when something stands against one."""
-        if not report.ok or report.warnings or any(s.status not in _DONE for s in report.steps):
-            return None
-        return self.prove(
-            request=request,
-            project=project,
-            plan=plan,
-            state=state,
-            toolchain=toolchain,
-            facts={
-                "steps": len(report.steps),
-                "programs": [[name, str(path)] for name, path in report.executables.items()],
-                "warnings": list(dict.fromkeys(w for step in report.steps for w in step.warnings)),
-            },
-            show={"steps": [_shown(report_step) for report_step in report.steps]},
-        )
 
     def prove(
         self,
@@ -129,26 +116,26 @@ class Witness:
         facts: dict[str, Any],
         show: dict[str, Any],
     ) -> bytes | None:
-        """A proof that all that ``plan`` rests on and makes is as ``state`` has it.
+        """Return a proof that all inputs and outputs of ``plan`` are those in ``state``.
 
-        ``facts`` and ``show`` come with it. ``None`` when something stands against one.
+        It includes ``facts`` and ``show``. ``None`` when there can be no proof.
         """
         passed_ns = time.time_ns() - self._began_ns
         if abs(passed_ns / 1e9 - (time.monotonic() - self._began)) > _CLOCK_SLACK_SECONDS:
-            return None  # the clock was set meanwhile: times prove nothing
+            return None  # the clock was set meanwhile
         if not self._boot:
-            return None  # another CPU may round constants in another way, or be another `native`
+            return None  # another CPU may round constants differently, or be another `native`
         files = self._step_files(plan, state)
         if files is None:
             return None
         path, known = self._config
         files[path] = known
-        around = _around(plan, state, project.root)
-        if around is None:
+        found = _shadowing_paths(plan, state, project.root)
+        if found is None:
             return None
-        there, absent = around
+        existing, absent = found
         used, looked_for = toolchain.evidence()
-        for name in {*used, *looked_for, *map(str, _named_files(project)), *there}:
+        for name in {*used, *looked_for, *map(str, named_files(project)), *existing}:
             if name in files:
                 continue
             try:
@@ -163,7 +150,7 @@ class Witness:
             return None
         check = {
             "request": request,
-            "scene": self._scene,
+            "scene": self._host_facts,
             "boot": self._boot,
             **facts,
             "files": null_build.pack_files(files),
@@ -181,7 +168,7 @@ class Witness:
         return null_build.dumps(check, show)
 
     def _may_have_vanished(self, path: Path) -> bool:
-        """Whether a path that is not there may have been when the build began."""
+        """Whether a missing path may have existed when the build began."""
         for parent in path.parents:
             try:
                 return not file_stamp.is_settled(file_stamp.stat_of(parent), self._began_ns)
@@ -190,7 +177,7 @@ class Witness:
         return True
 
     def _step_files(self, plan: Plan, state: BuildState) -> dict[str, null_build.Known] | None:
-        """Every input, discovered input and output of the steps, if state and steps agree on all."""
+        """Return all inputs, discovered inputs and outputs of the steps, if state and steps agree."""
         files: dict[str, null_build.Known] = {}
         for step in plan.steps.values():
             for path, digest in _contents(step, state):
@@ -203,17 +190,17 @@ class Witness:
         return files
 
 
-def _around(plan: Plan, state: BuildState, root: Path) -> tuple[set[str], set[str]] | None:
-    """Paths that change what preprocessors and linkers read by going or by coming.
+def _shadowing_paths(plan: Plan, state: BuildState, root: Path) -> tuple[set[str], set[str]] | None:
+    """Return existing and missing paths that decide which files preprocessors and linkers read.
 
-    ``None`` if they have done so.
+    ``None`` if one of them has been created or deleted since.
     """
-    there: set[str] = set()
+    existing: set[str] = set()
     absent: set[str] = set()
     for step in plan.steps.values():
         if isinstance(step.params, LinkParams):
             candidates = places(step.params.libraries, step.params.flags)
-            there.update(now := present(candidates))
+            existing.update(now := present(candidates))
             absent.update(set(candidates).difference(now))
             if now != step.params.present:
                 return None
@@ -225,13 +212,13 @@ def _around(plan: Plan, state: BuildState, root: Path) -> tuple[set[str], set[st
         found = surroundings(record.result.discovered, step, root)
         if not record.around or found.digest(root) != record.around:
             return None
-        there |= found.present
+        existing |= found.present
         absent |= found.absent
-    return there, absent
+    return existing, absent
 
 
 def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:
-    """Files of a step with the digests that its result rests on; an impossible digest if there is none."""
+    """Yield the files of a step with the digests that its result depends on; "?" for an unknown one."""
     record = state.record(step.id)
     if record is None:
         yield Path(), "?"
@@ -244,8 +231,8 @@ def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:
         yield step.output_path(blob.name), blob.digest
 
 
-def _named_files(project: Project) -> Iterable[Path]:
-    """Files that must exist for the project file to be valid, whatever was asked for."""
+def named_files(project: Project) -> Iterable[Path]:
+    """Yield the files that the project file names."""
     for target in project.targets.values():
         yield from target.device_libs
     for program in project.programs.values():

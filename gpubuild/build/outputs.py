@@ -1,11 +1,8 @@
-"""Outputs: the files that steps make in the build folder, and whether they are still what they were.
+"""Outputs of steps in the build folder: checked, put in place, fetched, copied, removed.
 
-A file gets there by a rename, so that nobody ever reads half of one, and its digest is known from then on.
-
-Leftovers: what earlier builds made for programs, modules and targets that are no more.
-
-Only a file goes that a step of this project file made, that no step makes or reads any more, and
-that still has the content it was given.
+A file is put in place by a rename, so no process reads half of one. Leftovers are outputs of
+programs, modules and targets that no longer exist. One is deleted only if a step of this project
+file made it, no step makes or reads it now, and its content is unchanged.
 """
 
 from __future__ import annotations
@@ -14,8 +11,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from gpubuild.build.include_scan import around
-from gpubuild.build.state import BuildState, Origin, StepRecord
+from gpubuild.build.include_scan import surroundings_digest
+from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest
 from gpubuild.model.project import Project
@@ -34,7 +31,7 @@ class StepOutputs:
         self._root = root
 
     def stale(self, step: Step, record: StepRecord) -> str:
-        """Why the outputs on disk are not those of ``record``, or an empty string."""
+        """Return why the outputs on disk are not those of ``record``, or an empty string."""
         result = record.result
         for blob in result.blobs:
             path = step.output_path(blob.name)
@@ -51,7 +48,7 @@ class StepOutputs:
                 what = "header" if step.kind is StepKind.PREPROCESS else "file"
                 return f"{what} {shown_path(text, self._root)} {'changed' if found else 'is gone'}"
         if step.kind is StepKind.PREPROCESS:
-            now = around(step, result, self._root)
+            now = surroundings_digest(step, result, self._root)
             if not now:
                 return "it asks which files exist (__has_include or __has_embed)"
             if now != record.around:
@@ -70,7 +67,7 @@ class StepOutputs:
             self._state.files.note(target, blob.digest)
 
     def fetch(self, step: Step, key: Digest, result: ActionResult) -> bool:
-        """Have the cache put ``result`` in place; False, and the entry is dropped, if it cannot."""
+        """Fetch ``result`` from the cache. Return False, and discard the entry, if that fails."""
         names = {b.name for b in result.blobs}
         whole = {"index.json"} <= names if step.dynamic_dir else names == {o.name for o in step.outputs}
         if not whole:
@@ -92,7 +89,7 @@ class StepOutputs:
         return True
 
     def copy(self, made_by: Step, step: Step, result: ActionResult, scratch: Path) -> bool:
-        """Copy ``result`` of an equal step by way of folder ``scratch``; False if it is no more there."""
+        """Copy ``result`` of an equal step through folder ``scratch``; False if a file has changed."""
         if step.dynamic_dir is not None:
             return False
         for blob in result.blobs:
@@ -109,9 +106,9 @@ class StepOutputs:
         return True
 
     def remove(self, step: Step) -> None:
-        """Delete what an earlier build made of ``step``; the cache still has it if it was good.
+        """Delete the outputs that an earlier build made for ``step``; the cache keeps good ones.
 
-        What it was made of stays known: the next build can tell what is different since then.
+        The record stays, so that the next build can explain what changed.
         """
         record = self._state.record(step.id)
         names = [b.name for b in record.result.blobs] if record else [o.name for o in step.outputs]
@@ -123,9 +120,9 @@ class StepOutputs:
 
     @staticmethod
     def _empty(step: Step) -> None:
-        """Make room in the folder of a step whose outputs have names of its own choice."""
+        """Delete the folder of a step that chooses the names of its outputs."""
         if step.dynamic_dir is not None and step.dynamic_dir.exists():
-            import shutil  # loads bz2 and lzma, for nothing in a new checkout
+            import shutil  # loads bz2 and lzma
 
             shutil.rmtree(step.dynamic_dir, ignore_errors=True)
 
@@ -133,9 +130,9 @@ class StepOutputs:
 def remove_leftovers(
     state: BuildState, *, layout: Layout, project: Project, plan: Plan, built: Collection[str]
 ) -> list[Path]:
-    """Delete outputs of steps that are no more, and folders that are empty then; returns the files.
+    """Delete outputs of steps that no longer exist, and folders that become empty. Return the files.
 
-    ``plan`` has every step of the programs ``built``; nothing is known of the others of ``project``.
+    ``plan`` has every step of the programs ``built``; other programs of ``project`` are unknown.
     """
 
     def is_known(file: str, program: str) -> bool:
@@ -160,8 +157,8 @@ def remove_leftovers(
     made = {path: orphan.digest for path, orphan in orphans.items()}
     for step_id, record in gone.items():
         state.forget(step_id)
-        blobs = record.result.blobs
-        made.update((path, b.digest) for path, b in zip(_outputs(record.origin), blobs, strict=False))
+        outputs = record.origin.outputs if record.origin else ()
+        made.update((path, b.digest) for path, b in zip(outputs, record.result.blobs, strict=False))
     state.forget_orphans(orphans)
     removed = []
     for text, digest in made.items():
@@ -178,7 +175,7 @@ def remove_leftovers(
 
 
 def remove_executable(state: BuildState, *, layout: Layout, project: Project, program: str) -> None:
-    """Delete what an earlier build linked, if it is still that; the cache has it should it be right again."""
+    """Delete the executable that an earlier build linked, if it is unchanged; the cache keeps it."""
     record = state.record(f"{program}/link")
     path = layout.executable(program)
     if (
@@ -191,10 +188,6 @@ def remove_executable(state: BuildState, *, layout: Layout, project: Project, pr
         with suppress(OSError):
             path.unlink()
         state.files.forget(path)
-
-
-def _outputs(origin: Origin | None) -> tuple[str, ...]:
-    return origin.outputs if origin else ()
 
 
 def _remove_empty(folder: Path, layout: Layout) -> None:

@@ -1,8 +1,7 @@
-"""Schedule: runs the steps of a plan side by side, producers first, and reports each of them.
+"""Schedule: run the steps of a plan in parallel, producers first, and report each of them.
 
-After a failure nothing more is started, unless the build is to keep going, but for what tells its
-user what else is wrong in the same place: every source is still read, and the gpu.modules of a
-source of which one failed for one target are still compiled for all of their targets.
+Without ``keep_going`` a failure stops the build, except for steps that report related errors: every
+source is still read, and the gpu.modules of a failing source are compiled for all their targets.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Schedule:
-    """One walk over ``plan``. ``reports`` has the steps that were reported before; ``note`` adds one."""
+    """One run of ``plan``. ``reports`` has the steps that were reported before; ``note`` adds one."""
 
     def __init__(
         self,
@@ -63,14 +62,14 @@ class Schedule:
         scan_only = all(s.kind in _SCANS for s in plan.steps.values())
         self._dry_run = dry_run and not scan_only
         self._is_whole = not scan_only
-        self._expected: dict[Path, Digest] = {}  # in a dry run: in files that would be fetched
+        self._expected: dict[Path, Digest] = {}  # in a dry run: digests of files that would be fetched
         self._stopping = False
-        self._kin: set[tuple[str, str]] = set()  # programs and sources of compile steps that failed
+        self._kin: set[tuple[str, str]] = set()  # programs and sources of failed compile steps
         self._anticipated: set[str] = set()
-        self._waiting: dict[str, set[str]] = {}  # steps, and what they still need
-        self._ready: list[tuple[int, str]] = []  # a heap: the longest way to the end comes first
+        self._waiting: dict[str, set[str]] = {}  # steps, and the steps that they still need
+        self._ready: list[tuple[int, str]] = []  # a heap: the longest path to the end comes first
         self._running: dict[Future[JobResult], tuple[Prepared, Path]] = {}
-        self._busy: dict[Digest, list[str]] = {}  # keys under way, and steps that want the same result
+        self._busy: dict[Digest, list[str]] = {}  # running keys, and steps that need the same result
 
     def run(self) -> None:
         """Run all steps that were not reported yet."""
@@ -88,7 +87,7 @@ class Schedule:
                 self._anticipate()
             while self._ready and len(self._running) < self._executor.workers + 1:
                 step = plan.steps[heapq.heappop(self._ready)[1]]
-                if not self._stopping or self._tells_more(step):
+                if not self._stopping or self._may_report_more(step):
                     self._start(step)
             if not self._running:
                 continue
@@ -108,9 +107,9 @@ class Schedule:
                 self._note(skipped(plan.steps[step_id], STOPPED))
 
     def _store_meanwhile(self) -> None:
-        """Store results while others are made: to wait for the disk first would hold up what can begin.
+        """Store results while jobs run: waiting for the disk earlier would delay steps that can begin.
 
-        No more of them wait than there are workers: what is not stored is lost to a build that is killed.
+        At most as many results as workers stay unstored: a killed build loses them.
         """
         while unstored := self._runner.unstored:
             if unstored <= self._executor.workers and any(future.done() for future in self._running):
@@ -138,7 +137,7 @@ class Schedule:
             self._done(report)
 
     def _begin(self, step: Step) -> StepReport | None:
-        """Bring a step up to date, or hand it to a worker; ``None``: its report comes later."""
+        """Bring a step up to date, or start it in a worker and return ``None``."""
         started = time.monotonic()
         try:
             prepared = self._runner.prepare(step)
@@ -157,11 +156,11 @@ class Schedule:
         return None
 
     def _anticipate(self) -> None:
-        """Tell a store that has to ask other machines what is about to be looked up."""
+        """Announce the keys of ready steps to a store with a remote cache."""
         for _, step_id in self._ready:
             if step_id not in self._anticipated:
                 self._anticipated.add(step_id)
-                with suppress(GpubuildError):  # told when the step's turn comes
+                with suppress(GpubuildError):  # reported when the step begins
                     key = self._runner.wanted_key(self._plan.steps[step_id])
                     self._store.anticipate([key] if key else [])
 
@@ -174,11 +173,11 @@ class Schedule:
             report = self._runner.would_run(prepared)
             if report.status is Status.UP_TO_DATE or (found := self._runner.peek(prepared)) is None:
                 return report
-            # What the cache has is not fetched, yet what comes after it can be looked up by it.
+            # Nothing is fetched, but the digests allow to look up later steps.
             self._expected |= {step.output_path(blob.name): blob.digest for blob in found.blobs}
         except GpubuildError as error:
             return self._runner.failed(step, error)
-        except KeyError:  # a result of other outputs than the step's: a build would not take it
+        except KeyError:  # a result with other outputs, which a build would not use
             return report
         return replace(report, status=Status.WOULD_HIT)
 
@@ -197,18 +196,18 @@ class Schedule:
             if not self._waiting[follower] and follower not in self._reports:
                 self._push(follower)
 
-    def _tells_more(self, step: Step) -> bool:
+    def _may_report_more(self, step: Step) -> bool:
         """Whether a step is worth starting after a failure of another one."""
         return step.kind in _SCANS or not self._kin.isdisjoint(self._origins(step))
 
     def _origins(self, step: Step) -> set[tuple[str, str]]:
-        """For a compile step: its program, and the steps that read the source of its module."""
+        """Return, for a compile step, its program with each step that reads the source of its module."""
         if step.kind is not StepKind.COMPILE:
             return set()
         return {(step.program, needed) for needed in self._plan.needs(step.id)}
 
     def _skip(self, step_id: str, reason: str) -> None:
-        """Report a step that lost an input, and everything after it; remove what is now outdated."""
+        """Report a step without an input, and all steps after it; remove their outdated outputs."""
         if step_id in self._reports:
             return
         step = self._plan.steps[step_id]
@@ -221,7 +220,7 @@ class Schedule:
 def collect(
     runner: StepRunner, prepared: Prepared, future: Future[JobResult], workdir: Path | None
 ) -> StepReport:
-    """The report of a step whose worker has ended in whatever way."""
+    """Return the report of a step whose worker has ended."""
     assert workdir is not None  # noqa: S101 - a running step has one
     try:
         done = future.result()
@@ -238,5 +237,5 @@ def collect(
 
 
 def skipped(step: Step, reason: str) -> StepReport:
-    """The report of a step that was not tried."""
+    """Return the report of a step that was not tried."""
     return StepReport.of(step, Status.SKIPPED, reason)

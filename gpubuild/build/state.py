@@ -1,35 +1,103 @@
-"""State: what the last build knew, so that the next one can tell what is up to date.
+"""State of a build folder: what the last build saw and made, to find what is up to date.
 
-Losing or corrupting the file costs time, never correctness: every digest in it is used only
-while the file it describes has the very same stat data.
+A lost or damaged file costs time, never correctness: each digest in it is used only while the file
+that it describes has the same stat data.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from gpubuild.build.file_digests import FileDigests
-from gpubuild.build.module_diff import Summary, summarize
-from gpubuild.model.digest import Digest, is_digest
+from gpubuild.build.null_build import Known
+from gpubuild.build.reasons import Summary, summarize
+from gpubuild.model.digest import Digest, digest_file, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.atomic_write import write_atomically
+from gpubuild.support.file_stamp import is_settled, stat_of
 from gpubuild.support.frozen import field, frozen
 
 _SCHEMA = 3
-_SEAL = '{"crc":"%08x",'  # begins the file: the CRC-32 of what follows, as a document of its own
+_SEAL = '{"crc":"%08x",'  # at the beginning: the CRC-32 of the rest, as a document of its own
 _SEAL_LENGTH = len(_SEAL % 0)
+
+
+class FileDigests:
+    """Content digests of files, computed again only when size, mtime, ctime or inode changed.
+
+    An entry is trusted only if the file was older than a clock tick when it was digested, by
+    modification and by change time (which no program can set). A time in the future is never trusted.
+    """
+
+    def __init__(self) -> None:
+        self.changed = False  # since it was loaded or dumped
+        self._known: dict[str, Known] = {}
+        self._fresh: set[str] = set()  # digested or written by this process
+
+    def digest(self, path: Path) -> Digest | None:
+        """Return the digest of ``path`` now, or ``None`` when it is not a readable file."""
+        try:
+            name = str(path)
+            now = time.time_ns()
+            before = stat_of(name)
+            known = self._known.get(name)
+            # Within one process a racy entry is enough: workers verify the bytes they use.
+            if known and known[0] == before and (name in self._fresh or is_settled(before, known[1])):
+                return Digest(known[2])
+            if not path.is_file():  # opening a pipe would wait for a writer
+                return None
+            found = digest_file(path)
+            if stat_of(name) != before:  # written while being read
+                self.forget(path)
+                return found
+        except OSError:
+            return None
+        self.changed = True
+        self._known[name] = (before, now, found)
+        self._fresh.add(name)
+        return found
+
+    def known(self, path: Path) -> Known | None:
+        """Return the entry of ``path`` without looking at the file."""
+        return self._known.get(str(path))
+
+    def note(self, path: Path, digest: Digest) -> None:
+        """Remember the digest of a file that this process has just written itself."""
+        self.changed = True
+        try:
+            self._known[str(path)] = (stat_of(path), time.time_ns(), digest)
+            self._fresh.add(str(path))
+        except OSError:
+            self._known.pop(str(path), None)
+
+    def forget(self, path: Path) -> None:
+        """Drop the entry of ``path``."""
+        self.changed = True
+        self._known.pop(str(path), None)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the entries for the state file."""
+        return {path: [list(stat), at, digest] for path, (stat, at, digest) in self._known.items()}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Add entries of a state file. Raises ``ValueError`` or ``TypeError`` when malformed."""
+        for path, (stat, at, digest) in data.items():
+            size, mtime, ctime, inode = (int(x) for x in stat)
+            if not is_digest(digest):
+                raise ValueError(digest)
+            self._known[str(path)] = ((size, mtime, ctime, inode), int(at), Digest(digest))
 
 
 @frozen
 class Origin:
-    """What a program's step was part of, so that its outputs can go when that is no more.
+    """The program that a step belongs to; when it loses the step, the outputs are deleted.
 
-    ``file`` is the project file; it and ``outputs`` are absolute, in the order of the blobs.
+    ``file`` is the project file. Paths are absolute, ``outputs`` in the order of the blobs.
     """
 
     file: str
@@ -39,7 +107,7 @@ class Origin:
 
 @frozen
 class Orphan:
-    """An output of a step that the state has lost: its content and, as in ``Origin``, where it is from."""
+    """An output of a step whose record is lost: its content, and as in ``Origin`` where it is from."""
 
     digest: Digest
     file: str
@@ -48,16 +116,16 @@ class Orphan:
 
 @frozen
 class StepRecord:
-    """One step as last brought up to date: its key, what the key was made of, its outputs."""
+    """A step when it was last brought up to date: its key, the parts of the key, its outputs."""
 
     key: Digest
     parts: Mapping[str, str]  # "input module" → digest, "tool ptxas" → fingerprint, "option chip" → value
     result: ActionResult
-    # For explanations only: why it was looked at when it last changed, and the parts that differed
-    # then as they were before ("" for what was no part).
+    # For explanations only: why it last ran, and the earlier values of the parts that differed then
+    # ("" for a new part).
     why: str = ""
     before: Mapping[str, str] = field(default_factory=dict)
-    kept_in: str = ""  # the place of the cache that has the result (Store.place)
+    kept_in: str = ""  # the identity of the cache that has the result (Store.identity)
     origin: Origin | None = None  # of a program's own steps
     around: str = ""  # of a preprocessor run: ``Surroundings.digest``, empty when not known
 
@@ -65,66 +133,66 @@ class StepRecord:
 class BuildState:
     """Step records and file digests of one build folder.
 
-    ``root`` is the project's folder (default: the file's). Files in it that steps had read are
-    remembered relative to it: in a copied project, build folder and all, the copies count.
+    ``root`` is the project's folder (default: the file's). Paths in it are stored relative to it, so
+    that a project can be copied with its build folder.
     """
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
         self._path = path
         self._root = root or path.parent
         self.files = FileDigests()
-        self.lost = False  # the file is absent, damaged or of another version
-        self.orphans: dict[str, Orphan] = {}  # by path; from elsewhere, once the state was lost
         self._steps: dict[str, StepRecord] = {}
         self._versions: dict[str, str] = {}
         self._summaries: dict[str, Summary] = {}
         self._changed = True  # since the file was read or written
+        self.lost = False  # the file is absent, damaged or of another version
+        self.orphans: dict[str, Orphan] = {}  # by path; filled by the builder if the state is lost
         self._load()
 
     def record(self, step_id: str) -> StepRecord | None:
-        """What is known of a step."""
+        """Return the record of a step."""
         return self._steps.get(step_id)
 
     def records(self) -> Mapping[str, StepRecord]:
-        """All that is known, by the ids of steps."""
+        """Return all records by the ids of their steps."""
         return self._steps
 
     def remember(self, step_id: str, record: StepRecord) -> None:
-        """Replace what is known of a step."""
+        """Replace the record of a step."""
         self._changed = True
         self._steps[step_id] = record
 
     def forget(self, step_id: str) -> None:
-        """Drop what is known of a step."""
+        """Drop the record of a step."""
         self._changed = True
         self._steps.pop(step_id, None)
 
     def forget_orphans(self, paths: Iterable[str]) -> None:
-        """Drop what is known of outputs that were looked at."""
+        """Drop orphans that were deleted or are in use."""
         for path in list(paths):
             self._changed = True
             self.orphans.pop(path, None)
 
     def version(self, fingerprint: str) -> str:
-        """The version of the tool that had ``fingerprint`` in some build; empty when not known."""
+        """Return the version of the tool that had ``fingerprint`` in a build; empty when not known."""
         return self._versions.get(fingerprint, "")
 
     def note_version(self, fingerprint: str, version: str) -> None:
-        """Remember what a tool calls itself."""
+        """Remember the version of a tool."""
         self._versions[fingerprint] = version
 
     def summary(self, digest: str) -> Summary | None:
-        """The summary of the module text that has ``digest``, if it was noted."""
+        """Return the summary of the module text that has ``digest``, if it was noted."""
         return self._summaries.get(digest)
 
     def note_text(self, digest: str, path: Path) -> None:
-        """Remember a summary of the module text in ``path``; one that cannot be read has none."""
+        """Remember a summary of the module text in ``path`` if it can be read."""
         if digest not in self._summaries:
             with suppress(OSError, UnicodeDecodeError):
                 self._summaries[digest] = summarize(path.read_text(encoding="utf-8"))
 
     def save(self) -> None:
-        """Write the file atomically, if there is anything new in it. Raises ``OSError``."""
+        """Write the file atomically if anything changed. Raises ``OSError``."""
         if not (self._changed or self.files.changed):
             return
         alive = {value for record in self._steps.values() for value in record.parts.values()}
@@ -171,25 +239,25 @@ class BuildState:
                 for path, (digest, file, program) in document.get("orphans", {}).items()
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self.lost = True  # everything is looked at afresh
+            self.lost = True  # every step is checked as if it were new
             return
         self._changed = old_root != self._root or len(steps) < len(document["steps"])
         self.files = files
-        self.orphans = orphans
         self._steps = steps
         self._versions = versions
         self._summaries = summaries
+        self.orphans = orphans
 
 
 def seal(document: str) -> str:
-    """The text of a state file: ``document``, JSON in the form that we write, with a checksum in it."""
+    """Return the text of a state file: ``document``, compact JSON, with a checksum in it."""
     return _SEAL % crc32(document.encode()) + document[1:]
 
 
 def _unsealed(data: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """The document of a state file. Raises ``ValueError`` when a bit is not as it was written.
+    """Return the document of a state file. Raises ``ValueError`` when any bit differs.
 
-    A digest that has one wrong digit is a digest, too: every build would take a file for another.
+    Without a checksum, a digest with one wrong digit would pass as the digest of another content.
     """
     document = b"{" + data[_SEAL_LENGTH:]
     if data[:_SEAL_LENGTH] != (_SEAL % crc32(document)).encode():
@@ -198,11 +266,11 @@ def _unsealed(data: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 
 def _lost_its_headers(record: StepRecord, old_root: Path, root: Path) -> bool:
-    """Whether the step read files beside the project, which has moved away from them."""
+    """Whether the step read files beside the project, and the project has moved away from them."""
     if root == old_root:
         return False
     outside = (Path(p) for p, _ in record.result.discovered if not Path(p).is_relative_to(root))
-    # What has no folder in common with the project is the system's, found by its absolute path.
+    # A path without a folder in common with the project is the system's and still valid.
     return any(path.parts[:2] == old_root.parts[:2] for path in outside)
 
 

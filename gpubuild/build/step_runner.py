@@ -1,4 +1,4 @@
-"""StepRunner: bring one step up to date by the cheapest way that is certainly correct."""
+"""Bring one step up to date in the cheapest way that is certainly correct."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpubuild.build.include_scan import around, from_store, speaks_of, to_store
+from gpubuild.build.include_scan import concerns, from_store, surroundings_digest, to_store
 from gpubuild.build.outputs import StepOutputs
-from gpubuild.build.reasons import Vocabulary, key_parts, why_changed
+from gpubuild.build.reasons import Explanation, Vocabulary, key_parts, rows, why_changed
 from gpubuild.build.state import BuildState, Origin, StepRecord
 from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError
@@ -21,6 +21,7 @@ from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import FIRST_BUILD, Status, StepReport
 from gpubuild.model.step import Action, ActionResult, Step, StepKind, action_key
 from gpubuild.plan.layout import file_name
+from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.fingerprint import Tool
@@ -28,11 +29,11 @@ from gpubuild.toolchain.fingerprint import Tool
 if TYPE_CHECKING:
     from concurrent.futures import Future  # loads logging; most builds run nothing
 
-ABSENT = "absent"  # an optional tool's fingerprint when it is not there
+ABSENT = "absent"  # the fingerprint of a missing optional tool
 
 
 class StepRunner:
-    """See the module. ``work`` gives out private folders on the build folder's file system."""
+    """See the module. ``work`` makes private folders on the build folder's file system."""
 
     def __init__(
         self,
@@ -54,14 +55,14 @@ class StepRunner:
         self._outputs = StepOutputs(state=state, store=store, root=root)
         self._root = root  # messages name files relative to it
         self._project_file = project_file
-        self._dump_ir = dump_ir  # steps that have IR then run, whatever the cache has
-        self._keeps = True  # results of earlier builds that the cache lacks, until it refuses one
-        self._spoiled: set[Digest] = set()  # keys whose entry in the cache turned out to be damaged
+        self._dump_ir = dump_ir  # then steps with IR always run
+        self._keeps = True  # store results of earlier builds that the cache lacks, until it refuses one
+        self._damaged: set[Digest] = set()  # keys with a damaged entry in the cache
         self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
         self._unstored = deque[tuple[Prepared, ActionResult]]()
 
     def prepare(self, step: Step, expected: Mapping[Path, Digest] | None = None) -> Prepared:
-        """Digest inputs, or take what is ``expected`` in them, and tools.
+        """Digest inputs and tools; ``expected`` replaces the digests of some files.
 
         Raises ``StepError`` for a missing input, ``ToolNotFoundError``.
         """
@@ -126,7 +127,7 @@ class StepRunner:
         return why_changed(step, record.parts, parts, words)
 
     def _note_texts(self, step: Step, parts: Mapping[str, str]) -> None:
-        """Have summaries of the module texts that the step reads, to tell later what changed."""
+        """Note summaries of the module texts that the step reads, to explain later what changed."""
         for item in step.inputs:
             if item.name in ("module", "host"):
                 self._state.note_text(parts[f"input {item.name}"], item.path)
@@ -146,7 +147,7 @@ class StepRunner:
         reason = stale or prepared.why
         if key in self._made:
             other, result = self._made[key]
-            if speaks_of(result, step) and self._copied(other, step, result):
+            if concerns(result, step) and self._copied(other, step, result):
                 reason = f"{reason}; same as {other.id}"
                 record = self._state.record(other.id)
                 self._remember(prepared, result, reason, kept_in=record.kept_in if record else "")
@@ -155,9 +156,9 @@ class StepRunner:
         cached = self._if_valid(step, self._store.lookup(key))
         fetched = cached is not None and self._outputs.fetch(step, key, cached)
         if not fetched and any("damaged" in w for w in self._store.warnings if w not in warnings):
-            self._spoiled.add(key)
+            self._damaged.add(key)
         if cached is not None and fetched:
-            self._remember(prepared, cached, reason, kept_in=self._store.place)
+            self._remember(prepared, cached, reason, kept_in=self._store.identity)
             status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
             return self._report(prepared, status, cached, reason)
         return None
@@ -169,7 +170,7 @@ class StepRunner:
         return copied
 
     def peek(self, prepared: Prepared) -> ActionResult | None:
-        """What the cache has for the step; nothing is moved or written."""
+        """Return the cached result of the step; move and write nothing."""
         return self._if_valid(prepared.step, self._store.peek(prepared.key))
 
     def _if_valid(self, step: Step, stored: ActionResult | None) -> ActionResult | None:
@@ -178,7 +179,7 @@ class StepRunner:
         return from_store(stored, step, self._root, self._state.files.digest)
 
     def wanted_key(self, step: Step) -> Digest | None:
-        """The key that :meth:`settle` would look up, if it would. Raises as :meth:`prepare` does."""
+        """Return the key that :meth:`settle` would look up, if any. Raises like :meth:`prepare`."""
         prepared = self.prepare(step)
         record = self._state.record(step.id)
         if prepared.key in self._made:
@@ -188,7 +189,7 @@ class StepRunner:
         return prepared.key
 
     def would_run(self, prepared: Prepared) -> StepReport:
-        """For a dry run: what :meth:`settle` would say, without touching a file."""
+        """Return the report for a dry run; touch no file."""
         step = prepared.step
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
@@ -198,8 +199,42 @@ class StepRunner:
             return self._report(prepared, Status.WOULD_RUN, record.result, stale)
         return self._report(prepared, Status.WOULD_RUN, None, prepared.why)
 
+    def explain(self, plan: Plan, step: Step) -> Explanation:
+        """Compare what ``step`` depends on with its record; run nothing.
+
+        Raises ``StepError`` when an input is missing, ``ToolNotFoundError``.
+        """
+        for step_id in plan.order_before(step.id):
+            earlier = self.would_run(self.prepare(plan.steps[step_id]))
+            if earlier.status is not Status.UP_TO_DATE:
+                first = f"{step_id} comes first ({earlier.reason})"
+                return replace(self._explain_alone(step), status=Status.WOULD_RUN, state=first)
+        return self._explain_alone(step)
+
+    def _explain_alone(self, step: Step) -> Explanation:
+        record = self._state.record(step.id)
+        why = record.why if record else ""
+        if any(i.producer and not i.path.exists() for i in step.inputs):
+            words = "its inputs must be made first" if record else "first build"
+            return Explanation(step=step.id, status=Status.WOULD_RUN, state=words, why=why, rows=())
+        prepared = self.prepare(step)
+        report = self.would_run(prepared)
+        up_to_date = report.status is Status.UP_TO_DATE
+        before = {**record.parts, **(record.before if up_to_date else {})} if record else {}
+        return Explanation(
+            step=step.id,
+            status=report.status,
+            state="up to date" if up_to_date else f"would be looked at again: {report.reason}",
+            why=why,
+            rows=rows(
+                {name: value for name, value in before.items() if value},
+                prepared.parts,
+                lambda f: prepared.versions.get(f) or self._state.version(f),
+            ),
+        )
+
     def start(self, prepared: Prepared) -> tuple[Future[JobResult], Path]:
-        """Hand the step to a worker; the folder is to be given to :meth:`finish` or :meth:`fail`."""
+        """Submit the step to a worker. Pass the folder to :meth:`finish` or :meth:`fail` later."""
         step = prepared.step
         workdir = self._work.new()
         job = Job(
@@ -220,14 +255,14 @@ class StepRunner:
         return self._dump_ir is not None and step.kind in KINDS_WITH_IR
 
     def finish(self, prepared: Prepared, done: JobResult, workdir: Path) -> StepReport:
-        """Move outputs into place and remember them, to be stored later. Raises ``OSError``."""
+        """Move outputs into place and queue them for the cache. Raises ``OSError``."""
         step, result = prepared.step, done.result
         why = prepared.why
         record = self._state.record(step.id)
         if record is not None and record.key == prepared.key:
             missing = "its IR was asked for" if self._dumps(step) else "it is not in the cache"
             why = self._outputs.stale(step, record) or missing
-        if prepared.key in self._spoiled:
+        if prepared.key in self._damaged:
             why += "; its entry in the cache was corrupt: set aside"
         self._outputs.place(step, result, workdir / "out")
         self._work.release(workdir)
@@ -237,36 +272,36 @@ class StepRunner:
 
     @property
     def unstored(self) -> int:
-        """How many results are to be given to the cache."""
+        """Number of results that are not in the cache yet."""
         return len(self._unstored)
 
     def store_next(self) -> None:
-        """Give the cache the oldest of them, durably: this waits for the disk."""
+        """Store the oldest of them durably: this waits for the disk."""
         prepared, result = self._unstored.popleft()
         if not self._store_result(prepared, result, self._store.publish):
             return
         record = self._state.record(prepared.step.id)
         if record is not None and record.key == prepared.key:
-            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.identity))
 
     def _keep(self, prepared: Prepared, record: StepRecord) -> None:
-        """Store what is up to date, if it was made without this cache or when that did not work."""
-        place = self._store.place if self._keeps else ""
-        if not place or place == record.kept_in:
+        """Store an up-to-date result that this cache does not have yet."""
+        cache = self._store.identity if self._keeps else ""
+        if not cache or cache == record.kept_in:
             return
         self._keeps = self._store_result(prepared, record.result, self._store.keep)
         if self._keeps:
-            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.place))
+            self._state.remember(prepared.step.id, replace(record, kept_in=self._store.identity))
 
     def _store_result(self, prepared: Prepared, result: ActionResult, store: Callable[..., bool]) -> bool:
-        """Give a result to the cache; False if it was not taken, True also if it is not for caches."""
+        """Store a result; False if the cache refused it, True also if it must not be cached."""
         step = prepared.step
         files = {b.name: step.output_path(b.name) for b in result.blobs}
         stored = to_store(result, step, self._root) if result.discovered else result
         return stored is None or store(prepared.key, stored, files)
 
     def fail(self, step: Step, error: GpubuildError, *, started: float, workdir: Path | None) -> StepReport:
-        """Describe the failure and remove the step's old outputs: they no longer match its inputs."""
+        """Report the failure and remove the step's old outputs, which no longer match its inputs."""
         if workdir is not None:
             self._work.release(workdir)
         self._outputs.remove(step)
@@ -281,7 +316,7 @@ class StepRunner:
         return StepReport.of(step, Status.FAILED, error.message, error=error)
 
     def remove_outputs(self, step: Step) -> None:
-        """Delete what an earlier build made of ``step``: it no longer matches its inputs."""
+        """Delete the outputs of an earlier build, which no longer match the step's inputs."""
         self._outputs.remove(step)
 
     def _remember(self, prepared: Prepared, result: ActionResult, why: str, *, kept_in: str) -> None:
@@ -307,7 +342,7 @@ class StepRunner:
             before=before,
             kept_in=kept_in,
             origin=origin,
-            around=around(step, result, self._root),
+            around=surroundings_digest(step, result, self._root),
         )
         self._state.remember(step.id, record)
 
@@ -327,9 +362,9 @@ class Prepared:
     parts: Mapping[str, str]
     inputs: tuple[JobInput, ...]
     tools: Mapping[str, Tool]
-    missing: Mapping[str, str]  # optional tools that were not found, and why
-    why: str  # what differs from the last time it was brought up to date
-    versions: Mapping[str, str]  # of tools by fingerprint
+    missing: Mapping[str, str]  # optional tools that were not found, with the reasons
+    why: str  # what differs from its record
+    versions: Mapping[str, str]  # of tools, by fingerprint
     started: float  # time.monotonic()
 
 
@@ -337,5 +372,5 @@ KINDS_WITH_IR = frozenset({StepKind.OUTLINE, StepKind.COMPILE, StepKind.HOST, St
 
 
 def dump_folder(folder: Path, step: Step) -> Path:
-    """The folder of one step: its id, as a path below ``folder``."""
+    """Return the folder of one step: its id, as a path below ``folder``."""
     return folder.joinpath(*(file_name(part) for part in step.id.split("/")))

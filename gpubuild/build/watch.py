@@ -1,8 +1,8 @@
-"""Watching: notices when a file that a build has read is another one now.
+"""Watch the files that a build has read for changes.
 
-By polling: a system call per file and look, some hundred files, a fifth of a second between looks.
-That costs next to nothing, and it works on network folders and in containers, where notices from
-the kernel do not arrive; the files include headers all over the system, which lie in no one folder.
+By polling: a system call for each of some hundred files, five times a second. That costs little and
+works on network folders and in containers, which deliver no notifications. The files include
+headers in many folders of the system.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TypeAlias
 from zlib import crc32
 
 from gpubuild.build.include_scan import surroundings
+from gpubuild.build.null_build_record import named_files
 from gpubuild.build.state import BuildState
 from gpubuild.errors import GpubuildError
 from gpubuild.model.project import Project
@@ -30,11 +32,11 @@ Seen: TypeAlias = "Mapping[Path, Stat | None]"  # None: there is no such file
 _MOST_FOLDERS = 2_000
 LOOK_SECONDS = 0.2
 _QUIET_SECONDS = 0.1  # an editor or `git switch` is done when nothing changed for so long
-_PATIENCE_SECONDS = 2.0  # but a file that never rests is built as it is
+_PATIENCE_SECONDS = 2.0  # a file that changes all the time is built nevertheless
 
 
 def look(paths: Iterable[Path]) -> dict[Path, Stat | None]:
-    """What the files are like now; of folders, which names they hold."""
+    """Return the stat data of files, and of folders a checksum of the names in them."""
     found: dict[Path, Stat | None] = {}
     for path in paths:
         try:
@@ -52,7 +54,7 @@ def _stat(path: Path) -> Stat:
 
 
 def _names_in(folder: Path) -> Stat:
-    """Stands for a folder's files, but for those that editors make beside one that is open."""
+    """Return a checksum of a folder's names, without temporary files of editors."""
     names = sorted(
         name
         for name in os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
@@ -62,31 +64,23 @@ def _names_in(folder: Path) -> Stat:
 
 
 def changes(before: Seen) -> list[Path]:
-    """Files that are not what they were, in the order of ``before``."""
+    """Return changed files, in the order of ``before``."""
     now = look(before)
     return [path for path in before if now[path] != before[path]]
 
 
-def named_files(file: Path, load: Callable[[Path], Project]) -> list[Path]:
-    """The project file and all that it names; only itself when it cannot be read."""
+def configured_files(file: Path, load: Callable[[Path], Project]) -> list[Path]:
+    """Return the project file and the files that it names; only itself when it cannot be read."""
     found = [file.absolute()]
-    try:
-        project = load(file)
-    except GpubuildError:
-        return found
-    for target in project.targets.values():
-        found += target.device_libs
-    for program in project.programs.values():
-        found += program.sources
-        found += [path for libraries in program.device_libs.values() for path in libraries]
-        found += [path for override in program.modules.values() for path in override.device_libs]
+    with suppress(GpubuildError):
+        found += named_files(load(file))
     return list(dict.fromkeys(found))
 
 
 def folders_in(root: Path, leave_out: Path) -> list[Path]:
-    """Folders of a project, to be watched after a failure: what was missing may come in any of them.
+    """Return the folders of a project, to watch after a failure: a missing file may appear in any.
 
-    Not ``leave_out``, the build folder, nor caches and hidden folders; and not more than take no time.
+    Without ``leave_out``, the build folder, without caches and hidden folders, and not too many.
     """
     found: list[Path] = []
     for folder, inner, files in os.walk(root):
@@ -102,7 +96,7 @@ def folders_in(root: Path, leave_out: Path) -> list[Path]:
 
 
 def read_by_build(layout: Layout) -> dict[Path, Stat]:
-    """Every file outside the build folder that builds have read, as it was when one did."""
+    """Return every file outside the build folder that builds have read, with its stat data then."""
     known = BuildState(layout.state_file, layout.root).files.dump()
     found: dict[Path, Stat] = {}
     for name, (stat, _, _) in known.items():
@@ -114,10 +108,10 @@ def read_by_build(layout: Layout) -> dict[Path, Stat]:
 
 
 def around_build(layout: Layout, project: Project, *, ok: bool) -> dict[Path, Stat | None]:
-    """Where a file that comes or goes changes which headers and libraries are found, as it was.
+    """Return paths whose creation or deletion changes which headers and libraries are found.
 
-    What has come since the last build looked counts as not there, if that build was ``ok``: one that
-    was not may never have looked.
+    A file that is newer than the last build counts as missing if that build was ``ok``: a failed one
+    may never have searched for it.
     """
     found: dict[Path, Stat | None] = {}
     for program in project.programs.values():
@@ -140,10 +134,10 @@ def around_build(layout: Layout, project: Project, *, ok: bool) -> dict[Path, St
 
 
 def baseline(before: Seen, named: Iterable[Path], read: Mapping[Path, Stat]) -> dict[Path, Stat | None]:
-    """What a build that was begun after ``before`` has seen, to compare later looks with.
+    """Return what a build that began after ``before`` has seen, to compare with later.
 
-    A file of an earlier look counts as it was then, so that one that was saved while the build
-    ran is noticed. One that this build read for the first time counts as the build read it.
+    A file in ``before`` has its stat data from then, so that a change during the build is noticed.
+    Others have those from when the build read them.
     """
     seen: dict[Path, Stat | None] = {}
     for path in (*named, *read):
@@ -155,7 +149,7 @@ def baseline(before: Seen, named: Iterable[Path], read: Mapping[Path, Stat]) -> 
 def settle(
     seen: Seen, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
 ) -> list[Path]:
-    """Wait until files that are changing have come to rest; what differs from ``seen`` then."""
+    """Wait until no file changes any more. Return what then differs from ``seen``."""
     deadline = clock() + _PATIENCE_SECONDS
     last = look(seen)
     while clock() < deadline:

@@ -1,4 +1,4 @@
-"""Opening: from a project's ``cache:`` section and the environment to the store a build uses."""
+"""Open the store of a build, from the ``cache:`` section of the project and the environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.folder import trust_anybody, why_untrusted
+from gpubuild.cache.local.folder import trust_everyone, why_untrusted
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
@@ -24,14 +24,14 @@ def open_store(
     on_full: Callable[[Path, int], None] | None = None,
     project: Path | None = None,
 ) -> Store:
-    """The store that ``config`` describes; ``None`` (``--no-cache``) keeps nothing.
+    """Return the store that ``config`` describes; ``None`` (``--no-cache``) stores nothing.
 
-    ``settings`` may name another remote cache and mode, and hold what it asks for. ``on_full``: see
-    ``DiskStore``; ``project``, a folder: see ``why_untrusted``. Touches no file and no network: both
-    are opened on first use. Raises ``UsageError`` for an address or a mode that cannot be.
+    ``settings`` may override the remote cache and its mode, and have its credentials. ``on_full``: see
+    ``DiskStore``; ``project``, a folder: see ``why_untrusted``. Files and network are opened on first
+    use. Raises ``UsageError`` for a wrong address or mode.
     """
     settings = settings or Settings()
-    mode = _mode(settings.cache_mode, "GPUBUILD_CACHE") or RemoteMode.READ_WRITE
+    mode = settings.cache_mode or RemoteMode.READ_WRITE
     if config is None or mode == _OFF:
         return NullStore()
     local = DiskStore(
@@ -39,7 +39,7 @@ def open_store(
         max_size_bytes=config.max_size_bytes,
         read_only=mode == RemoteMode.READ_ONLY,
         write_only=mode == RemoteMode.WRITE_ONLY,
-        audit=trust_anybody if settings.cache_shared else partial(why_untrusted, project=project),
+        audit=trust_everyone if settings.cache_shared else partial(why_untrusted, project=project),
         on_full=on_full,
     )
     remote = choose_remote(config.remote, settings)
@@ -59,22 +59,21 @@ def open_store(
 
 
 def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteCache | None:
-    """The remote cache to use: what the environment says goes before the project file.
+    """Return the remote cache to use; the environment overrides the project file.
 
     Raises ``UsageError``.
     """
     url = settings.remote_url or (configured.url if configured else "")
     if settings.remote_mode == _OFF or not url:
         return None
-    mode = _mode(settings.remote_mode, "GPUBUILD_REMOTE_MODE")
-    mode = mode or (configured.mode if configured else RemoteMode.READ_WRITE)
+    mode = settings.remote_mode or (configured.mode if configured else RemoteMode.READ_WRITE)
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         parts, good = urlsplit(""), False
     if parts.username is not None or parts.password is not None:
-        # The message must not repeat the address: it holds a password.
+        # The address may contain a password, so the message does not repeat it.
         raise UsageError(
             "the address of the remote cache has a user or password in it",
             hint="put them into GPUBUILD_REMOTE_USER and GPUBUILD_REMOTE_PASSWORD, or into ~/.netrc",
@@ -85,10 +84,3 @@ def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteC
             hint="write something like https://cache.example:8080/gpubuild",
         )
     return RemoteCache(url=url.rstrip("/"), mode=RemoteMode(mode))
-
-
-def _mode(text: str, variable: str) -> str:
-    """What an environment variable says; empty when it is not set. Raises ``UsageError``."""
-    if text and text not in (*RemoteMode, _OFF):
-        raise UsageError(f"{variable} is {text!r}", hint=f"it can be {', '.join([*RemoteMode, _OFF])}")
-    return text

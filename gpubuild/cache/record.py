@@ -1,8 +1,8 @@
-"""Record: what an action key maps to, as stored bytes, and the strict reader of them.
+"""Records: the result of an action key as stored bytes, and their strict reader.
 
-A record is its own SHA-256 (over key and body), a newline, and one JSON object. SQLite keeps no
-checksums, so without one a flipped bit in a database page would be served as a name or a warning;
-with the key under the checksum, a damaged index cannot serve one step's record for another's.
+A record is a SHA-256 over key and body, a newline, and one JSON object. SQLite keeps no checksums:
+without ours a flipped bit in a database page would be served as a name or a warning. The checksum
+covers the key, so a damaged index cannot serve the record of another step.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MAX_TEXT = 1 << 16
 
 
 class RecordError(ValueError):
-    """The bytes are not a record of this key that we would have written."""
+    """The bytes are not a record of this key."""
 
 
 def encode_record(key: Digest, result: ActionResult) -> bytes:
-    """The bytes to store. Raises ``RecordError`` for a result that the reader would refuse."""
+    """Return the bytes to store. Raises ``RecordError`` for a result that the reader would refuse."""
     body = json.dumps(
         {
             "schema": SCHEMA,

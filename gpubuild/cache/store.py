@@ -1,7 +1,8 @@
-"""Store: the interface between the build and a cache; ``NullStore`` for builds without one."""
+"""The interface between the build and a cache, and ``NullStore`` for builds without one."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -31,24 +32,24 @@ class Store(Protocol):
     """
 
     def lookup(self, key: Digest) -> ActionResult | None:
-        """The result stored under ``key``, if its record is well-formed; blobs are not read yet."""
+        """Return the result stored under ``key``, if its record is well-formed; read no blobs."""
         ...
 
     def peek(self, key: Digest) -> ActionResult | None:
-        """What :meth:`lookup` would give; no blob is moved from one machine to another for it."""
+        """Return the result of :meth:`lookup` without moving blobs between machines."""
         ...
 
     @property
     def has_remote(self) -> bool:
-        """Whether look-ups may ask another machine, so that :meth:`anticipate` pays."""
+        """Whether look-ups may ask another machine, so that :meth:`anticipate` saves time."""
         ...
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
-        """These keys will soon be looked up: a store that is slow to answer may begin now."""
+        """Announce keys that will soon be looked up: a slow store may begin now."""
         ...
 
     def is_remote(self, key: Digest) -> bool:
-        """Whether the result that ``lookup`` gave for ``key`` came from another machine."""
+        """Whether the result of ``lookup`` for ``key`` came from another machine."""
         ...
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
@@ -63,36 +64,36 @@ class Store(Protocol):
         ...
 
     @property
-    def place(self) -> str:
-        """Which cache on this machine this is: another text after it was emptied or made anew.
+    def identity(self) -> str:
+        """The identity of the cache on this machine: it changes when the cache is cleared or replaced.
 
-        Empty when nothing can be kept there. Costs next to nothing and opens nothing.
+        Empty when nothing can be stored there. Cheap, and opens nothing.
         """
         ...
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """Publish an earlier build's result on this machine, unless it is there; whether it is now."""
+        """Publish an earlier build's result on this machine if it is missing; whether it is stored now."""
         ...
 
     def discard(self, key: Digest) -> None:
-        """Forget the record of ``key`` after a fetch of one of its blobs failed."""
+        """Remove the record of ``key`` after a fetch of one of its blobs failed."""
         ...
 
     def stats(self) -> StoreStats:
-        """Count and measure."""
+        """Return counts and sizes."""
         ...
 
     def clear(self) -> int:
-        """Delete everything; returns the bytes freed."""
+        """Delete everything. Return the bytes freed."""
         ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What went wrong so far, one message per cause."""
+        """Return one message for each cause of failure so far."""
         ...
 
     def cancel(self) -> None:
-        """The build was interrupted: :meth:`close` shall not wait for anybody."""
+        """Note that the build was interrupted: :meth:`close` must not wait."""
         ...
 
     def close(self) -> None:
@@ -100,8 +101,33 @@ class Store(Protocol):
         ...
 
 
-class Alone:
-    """Part of a ``Store``. A look-up on this machine takes 0.1 ms: nothing to prepare or wait for."""
+class Warnings:
+    """The first message about each cause, and how often it occurred. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._causes: dict[str, tuple[str, int]] = {}
+
+    def add(self, cause: str, message: str) -> None:
+        """Keep the first ``message`` about ``cause`` and count the others."""
+        with self._lock:
+            first, count = self._causes.get(cause, (message, 0))
+            self._causes[cause] = (first, count + 1)
+
+    def drop(self, cause: str) -> None:
+        """Forget a cause that another message covers."""
+        with self._lock:
+            self._causes.pop(cause, None)
+
+    def messages(self) -> tuple[str, ...]:
+        """Return one message for each cause."""
+        with self._lock:
+            causes = list(self._causes.values())
+        return tuple(message + (f" ({count} times)" if count > 1 else "") for message, count in causes)
+
+
+class LocalOnly:
+    """The methods of a ``Store`` without another machine: nothing to prepare or wait for."""
 
     @property
     def has_remote(self) -> bool:
@@ -119,47 +145,47 @@ class Alone:
         """See ``Store``."""
 
 
-class NullStore(Alone):
-    """A ``Store`` in which nothing is ever found and nothing is kept."""
+class NullStore(LocalOnly):
+    """A ``Store`` that finds and keeps nothing."""
 
     def lookup(self, key: Digest) -> ActionResult | None:
-        """Miss."""
+        """See ``Store``."""
         return None
 
     peek = lookup
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
-        """Miss."""
+        """See ``Store``."""
         return False
 
     def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """Store nothing."""
+        """See ``Store``."""
         return False
 
     @property
-    def place(self) -> str:
-        """Nowhere."""
+    def identity(self) -> str:
+        """See ``Store``."""
         return ""
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """Keep nothing."""
+        """See ``Store``."""
         return False
 
     def discard(self, key: Digest) -> None:
-        """Forget nothing."""
+        """See ``Store``."""
 
     def stats(self) -> StoreStats:
-        """All zero."""
+        """See ``Store``."""
         return StoreStats(directory="", records=0, blobs=0, size_bytes=0, reclaimable_bytes=0, quarantined=0)
 
     def clear(self) -> int:
-        """Delete nothing."""
+        """See ``Store``."""
         return 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """None, ever."""
+        """See ``Store``."""
         return ()
 
     def close(self) -> None:
-        """Release nothing."""
+        """See ``Store``."""

@@ -107,9 +107,9 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
 
             tracer = Tracer(view)
         try:
-            listener, changes = tracer or view, not request.dry_run
+            listener = tracer or view
             with open_builder(
-                project, options.settings, request, listener, changes=changes, witness=witness, threads=False
+                project, options.settings, request, listener, witness=witness, threads=False
             ) as builder:
                 report = builder.build()
         finally:

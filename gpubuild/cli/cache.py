@@ -222,7 +222,7 @@ def parse_age(text: str) -> float:
 
 def _open(options: argparse.Namespace, *, only_deletes: bool = False) -> tuple[DiskStore, CacheConfig]:
     from gpubuild.cache.local.disk_store import DiskStore
-    from gpubuild.cache.local.folder import trust_anybody, why_untrusted
+    from gpubuild.cache.local.folder import trust_everyone, why_untrusted
 
     shared = only_deletes or options.settings.cache_shared
     given: Path | None = options.cache_dir.absolute() if options.cache_dir else options.settings.cache_dir
@@ -231,7 +231,7 @@ def _open(options: argparse.Namespace, *, only_deletes: bool = False) -> tuple[D
     if config is None:
         project = load(options)
         config, root = replace(project.cache, remote=None), project.root
-    audit = trust_anybody if shared else partial(why_untrusted, project=root)
+    audit = trust_everyone if shared else partial(why_untrusted, project=root)
     return DiskStore(config.directory, audit=audit), config
 
 

@@ -13,7 +13,7 @@ from gpubuild.errors import UsageError
 from gpubuild.support.text import did_you_mean, nearest, one_line
 
 if TYPE_CHECKING:
-    from gpubuild.build.explain import Explanation
+    from gpubuild.build.reasons import Explanation
 
 _LISTED = 8  # steps that a short form matches
 
@@ -28,7 +28,7 @@ def execute(options: argparse.Namespace) -> int:
     request = BuildOptions(
         build_dir=build_folder(options, project.root), targets=tuple(dict.fromkeys(options.targets))
     )
-    with open_builder(project, options.settings, request, changes=False, threads=False) as builder:
+    with open_builder(project, options.settings, request, threads=False) as builder:
         plan = builder.scan()
         found = builder.explain(plan, plan.steps[find_step(options.step, plan.steps)])
     console.print(

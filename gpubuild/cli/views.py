@@ -42,7 +42,7 @@ def graph(options: argparse.Namespace) -> int:
         targets=tuple(dict.fromkeys(options.targets)),
         dry_run=True,
     )
-    with open_builder(project, options.settings, request, changes=False, threads=False) as builder:
+    with open_builder(project, options.settings, request, threads=False) as builder:
         plan = builder.scan()
         _check_modules(options.modules, plan)
         reports = {report.id: report for report in builder.build().steps}

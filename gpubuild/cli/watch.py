@@ -12,9 +12,9 @@ from gpubuild.build.watch import (
     around_build,
     baseline,
     changes,
+    configured_files,
     folders_in,
     look,
-    named_files,
     read_by_build,
     settle,
 )
@@ -47,10 +47,10 @@ def execute(options: argparse.Namespace) -> int:
     program: Foreground | None = None
     try:
         while True:
-            before = look([*named_files(options.file, load_project), *read_by_build(layout)])
+            before = look([*configured_files(options.file, load_project), *read_by_build(layout)])
             ok, executable = _build(options)
             # The project file may have changed during the build.
-            named = named_files(options.file, load_project)
+            named = configured_files(options.file, load_project)
             seen = baseline(before, named, read_by_build(layout))
             seen = _around(options.file, layout, ok=ok) | seen
             if not ok:

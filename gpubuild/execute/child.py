@@ -1,6 +1,6 @@
-"""Child: the process that runs exactly one job.
+"""The process that runs one job, and the messages between executor, forker and jobs.
 
-Messages between the executor, its forker and the job processes, over a private socket.
+Messages go over a private socket.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Channel:
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> object:
-        """The next value. Raises ``EOFError`` at the end of the stream, even inside a value."""
+        """Return the next value. Raises ``EOFError`` at the end of the stream, even inside a value."""
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
         return pickle.loads(self._read(length))  # noqa: S301 - see above
 
     def finish(self) -> None:
-        """Tell the other end that nothing more comes; it can still answer."""
+        """Signal the end of the stream; the other end can still answer."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
@@ -130,7 +130,7 @@ def run_child(job: Job, run: Callable[[Job], JobResult], answer_fd: int, parent:
 
 
 def _isolate(parent: int) -> None:
-    """Own process group, dead with the forker, deaf to the terminal's Ctrl-C."""
+    """Lead a process group of its own, which dies with the forker and gets no Ctrl-C."""
     os.setpgid(0, 0)
     supervised_from_now()
     if os.getppid() != parent:  # it died before the call
@@ -149,7 +149,7 @@ def _answer(job: Job, run: Callable[[Job], JobResult]) -> Answer:
         return result
     except GpubuildError as error:
         return error
-    except BaseException as error:  # SystemExit too: a job has no business exiting
+    except BaseException as error:  # SystemExit too: no job may exit
         return no_room(error) or StepError(
             f"internal error: {type(error).__name__}: {error}",
             output=traceback.format_exc(),
@@ -158,7 +158,7 @@ def _answer(job: Job, run: Callable[[Job], JobResult]) -> Answer:
 
 
 def _redirect(log: Path) -> None:
-    """Send file descriptors 1 and 2 to ``log``: that is where LLVM's last words go."""
+    """Redirect file descriptors 1 and 2 to ``log``: LLVM writes there before it aborts."""
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -168,7 +168,7 @@ def _redirect(log: Path) -> None:
 
 
 def _pickled(answer: Answer) -> bytes:
-    """``answer`` as bytes that are known to unpickle: a failure there would belong to no step."""
+    """Return ``answer`` as bytes that can be unpickled: a later failure would belong to no step."""
     try:
         data = pickle.dumps(answer)
         pickle.loads(data)  # noqa: S301 - our own bytes

@@ -1,4 +1,4 @@
-"""Crash: say what is known about a job that ended without an answer."""
+"""Errors for jobs that ended without an answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpubuild.model.job import Job
 _MAX_LOG_BYTES = 64 << 10
 _MAX_LINES = 20
 _MAX_LINE = 400
-# What LLVM says before it aborts, in the order in which it explains most.
+# What LLVM prints before it aborts, the most helpful first.
 _CAUSES = (
     re.compile(r"LLVM ERROR:"),
     re.compile(r"Assertion [`'].*failed|UNREACHABLE executed"),
@@ -26,14 +26,14 @@ _NOISE = re.compile(
     r"|^Fatal Python error|^Current thread|^Thread 0x|^Extension modules:|^  File \"|\(\+0x[0-9a-f]+\)"
 )
 _ADDRESS = re.compile(r"0x[0-9a-f]{5,}")
-# LLVM's code generators end the process, with exit code 1, on errors that are the kernel's own.
+# LLVM's code generators end the process, with exit code 1, on errors of the kernel.
 _REPORTED = re.compile(r"^error: (<unknown>:0:0: )?")
 _EXIT_REPORTED = 1
 _WORKGROUP_MEMORY = re.compile(r"local memory \(\d+\) exceeds limit \((\d+)\)")
 
 
 def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedError:
-    """The error for a job whose process ended with ``exit_code`` and no answer."""
+    """Return the error for a job whose process ended with ``exit_code`` and no answer."""
     hint = "other steps are not affected; a lower opt_level or other passes may avoid it. Please report it"
     output = _output(job.workdir)
     if timed_out:
@@ -54,7 +54,7 @@ def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedErro
 
 
 def clean_log(text: str) -> str:
-    """The lines of a crash log that explain it, the cause first, without stack dumps and addresses."""
+    """Return the lines of a log that explain a crash, the cause first, without stack dumps and addresses."""
     lines = [line.rstrip() for line in text.splitlines() if not _NOISE.search(line)]
     lines = [_ADDRESS.sub("0x…", line)[:_MAX_LINE] for line in lines]
     for cause in _CAUSES:

@@ -24,16 +24,12 @@ class Executor(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Stop everything under way now, children of workers included, and wait for their end."""
+        """Stop all running jobs, with the children of workers, and wait for their end."""
         ...
 
     def close(self) -> None:
-        """Wait for nothing; release the workers. No job may be under way."""
+        """Release the workers without waiting. No job may be running."""
         ...
-
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 
 class LazyExecutor:
@@ -55,7 +51,7 @@ class LazyExecutor:
         return self._workers
 
     def start(self) -> Executor:
-        """The executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""
+        """Return the executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""
         if self._inner is None:
             if self._stopped:
                 raise RuntimeError("this executor was closed")

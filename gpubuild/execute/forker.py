@@ -42,9 +42,9 @@ class _Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preload:
-    """``load`` makes a part of the engine part of the forker, before the first job that needs it.
+    """``load`` imports a part of the engine into the forker, before the first job that needs it.
 
-    ``part_for`` names the part, by an empty string if there is none.
+    ``part_for`` returns its name, or an empty string.
     """
 
     load: Callable[[str], None]
@@ -94,15 +94,15 @@ class Forker:
     def serve(self) -> None:
         """Work until the channel ends or the parent is gone; then leave no descendant."""
         try:
-            while os.getppid() == self._parent and self._turn():
+            while os.getppid() == self._parent and self._handle_events():
                 pass
         except OSError:
             pass  # the parent is gone
         finally:
             self._kill_everything()
 
-    def _turn(self) -> bool:
-        """Wait for something to happen and deal with it; false at the end of the channel."""
+    def _handle_events(self) -> bool:
+        """Wait for events and handle them; false at the end of the channel."""
         for handle, _events in self._poll.poll(self._patience() * 1000):
             if handle == self._channel.fileno():
                 try:
@@ -116,7 +116,7 @@ class Forker:
             elif handle in self._running:
                 self._drain(self._running[handle])
         self._stop_late_jobs()
-        # Looking at each is simpler than telling who woke us, and there are few.
+        # There are few, so all are checked.
         for running in list(self._running.values()):
             if os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
                 self._conclude(running)
@@ -153,7 +153,7 @@ class Forker:
             run_child(message.job, self._run, write, os.getppid())
         os.close(write)
         os.set_blocking(read, False)
-        _attempt(lambda: os.setpgid(pid, pid))  # the child does so, too; the first one wins
+        _attempt(lambda: os.setpgid(pid, pid))  # the child does so, too
         limit = message.job.timeout_seconds
         self._running[read] = _Running(
             number=message.number,
@@ -165,7 +165,7 @@ class Forker:
         self._channel.send(JobStarted(number=message.number, pid=pid))
 
     def _drain(self, running: _Running) -> None:
-        """Take what the job has answered so far, without waiting."""
+        """Read the answer so far, without waiting."""
         try:
             while part := os.read(running.pipe, 1 << 20):
                 running.answer += part
@@ -183,7 +183,7 @@ class Forker:
                 _kill_group(running.pid)
 
     def _conclude(self, running: _Running) -> None:
-        """The leader is dead but not reaped, so its number is still ours: end its group, then reap."""
+        """End the group of a dead leader, then reap it: until then no other process has its number."""
         self._drain(running)
         _kill_group(running.pid)
         _pid, status = os.waitpid(running.pid, 0)
@@ -203,7 +203,7 @@ class Forker:
     def _kill_everything(self) -> None:
         for running in self._running.values():
             _kill_group(running.pid)
-        # Descendants that left their group were handed to us when their parents died.
+        # Descendants that left their group became our children when their parents died.
         while children := _children():
             for pid in children:
                 _attempt(lambda pid=pid: os.kill(pid, signal.SIGKILL))  # type: ignore[misc]
@@ -212,13 +212,13 @@ class Forker:
 
 
 def _detach(channel: Channel) -> None:
-    """Let go of everything the parent had open, of its terminal and of its working directory."""
-    os.setpgid(0, 0)  # the terminal's signals are the parent's to deal with
+    """Close the parent's files, and leave its terminal and working directory."""
+    os.setpgid(0, 0)  # the parent handles the terminal's signals
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crashing compiler is news, its core is not
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.chdir("/")
     os.umask(0o022)
     gc.disable()
@@ -227,14 +227,14 @@ def _detach(channel: Channel) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for handle in (0, 1, 2):
         os.dup2(null, handle)
-    sys.stdin = None  # as Python itself does where there is none
+    sys.stdin = None  # as Python does without a terminal
     for handle in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
         if handle > 2 and handle != channel.fileno():
             _attempt(lambda handle=handle: os.close(handle))  # type: ignore[misc]
 
 
 def _attempt(action: Callable[[], object]) -> None:
-    """Do what may fail because others were faster, or will fail again with a better message."""
+    """Do what may fail because another process was faster, or fails again with a better message."""
     try:
         action()
     except Exception:

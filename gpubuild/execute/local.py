@@ -1,4 +1,4 @@
-"""LocalExecutor: runs each job in a process of its own on this machine."""
+"""Run each job in a process of its own on this machine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _part_for(job: Job) -> str:
 class _Pending:
     job: Job
     future: Future[JobResult]
-    failed: StepError | None = None  # why the job is run again, only to find the place of it
+    failed: StepError | None = None  # the error of the first run: this one only locates it
     pid: int = 0
 
 
@@ -79,7 +79,7 @@ class LocalExecutor:
         self._reaped = False
         self._ended = threading.Event()
         self._channel, theirs = channel_pair()
-        # What the parent has buffered must not be written a second time by a child.
+        # A child must not write the parent's buffers a second time.
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
@@ -103,7 +103,7 @@ class LocalExecutor:
         return future
 
     def _start(self, pending: _Pending) -> bool:
-        """Have the forker run a job; false, and nothing done, when all are being stopped."""
+        """Send a job to the forker; false when the executor is stopping."""
         with self._state:
             if self._stopping:
                 return False
@@ -119,7 +119,7 @@ class LocalExecutor:
         return True
 
     def cancel(self) -> None:
-        """See ``Executor``. Futures under way raise ``InterruptedBuildError``."""
+        """See ``Executor``. Unfinished futures raise ``InterruptedBuildError``."""
         self._stop()
 
     def close(self) -> None:
@@ -129,8 +129,8 @@ class LocalExecutor:
     def _stop(self) -> None:
         with self._state:
             self._stopping = True
-        # The forker takes the end of the channel as the order to kill all and leave. It works even
-        # when a signal has interrupted submit in the middle of a message.
+        # At the end of the channel the forker kills all jobs and exits. That works even when a signal
+        # has interrupted submit in the middle of a message.
         self._channel.finish()
         if not self._ended.wait(_STOP_SECONDS):
             self._kill_by_force()
@@ -140,7 +140,7 @@ class LocalExecutor:
             self._reader.join(_STOP_SECONDS)
 
     def _read(self) -> None:
-        """In a thread: settle futures as answers come, until the forker is gone."""
+        """Complete futures as answers come, until the forker has ended. Runs in a thread."""
         try:
             while True:
                 message = self._channel.receive()
@@ -165,7 +165,7 @@ class LocalExecutor:
                 self._lose(number)
 
     def _settle(self, pending: _Pending, ended: JobEnded) -> None:
-        """Give the answer to its waiting caller. A failure without a place gets a second look first."""
+        """Complete a future. A failure without a location first runs a second job that finds it."""
         answer = _answer(pending.job, ended)
         if pending.failed is not None:
             if isinstance(answer, StepError) and answer.diagnostics:
@@ -175,7 +175,7 @@ class LocalExecutor:
         if isinstance(answer, JobResult):
             pending.future.set_result(answer)
             return
-        killed = ended.timed_out or ended.exit_code == -signal.SIGKILL  # it would be again
+        killed = ended.timed_out or ended.exit_code == -signal.SIGKILL  # a second job would be, too
         look = None if pending.failed or killed else second_look(pending.job, answer)
         if look is not None and self._start(
             _Pending(job=look, future=pending.future, failed=cast(StepError, answer))
@@ -203,7 +203,7 @@ class LocalExecutor:
             )
 
     def _kill_by_force(self) -> None:
-        """The forker is dead or stuck: kill it and the process groups it told us of."""
+        """Kill a dead or stuck forker and the process groups that it reported."""
         with self._state:
             groups = [pending.pid for pending in self._pending.values() if pending.pid]
         with suppress(OSError):
@@ -243,7 +243,7 @@ def _fork_forker(
 
 
 def _answer(job: Job, ended: JobEnded) -> Answer:
-    """What ``job`` ended with; a ``StepCrashedError`` if it did not say."""
+    """Return the answer of ``job``; a ``StepCrashedError`` if there is none."""
     if ended.fork_error:
         return StepError(
             f"cannot start a process for the step: {ended.fork_error}",

@@ -1,4 +1,4 @@
-"""WorkArea: private folders for jobs, gone when they are no longer needed, whoever was killed."""
+"""Private folders for jobs, deleted when they are no longer needed, also after a kill."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OLD_SECONDS = 24 * 3600.0  # where there are no locks, age shows leftovers
 class WorkArea:
     """Folders in ``directory`` (made when needed), one session per object.
 
-    A session holds a lock on a file beside its folder for as long as its process lives, so that
-    the next session can tell left-overs of a killed build from the work of another one.
+    A session locks a file beside its folder while its process lives, so that the next session can
+    distinguish leftovers of a killed build from the work of another one.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -28,7 +28,7 @@ class WorkArea:
         self._count = 0
 
     def new(self) -> Path:
-        """An empty folder for one user. Raises ``StepError`` when there can be none."""
+        """Return a new empty folder. Raises ``StepError`` when none can be made."""
         try:
             if self._session is None:
                 self._session = self._open_session()
@@ -43,7 +43,7 @@ class WorkArea:
         return folder
 
     def release(self, folder: Path) -> None:
-        """Delete a folder that :meth:`new` gave, with all that is in it."""
+        """Delete a folder of :meth:`new` with its content."""
         _delete_folder(folder)
 
     def _open_session(self) -> Path:
@@ -53,7 +53,7 @@ class WorkArea:
             session = self._directory / f"{os.getpid()}-{os.urandom(4).hex()}"
             lock = session.with_name(session.name + _LOCK_SUFFIX)
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            # A sweeper may have taken the lock, and the file with it, before we could.
+            # Another session may have taken the lock and deleted the file before.
             if _lock(handle) is not False and _is_same_file(handle, lock):
                 break
             os.close(handle)
@@ -86,7 +86,7 @@ class WorkArea:
 
 
 def _lock(handle: int) -> bool | None:
-    """Take an exclusive lock: whether we have it now, ``None`` where there are no locks."""
+    """Try to take an exclusive lock: whether we have it; ``None`` where locks are not supported."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -102,7 +102,7 @@ def _is_same_file(handle: int, path: Path) -> bool:
 
 
 def _delete_folder(folder: Path) -> None:
-    """Delete a folder with all that is in it, as far as that is possible."""
+    """Delete a folder with its content, as far as possible."""
     import shutil  # loads bz2 and lzma
 
     shutil.rmtree(folder, ignore_errors=True)

@@ -18,14 +18,10 @@ _KEPT_OF_LONG_NAME = 80
 
 @frozen
 class Layout:
-    """Paths under one build folder. ``root`` is the project's folder; both are absolute.
-
-    ``scratch`` takes what is made of sources where the build folder cannot be written.
-    """
+    """Paths under one build folder. ``root`` is the project's folder; both are absolute."""
 
     root: Path
     build_dir: Path
-    scratch: Path | None = None
 
     @property
     def private(self) -> Path:
@@ -50,18 +46,12 @@ class Layout:
     @property
     def work(self) -> Path:
         """Private folders of steps that run."""
-        return (self.scratch or self.private) / "work"
+        return self.private / "work"
 
     @property
     def sources(self) -> Path:
         """What is made of single sources."""
-        return (self.scratch or self.private) / "sources"
-
-    def settled(self, path: Path) -> Path:
-        """Where ``path`` would lie without ``scratch``."""
-        if self.scratch is None or not path.is_relative_to(self.scratch):
-            return path
-        return self.private / path.relative_to(self.scratch)
+        return self.private / "sources"
 
     @property
     def runtime_archive(self) -> Path:

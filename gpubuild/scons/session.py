@@ -163,8 +163,7 @@ class Session:
             now is not None and before is not None and (now.key, now.result) == (before.key, before.result)
             for before, now in zip(self._scanned.values(), records, strict=True)
         )
-        plain = not self._links_more and not self._builder.misnamed  # a sketch has no such warnings
-        if same and self._witness is not None and plain:
+        if same and self._witness is not None and not self._links_more:
             warnings = dict.fromkeys(w for record in records if record for w in record.result.warnings)
             folders = (str(s.dynamic_dir) for s in self._steps.values() if s.dynamic_dir)
             data = self._witness.prove(

@@ -1,4 +1,4 @@
-"""Clang: where LLVM's clang-linker-wrapper and what it starts lie (``offload: clang``)."""
+"""LLVM's clang-linker-wrapper and the programs that it starts (``offload: clang``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CUDA = "cuda-linker"
 # Its LLVM must read the bitcode of ours; runtime/core/clang_registration.c answers its generated code.
 _MAJOR = 22
 NAMES = (f"{WRAPPER}-{_MAJOR}",)
-# What it starts lies beside it. nvlink goes by CUDA's path.
+# These are beside it. nvlink is found through CUDA's path.
 _STARTED = ("clang", "lld", "clang-offload-bundler", "clang-nvlink-wrapper")
 _LIBRARIES = ("lib/libLLVM*.so*", "lib/libclang-cpp.so*")
 _DEBIAN_LIBRARIES = tuple(f"*-linux-gnu/{name}.so.{_MAJOR}*" for name in ("libLLVM", "libclang-cpp"))
@@ -28,7 +28,7 @@ Finder = Callable[[Settings, Memo, _Version], tuple[Tool | None, str]]
 
 
 def wrapper_tool(settings: Settings, memo: Memo, version: _Version) -> tuple[Tool | None, str]:
-    """The wrapper; or ``None`` and why."""
+    """Return the wrapper, or ``None`` and the reason."""
     path, problem = find_wrapper(settings.clang_linker_wrapper, settings.search_path)
     if path is None:
         return None, problem
@@ -43,7 +43,7 @@ def wrapper_tool(settings: Settings, memo: Memo, version: _Version) -> tuple[Too
 
 
 def cuda_tool(settings: Settings, memo: Memo, version: _Version) -> tuple[Tool | None, str]:
-    """The folder of CUDA whose nvlink and fatbinary the wrapper is to start; or ``None`` and why."""
+    """Return the folder of CUDA with nvlink and fatbinary for the wrapper, or ``None`` and the reason."""
     files = sorted(cuda_files(settings.cuda_path))
     if problem := cuda_problem(settings.cuda_path):
         return None, problem
@@ -62,7 +62,7 @@ def _fingerprint(files: Sequence[Path], memo: Memo) -> str:
 
 
 def find_wrapper(override: Path | None, search_path: Sequence[Path]) -> tuple[Path | None, str]:
-    """The wrapper, or ``None`` and why: it is not there, or lacks a program that it starts."""
+    """Return the wrapper, or ``None`` and the reason: it or a program that it starts is missing."""
     if override is not None:
         if not override.is_file() or not os.access(override, os.X_OK):
             return None, f"GPUBUILD_CLANG_LINKER_WRAPPER names {override}, which is not an executable file"
@@ -81,7 +81,7 @@ def find_wrapper(override: Path | None, search_path: Sequence[Path]) -> tuple[Pa
 
 
 def files_of(wrapper: Path) -> list[Path]:
-    """Every file that shapes what the wrapper makes, resolved."""
+    """Return every file that affects the wrapper's output, resolved."""
     real = wrapper.resolve()
     files = {real, *((real.parent / name).resolve() for name in _STARTED)}
     root = real.parents[1]
@@ -90,21 +90,21 @@ def files_of(wrapper: Path) -> list[Path]:
     return sorted(files | {file.resolve() for file in found})
 
 
-def looked_at(wrapper: Path | None) -> set[Path]:
-    """The paths, besides those in PATH, whose coming or going can change :func:`find_wrapper`'s answer.
+def searched_paths(wrapper: Path | None) -> set[Path]:
+    """Return paths outside PATH whose creation or deletion can change :func:`find_wrapper`'s answer.
 
-    Programs by the names that the wrapper starts them by: links, which may lead elsewhere tomorrow.
+    These are the unresolved names of the programs: a link may lead elsewhere tomorrow.
     """
     return {wrapper.resolve().parent / name for name in _STARTED} if wrapper is not None else set()
 
 
 def cuda_files(cuda_path: Path | None) -> set[Path]:
-    """The two programs of CUDA that the wrapper starts for NVIDIA targets, where they are looked for."""
+    """Return the paths of the two programs of CUDA that the wrapper starts for NVIDIA targets."""
     return {(cuda_path or _CUDA_PATH) / name for name in _CUDA_PROGRAMS}
 
 
 def cuda_problem(cuda_path: Path | None) -> str:
-    """What is missing there, or an empty string."""
+    """Return which of them is missing, or an empty string."""
     files = sorted(cuda_files(cuda_path))
     missing = [file for file in files if not file.is_file() or not os.access(file, os.X_OK)]
     if not missing:
@@ -116,7 +116,7 @@ def cuda_problem(cuda_path: Path | None) -> str:
 
 
 def wrapper_options(triple: str) -> tuple[str, ...]:
-    """For host code of ``triple``: CPU images call the C library's mathematics and are linked by lld."""
+    """Return options for host code of ``triple``: CPU images need ``-lm`` and are linked by lld."""
     return (
         f"--host-triple={triple}",
         f"--device-linker={triple}=-lm",
@@ -125,5 +125,5 @@ def wrapper_options(triple: str) -> tuple[str, ...]:
 
 
 def hidden(argument: str) -> str:
-    """A library as the wrapper lets it pass: it looks for ``-lm`` itself, where no linker would."""
+    """Return a library argument in the form that the wrapper passes on: it searches for ``-lm`` itself."""
     return f"-Wl,{argument}" if argument.startswith("-l") else argument

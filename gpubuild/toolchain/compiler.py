@@ -1,4 +1,4 @@
-"""Compiler: the system's C or C++ compiler, if it is whole, and all that makes its identity."""
+"""The system's C or C++ compiler, if it is complete, and its identity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpubuild.toolchain.memo import Memo
 
 NAMES = {"cc": ("cc", "gcc", "clang"), "cxx": ("c++", "g++", "clang++")}
 
-# Wrappers that find the real compiler by means of their own, outside our sight.
+# Wrappers that choose the real compiler in ways that we cannot follow.
 _WRAPPERS = ("ccache", "sccache", "distcc", "icecc")
 _PROBE = {
     "cc": ("c", b"#include <stdio.h>\n#include <pthread.h>\n"),
@@ -33,7 +33,7 @@ _PROBE_TIMEOUT_SECONDS = 60.0
 
 @frozen
 class Compiler:
-    """A compiler that can compile and link. ``fingerprint`` covers all files that shape its output."""
+    """A compiler that can compile and link. ``fingerprint`` covers all files that affect its output."""
 
     path: Path
     version: str
@@ -45,7 +45,7 @@ class UnusableCompilerError(Exception):
 
 
 def find_system_compiler(name: str, search_path: Sequence[Path], memo: Memo) -> tuple[Compiler | None, str]:
-    """The first whole compiler in ``search_path`` for ``cc`` or ``cxx``, and why others were not taken."""
+    """Return the first complete ``cc`` or ``cxx`` in ``search_path``, and why others were refused."""
     refused: list[str] = []
     for candidate in NAMES[name]:
         for folder in search_path:
@@ -60,9 +60,9 @@ def find_system_compiler(name: str, search_path: Sequence[Path], memo: Memo) -> 
 
 
 def examine(name: str, path: Path, memo: Memo) -> Compiler:
-    """Check that ``path`` is a compiler with headers, crt files and libc; raise why it is not."""
+    """Return the compiler ``path``. Raises ``UnusableCompilerError`` without headers, crt files or libc."""
     require_program(path)
-    known = memo.fact(name, path)  # of an older gpubuild's it holds no longer
+    known = memo.fact(name, path)
     memo.seen.add(str(path))
     if _still_holds(known):
         fact = known
@@ -82,7 +82,7 @@ def examine(name: str, path: Path, memo: Memo) -> Compiler:
 
 
 def require_program(path: Path, what: str = "compiler") -> None:
-    """Refuse scripts (pyenv-like shims run something else tomorrow) and compiler wrappers."""
+    """Refuse scripts (a pyenv-like shim may run another program tomorrow) and compiler wrappers."""
     try:
         real = path.resolve(strict=True)
         with real.open("rb") as stream:
@@ -95,30 +95,26 @@ def require_program(path: Path, what: str = "compiler") -> None:
         raise UnusableCompilerError(f"is {real.name}, which looks for a compiler elsewhere")
 
 
-def _still_holds(fact: object) -> TypeGuard[dict[str, Any]]:
-    if not isinstance(fact, dict) or not isinstance(fact.get("version"), str):
+def _still_holds(fact: Any) -> TypeGuard[dict[str, Any]]:  # noqa: ANN401 - whatever the memo has
+    try:
+        return (
+            isinstance(fact["version"], str)
+            and bool(fact["files"])
+            and Path(fact["header"]).is_file()
+            and all(isinstance(role, str) and Path(file).is_file() for role, file in fact["files"])
+            and not any(map(os.path.exists, fact["absent"]))
+            and all(_names(folder) == names for folder, names in fact["folders"].items())
+        )
+    except (TypeError, KeyError, ValueError, AttributeError):  # of another version, or damaged
         return False
-    files, header, absent, folders = (fact.get(part) for part in ("files", "header", "absent", "folders"))
-    if not isinstance(files, list) or not files or not isinstance(header, str):
-        return False
-    if not isinstance(absent, list) or not isinstance(folders, dict):
-        return False
-    if not all(isinstance(f, list) and len(f) == 2 and all(isinstance(t, str) for t in f) for f in files):
-        return False
-    return (
-        Path(header).is_file()
-        and all(Path(file).is_file() for _, file in files)
-        and not any(map(os.path.exists, absent))
-        and all(_names(folder) == names for folder, names in folders.items())
-    )
 
 
 def _probe(name: str, path: Path) -> dict[str, Any]:
     version = _ask(path, "--version").splitlines()[:1]
     folders = _search_dirs(_ask(path, "-print-search-dirs"))
     system = [Path(p) for p in closed_environment()["PATH"].split(os.pathsep)]
-    # By the names they are found by, not those that links lead to: `ld` may be another program tomorrow.
-    absent: list[str] = []  # where one of them would be found first
+    # By name, not by the target of a link: `ld` may be another program tomorrow.
+    absent: list[str] = []  # where another one would be found first
     files = [("driver", path.resolve())]
     programs = _existing([*folders.get("programs", []), *system])
     for program in _PROGRAMS:
@@ -133,13 +129,13 @@ def _probe(name: str, path: Path) -> dict[str, Any]:
     if name == "cxx" and not {"libstdc++.so", "libstdc++.a", "libc++.so"} & found.keys():
         raise UnusableCompilerError("has no C++ standard library to link with")
     files += found.items()
-    # A clang driver is a small program around these.
+    # A clang driver is a small program that uses these.
     beside = path.resolve().parent.parent / "lib"
     for pattern in ("libclang-cpp.so*", "libLLVM*.so*"):
         files += [
             (file.name, file) for file in sorted(beside.glob(pattern)) if "clang" in path.resolve().name
         ]
-    # A clang takes the newest gcc's files: a folder that appears beside theirs may be that.
+    # clang uses the files of the newest gcc: a new folder beside theirs may be that.
     versions = {str(found[role].parents[1]) for role in ("crtbegin.o", "crtbeginS.o") if role in found}
     return {
         "version": version[0] if version else "",
@@ -151,7 +147,7 @@ def _probe(name: str, path: Path) -> dict[str, Any]:
 
 
 def _header(name: str, path: Path) -> str:
-    """A header of the C library that the compiler finds: proof that it preprocesses, too."""
+    """Return a header of the C library that the compiler finds: it can preprocess, too."""
     language, source = _PROBE[name]
     text = _ask(path, "-x", language, "-E", "-H", "-o", "/dev/null", "-", stdin=source)
     for line in text.splitlines():
@@ -186,7 +182,7 @@ def _search_dirs(text: str) -> dict[str, list[Path]]:
 
 
 def _existing(folders: Sequence[Path]) -> list[Path]:
-    """The folders that are there, each once: compilers name some in several ways."""
+    """Return existing folders without repetitions: compilers name some in several ways."""
     return list(dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()))
 
 

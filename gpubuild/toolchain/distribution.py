@@ -1,4 +1,4 @@
-"""Distribution: a package installed by pip, located and identified without importing it."""
+"""Packages installed by pip, located and identified without importing them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.support.frozen import frozen
 from gpubuild.toolchain.memo import Memo
 
-# Where an installation was unpacked or copied whole, its files got their change times in any order.
+# In an installation that was unpacked or copied, files have change times in any order.
 _UNPACKING_NS = 600 * 10**9
 
 
@@ -35,15 +35,15 @@ def find_distribution(
 ) -> Distribution | None:
     """Look up ``name``; ``None`` when it is not installed or its folder ``package`` is gone.
 
-    The fingerprint covers the content of every file of the package: the digests that the
-    installer recorded and checked, and our own for a file that has no record, has another size than
-    recorded, or was changed after the record was written, which installers do last. What differs
-    between two installations of the same package (compiled Python, the installer's own notes,
-    scripts) is left out, so that machines can share a cache.
+    The fingerprint covers the content of every file of the package: the digests that the installer
+    recorded and checked, and our own for a file without record, with another size than recorded, or
+    changed after the record was written, which installers do last. Files that differ between two
+    installations of one package (compiled Python, the installer's notes, scripts) are left out, so
+    that machines can share a cache.
 
-    ``part``, such as ``llvm/lib/``, limits it to files whose names begin so.
-    With ``many_files`` (ziglang has 20,000) the files are looked at again only when the
-    installer's record changed; the caller digests the program itself.
+    ``part``, such as ``llvm/lib/``, limits it to files whose names begin with it. With
+    ``many_files`` (ziglang has 20,000) the files are checked again only when the installer's record
+    changed; the caller digests the program itself.
     """
     found = _find_installed(name)
     if found is None or not (found.root / package).is_dir():
@@ -55,7 +55,7 @@ def find_distribution(
         return Distribution(name=name, version=found.version, root=found.root, fingerprint=fingerprint)
     known = memo.fact("distribution", found.record)
     if not isinstance(known, str):
-        # Files that are not looked at again are no evidence either: they stay out of `seen`.
+        # Files that are not checked again are no evidence, so they are not in `seen`.
         known = _fingerprint(name, found, package, Memo(None), None)
         memo.learn("distribution", found.record, known)
     return Distribution(name=name, version=found.version, root=found.root, fingerprint=known)
@@ -63,7 +63,7 @@ def find_distribution(
 
 @frozen
 class _Installed:
-    """Where a distribution lies. ``record`` lists its files; there may be none."""
+    """The location of a distribution. ``record`` lists its files, if it exists."""
 
     version: str
     root: Path
@@ -71,11 +71,11 @@ class _Installed:
 
 
 def _find_installed(name: str) -> _Installed | None:
-    """The first distribution called ``name`` on ``sys.path``.
+    """Return the first distribution called ``name`` on ``sys.path``.
 
-    Its folder ``NAME-VERSION.dist-info`` tells all that is wanted (PyPA's specification of recorded
-    installed projects). importlib.metadata, whose import takes as long as 60 hits in the cache,
-    is asked only about what is installed in another form.
+    The name of its folder ``NAME-VERSION.dist-info`` is enough (PyPA's specification of recorded
+    installed projects). importlib.metadata, whose import takes as long as 60 hits in the cache, is
+    used for other forms of installation only.
     """
     wanted = _normal(name)
     for folder in sys.path:
@@ -130,7 +130,7 @@ def _fingerprint(
 
 
 def _times(record: Path) -> tuple[int, int]:
-    """Modification and change time in ns; as if it were very old when there is no such file."""
+    """Return modification and change time in ns; zeros when there is no such file."""
     try:
         stat = record.stat()
     except OSError:
@@ -139,14 +139,14 @@ def _times(record: Path) -> tuple[int, int]:
 
 
 def _as_recorded(digest: str) -> str:
-    """A digest as installers write it, so that a file that was looked at counts like one that was not."""
+    """Return a digest in the form of installers, so that checked and unchecked files compare equal."""
     from base64 import urlsafe_b64encode  # few files were changed since they were installed
 
     return urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
 
 
 def _recorded(record: Path) -> Iterator[tuple[str, str, int]]:
-    """Files of the installer's record: path below the root, SHA-256 as recorded or "", size in bytes."""
+    """Yield files of the installer's record: path below the root, SHA-256 as recorded or "", size."""
     try:
         text = record.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -160,7 +160,7 @@ def _recorded(record: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def hidden_by(package: str, expected: Path) -> Path | None:
-    """The folder that Python would import ``package`` from, or parts of it, instead of ``expected``.
+    """Return the folder that Python would import ``package`` or parts of it from instead of ``expected``.
 
     Its code would run under the identity of the installed package. ``mlir`` is a namespace package,
     so a folder of that name in the working directory is harmless unless it holds the same modules.
@@ -177,9 +177,9 @@ def hidden_by(package: str, expected: Path) -> Path | None:
 
 
 def tree_fingerprint(root: Path, files: Iterable[str]) -> str:
-    """One digest over the names (relative to ``root``) and contents of ``files``, small ones all."""
+    """Return a digest of the names (relative to ``root``) and contents of small ``files``."""
     total = hashlib.sha256()
-    # Every build begins with this: plain text instead of Path objects halves it.
+    # Every build begins with this: plain text instead of Path objects halves its time.
     for file in sorted(files):
         with open(f"{root}/{file}", "rb") as stream:  # noqa: PTH123
             total.update(encode((file, stream.read())))

@@ -1,15 +1,14 @@
 """Find each tool: which file is used, why, its identity by content, and what to do if it is missing.
 
 Only the system's C and C++ compilers are taken from PATH: machines often have another ``ptxas`` or
-``ld.lld``, and results must not depend on it. A variable that names a missing tool is reported even by
-builds that do not need the tool.
+``ld.lld``, and results must not depend on it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.targets.registry import kinds as registered
-from gpubuild.targets.registry import vendor
 from gpubuild.toolchain import clang_linker_wrapper, host_math
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
@@ -38,13 +36,13 @@ _SYSTEM = (
 
 
 def find_device_libraries(rocm_path: Path | None, *, root: Path = Path("/")) -> tuple[Path | None, str, str]:
-    """The folder of ``.bc`` files, ROCm's version when it says so, and what is wrong if there is none.
+    """Return the folder of ``.bc`` files, ROCm's version if known, and the problem if there is no folder.
 
-    A ROCM_PATH without the libraries is reported, never passed over: the user named it.
+    A ROCM_PATH without the libraries is a problem, whatever else is installed: the user named it.
     """
     base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
     for pattern in patterns:
-        # The newest of several LLVM versions last in text order is near enough; it is shown by doctor.
+        # Of several LLVM versions the last one in text order; doctor shows it.
         for folder in sorted(base.glob(pattern), reverse=True):
             if all((folder / name).is_file() for name in _NEEDED):
                 return folder, _version(rocm_path or root / "opt/rocm", folder), ""
@@ -53,15 +51,15 @@ def find_device_libraries(rocm_path: Path | None, *, root: Path = Path("/")) -> 
     return None, "", "no folder amdgcn/bitcode with ocml.bc and ockl.bc in /opt/rocm or /usr/lib"
 
 
-def looked_at(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
-    """Every path whose appearance or disappearance can change :func:`find_device_libraries`' answer."""
+def searched_paths(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
+    """Return every path whose creation or deletion can change :func:`find_device_libraries`' answer."""
     base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
     seen = {(rocm_path or root / "opt/rocm") / ".info/version"}
     for pattern in patterns:
         folders = {base}
         for part in pattern.split("/"):
             if "*" in part:
-                seen |= folders  # their stat data tell of new entries
+                seen |= folders  # their stat data change with new entries
                 folders = {p for folder in folders for p in folder.glob(part)}
             else:
                 below = {folder / part for folder in folders}
@@ -72,7 +70,7 @@ def looked_at(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
 
 
 def library_files(folder: Path) -> list[Path]:
-    """Every library of the folder that a kernel can come to be linked with, by name."""
+    """Return every library of the folder that a kernel can be linked with, by name."""
     return sorted(p for p in folder.glob("*.bc") if p.name.startswith(("oc", "hip")))
 
 
@@ -94,7 +92,7 @@ NVCC = "nvidia-cuda-nvcc-cu12"
 
 @frozen
 class Need:
-    """What a tool is for, and what its user can do."""
+    """What a tool is needed for, and how to install it."""
 
     needed_by: str
     fix: str  # what to do when it is missing
@@ -148,39 +146,6 @@ NEEDS = {
 }
 
 
-def misnamed(settings: Settings, kinds: Collection[str]) -> tuple[str, ...]:
-    """What to warn of, a text for each variable, which begins with its name.
-
-    Variables that other programs heed as well count where there are targets of ``kinds`` that
-    could use what they name. An installation without what gpubuild might want of it is right for
-    those programs and not told.
-    """
-    variables = {vendor(kind).variable for kind in kinds}
-    told = [
-        f"{variable} names {path}, which is not an executable file"
-        for variable, path in (
-            ("GPUBUILD_CC", settings.cc),
-            ("GPUBUILD_CXX", settings.cxx),
-            ("GPUBUILD_PTXAS", settings.ptxas),
-            ("GPUBUILD_LLD", settings.lld),
-            ("GPUBUILD_CLANG_LINKER_WRAPPER", settings.clang_linker_wrapper),
-        )
-        if path is not None and not _is_program(path)
-    ]
-    if settings.libdevice is not None and not settings.libdevice.is_file():
-        told.append(f"GPUBUILD_LIBDEVICE names {settings.libdevice}, which is not a file")
-    told += [
-        f"{variable} names {path}, which is not a folder"
-        for variable, path in (("ROCM_PATH", settings.rocm_path), ("CUDA_PATH", settings.cuda_path))
-        if path is not None and variable in variables and not path.is_dir()
-    ]
-    return tuple(f"{problem}: correct or unset it" for problem in told)
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
-
-
 _PACKAGE = Path(__file__).parents[1]
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
 _VERSION_TIMEOUT_SECONDS = 60.0
@@ -191,10 +156,10 @@ NAMES = tuple(NEEDS)
 
 @frozen
 class ToolRow:
-    """One line of ``gpubuild doctor``: a tool that was looked for, found or not.
+    """One line of ``gpubuild doctor``: a tool, found or not.
 
-    Empty ``path`` means not found; then ``problem`` says why and ``fix`` what to do. A tool that
-    was found may have a ``problem`` too: why a better one was not taken.
+    An empty ``path`` means not found; then ``problem`` is the reason and ``fix`` the remedy. A tool
+    that was found may have a ``problem`` too: why a better one was not taken.
     """
 
     name: str
@@ -209,14 +174,14 @@ class ToolRow:
 
     @property
     def found(self) -> bool:
-        """Whether the tool is there."""
+        """Whether the tool was found."""
         return bool(self.path)
 
 
 class Toolchain:
     """Finds tools, each once. ``memo`` is a file that keeps digests between processes.
 
-    Together with it, a file in the user's cache folder keeps them for other projects.
+    With it, a file in the user's cache folder keeps them for other projects.
     """
 
     def __init__(self, settings: Settings, memo: Path | None = None) -> None:
@@ -248,7 +213,7 @@ class Toolchain:
         }
 
     def find(self, name: str) -> Tool | None:
-        """The tool called ``name``, or ``None``. Raises ``KeyError`` for a name that is not ours."""
+        """Return the tool called ``name``, or ``None``. Raises ``KeyError`` for an unknown name."""
         if name not in self._found:
             try:
                 self._found[name] = self._finders[name]()
@@ -259,7 +224,7 @@ class Toolchain:
         return self._found[name]
 
     def require(self, name: str) -> Tool:
-        """Like :meth:`find`, but raises ``ToolNotFoundError`` that says why and what to do."""
+        """Return the tool like :meth:`find`. Raises ``ToolNotFoundError`` with reason and remedy."""
         tool = self.find(name)
         if tool is None:
             why = f": {problem}" if (problem := self._problems.get(name)) else ""
@@ -267,27 +232,27 @@ class Toolchain:
         return tool
 
     def why_missing(self, name: str) -> str:
-        """Why :meth:`find` did not find it; empty if there is nothing to say."""
+        """Return why :meth:`find` did not find it, or an empty string."""
         return self._problems.get(name, "")
 
     def find_optional(self, name: str) -> Tool | None:
-        """Like :meth:`find`, but as :meth:`require` for a file that a variable of ours names."""
+        """Return the tool like :meth:`find`; require a libdevice that the environment names."""
         return self.require(name) if self._settings.libdevice and name == "libdevice" else self.find(name)
 
     def evidence(self) -> tuple[set[str], set[str]]:
-        """Every path that the answers so far depend on: what was used, and what was looked for.
+        """Return the paths that the answers so far depend on: used ones, and those looked for.
 
         While all of them keep their stat data or their absence, and sys.path and the environment
-        are the same, the same tools would be found with the same fingerprints.
+        are equal, the same tools are found with the same fingerprints.
         """
         paths = {Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite")}
         programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
         if "rocm-device-libs" in self._found:
-            paths |= looked_at(self._settings.rocm_path)
+            paths |= searched_paths(self._settings.rocm_path)
         if clang_linker_wrapper.WRAPPER in self._found:
             programs.update(clang_linker_wrapper.NAMES)
             found = self._found[clang_linker_wrapper.WRAPPER]
-            paths |= clang_linker_wrapper.looked_at(
+            paths |= clang_linker_wrapper.searched_paths(
                 self._settings.clang_linker_wrapper or (found.path if found else None)
             )
         if clang_linker_wrapper.CUDA in self._found:
@@ -301,7 +266,7 @@ class Toolchain:
         return self._memo.seen, {*map(str, paths), *package_files(_PACKAGE), *foreign_files(_PACKAGE)}
 
     def describe_all(self) -> list[ToolRow]:
-        """Every tool, found or not, in a fixed order."""
+        """Return every tool, found or not, in a fixed order."""
         rows = []
         for name, entry in NEEDS.items():
             tool = self.find(name)
@@ -324,7 +289,7 @@ class Toolchain:
         return own_code(_PACKAGE, self._memo, part)
 
     def _mlir(self) -> Tool | None:
-        """MLIR's bindings, and the LLVM that they load, which is a package of its own."""
+        """Return MLIR's bindings; the fingerprint covers the LLVM that they load, another package."""
         tool = self._python_package("mlir", MLIR, "mlir")
         library = self._distribution("mlir", LLVM, "llvm/lib", part="llvm/lib/") if tool else None
         if tool is None or library is None:
@@ -398,7 +363,7 @@ class Toolchain:
         return self._zig("ld.lld", "ld.lld")
 
     def _ar(self) -> Tool | None:
-        # zig's first: LLVM's ar writes the same archive everywhere, binutils' as it was configured.
+        # zig's first: LLVM's ar writes equal archives everywhere, binutils' depend on its configuration.
         tool = self._zig("ar", "ar")
         if tool is not None:
             return tool
@@ -426,7 +391,7 @@ class Toolchain:
                 return self._zig(name, command)
             compiler, source = found, "system"
         fingerprint = compiler.fingerprint
-        if "clang" in compiler.version:  # it folds constants as LLVM does; gcc has its own arithmetic
+        if "clang" in compiler.version:  # folds constants like LLVM; gcc has its own arithmetic
             fingerprint = digest_bytes(encode((fingerprint, self.require(host_math.NAME).fingerprint)))
         return Tool(
             name=name,
@@ -500,18 +465,18 @@ class Toolchain:
         )
 
     def _version(self, path: Path, arguments: tuple[str, ...]) -> str:
-        """The line with a version among what the program says about itself. For people only."""
+        """Return the line with the version in a program's output. For people only."""
         version = self._memo.fact("version", path)
         if not isinstance(version, str):
-            from gpubuild.toolchain.run import run_tool  # most builds start none, and it loads subprocess
+            from gpubuild.toolchain.run import run_tool  # loads subprocess
 
             try:
                 run = run_tool((path, *arguments), cwd=Path("/"), timeout_seconds=_VERSION_TIMEOUT_SECONDS)
                 lines = run.stdout.decode(errors="replace").strip().splitlines()
             except GpubuildError:
                 lines = []
-            told = (line for line in lines if "(c)" not in line and not line.startswith("Built on"))
-            version = next((line for line in told if any(c.isdigit() for c in line)), "")
+            lines = [line for line in lines if "(c)" not in line and not line.startswith("Built on")]
+            version = next((line for line in lines if any(c.isdigit() for c in line)), "")
             self._memo.learn("version", path, version)
         return version
 

@@ -1,4 +1,4 @@
-"""Identity of tools in keys, and of gpubuild's own code as a tool, split by vendor."""
+"""Identity of tools in keys; gpubuild's own code as tools, one for each vendor."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gpubuild.toolchain.memo import Memo
 class Tool:
     """A tool that was found.
 
-    ``command`` starts its command line (``("/…/ziglang/zig", "ld.lld")``); for a library or a
-    folder it is its path alone. ``fingerprint`` is a digest of content, never of a version string.
-    ``source`` says why this one was taken: ``PyPI package ziglang``, ``GPUBUILD_CC``, ``system``.
+    ``command`` begins its command line (``("/…/ziglang/zig", "ld.lld")``); for a library or a folder
+    it is the path. ``fingerprint`` is a digest of content, never of a version string. ``source`` is
+    where it was found: ``PyPI package ziglang``, ``GPUBUILD_CC``, ``system``.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Tool:
 
     @property
     def path(self) -> Path:
-        """The file or folder itself."""
+        """The file or folder."""
         return Path(self.command[0])
 
 
 _INSIDE = "gpubuild."
-# Our modules beside the engine's that decide the arguments of tools.
+# Modules outside the engine that decide the arguments of tools.
 SHAPING = (
     "errors.py",
     "plan/library_search.py",
@@ -48,11 +48,10 @@ SHAPING = (
     "support/text.py",
     "toolchain/clang_linker_wrapper.py",
     "toolchain/run.py",
-    "toolchain/zig.py",
 )
 
 
-# Files of back ends that code beside their vendor's imports.
+# Files of back ends that other code imports, too.
 SHARED = (
     "engine/backends/cpu/fission/uniformity.py",
     "engine/backends/cpu/image_layout.py",
@@ -61,9 +60,9 @@ FACTS = "targets"  # the part of our code that is the facts of all vendors
 
 
 def own_code(package: Path, memo: Memo, part: str = "") -> Tool:
-    """Whatever of our code can change a byte of output, so that editing it changes keys.
+    """Return the part of our code that can change a byte of output, so that editing it changes keys.
 
-    Without ``part`` that is what all steps share; the parts of single vendors are named by kind.
+    Without ``part`` that is the code of all steps; the parts of vendors are named by kind.
     """
     from gpubuild import __version__
 
@@ -89,7 +88,7 @@ def own_code(package: Path, memo: Memo, part: str = "") -> Tool:
 
 
 def part_files(package: Path, part: str = "") -> list[tuple[Path, list[str]]]:
-    """The files of a part, sorted, by the folders that their names are relative to."""
+    """Return the files of a part, sorted, each list with the folder that its names are relative to."""
     if part == FACTS:
         return [(root, files[:1]) for root, files in (_vendor_files(package, v) for v in vendors())]
     if part:
@@ -101,13 +100,13 @@ def part_files(package: Path, part: str = "") -> list[tuple[Path, list[str]]]:
 
 
 def foreign_files(package: Path) -> set[str]:
-    """The code of vendors that are not part of the package."""
+    """Return the code of vendors outside the package."""
     found = (_vendor_files(package, v) for v in vendors() if not type(v).__module__.startswith(_INSIDE))
     return {f"{root}/{file}" for root, files in found for file in files}
 
 
 def _vendor_files(package: Path, vendor: Vendor) -> tuple[Path, list[str]]:
-    """The module of a vendor's facts and those of its back end, and the folder that names begin in."""
+    """Return the root folder of a vendor's code, and its modules: its facts, then its back end."""
     facts = type(vendor).__module__
     if facts.startswith(_INSIDE):
         root = package
@@ -119,14 +118,14 @@ def _vendor_files(package: Path, vendor: Vendor) -> tuple[Path, list[str]]:
 
 
 def package_files(package: Path) -> Iterator[str]:
-    """All that the package holds, files and folders, but for compiled Python."""
+    """Yield all files and folders of the package except compiled Python."""
     for folder, folders, files in os.walk(package):
         folders[:] = [name for name in folders if name != "__pycache__"]
         yield from (f"{folder}/{name}" for name in (*folders, *files))
 
 
 def _sources(package: Path, part: str) -> Iterator[str]:
-    """Files of code in a folder of the package and below it, relative to the package, with slashes."""
+    """Yield the code files below a folder of the package, relative to the package."""
     for entry in os.scandir(package / part):
         if entry.is_dir():
             yield from _sources(package, f"{part}/{entry.name}")

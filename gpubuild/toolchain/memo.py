@@ -1,4 +1,4 @@
-"""Memo: digests of large files and facts about compilers, kept until the file changes."""
+"""Digests of large files and facts about compilers, stored until the file changes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _Value = TypeVar("_Value")
 
 
 class Memo:
-    """What was learnt about files, in one JSON file; ``None`` keeps it in memory only.
+    """Digests and facts in one JSON file; with ``None`` in memory only.
 
-    An entry counts while path, size, modification and change time and inode are the same. The
-    change time cannot be set by a program, so a file swapped with its old modification time is
-    seen. A memo that cannot be read, or is not what we write, is an empty one.
+    An entry is valid while path, size, modification and change time and inode are equal. No program
+    can set the change time, so a file swapped with its old modification time is noticed. A memo
+    that cannot be read or is malformed counts as empty.
 
-    ``shared`` is a second file, for all projects of a user: a new checkout starts with what others
-    have learnt. Processes that write it at once may lose each other's entries, which costs time.
-    A file that another user could have written does not count: without HOME it lies in /tmp.
+    ``shared`` is a second file, for all projects of a user: a new checkout starts with its entries.
+    Processes that write it at once may lose each other's entries, which costs time. A file that
+    another user could have written is ignored: without HOME it is in /tmp.
     """
 
     def __init__(self, path: Path | None, shared: Path | None = None) -> None:
@@ -36,7 +36,7 @@ class Memo:
         self._digests: dict[str, str] = {}
         self._facts: dict[str, object] = {}
         self._changed = False
-        self.seen: set[str] = set()  # every file that was asked about, there or not
+        self.seen: set[str] = set()  # every requested file, existing or not
         for file in (shared, path):
             if file is not None:
                 digests, facts = _load(file)
@@ -44,7 +44,7 @@ class Memo:
                 self._facts.update(facts)
 
     def digest(self, path: Path) -> str:
-        """SHA-256 of the file's content. Raises ``OSError`` when it cannot be read."""
+        """Return the SHA-256 of the file's content. Raises ``OSError`` when it cannot be read."""
         self.seen.add(str(path))
         key = _identity(path)
         if key not in self._digests:
@@ -53,17 +53,17 @@ class Memo:
         return self._digests[key]
 
     def fact(self, kind: str, path: Path) -> object:
-        """What :meth:`learn` got for this file, ``None`` when nothing or it changed."""
+        """Return the value that :meth:`learn` stored for this file, ``None`` if it has changed."""
         self.seen.add(str(path))
         return self._facts.get(f"{kind}|{_identity(path)}")
 
     def learn(self, kind: str, path: Path, value: object) -> None:
-        """Remember ``value`` (anything JSON can hold) about ``path``."""
+        """Remember ``value``, a JSON value, about ``path``."""
         self._facts[f"{kind}|{_identity(path)}"] = value
         self._changed = True
 
     def save(self) -> None:
-        """Write what is new; a memo that cannot be written costs time later, and nothing else."""
+        """Write new entries; ignore errors, which only cost time later."""
         if not self._changed:
             return
         self._changed = False
@@ -75,7 +75,7 @@ class Memo:
 
 
 def _load(path: Path) -> tuple[dict[str, str], dict[str, object]]:
-    """Digests and facts of a memo file; none when it is not one of this user's alone."""
+    """Return digests and facts of a memo file that only this user can write, else none."""
     try:
         with path.open("rb") as stream:
             stat = os.fstat(stream.fileno())
@@ -102,15 +102,15 @@ def _write(path: Path, digests: dict[str, str], facts: dict[str, object]) -> Non
 
 
 def _newest(entries: dict[str, _Value]) -> dict[str, _Value]:
-    """The last entry of every file, and of those not too many: installations come and go."""
+    """Return the last entry of every file, and only the newest of those: installations change."""
     last = {key.rsplit("|", 4)[0]: key for key in entries}
     return {key: entries[key] for key in list(last.values())[-_MOST_SHARED:]}
 
 
 def _identity(path: Path) -> str:
     stamp = "|".join(map(str, stat_of(path)))
-    # Asked about a hundred files in a few folders: a folder's name is found once. Should it become
-    # a link to another meanwhile, the name is an old one, but inode and times are those of now.
+    # Called for a hundred files in a few folders: each folder is resolved once. If it becomes a link
+    # meanwhile, the name is outdated, but inode and times are current.
     folder, name = os.path.split(path)
     real = f"{_resolved(folder)}{os.sep}{name}"
     return f"{real}|{stamp}"

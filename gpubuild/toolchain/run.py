@@ -1,28 +1,27 @@
 """Run external tools: closed environment, no stdin, bounded output, killed with this process.
 
-``Foreground`` runs the user's program beside us on the same terminal; ``start_detached`` starts
-something of ours that outlives this process.
+``Foreground`` runs the user's program beside this process on the same terminal; ``collect_later``
+starts a process that outlives this one.
 
-Supervision: what ends a tool when the process that runs it is killed.
+A process that no other supervises lets the kernel kill its tools: each tool requests that between
+fork and exec. Such a fork copies the page tables of a process that has loaded LLVM, and later every
+page that either of the two writes: 5 to 8 ms per tool.
 
-An unwatched process has the kernel end the tool: each tool asks for that between fork and
-exec. Such a fork copies the page tables of a process that has loaded LLVM, and after it every page
-that either of the two writes: 5 to 8 ms per tool.
-
-The process of a job leads a process group, which its parent kills when the job ends, in whatever
-way. What is left is the death of that parent, of which the kernel can tell the job: with SIGKILL
-while it computes, when it may be deaf to anything else, and with a signal that it passes on to its
-group while it waits for a tool.
+The process of a job avoids this. It leads a process group, which its parent kills when the job
+ends. If the parent dies, the kernel signals the job: with SIGKILL while it computes, when it may not
+handle signals, and with a signal that ends the whole group while it waits for a tool.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import select
 import shlex
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,36 +31,35 @@ from pathlib import Path
 from types import FrameType
 
 from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageError
-from gpubuild.settings import closed_environment, python_command
-from gpubuild.toolchain.zig import zig_environment
+from gpubuild.settings import Settings, closed_environment, python_command
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_TOLD = signal.SIGUSR1  # the parent has died
+_PARENT_DIED = signal.SIGUSR1
 _leaders: set[int] = set()  # this process, once it has called supervised_from_now
 
 
-def die_with_parent(told_by: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel send this process a signal when the thread that forked it ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, told_by, 0, 0, 0)
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process a signal when the thread that forked it ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def supervised_from_now() -> None:
-    """Called by the leader of a process group that its parent will kill; main thread only."""
-    signal.signal(_TOLD, _end_group)
+    """Note that this process leads a group that its parent will kill. For the main thread."""
+    signal.signal(_PARENT_DIED, _end_group)
     die_with_parent()
     _leaders.add(os.getpid())
 
 
 def is_supervised() -> bool:
-    """Whether another process ends what this process starts. False in its forks."""
+    """Whether another process kills the children of this one. False in its forks."""
     return os.getpid() in _leaders
 
 
 @contextmanager
 def group_dies_with_parent() -> Iterator[None]:
-    """While a supervised process waits for a tool: its parent's death ends the whole group."""
-    die_with_parent(_TOLD)
+    """End the whole group if the parent dies while a supervised process waits for a tool."""
+    die_with_parent(_PARENT_DIED)
     try:
         yield
     finally:
@@ -74,13 +72,13 @@ def _end_group(_number: int, _frame: FrameType | None) -> None:
 
 MAX_OUTPUT_BYTES = 64 << 20  # of stdout or stderr; a tool that prints more is stuck in a loop
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded")  # tools run in the C locale
-_MAX_TOLD = 5
+_MAX_LINES = 5
 _WATCH_SECONDS = 0.25  # how often a running tool's output and deadline are looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """How a tool ended. ``returncode`` is negative, minus the signal's number, when one killed it."""
+    """How a tool ended. A negative ``returncode`` is minus the number of the signal that killed it."""
 
     command: tuple[str, ...]
     returncode: int
@@ -90,11 +88,11 @@ class ToolRun:
 
     @property
     def output(self) -> str:
-        """What it printed, for people: stderr, or stdout when it kept silent there."""
+        """Its output for people: stderr, or stdout if that is empty."""
         return (self.stderr if self.stderr.strip() else self.stdout).decode(errors="replace")
 
     def check(self, what: str) -> None:
-        """Raise ``StepError`` unless the tool succeeded. ``what`` was tried: ``assembling k.ptx``."""
+        """Raise ``StepError`` unless the tool succeeded. ``what`` is such as ``assembling k.ptx``."""
         if self.returncode == 0:
             return
         name = Path(self.command[0]).name
@@ -117,15 +115,14 @@ def run_tool(
 ) -> ToolRun:
     """Run ``command`` (an absolute path and its arguments, never a shell line) and wait for it.
 
-    ``environment`` is added to :func:`gpubuild.settings.closed_environment`. The child stays in
-    the caller's process group, so that whoever made the caller a group leader can end both; it ends
-    when the calling thread does (see :mod:`gpubuild.toolchain.run`). It and its descendants
+    ``environment`` is added to :func:`gpubuild.settings.closed_environment`. The child stays in the
+    caller's process group and ends with the calling thread (see the module). It and its descendants
     are killed at the time-out (``None`` or 0: none), on too much output, and when this call is
     interrupted.
 
     Raises ``ToolNotFoundError`` when the executable vanished or cannot be executed, ``StepError``
-    on a time-out or more than ``MAX_OUTPUT_BYTES`` of output. A non-zero exit raises nothing here:
-    see :meth:`ToolRun.check`.
+    on a time-out or more than ``MAX_OUTPUT_BYTES`` of output. For a non-zero exit see
+    :meth:`ToolRun.check`.
     """
     argv = tuple(str(part) for part in command)
     extra = {**zig_environment(argv), **(environment or {})}
@@ -159,12 +156,12 @@ def run_tool(
 
 
 def _refuse_no_room(run: ToolRun) -> None:
-    """Raise where a tool failed over a full disk, which its caller would take for a fault of its input."""
-    told = [line for line in run.output.splitlines() if _NO_ROOM.search(line)] if run.returncode else []
-    if told:
+    """Raise if a tool failed because of a full disk: the caller would blame its input."""
+    found = [line for line in run.output.splitlines() if _NO_ROOM.search(line)] if run.returncode else []
+    if found:
         raise NoRoomError(
             f"{Path(run.command[0]).name} could not write: there is no room",
-            output="\n".join(told[:_MAX_TOLD]),
+            output="\n".join(found[:_MAX_LINES]),
             hint="free some space, in the build folder or in /tmp, or choose another folder with --build-dir",
         )
 
@@ -183,7 +180,7 @@ def _start(
             stdin=files[0],
             stdout=files[1],
             stderr=files[2],
-            # Without a function to run in the child, Python has the tool share our memory until exec.
+            # Without a function to run in the child, the tool shares our memory until exec (vfork).
             preexec_fn=None if is_supervised() else _die_with(os.getpid()),  # noqa: PLW1509 - one prctl call
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -213,9 +210,10 @@ def _wait(
     timeout_seconds: float | None,
 ) -> None:
     name = Path(argv[0]).name
-    with _Exit(process) as exited:
-        while not exited.within(_WATCH_SECONDS, start, timeout_seconds):
-            if timeout_seconds is not None and time.monotonic() - start >= timeout_seconds:
+    deadline = math.inf if timeout_seconds is None else start + timeout_seconds
+    with _exit_of(process) as exited_within:
+        while not exited_within(max(0.0, min(_WATCH_SECONDS, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
                 raise StepError(
                     f"{name} was stopped after {timeout_seconds:g} s",
                     output=_read_all(outputs[1])[-4096:].decode(errors="replace"),
@@ -228,37 +226,28 @@ def _wait(
                 )
 
 
-class _Exit:
-    """Waits for a child with a deadline, through a pidfd where the kernel has them."""
+@contextmanager
+def _exit_of(process: subprocess.Popen[bytes]) -> Iterator[Callable[[float], bool]]:
+    """Yield a function that waits for a child, at most some seconds: whether it has ended."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._poll = select.poll()
+    def poll_process(seconds: float) -> bool:
         try:
-            self._pidfd = os.pidfd_open(process.pid)
-        except OSError:  # an old kernel, or a sandbox without the call
-            self._pidfd = -1
-        else:
-            self._poll.register(self._pidfd, select.POLLIN)
-
-    def __enter__(self) -> _Exit:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-
-    def within(self, seconds: float, start: float, timeout_seconds: float | None) -> bool:
-        """Whether the child ended within ``seconds``, or before the time-out if that is sooner."""
-        if timeout_seconds is not None:
-            seconds = max(0.0, min(seconds, start + timeout_seconds - time.monotonic()))
-        if self._pidfd >= 0:
-            return bool(self._poll.poll(seconds * 1000)) and self._process.wait() is not None
-        try:
-            self._process.wait(seconds)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:  # a sandbox without the call
+        yield poll_process  # wakes up often
+        return
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        yield lambda seconds: bool(poll.poll(seconds * 1000)) and process.wait() is not None
+    finally:
+        os.close(pidfd)
 
 
 def _kill_tree(pid: int) -> None:
@@ -305,9 +294,9 @@ _STOP_SECONDS = 3.0
 
 
 class Foreground:
-    """A running program. It shares our streams and our process group, so that Ctrl-C reaches both.
+    """A running program in our process group, with our streams, so that Ctrl-C reaches both.
 
-    The kernel kills it when we end. Raises ``UsageError`` when it cannot be started.
+    The kernel kills it when this process ends. Raises ``UsageError`` when it cannot be started.
     """
 
     def __init__(self, executable: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -322,11 +311,11 @@ class Foreground:
             raise UsageError(f"cannot run {executable}: {reason}") from error
 
     def ended(self) -> int | None:
-        """Its exit code, minus a signal's number when one killed it; ``None`` while it runs."""
+        """Return its exit code, minus a signal's number if one killed it; ``None`` while it runs."""
         return self._process.poll()
 
     def stop(self) -> None:
-        """Ask it to end, and make it end when it does not. Harmless when it has ended."""
+        """Send SIGTERM, then SIGKILL. Harmless when it has ended."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._process.poll() is not None:
                 return
@@ -337,26 +326,52 @@ class Foreground:
 
 
 def collect_later(directory: Path, size_bytes: int) -> None:
-    """Have another process collect garbage in the cache ``directory``: a build has a user waiting."""
+    """Start garbage collection of the cache ``directory`` in another session: a user waits for the build."""
     gc = ("cache", "gc", "--background", "--cache-dir", str(directory), "--max-size", str(size_bytes))
     with suppress(OSError):
-        start_detached((*python_command(), *gc))
+        process = subprocess.Popen(
+            (*python_command(), *gc),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=closed_environment(),
+            cwd="/",
+            start_new_session=True,
+        )
+        process.returncode = 0  # init reaps it when this process has ended
 
 
-def start_detached(command: Sequence[str]) -> None:
-    """Start ``command`` in a session of its own, without output; it outlives us.
+def zig_environment(command: Sequence[str]) -> dict[str, str]:
+    """Return variables to add when ``command`` starts zig, which has no HOME in a closed environment.
 
-    Raises ``OSError`` when it cannot be started.
+    zig's cache has its own build of crt files and compiler-rt, 17-30 s of work, so it is the user's
+    and outlives a build. Empty for any other tool.
     """
-    import subprocess  # most builds start nothing
+    if Path(command[0]).name != "zig":
+        return {}
+    cache = str(_zig_cache(Settings.from_environ().user_cache))
+    return {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
 
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=closed_environment(),
-        cwd="/",
-        start_new_session=True,
+
+def _zig_cache(user_cache: Path) -> Path:
+    """Create and return the cache folder: in ``user_cache``, else per user in /tmp.
+
+    Raises ``ToolNotFoundError`` when neither is writable.
+    """
+    fallback = Path("/tmp") / f"gpubuild-{os.getuid()}"  # noqa: S108 - ownership is checked
+    for base in (user_cache, fallback):
+        folder = base / "zig"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # In a shared /tmp another user may have made the folder first, to plant objects in it.
+            entry = base.lstat() if base is fallback else None
+        except OSError:
+            continue
+        if entry and (entry.st_uid != os.getuid() or not stat.S_ISDIR(entry.st_mode)):
+            continue
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise ToolNotFoundError(
+        f"zig has no folder for its cache: neither {user_cache} nor {fallback} is writable by this user",
+        hint="set XDG_CACHE_HOME to a writable folder",
     )
-    process.returncode = 0  # init reaps it when we are gone; no code here waits for it

@@ -39,8 +39,8 @@ module attributes {gpu.container_module} {
 """
 EXPONENTIALS = (
     "import math, struct\n"
-    "from gpubuild.toolchain.host_math import DOUBLES\n"
-    "for (x,) in struct.iter_unpack('>d', bytes.fromhex(DOUBLES['exp'])): print(x.hex(), math.exp(x).hex())\n"
+    "from gpubuild.toolchain.host_math import HARD\n"
+    "for (x,) in struct.iter_unpack('>d', bytes.fromhex(HARD['exp'])): print(x.hex(), math.exp(x).hex())\n"
 )
 
 

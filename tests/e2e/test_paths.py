@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 from e2e.command import gpubuild, run_on_cpu, saxpy_project
@@ -17,6 +19,20 @@ def test_a_build_and_its_program_in_a_folder_of_any_name(tmp_path: Path) -> None
     ran = run_on_cpu(project / "out %2F ü/saxpy/saxpy")
     assert ran.code == 0
     assert ran.out == (Path(__file__).parents[2] / "examples/saxpy/expected.txt").read_text()
+
+
+def test_a_project_in_a_folder_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    project = saxpy_project(tmp_path / os.fsdecode(b"pr\xff"))
+    (project / "inc").mkdir()
+    (project / "inc/empty.h").touch()
+    main = (project / "main.c").read_text()
+    (project / "main.c").write_text('#include "inc/empty.h"\n' + main)
+    assert gpubuild("build", "-t", "cpu", cwd=project, seeded=True).code == 0
+    for expected in ("up-to-date", "hit-local"):
+        again = gpubuild("build", "-t", "cpu", "--json", cwd=project, env={"GPUBUILD_CACHE": "read-only"})
+        assert (again.code, again.err) == (0, "")
+        assert set(again.statuses().values()) == {expected}
+        shutil.rmtree(project / "build")
 
 
 def test_a_source_of_any_name(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from conftest import Counted
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.index import DamagedIndexError
+from gpubuild.cache.local.folder import DamagedIndexError
 from gpubuild.model.digest import digest_bytes
 
 

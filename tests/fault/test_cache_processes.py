@@ -207,10 +207,10 @@ def test_eviction_during_reads_and_publications(tmp_path: Path, disturb: str) ->
 
 
 def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpubuild.cache.local.index import WritableIndex
+    from gpubuild.cache.local.index import Index
 
     events: list[str] = []
-    real_fsync, real_replace, real_write = os.fsync, os.replace, WritableIndex.write
+    real_fsync, real_replace, real_write = os.fsync, os.replace, Index.write
 
     def fsync(handle: int) -> None:
         name = Path(f"/proc/self/fd/{handle}").readlink().relative_to(tmp_path / "cache").parts[0]
@@ -222,13 +222,13 @@ def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest
         if Path(target).is_relative_to(tmp_path):  # Python's own libraries rename files, too
             events.append("rename")
 
-    def write(index: WritableIndex, key: str, value: bytes) -> None:
+    def write(self: Index, key: str, value: bytes) -> None:
         events.append("record")
-        real_write(index, key, value)
+        real_write(self, key, value)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
-    monkeypatch.setattr(WritableIndex, "write", write)
+    monkeypatch.setattr(Index, "write", write)
     store = DiskStore(tmp_path / "cache")
     assert store.lookup(KEY) is None  # makes what a cache consists of
     events.clear()

@@ -54,7 +54,7 @@ def test_a_server_that_dies_during_the_build(good: dict[str, bytes], tmp_path: P
 
 @pytest.mark.parametrize("status", ["503 Service Unavailable", "507 Insufficient Storage"])
 def test_a_server_that_recovers(good: dict[str, bytes], tmp_path: Path, status: str) -> None:
-    """One bad answer in three is repeated, and nobody need know."""
+    """One bad answer in three is repeated without a warning."""
     count = [0]
 
     def spoil(path: str, body: bytes) -> bytes | None:

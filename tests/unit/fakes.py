@@ -1,4 +1,4 @@
-"""Stand-ins for the layers below the build: an executor and stores that do as they are told."""
+"""Stand-ins for the layers below the build: an executor and stores with given behaviour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
-from gpubuild.cache.store import Alone, Store, StoreStats
+from gpubuild.cache.store import LocalOnly, Store, StoreStats
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import ActionResult, Blob
@@ -62,7 +62,7 @@ class FakeExecutor:
         self.closed = True
 
 
-class MemoryStore(Alone):
+class MemoryStore(LocalOnly):
     """A store in two dictionaries, open to a test's meddling."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class MemoryStore(Alone):
         return True
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         return "memory"
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
@@ -172,8 +172,8 @@ class FaultyStore:
         return not self._fails("publish") and self._inner.publish(key, result, files)
 
     @property
-    def place(self) -> str:
-        return self._inner.place
+    def identity(self) -> str:
+        return self._inner.identity
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         return not self._fails("publish") and self._inner.keep(key, result, files)

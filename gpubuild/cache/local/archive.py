@@ -1,8 +1,8 @@
-"""Archive: results in one file, for a CI service to keep and a fresh machine to import.
+"""Archives: results in one file, for a CI service to keep and a fresh machine to import.
 
 A tar file of a manifest and the blobs, sorted, without times or owners: equal content gives equal
-bytes. It is read by code of our own, which knows nothing but plain files with the names below:
-an archive may come from anybody, and ``tarfile`` believes what headers say.
+bytes. The reader accepts nothing but plain files with the names below: an archive may come from
+anywhere, and ``tarfile`` trusts headers.
 
     manifest.json   records, with their checksums
     cas/<sha256>    the blobs
@@ -40,7 +40,7 @@ _COMPRESSION_LEVEL = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an archive holds. ``missing`` results were wanted and not in the cache."""
+    """The content of an archive. ``missing`` results were wanted but not in the cache."""
 
     records: int
     blobs: int
@@ -50,7 +50,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What was taken. ``problems`` list what was not, and why; nothing of it is in the cache."""
+    """What was imported. ``problems`` list what was not, and why."""
 
     records: int
     blobs: int
@@ -59,7 +59,7 @@ class Imported:
 
 
 class ArchiveError(Exception):
-    """The bytes are not an archive of ours, or not all of one."""
+    """The bytes are not an archive of ours, or end early."""
 
 
 def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None) -> Exported:
@@ -84,7 +84,7 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
             out.write(bytes(2 * _BLOCK))
     except OSError as error:
         raise UsageError(
-            f"cannot write {file}: {error.strerror or error}", hint="free some space or choose another place"
+            f"cannot write {file}: {error.strerror or error}", hint="free some space or choose another folder"
         ) from error
     except DamagedBlobError as error:
         raise UsageError(
@@ -99,10 +99,10 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
 
 
 def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Imported:
-    """Add what ``file`` holds to ``store``: whole, checked results only.
+    """Add the results in ``file`` to ``store``, if they are complete and correct.
 
-    A damaged or truncated archive gives what is good in it, and a problem. Raises ``UsageError``
-    when there is no such file, or the cache cannot be written.
+    Of a damaged archive the good results are imported, and a problem is listed. Raises ``UsageError``
+    when the file cannot be read or the cache cannot be written.
     """
     if not store.writable:
         raise UsageError(
@@ -110,7 +110,7 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
         )
     problems: list[str] = []
     records: dict[Digest, ActionResult] = {}
-    there: set[Digest] = set()
+    stored_blobs: set[Digest] = set()
     taken_bytes = 0
     try:
         stream = _open(file)
@@ -121,21 +121,21 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
             members = _members(stream)
             records = _read_manifest(members, limit_bytes)
             blobs = {b.digest: b for r in records.values() for b in r.blobs}
-            there = {digest for digest, blob in blobs.items() if store.has(blob)}
+            stored_blobs = {digest for digest, blob in blobs.items() if store.has(blob)}
             last = ""
             for name, size, chunks in members:
                 blob = _wanted(name, size, blobs)
                 if name <= last:
-                    raise ArchiveError("its files are not in order")  # nor is any there twice
+                    raise ArchiveError("its files are not in order")  # or one is repeated
                 last = name
-                if blob.digest in there:
+                if blob.digest in stored_blobs:
                     continue
                 try:
                     store.receive(blob, chunks)
                 except DamagedBlobError:
                     problems.append(f"{name} is damaged")
                     continue
-                there.add(blob.digest)
+                stored_blobs.add(blob.digest)
                 taken_bytes += size
         except (ArchiveError, EOFError, gzip.BadGzipFile) as error:
             problems.append(str(error) or "it ends early")
@@ -145,11 +145,11 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
             if type(error).__module__ != "zlib":  # zlib.error has no other base
                 raise
             problems.append("its compressed bytes are damaged")
-    whole = {k: r for k, r in records.items() if there.issuperset(blob.digest for blob in r.blobs)}
+    whole = {k: r for k, r in records.items() if stored_blobs.issuperset(blob.digest for blob in r.blobs)}
     stored = sum(store.adopt(key, result) for key, result in whole.items())
     if len(whole) < len(records):
         problems.append(f"{counted(len(records) - len(whole), 'result')} left out: not complete")
-    return Imported(records=stored, blobs=len(there), size_bytes=taken_bytes, problems=tuple(problems))
+    return Imported(records=stored, blobs=len(stored_blobs), size_bytes=taken_bytes, problems=tuple(problems))
 
 
 # --- the manifest ---
@@ -216,7 +216,7 @@ def _padding(size: int) -> bytes:
 
 
 def _members(stream: BinaryIO) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-    """Name, size and content of each file; content that was not read is passed over."""
+    """Yield name, size and content of each file; skip content that was not read."""
     while True:
         header = _exactly(stream, _BLOCK)
         if header == bytes(_BLOCK):
@@ -230,7 +230,7 @@ def _members(stream: BinaryIO) -> Iterator[tuple[str, int, Iterator[bytes]]]:
 
 
 def _parse_header(header: bytes) -> tuple[str, int]:
-    """Accept exactly what :func:`_header` writes: no links, no long names, no extensions."""
+    """Accept exactly the headers of :func:`_header`: no links, long names or extensions."""
     name, size = header[:100].rstrip(b"\0"), header[124:135]
     if not size.isdigit() or b"8" in size or b"9" in size or not name.isascii():
         raise ArchiveError("a header in it is damaged")
@@ -255,7 +255,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def _stored_bytes(store: DiskStore, blob: Blob) -> Iterator[bytes]:
-    """The blob's bytes. Raises ``DamagedBlobError`` in time for the archive not to appear."""
+    """Yield the blob's bytes. Raises ``DamagedBlobError`` at the end if they are wrong."""
     digest, size = hashlib.sha256(), 0
     with store.blobs.path(blob.digest).open("rb") as stream:
         while (chunk := stream.read(_CHUNK_BYTES)) and size <= blob.size_bytes:

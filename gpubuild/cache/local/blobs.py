@@ -1,7 +1,7 @@
 """Blobs: files named by the SHA-256 of their content.
 
-A name appears only by rename of a complete, synced file, and whoever reads one checks it, so a
-torn write, a flipped bit or an edited file is never served.
+A name appears only by the rename of a complete, synced file, and every read checks the content, so
+a torn write, a flipped bit or an edited file is never served.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gpubuild.support.frozen import frozen
 
 _CHUNK_BYTES = 1 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-# Non-blocking, so that a FIFO put in a blob's place cannot hang a build.
+# Non-blocking: a FIFO instead of a blob must not stop a build.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class DamagedBlobError(Exception):
-    """A stored blob is not what its name says. It was set aside if that was possible."""
+    """The content of a stored blob does not match its name. It was set aside if possible."""
 
 
 class DestinationError(Exception):
-    """The copy could not be written where it was wanted; the store is not to blame."""
+    """The copy could not be written to its destination; the store is intact."""
 
 
 class SourceError(Exception):
-    """A file to be stored is unreadable or does not have the digest it was announced with."""
+    """A file to be stored is unreadable or does not have the expected digest."""
 
 
 @frozen
@@ -51,7 +51,7 @@ class StoredBlob:
 class BlobFolder:
     """The folders ``cas``, ``tmp`` and ``quarantine`` of a cache directory.
 
-    Methods raise ``OSError`` when the store itself fails, else what they say.
+    Methods raise ``OSError`` when the store itself fails.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -61,27 +61,26 @@ class BlobFolder:
         self._prefix = f"{self._cas}{os.sep}"
 
     def prepare(self) -> None:
-        """Make the folders and prove that files can be created in them."""
+        """Create the folders, and test that files can be created in them."""
         for folder in (self._cas, self._tmp, self._quarantine):
             folder.mkdir(mode=0o700, exist_ok=True)
         os.close(os.open(probe := self._temporary(), _CREATE, 0o600))
         probe.unlink()
 
     def path(self, digest: Digest) -> Path:
-        """Where the blob lies if it is there. Raises ``ValueError`` for what is not a digest."""
-        return Path(self._place(digest))
+        """Return the path of a blob. Raises ``ValueError`` for what is not a digest."""
+        return Path(self._name(digest))
 
-    def _place(self, digest: Digest) -> str:
-        # Plain text: a build that finds all in the cache comes here twice a file, and would spend
-        # as long on Path objects as on reading.
+    def _name(self, digest: Digest) -> str:
+        # Plain text: Path objects would take as long as reading.
         if not is_digest(digest):
             raise ValueError(f"not a digest: {digest!r}")
         return f"{self._prefix}{digest[:2]}{os.sep}{digest}"
 
     def has(self, blob: Blob) -> bool:
-        """Whether a file of the right name and size is there; its content is not read."""
+        """Whether a file of the right name and size exists; its content is not read."""
         try:
-            found = os.lstat(self._place(blob.digest))
+            found = os.lstat(self._name(blob.digest))
         except FileNotFoundError:
             return False
         return stat.S_ISREG(found.st_mode) and found.st_size == blob.size_bytes
@@ -92,13 +91,11 @@ class BlobFolder:
         A copy, never a link: the user may edit build outputs. Raises ``FileNotFoundError`` for
         an absent blob, ``DamagedBlobError`` after setting a bad one aside, ``DestinationError``.
         """
-        place = self._place(blob.digest)
+        name = self._name(blob.digest)
         try:
-            source = os.open(place, _READ)
-        except FileNotFoundError:
-            raise
+            source = os.open(name, _READ)
         except OSError as error:
-            path = Path(place)
+            path = Path(name)
             if path.is_symlink():
                 self._set_aside(path, path.lstat())
                 raise DamagedBlobError(f"{path} is a link") from error
@@ -106,22 +103,22 @@ class BlobFolder:
         try:
             found = os.fstat(source)
             if not stat.S_ISREG(found.st_mode) or found.st_size != blob.size_bytes:
-                self._set_aside(Path(place), found)
-                raise DamagedBlobError(f"{place} is not a file of {blob.size_bytes} bytes")
+                self._set_aside(Path(name), found)
+                raise DamagedBlobError(f"{name} is not a file of {blob.size_bytes} bytes")
 
             def fill(target: int) -> None:
                 if _copy(source, target, destination) != blob.digest:
-                    self._set_aside(Path(place), found)
-                    raise DamagedBlobError(f"the content of {place} does not match its name")
+                    self._set_aside(Path(name), found)
+                    raise DamagedBlobError(f"the content of {name} does not match its name")
 
             _replace(blob, destination, fill)
         finally:
             os.close(source)
 
     def add(self, files: Mapping[Blob, Path]) -> list[Blob]:
-        """Store files as blobs, durable with their names; gives those that were not there.
+        """Store files as durable blobs. Return the new ones.
 
-        All are written before one is waited for: else each would wait for the disk on its own.
+        All are written before the first is synced: else each would wait for the disk by itself.
         Raises ``SourceError`` when a file's bytes are not those of its blob; then none is stored.
         """
         staged: dict[Path, Blob] = {}
@@ -143,7 +140,7 @@ class BlobFolder:
         return list(staged.values())
 
     def _stage(self, blob: Blob, file: Path, *, coming: set[Digest]) -> Path | None:
-        """A whole copy of ``file``, on its way to the disk; ``None`` if ``blob`` is there or ``coming``."""
+        """Return a complete copy of ``file``, not synced; ``None`` if ``blob`` exists or is ``coming``."""
         try:
             source = os.open(file, _READ)
         except OSError as error:
@@ -152,20 +149,20 @@ class BlobFolder:
             if blob.digest in coming or self.has(blob):
                 _expect(_copy(source, None), blob, file)
                 with contextlib.suppress(OSError):
-                    os.utime(self._place(blob.digest))  # in use, for the eviction order
+                    os.utime(self._name(blob.digest))  # for the order of eviction
                 return None
             with self._new_file() as (temporary, target):
                 _expect(_copy(source, target), blob, file)
                 os.fchmod(target, 0o444)
-                with contextlib.suppress(OSError):  # begins to write and does not wait
+                with contextlib.suppress(OSError):  # begins to write without waiting
                     os.posix_fadvise(target, 0, 0, os.POSIX_FADV_DONTNEED)
                 return temporary
 
     def add_chunks(self, blob: Blob, chunks: Iterable[bytes]) -> None:
-        """Store what another cache sends as ``blob``. Thread-safe; durable only after :meth:`sync`.
+        """Store the bytes that another cache sends for ``blob``. Durable only after :meth:`sync`.
 
-        Never writes more than the blob's size. Raises ``DamagedBlobError`` for bytes that are not
-        its, and passes on what ``chunks`` raises.
+        Thread-safe. Writes no more than the blob's size. Raises ``DamagedBlobError`` for wrong bytes,
+        and passes on exceptions of ``chunks``.
         """
         with self._new_file() as (temporary, target):
             _receive(blob, chunks, target, None)
@@ -187,13 +184,13 @@ class BlobFolder:
             os.write(handle, data)
 
     def set_aside_folder(self, folder: Path) -> Path:
-        """Move ``folder`` into quarantine and return its new place."""
-        place = self._quarantine / f"{folder.name}-{time.time_ns()}"
-        folder.rename(place)
-        return place
+        """Move ``folder`` into quarantine and return its new path."""
+        path = self._quarantine / f"{folder.name}-{time.time_ns()}"
+        folder.rename(path)
+        return path
 
     def scan(self) -> Iterator[StoredBlob]:
-        """All blobs, in no order. Files that are not ours are passed over."""
+        """Yield all blobs, in no order; skip files that are not ours."""
         for folder in entries(self._cas):
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
                 continue
@@ -206,18 +203,18 @@ class BlobFolder:
                         digest=Digest(entry.name),
                         path=Path(entry.path),
                         size_bytes=found.st_size,
-                        # Reading need not touch the file: the kernel keeps atime, at worst a day old.
+                        # The kernel maintains atime, at worst a day old.
                         used_seconds=max(found.st_atime, found.st_mtime),
                     )
 
     def quarantined(self) -> int:
-        """How many things were set aside."""
+        """Return the number of entries in quarantine."""
         return sum(1 for _ in entries(self._quarantine))
 
     def rehash(self, blob: StoredBlob) -> bool:
-        """Whether a blob's content is what its name says; if not, it was set aside. Thread-safe.
+        """Whether a blob's content matches its name; if not, set it aside. Thread-safe.
 
-        Raises ``OSError`` when it cannot be read, which says nothing about its content.
+        Raises ``OSError`` when it cannot be read; its content is then unknown.
         """
         try:
             source = os.open(blob.path, _READ)
@@ -231,9 +228,9 @@ class BlobFolder:
             return False
 
     def delete(self, blob: StoredBlob) -> int:
-        """Delete one blob; returns the bytes freed, 0 if it was gone or cannot be deleted.
+        """Delete a blob. Return the bytes freed, 0 if it is gone or cannot be deleted.
 
-        One that was used since it was scanned is kept: a build may be about to name it.
+        A blob used since it was scanned is kept: a build may be about to name it.
         """
         try:
             found = blob.path.lstat()
@@ -245,7 +242,7 @@ class BlobFolder:
         return blob.size_bytes
 
     def sweep(self, *, older_than_seconds: float, quarantine: bool = False) -> int:
-        """Delete what killed processes left in ``tmp`` (and the quarantine); returns bytes freed."""
+        """Delete leftovers of killed processes in ``tmp`` (and the quarantine). Return the bytes freed."""
         freed = 0
         limit = time.time() - older_than_seconds
         for folder in (self._tmp, self._quarantine) if quarantine else (self._tmp,):
@@ -255,7 +252,7 @@ class BlobFolder:
 
     @contextlib.contextmanager
     def _new_file(self) -> Iterator[tuple[Path, int]]:
-        """A file to write a blob into, which goes when that fails."""
+        """Yield a new file for a blob; delete it after an exception."""
         temporary = self._temporary()
         target = os.open(temporary, _CREATE, 0o600)
         try:
@@ -267,18 +264,18 @@ class BlobFolder:
             raise
 
     def _rename(self, temporary: Path, digest: Digest) -> None:
-        place = self._place(digest)
+        name = self._name(digest)
         try:
-            os.replace(temporary, place)
+            os.replace(temporary, name)
         except FileNotFoundError:
-            Path(place).parent.mkdir(mode=0o700, exist_ok=True)
-            os.replace(temporary, place)
+            Path(name).parent.mkdir(mode=0o700, exist_ok=True)
+            os.replace(temporary, name)
 
     def _temporary(self) -> Path:
         return self._tmp / f"{os.getpid()}-{os.urandom(8).hex()}"
 
     def _set_aside(self, path: Path, found: os.stat_result) -> None:
-        """Quarantine ``path`` unless another process has already put a good file in its place."""
+        """Quarantine ``path`` unless another process has replaced it by now."""
         with contextlib.suppress(OSError):
             now = path.lstat()
             if (now.st_ino, now.st_dev) == (found.st_ino, found.st_dev):
@@ -286,41 +283,30 @@ class BlobFolder:
 
 
 def write_chunks(blob: Blob, chunks: Iterable[bytes], destination: Path) -> None:
-    """Replace ``destination`` by what another cache sends as ``blob``, as ``copy_out`` does.
+    """Replace ``destination`` by the bytes that another cache sends for ``blob``.
 
-    Raises ``DamagedBlobError``, ``DestinationError``, and what ``chunks`` raises.
+    Raises ``DamagedBlobError``, ``DestinationError``, and exceptions of ``chunks``.
     """
     _replace(blob, destination, lambda target: _receive(blob, chunks, target, destination))
 
 
 def _replace(blob: Blob, destination: Path, fill: Callable[[int], None]) -> None:
-    """Have ``fill`` write a file, which then takes the place of ``destination``.
-
-    Its mode is that of a build output, whatever the umask.
-    """
+    """Replace ``destination`` by a file that ``fill`` writes, with the mode of a build output."""
     folder, _ = os.path.split(destination)
     temporary = os.path.join(folder, f"{PREFIX}{os.urandom(8).hex()}.tmp")
     try:
-        try:
-            target = os.open(temporary, _CREATE, 0o600)
-        except FileNotFoundError:
-            destination.parent.mkdir(parents=True, exist_ok=True)
-            target = os.open(temporary, _CREATE, 0o600)
-    except OSError as error:
-        raise _cannot_write(destination, error) from error
-    try:
-        try:
-            fill(target)
+        with _writing(destination):
             try:
+                target = os.open(temporary, _CREATE, 0o600)
+            except FileNotFoundError:
+                destination.parent.mkdir(parents=True, exist_ok=True)
+                target = os.open(temporary, _CREATE, 0o600)
+        with _closing(target):
+            fill(target)
+            with _writing(destination):
                 os.fchmod(target, 0o755 if blob.executable else 0o644)
-            except OSError as error:
-                raise _cannot_write(destination, error) from error
-        finally:
-            os.close(target)
-        try:
+        with _writing(destination):
             os.replace(temporary, destination)
-        except OSError as error:
-            raise _cannot_write(destination, error) from error
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -336,19 +322,25 @@ def _receive(blob: Blob, chunks: Iterable[bytes], target: int, destination: Path
         digest.update(chunk)
         _write_all(target, chunk, destination)
     if size_bytes != blob.size_bytes or digest.hexdigest() != blob.digest:
-        raise DamagedBlobError(f"what was sent as {blob.digest} is something else")
+        raise DamagedBlobError(f"the bytes sent for {blob.digest} have another digest")
 
 
-def _write_all(target: int, data: bytes, destination: Path | None = None) -> None:
-    """Write ``data``. A failure is the fault of ``destination`` if one is named, else of the store."""
+def _write_all(target: int, data: bytes, destination: Path | None) -> None:
     rest = memoryview(data)
-    try:
+    with _writing(destination):
         while rest:
             rest = rest[os.write(target, rest) :]
+
+
+@contextlib.contextmanager
+def _writing(destination: Path | None) -> Iterator[None]:
+    """Turn an ``OSError`` into one of ``destination``, if one is named; else it is the store's."""
+    try:
+        yield
     except OSError as error:
         if destination is None:
             raise
-        raise _cannot_write(destination, error) from error
+        raise DestinationError(f"cannot write {destination}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
@@ -359,15 +351,11 @@ def _closing(handle: int) -> Iterator[None]:
         os.close(handle)
 
 
-def _cannot_write(destination: Path, error: OSError) -> DestinationError:
-    return DestinationError(f"cannot write {destination}: {error.strerror}")
-
-
 def _copy(source: int, target: int | None, destination: Path | None = None) -> Digest:
     """Hash ``source`` to its end, writing the same bytes to ``target``."""
     digest = hashlib.sha256()
-    # Most are small: room for a whole chunk, and a second read to see the end, would take longer than the
-    # rest. What is appended meanwhile counts or not; the digest decides.
+    # Most files are small: a buffer of a whole chunk, and a second read to see the end, would take longer
+    # than the rest. The digest decides about bytes that are appended meanwhile.
     left = os.fstat(source).st_size
     while chunk := os.read(source, min(left + 1, _CHUNK_BYTES) if left >= 0 else _CHUNK_BYTES):
         digest.update(chunk)

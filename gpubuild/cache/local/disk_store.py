@@ -2,7 +2,7 @@
 
     CACHEDIR.TAG  lock  index/cache.db  cas/ab/<sha256>  tmp/  quarantine/  size
 
-Whatever happens to it, a build goes on: look-ups miss, results are not stored, each cause is reported once.
+No fault of the cache stops a build: look-ups miss, results are not stored, each cause is reported once.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING
 from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
 from gpubuild.cache.local.folder import (
     TAG_NAME,
+    DamagedIndexError,
+    UnavailableIndexError,
     locked,
+    read_identity,
     read_note,
-    read_place,
     why_untrusted,
     write_note,
     write_tag,
 )
-from gpubuild.cache.local.index import DamagedIndexError, MalformedRowError, UnavailableIndexError
 from gpubuild.cache.record import RecordError, decode_record, encode_record
-from gpubuild.cache.store import Alone, StoreStats
+from gpubuild.cache.store import LocalOnly, StoreStats, Warnings
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 
@@ -32,16 +33,16 @@ if TYPE_CHECKING:
     from gpubuild.cache.local.index import Index
 
 _LOCK_SECONDS = 15.0
-_LOW_WATER = 0.9  # collect to this part of the limit, so that not every build has to
+_LOW_WATER = 0.9  # of the limit is left after a collection, so that not every build needs one
 
 
-class DiskStore(Alone):
+class DiskStore(LocalOnly):
     """A ``Store`` in ``directory``, shared safely by any number of processes.
 
     When a store that published something is closed and the cache is larger than ``max_size_bytes``
-    (0: no limit), ``on_full`` is called with the folder and the size to collect down to.
-    ``write_only`` finds nothing. ``read_only`` forbids writing; a folder that cannot be written
-    is used the same way. Nothing is created or opened before the first request, nor if ``audit`` objects.
+    (0: no limit), ``on_full`` is called with the folder and the size to collect down to. With
+    ``write_only`` nothing is found. ``read_only`` forbids writing, as does a folder that cannot be
+    written. Nothing is created or opened before the first request, or if ``audit`` returns an objection.
     """
 
     def __init__(
@@ -67,15 +68,14 @@ class DiskStore(Alone):
         self._resets_left = 2
         self._published_bytes = 0
         self._refused: set[Digest] = set()  # blobs found bad that could not be moved away
-        self._causes: dict[str, tuple[str, int]] = {}
+        self._warnings = Warnings()
+        self.warn_once = self._warnings.add
         self.unusable = ""  # why nothing is read or written any more
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """See ``Store``."""
-        return tuple(
-            message + (f" ({count} times)" if count > 1 else "") for message, count in self._causes.values()
-        )
+        return self._warnings.messages()
 
     def lookup(self, key: Digest) -> ActionResult | None:
         """See ``Store``. A record with an absent or wrongly sized blob is a miss."""
@@ -123,15 +123,12 @@ class DiskStore(Alone):
             self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
             return False
         self._refused.difference_update(blob.digest for blob in result.blobs)
-        if not self._change(lambda index: index.write(key, record)):
-            return False
-        self._published_bytes += sum(blob.size_bytes for blob in added)
-        return True
+        return self._write_record(key, record, added)
 
     @property
-    def place(self) -> str:
-        """See ``Store``. The tag tells: whatever empties the cache replaces it."""
-        return read_place(self._directory) if self._writable else ""
+    def identity(self) -> str:
+        """See ``Store``. Clearing the cache replaces the tag, and so this."""
+        return read_identity(self._directory) if self._writable else ""
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         """See ``Store``."""
@@ -165,7 +162,7 @@ class DiskStore(Alone):
         self._renew_tag()
         return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)
 
-    # --- for other caches: a remote one that fills this one, an archive ---
+    # --- for upkeep, remote caches and archives ---
 
     @property
     def directory(self) -> Path:
@@ -174,7 +171,7 @@ class DiskStore(Alone):
 
     @property
     def blobs(self) -> BlobFolder:
-        """The files, for upkeep."""
+        """The blobs of the cache."""
         return self._blobs
 
     @property
@@ -190,7 +187,7 @@ class DiskStore(Alone):
             return False
 
     def receive(self, blob: Blob, chunks: Iterable[bytes]) -> None:
-        """Store ``blob`` from elsewhere, for :meth:`adopt`. Thread-safe once :attr:`writable`.
+        """Store ``blob`` of another cache, for :meth:`adopt`. Thread-safe once :attr:`writable`.
 
         Raises ``DamagedBlobError`` for other bytes than its own, ``OSError`` for a failing disk.
         """
@@ -198,7 +195,7 @@ class DiskStore(Alone):
         self._refused.discard(blob.digest)
 
     def adopt(self, key: Digest, result: ActionResult) -> bool:
-        """Store a result from elsewhere whose blobs were received."""
+        """Store a result of another cache whose blobs were received."""
         if not is_digest(key) or not self.writable:
             return False
         try:
@@ -207,13 +204,16 @@ class DiskStore(Alone):
         except (RecordError, OSError) as error:
             self.warn_once("write", f"cannot write to the cache {self._directory}: {_reason(error)}")
             return False
+        return self._write_record(key, record, result.blobs)
+
+    def _write_record(self, key: Digest, record: bytes, added: Iterable[Blob]) -> bool:
         if not self._change(lambda index: index.write(key, record)):
             return False
-        self._published_bytes += sum(blob.size_bytes for blob in result.blobs)
+        self._published_bytes += sum(blob.size_bytes for blob in added)
         return True
 
     def records(self) -> dict[Digest, ActionResult]:
-        """Every good record. Bad ones are set aside."""
+        """Return all good records. Bad ones are set aside."""
         return {key: result for key in self._list_keys() if (result := self._read_record(key)) is not None}
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ class DiskStore(Alone):
         self._index, self._opened = None, False
 
     def note_size(self, size_bytes: int) -> None:
-        """Remember how large the cache is, as just counted."""
+        """Write down the counted size of the cache."""
         write_note(self._directory, size_bytes)
         self._published_bytes = 0
 
@@ -247,18 +247,15 @@ class DiskStore(Alone):
         index = self._ready()
         if index is None or not is_digest(key):
             return None
-        data = b""
+        data: bytes | None = b""
         try:
-            found = index.read(key)
-            if found is None:
-                return None
-            data = found
-            return decode_record(key, data)
-        except (RecordError, MalformedRowError) as error:
+            data = index.read(key)
+            return None if data is None else decode_record(key, data)
+        except RecordError as error:
             self.warn_once("record", f"the cache is damaged: the record of {key} is malformed: {error}")
             if self._writable:
                 with suppress(OSError):
-                    self._blobs.set_aside_bytes(f"record-{key}", data)
+                    self._blobs.set_aside_bytes(f"record-{key}", data or b"")
                 self._change(lambda index: index.delete(key))
         except DamagedIndexError as error:
             self._reset(str(error))
@@ -272,24 +269,24 @@ class DiskStore(Alone):
             return []
         try:
             return [Digest(key) for key in index.list_keys() if is_digest(key)]
-        except (DamagedIndexError, MalformedRowError) as error:
+        except DamagedIndexError as error:
             self._reset(str(error))
         except UnavailableIndexError as error:
             self._give_up(f"cannot read its index: {error}")
         return []
 
     def _change(self, change: Callable[[Index], None]) -> bool:
-        """Apply ``change`` to the index, once more if it had to be recreated."""
+        """Apply ``change`` to the index, a second time if the index had to be recreated."""
         for _attempt in range(2):
             index = self._ready()
             if index is None or not self._writable:
                 return False
             try:
                 change(index)
-            except (DamagedIndexError, MalformedRowError) as error:
+            except DamagedIndexError as error:
                 self._reset(str(error))
             except UnavailableIndexError as error:
-                # Reading may still work, and trying again would cost every step the time-out.
+                # Reading may still work; another attempt would cost every step the time-out.
                 self._writable = False
                 self.warn_once("write", f"cannot write to the cache {self._directory}: {error}{_NFS_HINT}")
                 return False
@@ -300,7 +297,7 @@ class DiskStore(Alone):
     # --- opening ---
 
     def _ready(self) -> Index | None:
-        """The index, opened on first use; ``None`` when there is none."""
+        """Return the index, opened on first use; ``None`` when there is none."""
         if not self._opened:
             self._opened = True
             self._open()
@@ -324,22 +321,22 @@ class DiskStore(Alone):
         self._open_index()
 
     def _open_index(self) -> None:
-        from gpubuild.cache.local.index import DATABASE, ReadOnlyIndex, WritableIndex, identity
+        from gpubuild.cache.local.index import DATABASE, Index, database_identity  # loads sqlite3
 
         folder = self._directory / "index"
-        self._identity = identity(folder)
+        self._identity = database_identity(folder)
         try:
             if self._writable and (folder / DATABASE).exists():
-                self._index = WritableIndex(folder)
+                self._index = Index(folder, writable=True)
             elif self._writable:
-                # Creating the tables is not safe against others doing the same.
+                # Two processes must not create the tables at once.
                 with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
                     if not (folder / DATABASE).exists():
                         self._renew_tag()
-                    self._index = WritableIndex(folder)
-                    self._identity = identity(folder)
+                    self._index = Index(folder, writable=True)
+                    self._identity = database_identity(folder)
             elif (folder / DATABASE).exists():
-                self._index = ReadOnlyIndex(folder)
+                self._index = Index(folder, writable=False)
         except DamagedIndexError as error:
             self._reset(str(error))
         except UnavailableIndexError as error:
@@ -349,12 +346,12 @@ class DiskStore(Alone):
                 self._open_index()
             else:
                 self._give_up(f"cannot open its index: {error}")
-        except OSError as error:  # a folder that may not be entered, a name that is too long
+        except OSError as error:  # no permission, a name that is too long
             self._give_up(f"cannot open its index: {error.strerror}")
 
     def _reset(self, reason: str) -> None:
-        """Set a corrupt index aside and start an empty one; the blobs stay and serve again."""
-        from gpubuild.cache.local.index import identity
+        """Set a corrupt index aside and start an empty one; the blobs stay."""
+        from gpubuild.cache.local.index import database_identity
 
         if self._index is not None:
             self._index.close()
@@ -367,9 +364,9 @@ class DiskStore(Alone):
         try:
             with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
                 # Another process may have replaced it since we opened it.
-                if identity(self._directory / "index") in (self._identity, None):
-                    place = self._blobs.set_aside_folder(self._directory / "index")
-                    message += f"; it was set aside as {place}; a new one was started"
+                if database_identity(self._directory / "index") in (self._identity, None):
+                    path = self._blobs.set_aside_folder(self._directory / "index")
+                    message += f"; it was set aside as {path}; a new one was started"
                 (self._directory / "index").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             self._give_up(f"its index is damaged and cannot be set aside: {error.strerror}")
@@ -378,7 +375,7 @@ class DiskStore(Alone):
         self._open_index()
 
     def _renew_tag(self) -> None:
-        with suppress(OSError):  # up-to-date results are not stored again then
+        with suppress(OSError):  # then up-to-date results are not stored again
             write_tag(self._directory)
 
     def _give_up(self, reason: str) -> None:
@@ -387,11 +384,6 @@ class DiskStore(Alone):
         if self._index is not None:
             self._index.close()
         self._index, self._opened = None, True
-
-    def warn_once(self, cause: str, message: str) -> None:
-        """Keep the first ``message`` about ``cause`` and count the others."""
-        first, count = self._causes.get(cause, (message, 0))
-        self._causes[cause] = (first, count + 1)
 
 
 _NFS_HINT = "; if it is on a network file system, choose a local folder with --cache-dir"

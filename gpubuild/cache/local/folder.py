@@ -1,10 +1,10 @@
-"""The folder of the local cache: ownership, the tag file, its size, locks, removal.
+"""The folder of the local cache: ownership, the tag file, its size, locks, removal, index errors.
 
 ``CACHEDIR.TAG`` marks the folder for backup programs and identifies this cache: it is replaced when
 the cache is cleared, so a build folder knows whether what it stored can still be there.
 
-The size is an estimate, kept so that a build need not count thousands of files. Builds that end at
-the same time may lose each other's additions; losing the file costs one count.
+The stored size is an estimate, so that a build need not count thousands of files. Builds that end
+at the same time may lose each other's additions; a lost file costs one count.
 """
 
 from __future__ import annotations
@@ -22,11 +22,19 @@ from gpubuild.model.digest import digest_bytes
 from gpubuild.support.atomic_write import write_atomically
 
 
+class DamagedIndexError(Exception):
+    """The database of the index is corrupt and must be set aside."""
+
+
+class UnavailableIndexError(Exception):
+    """The database is locked, unwritable, full or on a file system without locks."""
+
+
 @contextmanager
 def locked(path: Path, *, wait_seconds: float) -> Iterator[bool]:
-    """Hold the lock file ``path``. Yields False when another process held it all that time.
+    """Hold the lock file ``path``. Yield False if another process holds it after ``wait_seconds``.
 
-    Where there are no locks to be had, yields True: whoever calls this must stay right without.
+    Yield True where locks are not supported: the caller must be correct without them.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -56,16 +64,16 @@ def _take(handle: int, deadline: float) -> bool:
 _IF_SHARED = "; set GPUBUILD_CACHE_SHARED=1 if it is meant to be shared"
 
 
-def trust_anybody(cache: Path) -> str:
-    """For a cache that is meant to be shared, and for what takes nothing from it; see `why_untrusted`."""
+def trust_everyone(cache: Path) -> str:
+    """Accept every cache: for one that is meant to be shared, or that nothing is read from."""
     return ""
 
 
 def why_untrusted(cache: Path, project: Path | None = None) -> str:
-    """Why ``cache`` must not be used: others decide what is in it, and so what programs contain.
+    """Return why ``cache`` must not be used: its writers decide what programs contain.
 
-    Trusted are this user, root, and the owner of the folder ``project``, who decides anyway what is
-    built; and a group that may write, which is a grant on purpose.
+    Trusted are this user, root, the owner of the folder ``project``, who decides what is built, and a
+    group with write permission, which was granted on purpose.
     """
     trusted = {os.geteuid(), 0}
     if project is not None:
@@ -74,7 +82,7 @@ def why_untrusted(cache: Path, project: Path | None = None) -> str:
     for folder in (cache, cache / "index", cache / "cas"):
         try:
             found = folder.stat()
-        except OSError:  # not there yet; what cannot be read is reported by whoever reads it
+        except OSError:  # missing, or unreadable, which is reported when it is read
             continue
         if found.st_uid not in trusted:
             return f"{folder} belongs to another user, {_user_name(found.st_uid)}{_IF_SHARED}"
@@ -93,7 +101,7 @@ def _user_name(number: int) -> str:
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """What is in ``folder``; nothing when it cannot be read."""
+    """Yield the entries of ``folder``; none when it cannot be read."""
     try:
         with os.scandir(folder) as found:
             yield from found
@@ -102,7 +110,7 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def delete_tree(path: Path, older_than: float) -> int:
-    """Delete ``path``, folders included, without following links; returns bytes freed."""
+    """Delete ``path``, folders included, without following links. Return the bytes freed."""
     freed = 0
     try:
         found = path.lstat()
@@ -123,7 +131,7 @@ TAG_NAME = "CACHEDIR.TAG"
 _TEXT = """Signature: 8a477f597d28d172789f06886806bc55
 # This folder is a gpubuild cache. It may be deleted at any time; see https://bford.info/cachedir/
 """
-_NEW = "new"  # no tag, but one could be made
+_NEW = "new"  # no tag yet, and one can be written
 
 
 def write_tag(directory: Path) -> None:
@@ -131,9 +139,9 @@ def write_tag(directory: Path) -> None:
     write_atomically(directory / TAG_NAME, _TEXT, folder=directory / "tmp")
 
 
-def read_place(directory: Path) -> str:
-    """A short text for the cache that ``directory`` is now; empty when it cannot be written."""
-    # Asked about every hit, so: no Path objects, and the digest is made once.
+def read_identity(directory: Path) -> str:
+    """Return the identity of the cache in ``directory``; empty when it cannot be written."""
+    # Called for every hit: no Path objects, and one digest.
     try:
         tag = os.stat(f"{directory}/{TAG_NAME}")  # noqa: PTH116
     except OSError:
@@ -144,11 +152,11 @@ def read_place(directory: Path) -> str:
 
 @lru_cache(maxsize=8)
 def _name(directory: str, inode: int, mtime_ns: int) -> str:
-    return digest_bytes(f"{directory} {inode} {mtime_ns}".encode())[:16]
+    return digest_bytes(os.fsencode(f"{directory} {inode} {mtime_ns}"))[:16]
 
 
 def _may_write(folder: Path) -> bool:
-    """Whether ``folder`` can be written, or made, as far as permissions and mounts tell."""
+    """Whether permissions and mounts allow to write to ``folder``, or to create it."""
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK)
@@ -159,16 +167,16 @@ _MAX_TEXT = 20
 
 
 def read_note(directory: Path) -> int | None:
-    """Bytes in the blobs of the cache ``directory``; ``None`` when not counted."""
+    """Return the noted size of the blobs of the cache ``directory`` in bytes, ``None`` without a note."""
     try:
         text = (directory / _NAME).read_bytes()
     except OSError:
         return None
-    digits, end = text[:-1], text[-1:]  # without its end a number may have lost digits
+    digits, end = text[:-1], text[-1:]  # without its newline a number may have lost digits
     return int(digits) if end == b"\n" and len(digits) <= _MAX_TEXT and digits.isdigit() else None
 
 
 def write_note(directory: Path, size_bytes: int) -> None:
-    """Set the note; failing to is no harm."""
+    """Replace the note; ignore errors."""
     with suppress(OSError):
         write_atomically(directory / _NAME, f"{max(0, size_bytes)}\n", folder=directory / "tmp")

@@ -1,4 +1,4 @@
-"""Upkeep: evict what was used longest ago, and check that everything stored is what it says."""
+"""Upkeep of the local cache: evict what was used longest ago, verify all blobs and records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STALE_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What :func:`collect` did. ``busy``: another process is at it, nothing was done."""
+    """What :func:`collect` did. ``busy``: another process is collecting, nothing was done."""
 
     freed_bytes: int = 0
     blobs: int = 0
@@ -26,7 +26,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What :func:`verify` found. ``incomplete`` results named a blob that is gone, and were dropped."""
+    """What :func:`verify` found. ``incomplete`` results lacked a blob and were dropped."""
 
     records: int
     blobs: int
@@ -37,17 +37,17 @@ class Verified:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was damaged. What eviction left incomplete is no damage."""
+        """Whether nothing was damaged. Results made incomplete by eviction are no damage."""
         return not self.damaged and not self.unreadable
 
 
 def collect(
     store: DiskStore, *, max_size_bytes: int | None = None, max_age_seconds: float | None = None
 ) -> Collected:
-    """Delete what no result names, what is too old, and the least recently used until the rest fits.
+    """Delete blobs that no result names, old ones, and the least recently used until the rest fits.
 
-    Safe while others build: records go before the blobs they name, so that a reader sees whole
-    results or misses; a blob that was just used again is kept.
+    Safe while others build: records are deleted before the blobs they name, so a reader sees complete
+    results or misses. A blob that was just used again is kept.
     """
     if not store.writable:
         return Collected()
@@ -76,7 +76,7 @@ def collect(
         for key in dropped:
             del records[key]
             store.discard(key)
-        # Blobs that only dropped results named are unused: the rest of them, empty files too.
+        # The other blobs of dropped results are unused, empty files too.
         left &= wanted - {blob.digest for result in records.values() for blob in result.blobs}
         doomed += [blob for blob in blobs if blob.digest in left]
         freed = [store.blobs.delete(blob) for blob in doomed]
@@ -91,7 +91,7 @@ def collect(
 
 
 def verify(store: DiskStore, *, workers: int = 4) -> Verified:
-    """Hash every blob again and read every record; what is bad goes to quarantine and is not served."""
+    """Hash every blob again and read every record; move bad ones to quarantine."""
     records = store.records()
     blobs = list(store.blobs.scan())
 

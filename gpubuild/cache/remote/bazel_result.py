@@ -1,6 +1,6 @@
-"""Remote records: our JSON inside the ``ActionResult`` message that Bazel's clients store in ``/ac/``.
+"""Remote records: our JSON in the ``ActionResult`` message that Bazel's clients store in ``/ac/``.
 
-Only the fields of the message that we need are read and written.
+Only the fields that we need are read and written.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MAX_SHIFT = 63
 
 
 def encode_bazel_result(outputs: Iterable[tuple[str, Digest, int]], text: bytes) -> bytes:
-    """The message. ``outputs`` are names, digests and sizes in bytes of blobs in ``/cas/``."""
+    """Return the message. ``outputs`` are names, digests and sizes in bytes of blobs in ``/cas/``."""
     files = b"".join(
         _bytes(2, _bytes(1, name.encode()) + _bytes(2, _bytes(1, digest.encode()) + _number(2, size_bytes)))
         for name, digest, size_bytes in outputs
     )
-    # With a worker named, servers need not put in the address of the one who sent this.
+    # Without a worker's name, servers add the address of the sender.
     return files + _bytes(_STDOUT_RAW, text) + _bytes(9, _bytes(1, b"gpubuild"))
 
 
 def decode_bazel_result(data: bytes) -> bytes:
-    """The text in a message, whatever else is in it. Raises ``RecordError`` for anything else."""
+    """Return our text in a message; ignore its other fields. Raises ``RecordError`` if there is none."""
     texts = [value for number, value in _fields(data) if number == _STDOUT_RAW and value is not None]
     if len(texts) != 1:
         raise RecordError("not a record of ours")
@@ -55,7 +55,7 @@ def _varint(value: int) -> bytes:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | None]]:
-    """Numbers of the fields, with the value of those that have bytes."""
+    """Yield the numbers of the fields, with the values of those that are bytes."""
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)
@@ -101,7 +101,7 @@ class Encoding(StrEnum):
 
 @frozen
 class Stored:
-    """Where a blob's bytes are: the digest and size of what is stored, and its encoding."""
+    """The stored form of a blob: its digest, size and encoding."""
 
     digest: Digest
     size_bytes: int
@@ -110,14 +110,14 @@ class Stored:
 
 @frozen
 class RemoteRecord:
-    """A result, and how the content of each of its digests is stored."""
+    """A result, and the stored form of each of its blobs."""
 
     result: ActionResult
     stored: Mapping[Digest, Stored]
 
 
 def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
-    """The body of ``/ac/<key>``. Raises ``RecordError`` for what the reader would refuse."""
+    """Return the body of ``/ac/<key>``. Raises ``RecordError`` for what the reader would refuse."""
     text = json.dumps(
         {
             "schema": SCHEMA,
@@ -130,11 +130,11 @@ def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
         separators=(",", ":"),
         sort_keys=True,
     ).encode()
-    # Under the digest of what is sent: a server looks for blobs by that.
+    # A server looks for blobs by the digest of their stored form.
     outputs = [
-        (blob.name, place.digest, place.size_bytes)
+        (blob.name, stored.digest, stored.size_bytes)
         for blob in record.result.blobs
-        if (place := record.stored.get(blob.digest))
+        if (stored := record.stored.get(blob.digest))
     ]
     data = encode_bazel_result(outputs, text)
     decode_remote(key, data)
@@ -175,7 +175,7 @@ def decode_remote(key: Digest, data: bytes) -> RemoteRecord:
 
 
 def decompress(chunks: Iterable[bytes], limit_bytes: int) -> Iterator[bytes]:
-    """The content of a zlib stream, at most little more than ``limit_bytes`` of it.
+    """Yield the content of a zlib stream, little more than ``limit_bytes`` of it at most.
 
     Raises ``RecordError`` for a malformed stream. The receiver checks size and digest.
     """

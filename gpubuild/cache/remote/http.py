@@ -1,8 +1,7 @@
 """HTTP requests to a cache server: kept connections, time limits, credentials.
 
-``http.client`` is used because it imports in 25 ms; urllib3 takes 65, httpx 80. The server is not
-trusted: no length, type or end that it sends is believed. Credentials are in no key, no message and
-no record.
+``http.client`` imports in 25 ms, urllib3 in 65, httpx in 80. The server is not trusted: no length,
+type or end that it sends is believed. Credentials are in no key, message or record.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from gpubuild import __version__
 from gpubuild.settings import Settings
@@ -27,7 +26,7 @@ from gpubuild.support.frozen import frozen
 
 
 def find_authorization(url: str, settings: Settings) -> tuple[str, str]:
-    """The ``Authorization`` header's value for ``url``, empty for none, and a problem to tell.
+    """Return the value of the ``Authorization`` header for ``url``, or "", and a warning, or "".
 
     In order: GPUBUILD_REMOTE_TOKEN, GPUBUILD_REMOTE_USER with GPUBUILD_REMOTE_PASSWORD, netrc.
     """
@@ -45,7 +44,7 @@ def find_authorization(url: str, settings: Settings) -> tuple[str, str]:
         entry = netrc.netrc(str(file)).authenticators(urlsplit(url).hostname or "")
     except (netrc.NetrcParseError, OSError, UnicodeDecodeError) as error:
         line = f" (line {error.lineno})" if isinstance(error, netrc.NetrcParseError) else ""
-        # Not the error's own text: it may quote the password.
+        # The error's own text may quote the password.
         return "", f"{file} cannot be read{line}: the remote cache is asked without credentials"
     if entry is None:
         return "", ""
@@ -63,25 +62,23 @@ def _sendable(value: str, name: str) -> tuple[str, str]:
 
 
 _CHUNK_BYTES = 1 << 18
-_MAX_REDIRECTS = 3
-_MAX_EXPLANATION = 160  # characters of a server's own words
+_MAX_EXPLANATION = 160  # characters of a server's own text
 _REST_BYTES = 1 << 16  # of an unused answer, read so that the connection can be kept
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ABSENT = frozenset({404, 410})
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 507})  # 507: room is being made
 _REFUSED = frozenset({401, 403, 405, 407, 409, 501})
-_PORTS = {"http": 80, "https": 443}
 _WRONG_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, …_IP_ADDRESS_MISMATCH
 T = TypeVar("T")
 
 
 @frozen
 class TimeLimits:
-    """What a build is willing to wait, in seconds. ``idle`` is between two packets."""
+    """How long a build waits, in seconds. ``idle`` is between two packets."""
 
     connect: float = 3.0
     idle: float = 10.0
-    request: float = 30.0  # a whole exchange, plus what has passed so far at the speed below
+    request: float = 30.0  # a whole exchange, plus the time of the bytes so far at the speed below
     slowest_bytes_per_second: float = 100_000.0
     slow: float = 5.0  # a small answer that takes longer counts as a failure
     back_off: float = 0.1  # before the first repetition; doubled for each further one
@@ -101,21 +98,21 @@ class UnreachableError(RemoteError):
 
 
 class RefusedError(RemoteError):
-    """The server does not let us; asking again will not help."""
+    """The server refuses; repeating the request does not help."""
 
 
 class TooLargeError(RemoteError):
-    """The server does not take a body of this size."""
+    """The server refuses a body of this size."""
 
 
 class HttpClient:
-    """Requests below ``url`` (http or https, without a user). Thread-safe: one connection a thread.
+    """Requests below ``url`` (http or https, without a user). Thread-safe: one connection per thread.
 
-    ``authorization`` is a header's value; it goes to the origin of ``url`` and nowhere else.
+    ``authorization`` is a header's value. Redirects are refused, so it is sent to ``url`` only.
     """
 
     def __init__(self, url: str, *, limits: TimeLimits, authorization: str = "") -> None:
-        self._base = urlsplit(url.rstrip("/") + "/")
+        self._base = urlsplit(url.rstrip("/"))
         self._authorization = authorization
         self._limits = limits
         self._local = threading.local()
@@ -124,31 +121,25 @@ class HttpClient:
         self._tls: ssl.SSLContext | None = None
 
     def get(self, path: str, read: Callable[[Iterator[bytes]], T]) -> T | None:
-        """What ``read`` makes of the body at ``path``; ``None`` when there is nothing.
+        """Return ``read`` of the body at ``path``; ``None`` when there is no such file.
 
         ``read`` may stop early. Its exceptions are passed on. Raises ``RemoteError``.
         """
-        target = urlsplit(urljoin(self._base.geturl(), path))
-        for _ in range(_MAX_REDIRECTS + 1):
-            with self._exchange("GET", target) as (response, passed):
-                if response.status == 200:
-                    if response.getheader("Content-Encoding", "identity") != "identity":
-                        raise RemoteError("it answered with an encoding that was not asked for")
-                    return read(_counted(_chunks(response), passed))
-                if response.status in _ABSENT:
-                    return None
-                if response.status not in _REDIRECTS:
-                    raise self._failure(response)
-                target = _redirect(target, response)
-        raise RemoteError("it redirects without end")
+        with self._exchange("GET", path) as (response, passed):
+            if response.status == 200:
+                if response.getheader("Content-Encoding", "identity") != "identity":
+                    raise RemoteError("it answered with an encoding that was not requested")
+                return read(_counted(_chunks(response), passed))
+            if response.status in _ABSENT:
+                return None
+            raise self._failure(response)
 
     def put(self, path: str, size_bytes: int, body: Callable[[], Iterator[bytes]]) -> None:
-        """Store ``size_bytes`` at ``path``. An exception from ``body`` breaks the request off.
+        """Store ``size_bytes`` at ``path``. An exception of ``body`` aborts the request.
 
         Raises ``RemoteError``.
         """
-        target = urlsplit(urljoin(self._base.geturl(), path))
-        with self._exchange("PUT", target, size_bytes, body) as (response, _):
+        with self._exchange("PUT", path, size_bytes, body) as (response, _):
             if not 200 <= response.status < 300:
                 raise self._failure(response)
 
@@ -163,20 +154,17 @@ class HttpClient:
     def _exchange(
         self,
         method: str,
-        target: SplitResult,
+        path: str,
         size_bytes: int = 0,
         body: Callable[[], Iterator[bytes]] | None = None,
     ) -> Iterator[tuple[http.client.HTTPResponse, Callable[[int], None]]]:
-        """One request and its answer, and the listener for bytes that passed.
+        """Send a request; yield its answer and a function to call with the number of bytes received.
 
-        They buy time; sizes that a server names do not: with one of a terabyte it could stall for
-        months. The connection is kept when the answer was read to its end.
+        Received bytes extend the time limit. Announced sizes do not: with one of a terabyte a server
+        could stall for months. The connection is kept when the answer was read to its end.
         """
-        ours = _origin(target) == _origin(self._base)
-        connection = self._kept() if ours else None
+        connection = self._kept() or self._connect()
         self._local.connection = None
-        if connection is None:
-            connection = self._connect(target)
         keep = False
         try:
             watched = connection.sock
@@ -185,7 +173,7 @@ class HttpClient:
                 self._watch.extend(watched, count / self._limits.slowest_bytes_per_second)
 
             with self._watch.within(watched, self._limits.request):
-                self._send_head(connection, method, target, None if body is None else size_bytes)
+                self._send_head(connection, method, path, None if body is None else size_bytes)
                 if body is not None:
                     self._send_body(connection, lambda: _counted(body(), passed))
                 response = _answer(connection)
@@ -193,7 +181,7 @@ class HttpClient:
                 with suppress(RemoteError):
                     if not response.isclosed():
                         next(_chunks(response, _REST_BYTES), None)
-                keep = ours and response.isclosed() and not response.will_close
+                keep = response.isclosed() and not response.will_close
         finally:
             if keep:
                 self._local.connection = connection
@@ -201,14 +189,13 @@ class HttpClient:
                 connection.close()
 
     def _send_head(
-        self, connection: http.client.HTTPConnection, method: str, target: SplitResult, length: int | None
+        self, connection: http.client.HTTPConnection, method: str, path: str, length: int | None
     ) -> None:
-        path = target.path + (f"?{target.query}" if target.query else "")
         with _network_errors():
-            connection.putrequest(method, path, skip_accept_encoding=True)
+            connection.putrequest(method, f"{self._base.path}/{path}", skip_accept_encoding=True)
             connection.putheader("Accept-Encoding", "identity")
             connection.putheader("User-Agent", f"gpubuild/{__version__}")
-            if self._authorization and _origin(target) == _origin(self._base):
+            if self._authorization:
                 connection.putheader("Authorization", self._authorization)
             if length is not None:
                 connection.putheader("Content-Type", "application/octet-stream")
@@ -221,7 +208,7 @@ class HttpClient:
                 with _network_errors():
                     connection.send(chunk)
             except RemoteError as error:
-                # A server that refuses may say so and hang up without reading the rest.
+                # A server that refuses may answer and hang up without reading the rest.
                 try:
                     response = _answer(connection)
                 except RemoteError:
@@ -233,10 +220,12 @@ class HttpClient:
     def _failure(self, response: http.client.HTTPResponse) -> RemoteError:
         status = response.status
         reason = response.reason[:80]
-        message = f"it answered {status} {reason if self._may_be_told(reason) else ''}".rstrip()
+        message = f"it answered {status} {reason if self._is_quotable(reason) else ''}".rstrip()
         words = self._explanation(response)
         if words and not message.endswith(words):  # many repeat the line with the status
             message += f": {words}"
+        if status in _REDIRECTS:
+            return RefusedError(f"{message}: configure the address that it redirects to")
         if status in _REFUSED:
             return RefusedError(message)
         if status == 413:
@@ -244,7 +233,7 @@ class HttpClient:
         return RemoteError(message, transient=status in _TRANSIENT)
 
     def _explanation(self, response: http.client.HTTPResponse) -> str:
-        """The server's own words in one line, if it sent plain ones that do not quote our credentials."""
+        """Return the server's plain text in one line, if it does not quote our credentials."""
         if not response.getheader("Content-Type", "").startswith("text/plain"):
             return ""
         try:
@@ -253,31 +242,31 @@ class HttpClient:
             return ""
         text = data.decode(errors="replace")
         words = " ".join(text.split())
-        if not self._may_be_told(words) or not self._may_be_told(text, controls=True):
+        if not self._is_quotable(words) or not self._is_quotable(text, controls=True):
             return ""
         return words if len(words) <= _MAX_EXPLANATION else words[: _MAX_EXPLANATION - 1] + "…"
 
-    def _may_be_told(self, text: str, *, controls: bool = False) -> bool:
-        """Whether a stranger's text does nothing to a terminal and does not quote our credentials."""
-        # Their beginnings, for the text may have been cut within one.
+    def _is_quotable(self, text: str, *, controls: bool = False) -> bool:
+        """Whether a server's text is safe for a terminal and does not quote our credentials."""
+        # The text may end within a quotation, so the beginnings count.
         quotes = any(secret[:8] in text for secret in _secrets(self._authorization))
         return not quotes and (controls or text.isprintable())
 
     def _kept(self) -> http.client.HTTPConnection | None:
-        """This thread's idle connection, unless the server has closed it meanwhile."""
+        """Return this thread's idle connection, unless the server has closed it."""
         kept: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if kept is None or kept.sock is None:
             return None
         readable, _, _ = select.select([kept.sock], [], [], 0)
-        if readable:  # the end of the stream, or an answer to no question
+        if readable:  # the end of the stream, or an answer to no request
             kept.close()
             return None
         return kept
 
-    def _connect(self, target: SplitResult) -> http.client.HTTPConnection:
-        host, port = target.hostname or "", _origin(target)[2]
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._base.hostname or "", self._base.port
         connection: http.client.HTTPConnection
-        if target.scheme == "https":
+        if self._base.scheme == "https":
             connection = http.client.HTTPSConnection(
                 host, port, timeout=self._limits.connect, context=self._trusting()
             )
@@ -289,13 +278,13 @@ class HttpClient:
         except ssl.SSLCertVerificationError as error:
             connection.close()
             raise UnreachableError(_distrust(error)) from None
-        except (OSError, ValueError) as error:  # ValueError: a host name that IDNA cannot spell
+        except (OSError, ValueError) as error:  # ValueError: a host name that IDNA cannot encode
             connection.close()
             raise UnreachableError(_reason(error), transient=True) from None
         return connection
 
     def _trusting(self) -> ssl.SSLContext:
-        """The authorities of this machine, or those in SSL_CERT_FILE, which OpenSSL itself reads."""
+        """Trust the authorities of this machine, or those in SSL_CERT_FILE, which OpenSSL reads."""
         with self._tls_lock:
             if self._tls is None:  # reading the authorities takes longer than a request
                 self._tls = ssl.create_default_context()
@@ -303,7 +292,7 @@ class HttpClient:
 
 
 class _Watch:
-    """Shuts sockets down whose time is over: a server that sends a byte now and then is never idle."""
+    """Shuts down sockets whose time is over: a server that sends a byte now and then is never idle."""
 
     def __init__(self) -> None:
         self._deadlines: dict[socket.socket, float] = {}
@@ -324,7 +313,7 @@ class _Watch:
                 self._deadlines.pop(watched, None)
 
     def extend(self, watched: socket.socket, seconds: float) -> None:
-        """Give a socket more time, if its own is not over."""
+        """Give a socket more time if its time is not over."""
         with self._changed:
             if watched in self._deadlines:
                 self._deadlines[watched] += seconds
@@ -333,7 +322,7 @@ class _Watch:
         while True:
             with self._changed:
                 if not self._deadlines:
-                    # Nothing under way for a while: the next request starts another thread.
+                    # No request for a while: the next one starts another thread.
                     self._running = self._changed.wait(timeout=1.0) or bool(self._deadlines)
                     if not self._running:
                         return
@@ -342,7 +331,7 @@ class _Watch:
                     if deadline < now:
                         del self._deadlines[watched]
                         with suppress(OSError):
-                            # Not SSLSocket's own method, which is not safe beside a reader.
+                            # SSLSocket's own method is not safe while another thread reads.
                             socket.socket.shutdown(watched, socket.SHUT_RDWR)
             time.sleep(0.1)
 
@@ -369,26 +358,6 @@ def _chunks(response: http.client.HTTPResponse, size_bytes: int = _CHUNK_BYTES) 
         yield chunk
 
 
-def _redirect(source: SplitResult, response: http.client.HTTPResponse) -> SplitResult:
-    try:
-        target = urlsplit(urljoin(source.geturl(), response.getheader("Location", "")))
-    except ValueError:
-        raise RemoteError("it redirects to something that is not an address") from None
-    if target.scheme not in _PORTS or not target.hostname or target.username is not None:
-        raise RemoteError("it redirects to something that is not an address")
-    if source.scheme == "https" and target.scheme != "https":
-        raise RemoteError("it redirects to an unencrypted address")
-    return target
-
-
-def _origin(url: SplitResult) -> tuple[str, str, int]:
-    try:
-        port = url.port
-    except ValueError:
-        raise RemoteError("its address has an impossible port") from None
-    return url.scheme, (url.hostname or "").lower(), port or _PORTS.get(url.scheme, 0)
-
-
 @contextmanager
 def _network_errors() -> Iterator[None]:
     try:
@@ -398,7 +367,7 @@ def _network_errors() -> Iterator[None]:
 
 
 def _secrets(authorization: str) -> Iterator[str]:
-    """The secrets of an ``Authorization`` header: a token, or a password, coded or not."""
+    """Yield the secrets of an ``Authorization`` header: a token, or a password, encoded or not."""
     kind, _, value = authorization.partition(" ")
     if not value:
         return

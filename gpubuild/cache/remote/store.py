@@ -1,8 +1,7 @@
-"""Remote: results on an HTTP server in Bazel's layout, ``/ac/<key>`` and ``/cas/<digest>``.
+"""Results on an HTTP server in Bazel's layout, ``/ac/<key>`` and ``/cas/<digest>``.
 
-Whatever the server does costs time, never correctness: every byte is checked against a digest
-from a record that carries its own, and after a few failures in a row the server is left alone for
-the rest of the build.
+A bad server costs time, never correctness: every byte is checked against a digest from a record
+with a checksum. After a few failures in a row the server is not used for the rest of the build.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from gpubuild.cache.remote.http import (
     TooLargeError,
     UnreachableError,
 )
+from gpubuild.cache.store import Warnings
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.project import RemoteMode
 from gpubuild.model.step import ActionResult, Blob
@@ -64,37 +64,33 @@ class RemoteStore:
     ) -> None:
         self._limits = limits or TimeLimits()
         self._client = HttpClient(url, limits=self._limits, authorization=authorization)
-        place = urlsplit(url)
-        self._shown = f"{place.scheme}://{place.netloc.rpartition('@')[2]}{place.path}"
+        parts = urlsplit(url)
+        self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self._lock = threading.Lock()
         self._readable = mode is not RemoteMode.WRITE_ONLY
         self._writable = mode is not RemoteMode.READ_ONLY
         self._read_failures = 0
         self._write_failures = 0
-        self._sent: dict[Digest, Stored] = {}  # blobs known to be there, by what they contain
-        self._causes: dict[str, tuple[str, int]] = {}
+        self._sent: dict[Digest, Stored] = {}  # blobs that the server has, by the digest of their content
+        self._warnings = Warnings()
 
     @property
     def readable(self) -> bool:
-        """Whether asking makes sense."""
+        """Whether requests for results make sense."""
         return self._readable
 
     @property
     def writable(self) -> bool:
-        """Whether sending makes sense."""
+        """Whether uploads make sense."""
         return self._writable
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What went wrong so far, one message per cause."""
-        with self._lock:
-            return tuple(
-                message + (f" ({count} times)" if count > 1 else "")
-                for message, count in self._causes.values()
-            )
+        """One message for each cause of failure so far."""
+        return self._warnings.messages()
 
     def find(self, key: Digest) -> RemoteRecord | None:
-        """The record of ``key``; ``None`` for a miss of whatever kind."""
+        """Return the record of ``key``; ``None`` for a miss of any kind."""
 
         def read(chunks: Iterator[bytes]) -> RemoteRecord:
             return decode_remote(key, _limited(chunks, MAX_REMOTE_RECORD_BYTES))
@@ -106,9 +102,9 @@ class RemoteStore:
         return found
 
     def receive(self, blob: Blob, stored: Stored, take: Callable[[Iterable[bytes]], None]) -> bool:
-        """Have ``take`` consume the content of ``blob``; it must raise for content that is not.
+        """Pass the content of ``blob`` to ``take``, which must raise for wrong content.
 
-        ``take`` is called again when the transfer is. Its ``OSError`` is passed on.
+        ``take`` is called again when the transfer is repeated. Its ``OSError`` is passed on.
         """
 
         def read(chunks: Iterator[bytes]) -> bool:
@@ -119,19 +115,19 @@ class RemoteStore:
         return bool(self._reading(lambda: self._client.get(path, read)))
 
     def send(self, key: Digest, result: ActionResult, find: Callable[[Blob], Path]) -> bool:
-        """Send blobs, then the record that names them. ``find`` tells where a blob's file is."""
+        """Send blobs, then the record that names them. ``find`` returns the file of a blob."""
         if not self._writable or any(blob.size_bytes > MAX_UPLOAD_BYTES for blob in result.blobs):
             return False
         try:
             stored = {}
             for blob in result.blobs:
-                place = self._send_blob(blob, find(blob))
-                if place is None:
+                sent = self._send_blob(blob, find(blob))
+                if sent is None:
                     return False
-                stored[blob.digest] = place
+                stored[blob.digest] = sent
             data = encode_remote(key, RemoteRecord(result=result, stored=stored))
         except (RecordError, SourceError, OSError) as error:
-            self._warn("source", f"a result was not sent to the remote cache: {error}")
+            self._warnings.add("source", f"a result was not sent to the remote cache: {error}")
             return False
         return self._writing(lambda: self._client.put(f"ac/{key}", len(data), lambda: iter((data,))))
 
@@ -139,8 +135,8 @@ class RemoteStore:
         """Close the calling thread's connection."""
         self._client.close()
 
-    def leave_alone(self) -> None:
-        """Begin nothing more."""
+    def stop(self) -> None:
+        """Send no more requests."""
         with self._lock:
             self._readable = self._writable = False
 
@@ -181,9 +177,9 @@ class RemoteStore:
         return None
 
     def _writing(self, request: Callable[[], None], *, ends: bool = True) -> bool:
-        """Whether ``request`` succeeded. ``ends``: a result is stored whole then.
+        """Whether ``request`` succeeded. ``ends``: a result is then stored completely.
 
-        A server that takes blobs and no record is of no use, however many blobs it takes.
+        A server that stores blobs but no records is of no use.
         """
         if not self._writable:
             return False
@@ -194,9 +190,9 @@ class RemoteStore:
         except RefusedError as error:
             self._give_up(str(error), writing=True)
         except TooLargeError as error:
-            self._warn("size", f"a result was not sent to the remote cache {self._shown}: {error}")
+            self._warnings.add("size", f"a result was not sent to the remote cache {self._shown}: {error}")
         except RemoteError as error:
-            self._warn("write", f"a result was not sent to the remote cache {self._shown}: {error}")
+            self._warnings.add("write", f"a result was not sent to the remote cache {self._shown}: {error}")
             with self._lock:
                 self._write_failures += 1
                 over = self._write_failures >= _FAILURES_ALLOWED
@@ -214,17 +210,17 @@ class RemoteStore:
             try:
                 return request()
             except RemoteError as error:
-                # Connecting has taken its whole time already: twice is enough.
+                # A failed connection has taken its whole time limit: twice is enough.
                 last = attempt == (2 if isinstance(error, UnreachableError) else _ATTEMPTS)
                 if last or not error.transient or not wanted():
                     raise
-            # Spread out, so that machines that failed together do not come back together.
+            # Spread out, so that machines that failed together do not repeat together.
             pause = self._limits.back_off * 2 ** (attempt - 1)
             time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
         raise AssertionError
 
     def _failed_reading(self, reason: str) -> None:
-        self._warn("read", f"the remote cache {self._shown} failed: {reason}")
+        self._warnings.add("read", f"the remote cache {self._shown} failed: {reason}")
         with self._lock:
             self._read_failures += 1
             over = self._read_failures >= _FAILURES_ALLOWED
@@ -237,16 +233,11 @@ class RemoteStore:
                 return
             self._readable &= not reading
             self._writable &= not writing
-            self._causes.pop("read" if reading else "write", None)  # this message says it
+        self._warnings.drop("read" if reading else "write")  # this message covers it
         what = {(True, True): "used", (True, False): "read", (False, True): "written to"}[reading, writing]
-        self._warn(
+        self._warnings.add(
             "off", f"the remote cache {self._shown} is not {what} for the rest of this build: {reason}"
         )
-
-    def _warn(self, cause: str, message: str) -> None:
-        with self._lock:
-            first, count = self._causes.get(cause, (message, 0))
-            self._causes[cause] = (first, count + 1)
 
 
 def _limited(chunks: Iterable[bytes], limit_bytes: int) -> bytes:
@@ -259,7 +250,7 @@ def _limited(chunks: Iterable[bytes], limit_bytes: int) -> bytes:
 
 
 def _encoded(blob: Blob, file: Path) -> tuple[Stored, Callable[[], Iterator[bytes]]]:
-    """How ``blob`` is to be stored, and what to send. Raises ``OSError``, ``SourceError``."""
+    """Return how ``blob`` is stored, and its body. Raises ``OSError``, ``SourceError``."""
     if _COMPRESS_FROM_BYTES <= blob.size_bytes <= _COMPRESS_UP_TO_BYTES:
         packer = zlib.compressobj(_COMPRESSION_LEVEL)
         packed = b"".join([*(packer.compress(chunk) for chunk in _checked(blob, file)), packer.flush()])
@@ -273,9 +264,9 @@ def _encoded(blob: Blob, file: Path) -> tuple[Stored, Callable[[], Iterator[byte
 
 
 def _checked(blob: Blob, file: Path) -> Iterator[bytes]:
-    """The bytes of ``file``; the last ones only if all of them are those of ``blob``.
+    """Yield the bytes of ``file``, the last ones only if all are those of ``blob``.
 
-    So a file that changed breaks the request off before the server has a whole body.
+    So a changed file aborts the request before the server has a whole body.
     """
     digest, size_bytes, held = hashlib.sha256(), 0, b""
     with file.open("rb") as stream:

@@ -1,15 +1,15 @@
-"""TieredStore: the local cache, filled from a remote one by a few threads while the build runs."""
+"""The local cache, filled from a remote one by a few threads while the build runs."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from queue import Empty, Queue
+from typing import Any, TypeVar
 
 from gpubuild.cache.local.blobs import DestinationError, write_chunks
 from gpubuild.cache.local.disk_store import DiskStore
@@ -25,81 +25,58 @@ T = TypeVar("T")
 
 
 class Transfers:
-    """Runs pieces of work in up to ``workers`` threads, which start when there is something to do.
+    """Runs functions in up to ``workers`` threads, which are started when needed.
 
-    Daemon threads, unlike those of ``concurrent.futures``: a server that does not answer must not
-    keep a finished build from exiting. ``at_end`` is called in each thread before it stops.
+    The threads are daemons, unlike those of ``concurrent.futures``: a server that does not answer
+    must not keep a finished build from exiting. Each thread calls ``at_end`` before it stops.
     """
 
     def __init__(self, workers: int, at_end: Callable[[], None]) -> None:
         self._workers = workers
         self._at_end = at_end
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._changed = threading.Condition()
+        self._queue: Queue[tuple[Future[Any], Callable[[], Any]] | None] = Queue()
         self._threads = 0
-        self._idle = 0
-        self._busy = 0
         self._closed = False
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run ``work`` soon. Its exception, if any, is in the future."""
         future: Future[T] = Future()
-
-        def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
-
-        with self._changed:
-            if self._closed:
-                future.cancel()
-                return future
-            self._waiting.append(run)
-            if self._idle < len(self._waiting) and self._threads < self._workers:
-                self._threads += 1
-                threading.Thread(target=self._loop, name="gpubuild-remote", daemon=True).start()
-            self._changed.notify()
+        if self._closed:
+            future.cancel()
+            return future
+        self._queue.put((future, work))
+        if self._threads < min(self._workers, self._queue.unfinished_tasks):
+            self._threads += 1
+            threading.Thread(target=self._loop, name="gpubuild-remote", daemon=True).start()
         return future
 
     def drain(self, seconds: float) -> int:
-        """Wait until nothing is left to do; returns how much is, when the time is over."""
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            while left := len(self._waiting) + self._busy:
-                if not self._changed.wait(timeout=max(0.0, deadline - time.monotonic())):
-                    return left
-        return 0
+        """Wait until all is done, at most ``seconds``. Return how many functions are not done."""
+        queue = self._queue
+        with queue.all_tasks_done:
+            queue.all_tasks_done.wait_for(lambda: not queue.unfinished_tasks, max(0.0, seconds))
+            return queue.unfinished_tasks
 
     def close(self) -> None:
-        """Begin nothing more; do not wait for what is under way."""
-        with self._changed:
-            self._closed = True
-            self._waiting.clear()
-            self._changed.notify_all()
+        """Begin nothing more; do not wait for running functions."""
+        self._closed = True
+        with suppress(Empty):
+            while True:
+                self._queue.get_nowait()
+        for _ in range(self._threads):
+            self._queue.put(None)
 
     def _loop(self) -> None:
-        try:
-            while True:
-                with self._changed:
-                    while not self._waiting:
-                        if self._closed:
-                            return
-                        self._idle += 1
-                        self._changed.wait()
-                        self._idle -= 1
-                    run = self._waiting.popleft()
-                    self._busy += 1
-                try:
-                    run()
-                finally:
-                    with self._changed:
-                        self._busy -= 1
-                        self._changed.notify_all()
-        finally:
-            self._at_end()
+        while (task := self._queue.get()) is not None:
+            future, work = task
+            try:
+                if future.set_running_or_notify_cancel():
+                    future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+            finally:
+                self._queue.task_done()
+        self._at_end()
 
 
 _DOWNLOADS = 8
@@ -107,9 +84,9 @@ _UPLOADS = 4
 
 
 class TieredStore:
-    """A ``Store``: look-ups go to ``local``, then to ``remote``; what is found there is kept here.
+    """A ``Store``: look-ups go to ``local``, then to ``remote``, whose results are copied to ``local``.
 
-    Uploads happen in the background and are waited for, within bounds, when the store is closed.
+    Uploads run in the background; closing the store waits for them, within bounds.
     """
 
     def __init__(self, local: DiskStore, remote: RemoteStore, *, limits: TimeLimits | None = None) -> None:
@@ -121,8 +98,8 @@ class TieredStore:
         self._coming: dict[Digest, Future[RemoteRecord | None]] = {}
         self._from_remote: set[Digest] = set()  # keys
         self._distrusted: set[Digest] = set()  # keys whose remote result turned out to be unusable
-        self._places: dict[Digest, Stored] = {}  # of blobs that records from afar named
-        self._local_keys: dict[Digest, Digest] = {}  # of blobs that records of the local cache named
+        self._stored: dict[Digest, Stored] = {}  # of blobs that remote records name
+        self._local_keys: dict[Digest, Digest] = {}  # of blobs that local records name
         self._unsent = 0
         self._cancelled = False
 
@@ -141,13 +118,13 @@ class TieredStore:
         return self._remote.readable
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
-        """See ``Store``: begin to download what a look-up would find afar."""
+        """See ``Store``: begin to download what a look-up would find on the server."""
         for key in keys:
             if self._asks_remote(key) and key not in self._coming and self._local.lookup(key) is None:
                 self._coming[key] = self._begin(key)
 
     def lookup(self, key: Digest) -> ActionResult | None:
-        """See ``Store``. A result found afar is in the local cache before it is returned."""
+        """See ``Store``. A remote result is copied to the local cache before it is returned."""
         coming = self._coming.pop(key, None)
         if coming is None:
             found = self._local.lookup(key)
@@ -164,13 +141,13 @@ class TieredStore:
         if record is None:
             return None
         self._from_remote.add(key)
-        self._places.update(record.stored)
+        self._stored.update(record.stored)
         if self._local.writable:
             self._local.adopt(key, record.result)
         return record.result
 
     def peek(self, key: Digest) -> ActionResult | None:
-        """See ``Store``. The server is asked for the record alone."""
+        """See ``Store``. Only the record is requested from the server."""
         found = self._local.lookup(key)
         if found is None and self._asks_remote(key) and (record := self._remote.find(key)) is not None:
             self._from_remote.add(key)
@@ -182,13 +159,13 @@ class TieredStore:
         return key in self._from_remote
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
-        """See ``Store``. What the local cache could not keep, or has in a damaged copy, comes from afar."""
+        """See ``Store``. A blob that is missing or damaged locally comes from the server."""
         if self._local.fetch(blob, destination):
             return True
-        stored = self._places.get(blob.digest) or self._find_afar(blob)
+        stored = self._stored.get(blob.digest) or self._find_remote(blob)
         if stored is None:
             return False
-        if self._mend(blob, stored):
+        if self._repair(blob, stored):
             return self._local.fetch(blob, destination)
         try:
             return self._remote.receive(blob, stored, lambda chunks: write_chunks(blob, chunks, destination))
@@ -197,7 +174,7 @@ class TieredStore:
             return False
 
     def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """See ``Store``. What can only be used here (``discovered`` files) stays here."""
+        """See ``Store``. Results with ``discovered`` files are of use on this machine only."""
         kept = self._local.publish(key, result, files)
         if self._remote.writable and is_digest(key) and not result.discovered:
             self._uploads.submit(
@@ -206,16 +183,16 @@ class TieredStore:
         return kept
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         """See ``Store``: of the local cache."""
-        return self._local.place
+        return self._local.identity
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         """See ``Store``: in the local cache. Only results made now are sent."""
         return self._local.keep(key, result, files)
 
     def discard(self, key: Digest) -> None:
-        """See ``Store``. The remote record is not asked for again in this build."""
+        """See ``Store``. The remote record is not requested again in this build."""
         self._local.discard(key)
         self._distrusted.add(key)
 
@@ -230,17 +207,17 @@ class TieredStore:
     def cancel(self) -> None:
         """See ``Store``: uploads are dropped."""
         self._cancelled = True
-        self._remote.leave_alone()
+        self._remote.stop()
 
     def close(self) -> None:
-        """See ``Store``. Waits for uploads while the server takes them."""
+        """See ``Store``. Waits for uploads while the server accepts them."""
         try:
             self._downloads.close()
             left = self._uploads.drain(0.0 if self._cancelled else self._limits.drain)
             if self._remote.writable:
                 self._unsent += left
         finally:
-            self._remote.leave_alone()
+            self._remote.stop()
             self._uploads.close()
             self._local.close()
 
@@ -252,7 +229,7 @@ class TieredStore:
         return self._downloads.submit(lambda: self._download(key, keeps=keeps))
 
     def _download(self, key: Digest, *, keeps: bool) -> RemoteRecord | None:
-        """The record of ``key``, its blobs in the local cache when that takes them. In any thread."""
+        """Return the record of ``key``; with ``keeps``, store its blobs locally. Runs in any thread."""
         record = self._remote.find(key)
         if record is None or not keeps:
             return record
@@ -265,23 +242,23 @@ class TieredStore:
                     return None
             except OSError as error:
                 self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
-                return record  # fetched from afar, then
+                return record  # its blobs are then fetched from the server
         return record
 
-    def _find_afar(self, blob: Blob) -> Stored | None:
-        """Where a blob is whose local copy turned out to be damaged or gone."""
+    def _find_remote(self, blob: Blob) -> Stored | None:
+        """Return where the server has a blob whose local copy is damaged or gone."""
         key = self._local_keys.get(blob.digest)
         if key is None or not self._asks_remote(key):
             return None
         record = self._remote.find(key)
         if record is None or blob.digest not in record.stored:
             return None
-        self._places.update(record.stored)
+        self._stored.update(record.stored)
         self._from_remote.add(key)
         return record.stored[blob.digest]
 
-    def _mend(self, blob: Blob, stored: Stored) -> bool:
-        """Put a good copy of ``blob`` into the local cache."""
+    def _repair(self, blob: Blob, stored: Stored) -> bool:
+        """Copy ``blob`` from the server to the local cache."""
         if not self._local.writable or self._local.has(blob):
             return False
         try:
@@ -294,5 +271,5 @@ class TieredStore:
         return True
 
     def _source(self, blob: Blob, files: Mapping[str, Path]) -> Path:
-        """The cache's copy, which is never edited; the build's own when there is none."""
+        """Return the cache's copy, which is never edited, else the build's own."""
         return self._local.blobs.path(blob.digest) if self._local.has(blob) else files[blob.name]

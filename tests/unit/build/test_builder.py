@@ -1,4 +1,4 @@
-"""The builder against a fake engine: what runs, what is reused, what is told."""
+"""The builder against a fake engine: what runs, what is reused, what is reported."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_truncated_state_files_never_break_a_build(world: World) -> None:
         assert world.build().ok
 
 
-def test_every_step_is_told_to_the_listener_once(world: World) -> None:
+def test_every_step_is_reported_to_the_listener_once(world: World) -> None:
     report = world.build()
     told = [e.report.id for e in world.events.events if isinstance(e, StepFinished)]
     assert sorted(told) == sorted(s.id for s in report.steps)

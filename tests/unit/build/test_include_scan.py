@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.build.include_scan import from_store, speaks_of, surroundings, to_store
+from gpubuild.build.include_scan import concerns, from_store, surroundings, to_store
 from gpubuild.model.digest import Digest, digest_file
 from gpubuild.model.step import ActionResult, CcParams, Input, PreprocessParams, Step, StepKind
 
@@ -150,8 +150,8 @@ def test_warnings_are_of_one_file(project: Path) -> None:
     assert kept is not None
     assert from_store(kept, compiling("main.c"), project, digest_of) == told
     assert from_store(kept, compiling("same.c"), project, digest_of) is None
-    assert speaks_of(told, compiling("main.c"))
-    assert not speaks_of(told, compiling("same.c"))
+    assert concerns(told, compiling("main.c"))
+    assert not concerns(told, compiling("same.c"))
     main.write_text("// a comment\n" + main.read_text())
     assert from_store(kept, compiling("main.c"), project, digest_of) is None
 
@@ -172,7 +172,7 @@ def found_in_folders(root: Path) -> tuple[tuple[str, Digest], ...]:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
     (root / "first").mkdir()
-    # As the compiler is told them: the third folder's way goes through the project's.
+    # As on the compiler's command line: the path of the third folder goes through the project's.
     paths = [root / "second/lib/a.h", root / "../third/b.h", (root / "../include/sys/out.h").resolve()]
     return tuple((str(path), digest_file(path)) for path in paths)
 

@@ -107,7 +107,7 @@ def test_what_is_there_is_not_looked_at_again(
 def test_a_folder_without_permission_is_not_tried(
     world: World, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is said of it when there is nothing to do: the null build stays quick and quiet."""
+    """A build with nothing to do does not mention it and stays quick."""
     place = tmp_path / "place"
     place.mkdir()
     build(world, None)

@@ -1,4 +1,4 @@
-"""What goes wrong with a cache after a build's report was made is told all the same."""
+"""Faults of a cache after a build's report are reported, too."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_only_what_is_in_no_report(
     told = Told()
     options = BuildOptions(build_dir=tmp_path / "build")
     with open_builder(project, Settings(), options, told, threads=False) as builder:
-        builder._told = reported
+        builder._reported = reported
     expected = ["one (3 times)", "two", "three"]
     assert told.messages == expected[len(reported) :]
 
@@ -59,20 +59,3 @@ def test_a_build_that_fails_says_only_why(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ZeroDivisionError), open_builder(project, Settings(), options, told, threads=False):
         raise ZeroDivisionError
     assert told.messages == []
-
-
-def test_a_variable_that_names_nothing_is_told_unless_an_error_does(tmp_path: Path) -> None:
-    (tmp_path / "main.c").write_text("")
-    project = make_project(tmp_path, make_program(tmp_path, "app", "main.c"))
-    told = Told()
-    options = BuildOptions(build_dir=tmp_path / "build", use_cache=False)
-    settings = Settings.from_environ({"GPUBUILD_CC": "/none", "GPUBUILD_CXX": "/none"})
-    with open_builder(project, settings, options, told, threads=False) as builder:
-        report = builder.build()
-    assert report.failed[0].error is not None and "GPUBUILD_CC names /none" in report.failed[0].error.message
-    of_cxx = "GPUBUILD_CXX names /none, which is not an executable file: correct or unset it"
-    assert (report.warnings, told.messages) == ((of_cxx,), [])
-    told = Told()
-    with open_builder(project, settings, options, told, threads=False):
-        pass
-    assert [message.split()[0] for message in told.messages] == ["GPUBUILD_CC", "GPUBUILD_CXX"]

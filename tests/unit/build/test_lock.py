@@ -1,4 +1,4 @@
-"""Lock: one build at a time, also when `clean` takes the lock file away under those who wait."""
+"""Lock: one build at a time, also when `clean` deletes the lock file while others wait."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def wait_until_told(told: Told) -> None:
         if told.messages:
             return
         time.sleep(0.01)
-    raise AssertionError("nobody waits")
+    raise AssertionError("no build waits")
 
 
 def test_it_is_held_and_dropped(tmp_path: Path) -> None:

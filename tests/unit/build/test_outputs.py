@@ -118,7 +118,7 @@ def test_a_cached_result_of_other_outputs_is_dropped(
 def test_a_cached_source_without_its_list_of_modules_is_dropped(
     tmp_path: Path, outputs: StepOutputs, store: MemoryStore
 ) -> None:
-    """Nobody could plan with it: a build would end over a file that is not there."""
+    """No plan can be made with it: a build would end with an error about a missing file."""
     outline = Step(
         id="outline/a.mlir",
         kind=StepKind.OUTLINE,
@@ -144,4 +144,4 @@ def test_removed_outputs_leave_what_is_the_users(
     (tmp_path / "step/text").mkdir()
     outputs.remove(step)
     assert [path.name for path in (tmp_path / "step").iterdir()] == ["text"]
-    assert state.record(step.id) is not None, "the next build can tell what is different"
+    assert state.record(step.id) is not None, "the next build can explain the difference"

@@ -1,4 +1,4 @@
-"""Leftovers: outputs of what is no more go, and nothing else."""
+"""Leftovers: outputs of steps that no longer exist are deleted, and nothing else."""
 
 from __future__ import annotations
 
@@ -74,60 +74,6 @@ def test_a_removed_target(world: World) -> None:
     world.project = make_project(world.root, *programs, targets=targets)
     assert world.build().ok
     assert files(world) == before - gone
-
-
-def without(world: World, target: str):
-    """The project without ``target``."""
-    programs = [
-        replace(p, targets=tuple(t for t in p.targets if t != target))
-        for p in world.project.programs.values()
-    ]
-    targets = {name: options for name, options in TARGETS.items() if name != target}
-    return make_project(world.root, *programs, targets=targets)
-
-
-@pytest.mark.parametrize("damage", ["absent", "cut", "another version's"])
-@pytest.mark.parametrize("between", ["nothing", "a failure", "other requests"])
-def test_a_removed_target_when_the_state_is_lost(world: World, damage: str, between: str) -> None:
-    before = files(world)
-    gone = {name for name in before if ".sm_90." in name}
-    edited = world.root / "build" / max(gone)
-    edited.write_text("mine")
-    (world.root / "build/app/k.sm_90.notes").write_text("mine")
-    state = world.root / "build/.gpubuild/state.json"
-    match damage:
-        case "absent":
-            state.unlink()
-        case "cut":
-            state.write_text(state.read_text()[:-100])
-        case _:
-            state.write_text(seal('{"schema":2}'))
-    world.project = without(world, "sm_90")
-    text = (world.root / "app.mlir").read_text()
-    if between == "a failure":
-        (world.root / "app.mlir").write_text("syntax error\n")
-        assert not world.build().ok
-        (world.root / "app.mlir").write_text(text)
-    if between == "other requests":
-        assert world.build(targets=("sm_60",)).ok
-        assert world.build(programs=("other",)).ok
-        assert files(world) & {name for name in gone if name.startswith("app/")}
-    assert world.build().ok
-    mine = {edited.relative_to(world.root / "build").as_posix(), "app/k.sm_90.notes"}
-    assert files(world) == before - gone | mine
-
-
-def test_a_lost_state_and_a_log_that_names_files_elsewhere(world: World, tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    shutil.copy(world.root / "build/other/other", precious)
-    (world.root / "build/.gpubuild/state.json").unlink()
-    log = world.root / "build/.gpubuild/builds.jsonl"
-    output = str(world.root / "build/other/other")
-    assert output in log.read_text()
-    log.write_text(log.read_text().replace(output, str(precious)))
-    world.programs(app(world))
-    assert world.build().ok
-    assert precious.exists()
 
 
 def test_one_of_two_sources_of_a_program(world: World) -> None:
@@ -212,3 +158,57 @@ def test_a_state_that_names_files_elsewhere(world: World, tmp_path: Path) -> Non
         world.programs(app(world))
         assert world.build().ok
         assert precious.exists()
+
+
+def without(world: World, target: str):
+    """The project without ``target``."""
+    programs = [
+        replace(p, targets=tuple(t for t in p.targets if t != target))
+        for p in world.project.programs.values()
+    ]
+    targets = {name: options for name, options in TARGETS.items() if name != target}
+    return make_project(world.root, *programs, targets=targets)
+
+
+@pytest.mark.parametrize("damage", ["absent", "cut", "another version's"])
+@pytest.mark.parametrize("between", ["nothing", "a failure", "other requests"])
+def test_a_removed_target_when_the_state_is_lost(world: World, damage: str, between: str) -> None:
+    before = files(world)
+    gone = {name for name in before if ".sm_90." in name}
+    edited = world.root / "build" / max(gone)
+    edited.write_text("mine")
+    (world.root / "build/app/k.sm_90.notes").write_text("mine")
+    state = world.root / "build/.gpubuild/state.json"
+    match damage:
+        case "absent":
+            state.unlink()
+        case "cut":
+            state.write_text(state.read_text()[:-100])
+        case _:
+            state.write_text(seal('{"schema":2}'))
+    world.project = without(world, "sm_90")
+    text = (world.root / "app.mlir").read_text()
+    if between == "a failure":
+        (world.root / "app.mlir").write_text("syntax error\n")
+        assert not world.build().ok
+        (world.root / "app.mlir").write_text(text)
+    if between == "other requests":
+        assert world.build(targets=("sm_60",)).ok
+        assert world.build(programs=("other",)).ok
+        assert files(world) & {name for name in gone if name.startswith("app/")}
+    assert world.build().ok
+    mine = {edited.relative_to(world.root / "build").as_posix(), "app/k.sm_90.notes"}
+    assert files(world) == before - gone | mine
+
+
+def test_a_lost_state_and_a_log_that_names_files_elsewhere(world: World, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    shutil.copy(world.root / "build/other/other", precious)
+    (world.root / "build/.gpubuild/state.json").unlink()
+    log = world.root / "build/.gpubuild/builds.jsonl"
+    output = str(world.root / "build/other/other")
+    assert output in log.read_text()
+    log.write_text(log.read_text().replace(output, str(precious)))
+    world.programs(app(world))
+    assert world.build().ok
+    assert precious.exists()

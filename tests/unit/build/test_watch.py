@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from unit.projects import make_program, make_project
 
-from gpubuild.build.include_scan import around
+from gpubuild.build.include_scan import surroundings_digest
 from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.build.watch import (
     Stat,
     around_build,
     baseline,
     changes,
+    configured_files,
     folders_in,
     look,
-    named_files,
     read_by_build,
     settle,
 )
@@ -67,7 +67,7 @@ def test_what_earlier_builds_had_read_starts_nothing(tmp_path: Path) -> None:
 
 def test_named_and_read_files(tmp_path: Path) -> None:
     file = tmp_path / "targets.yaml"
-    project_files = named_files(file, _refuse)
+    project_files = configured_files(file, _refuse)
     assert project_files == [file]
     layout = Layout(root=tmp_path, build_dir=tmp_path / "build")
     state = BuildState(layout.state_file, tmp_path)
@@ -145,7 +145,7 @@ class Built:
         header = self.root / "inc/a.h"
         result = ActionResult(blobs=(), discovered=((str(header), digest_file(header)),))
         self.state = BuildState(self.layout.state_file, self.root)
-        found = around(step, result, self.root)
+        found = surroundings_digest(step, result, self.root)
         record = StepRecord(key=digest_bytes(b"key"), parts={}, result=result, around=found)
         self.state.remember(step.id, record)
         self.state.save()

@@ -139,7 +139,7 @@ def free_port() -> int:
 
 @contextmanager
 def refusing_port() -> Iterator[int]:
-    """A port of loopback where nobody listens, and nobody else can meanwhile."""
+    """A port of loopback without a server, reserved meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]

@@ -99,10 +99,10 @@ def test_verify(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_cache_that_cannot_be_used_has_no_numbers(
     cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("gpubuild.cache.local.index.WritableIndex", refuse)
+    monkeypatch.setattr("gpubuild.cache.local.index.Index", refuse)
     code, out, err = run(capsys, command, "--cache-dir", cache)
     assert (code, out) == (2, "")
     assert f"cannot use the cache {cache}: cannot open its index: Permission denied" in err

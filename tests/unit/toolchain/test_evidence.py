@@ -103,7 +103,7 @@ def test_device_libraries_that_appear_are_noticed(tmp_path: Path, place: str, th
         (tmp_path / there_before).mkdir(parents=True)
     (tmp_path / "usr/lib/x86_64-linux-gnu").mkdir(parents=True, exist_ok=True)
     assert find.find_device_libraries(None, root=tmp_path)[0] is None
-    seen = find.looked_at(None, root=tmp_path)
+    seen = find.searched_paths(None, root=tmp_path)
     before = stat_changes(seen)
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("ocml.bc", "ockl.bc"):
@@ -114,7 +114,7 @@ def test_device_libraries_that_appear_are_noticed(tmp_path: Path, place: str, th
 
 def test_unrelated_changes_are_not(tmp_path: Path) -> None:
     (tmp_path / "usr/lib").mkdir(parents=True)
-    before = stat_changes(find.looked_at(None, root=tmp_path))
+    before = stat_changes(find.searched_paths(None, root=tmp_path))
     (tmp_path / "home").mkdir()
     (tmp_path / "usr/bin").mkdir()
     assert stat_changes(set(before)) == before

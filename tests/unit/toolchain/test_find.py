@@ -246,7 +246,7 @@ def own_gcc(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("before", ["another", "none"])
 def test_a_linker_that_a_link_leads_to_is_swapped(own_gcc: tuple[Path, Path], before: str) -> None:
-    """`/usr/bin/ld` is a link on most systems, and which linker it is somebody's choice."""
+    """`/usr/bin/ld` is a link on most systems, and its target can change."""
     compiler, folder = own_gcc
     linkers = [folder.parent / name for name in ("bfd", "gold")]
     for linker in linkers:
@@ -341,7 +341,7 @@ def test_our_own_code_is_read_again_only_where_it_changed(
 
     first = fingerprint()
     assert fingerprint() == first
-    assert len(read) == 2  # the copy is so new that another edit could leave its stat data as they are
+    assert len(read) == 2  # the copy is so new that another edit could leave its stat data unchanged
     monkeypatch.setattr(own, "is_settled", lambda stat, at: True)
     assert [fingerprint() for _ in range(3)] == [first] * 3
     assert len(read) == 3

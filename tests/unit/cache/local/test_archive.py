@@ -49,7 +49,7 @@ def test_there_and_back(store: DiskStore, tmp_path: Path, name: str) -> None:
     assert taken.size_bytes == done.size_bytes
     complete(tmp_path / "second", tmp_path)
     again = DiskStore(tmp_path / "second")
-    assert import_archive(again, tmp_path / name).size_bytes == 0, "what is there is not taken twice"
+    assert import_archive(again, tmp_path / name).size_bytes == 0, "existing results are not imported again"
     again.close()
 
 

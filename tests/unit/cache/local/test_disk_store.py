@@ -186,6 +186,19 @@ def test_a_read_only_store_serves_and_does_not_write(store: DiskStore, tmp_path:
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("*")} == before
 
 
+def test_a_folder_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    directory = tmp_path / os.fsdecode(b"pr\xff")
+    result, files = make_result(tmp_path / "out")
+    store = DiskStore(directory)
+    assert store.publish(KEY, result, files)
+    assert store.identity
+    store.close()
+    reader = DiskStore(directory, read_only=True)
+    assert reader.lookup(KEY) == result
+    assert reader.warnings == ()
+    reader.close()
+
+
 def test_nothing_is_created_before_the_first_request(tmp_path: Path) -> None:
     DiskStore(tmp_path / "cache").close()
     assert not (tmp_path / "cache").exists()

@@ -116,7 +116,7 @@ def test_one_process_collects_at_a_time(store: DiskStore, tmp_path: Path) -> Non
     assert store.stats().records == 0
 
 
-def test_a_full_cache_is_told_when_a_build_ends(tmp_path: Path) -> None:
+def test_a_full_cache_is_reported_when_a_build_ends(tmp_path: Path) -> None:
     calls: list[tuple[Path, int]] = []
 
     def build(n: int) -> None:

@@ -29,7 +29,7 @@ def test_there_and_back(size: int) -> None:
 
 
 def test_what_a_server_adds_is_skipped() -> None:
-    """In any order, of every type, with numbers nobody has given yet."""
+    """In any order, of every type, with unused numbers."""
     others = (
         b"\x20\x80\x01",  # exit_code 128
         b"\x20" + b"\xff" * 9 + b"\x01",  # exit_code -1: ten bytes

@@ -45,7 +45,7 @@ def test_a_netrc_that_was_named_must_be_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["machine cache.example login nina hunter2", "\xff\xfe"])
-def test_a_damaged_netrc_is_told_without_its_secrets(tmp_path: Path, text: str) -> None:
+def test_a_damaged_netrc_is_reported_without_its_secrets(tmp_path: Path, text: str) -> None:
     file = tmp_path / "netrc"
     file.write_bytes(text.encode("latin-1"))
     authorization, problem = find_authorization(URL, Settings(netrc=file))

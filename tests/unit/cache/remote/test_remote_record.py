@@ -79,7 +79,7 @@ def test_what_is_no_record(body: bytes) -> None:
             decode_remote(KEY, data)
 
 
-def test_servers_are_told_what_is_stored_under_which_digest(record: RemoteRecord) -> None:
+def test_messages_list_stored_digests(record: RemoteRecord) -> None:
     """The compressed blob's own digest, not that of its content: they look for it in /cas/."""
     data = encode_remote(KEY, record)
     outputs = data[: data.index(decode_bazel_result(data))]

@@ -269,7 +269,7 @@ def test_a_discarded_result_is_not_asked_for_again(url: str, tmp_path: Path) -> 
     store.close()
 
 
-def test_a_blob_evicted_here_comes_from_afar(url: str, tmp_path: Path) -> None:
+def test_a_blob_evicted_here_comes_from_the_server(url: str, tmp_path: Path) -> None:
     result, _ = fill(url, tmp_path)
     store = open_tiered(tmp_path / "second", url)
     assert store.lookup(KEY) is not None
@@ -280,7 +280,7 @@ def test_a_blob_evicted_here_comes_from_afar(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [RemoteMode.READ_WRITE, RemoteMode.READ_ONLY])
-def test_a_blob_damaged_here_is_mended_from_afar(url: str, tmp_path: Path, mode: RemoteMode) -> None:
+def test_a_blob_damaged_here_is_repaired_from_the_server(url: str, tmp_path: Path, mode: RemoteMode) -> None:
     result, _ = fill(url, tmp_path)
     path = blob_path(tmp_path / "first", CONTENT["object"])
     path.chmod(0o644)
@@ -302,7 +302,7 @@ def test_a_blob_damaged_here_is_mended_from_afar(url: str, tmp_path: Path, mode:
 
 @pytest.mark.parametrize("here", ["writable", "read-only"])
 @pytest.mark.parametrize("there", ["gone", "damaged", "not asked"])
-def test_a_blob_damaged_here_that_cannot_be_mended(
+def test_a_blob_damaged_here_that_cannot_be_repaired(
     url: str, content: Path, tmp_path: Path, there: str, here: str
 ) -> None:
     result, _ = fill(url, tmp_path)
