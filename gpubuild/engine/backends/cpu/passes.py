@@ -6,23 +6,21 @@ it leaves of that GPU is replaced afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.alias_versioning import version_aliases
 from gpubuild.engine.backends.cpu.fission.passes import FISSION_PASSES
 from gpubuild.engine.backends.cpu.lower import abi
-from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
 from gpubuild.engine.backends.cpu.lower.barriers import lower_barriers
 from gpubuild.engine.backends.cpu.lower.calls import lower_calls
-from gpubuild.engine.backends.cpu.lower.special_registers import read_special_registers
-from gpubuild.engine.backends.cpu.lower.workgroup_memory import (
+from gpubuild.engine.backends.cpu.lower.memory import (
+    RELAX_WORKGROUP_ATOMICS,
+    drop_address_spaces,
     hoist_allocations,
     place_workgroup_memory,
-    relax_workgroup_atomics,
 )
+from gpubuild.engine.backends.cpu.lower.special_registers import READ_SPECIAL_REGISTERS
 from gpubuild.engine.backends.cpu.nontemporal import mark_streaming
 from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
@@ -74,11 +72,6 @@ def _unchecked(lowering: CpuLowering) -> bool:
 
 def _checks_barriers(lowering: CpuLowering) -> bool:
     return Sanitize.BARRIER in lowering.sanitize
-
-
-def _of_kernels(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, CpuLowering], None]:
-    """Let a function of an operation work on the gpu.module."""
-    return lambda module, _: change(kernel_module(module))
 
 
 def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
@@ -164,12 +157,12 @@ TO_CPU: tuple[Pass[CpuLowering], ...] = (
     Pass(name="pass-work-items", run=abi.pass_work_items),
     Pass(name="place-workgroup-memory", run=place_workgroup_memory),
     Pass(name="lower-calls", run=lower_calls),  # the next two call services through pointers
-    Pass(name="read-special-registers", run=read_special_registers),
+    READ_SPECIAL_REGISTERS,
     Pass(name="lower-barriers", run=lower_barriers),
     Pass(name="refuse-unsupported", run=abi.refuse_unsupported),
     Pass(name="finish-functions", run=abi.finish_functions),
-    Pass(name="relax-workgroup-atomics", run=_of_kernels(relax_workgroup_atomics)),
-    Pass(name="drop-address-spaces", run=_of_kernels(drop_address_spaces)),
+    RELAX_WORKGROUP_ATOMICS,
+    Pass(name="drop-address-spaces", run=drop_address_spaces),
     Pass(name="relax-float-operations", run=abi.make_fast, when=lambda lowering: lowering.fast_math),
     upstream(
         "line-tables",
