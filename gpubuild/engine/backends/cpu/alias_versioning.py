@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.loop_interchange import is_id
-from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
+from gpubuild.engine.backends.cpu.fission.uniformity import is_id, nested, operations
 from gpubuild.engine.backends.cpu.image_layout import MAX_BLOCK
 from gpubuild.engine.backends.cpu.kernel_facts import MemrefParameter, Parameters
 from gpubuild.engine.backends.cpu.nontemporal import PIECE_BYTES, WHOLE, filled, streams

@@ -26,11 +26,12 @@ from collections.abc import Iterable, Mapping
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
+from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     GROUP_IDS,
     ITEM_IDS,
     collective_ops,
+    is_id,
     is_pure,
     nested,
     operations,

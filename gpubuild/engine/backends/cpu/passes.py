@@ -1,16 +1,28 @@
 """The passes for CPUs, in order: from the gpu dialect to functions in LLVM's dialect that a CPU runs.
 
-The CPU acts as an NVIDIA GPU whose lanes are work-items: upstream's conversion for NVIDIA is used, and what
-it leaves of that GPU is replaced afterwards.
+Upstream's conversion for NVIDIA GPUs comes first; later passes replace the operations of these GPUs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.alias_versioning import version_aliases
-from gpubuild.engine.backends.cpu.fission.passes import FISSION_PASSES
+from gpubuild.engine.backends.cpu.fission.applicability import inline_barrier_calls, refuse_unknown
+from gpubuild.engine.backends.cpu.fission.context_arrays import allocate_attributions, place_private_memory
+from gpubuild.engine.backends.cpu.fission.fission import add_workgroup_functions, fission
+from gpubuild.engine.backends.cpu.fission.shuffles import lower_shuffles
+from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
+    count_in_indices,
+    lift_branches,
+    open_divergent_loops,
+    simplify_structures,
+)
+from gpubuild.engine.backends.cpu.fission.tree_reductions import shorten_trees
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import each_workgroup_function
 from gpubuild.engine.backends.cpu.lower import abi
 from gpubuild.engine.backends.cpu.lower.barriers import lower_barriers
 from gpubuild.engine.backends.cpu.lower.calls import lower_calls
@@ -74,8 +86,23 @@ def _checks_barriers(lowering: CpuLowering) -> bool:
     return Sanitize.BARRIER in lowering.sanitize
 
 
+def _unchecked_barriers(lowering: CpuLowering) -> bool:
+    return Sanitize.BARRIER not in lowering.sanitize
+
+
+def _each(
+    name: str, change: Callable[[ir.Operation], None], *, when: Callable[[CpuLowering], bool] = lambda _: True
+) -> Pass[CpuLowering]:
+    """Return a pass that applies ``change`` to each workgroup function."""
+
+    def run(module: ir.Module, _: CpuLowering) -> None:
+        each_workgroup_function(kernel_module(module), change)
+
+    return Pass(name=name, run=run, when=when)
+
+
 def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
-    """Raise ``StepError`` for operations that LLVM IR has no form for, those of GPU vendors first."""
+    """Raise ``StepError`` for operations that cannot become LLVM IR, those of GPU vendors first."""
     for op in matching(kernel_module(module), lambda op: op.name.startswith("nvgpu.")):
         raise lowering.unsupported(op)
     contexts.check_translatable(kernel_module(module), target=lowering.target, source=lowering.source)
@@ -126,7 +153,7 @@ TO_LOOPS: tuple[Pass[CpuLowering], ...] = (
     ),
 )
 SANITIZE: tuple[Pass[CpuLowering], ...] = (
-    # Vector code is taken apart before it is checked, so that accesses of one dimension are left.
+    # Vectors are split before the checks, so that accesses have one dimension.
     upstream(
         "checked-vectors-to-loops",
         "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))",
@@ -136,6 +163,21 @@ SANITIZE: tuple[Pass[CpuLowering], ...] = (
     Pass(name="prove-accesses", run=instrument.prove_accesses, when=_checked),
     Pass(name="insert-checks", run=instrument.insert_checks, when=_checked),
     upstream("simplify-checks", "builtin.module(gpu.module(canonicalize,cse))", when=_checked),
+)
+FISSION: tuple[Pass[CpuLowering], ...] = (
+    Pass(name="add-workgroup-functions", run=add_workgroup_functions),
+    _each("lift-control-flow", lift_branches),
+    Pass(name="inline-barrier-calls", run=inline_barrier_calls),
+    _each("structure-control-flow", simplify_structures),
+    _each("index-loop-counters", count_in_indices),
+    _each("allocate-private-attributions", allocate_attributions),
+    _each("shuffle-through-memory", lower_shuffles),
+    _each("private-memory-to-context-arrays", place_private_memory),
+    # Where barriers are checked, such loops keep fibers: see fission.
+    _each("divergent-loops-to-while", open_divergent_loops, when=_unchecked_barriers),
+    Pass(name="refuse-fission", run=refuse_unknown),
+    _each("tree-reductions", shorten_trees),
+    Pass(name="fission", run=fission),
 )
 TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     upstream("vectors-to-loops", "builtin.module(gpu.module(convert-vector-to-scf))"),  # makes private memory
@@ -150,7 +192,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
         "reconcile-unrealized-casts))",
     ),
 )
-# From LLVM's dialect with NVIDIA's operations, as passes of the user's own leave it, to what a CPU runs.
+# From LLVM's dialect with NVIDIA's operations, which passes of the user may produce, to code of a CPU.
 TO_CPU: tuple[Pass[CpuLowering], ...] = (
     composite_memory_ops.CALL_DIRECTLY,
     Pass(name="check-translatable", run=_check_translatable),
@@ -178,7 +220,7 @@ PASSES: tuple[Pass[CpuLowering], ...] = (
     Pass(name="coalesce-workgroups", run=coalesce_workgroups, when=_unchecked),
     Pass(name="version-aliases", run=version_aliases, when=_unchecked),
     Pass(name="mark-streaming", run=mark_streaming),
-    *FISSION_PASSES,
+    *FISSION,
     Pass(name="keep-barriers-apart", run=instrument.keep_barriers_apart, when=_checks_barriers),
     *TO_LLVM,
     *TO_CPU,
@@ -186,7 +228,7 @@ PASSES: tuple[Pass[CpuLowering], ...] = (
 
 
 def start(params: CompileParams, source: SourceText) -> CpuLowering:
-    """Return the state in which the passes begin."""
+    """Return the state in which the passes start."""
     return CpuLowering(
         source=source,
         capabilities=_CAPABILITIES,

@@ -108,6 +108,12 @@ def kernel_module(module: ir.Module) -> ir.Operation:
     return contexts.gpu_modules(module)[0]
 
 
+def gpu_kernels(module: ir.Module) -> list[ir.Operation]:
+    """Return the kernels of a module that are in the gpu dialect."""
+    ops = (op.operation for op in kernel_module(module).regions[0].blocks[0])
+    return [op for op in ops if op.name == "gpu.func" and "gpu.kernel" in op.attributes]
+
+
 def owner_of_context_array(name: str) -> str:
     """Return the name of the function whose context array a variable is by its name; empty for others."""
     found = _CONTEXT_ARRAY.fullmatch(name)  # named by fission/context_arrays

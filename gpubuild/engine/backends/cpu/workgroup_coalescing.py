@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
-from gpubuild.engine.backends.cpu.fission.uniformity import is_pure, nested, operations
+from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS
+from gpubuild.engine.backends.cpu.fission.uniformity import axis_of, is_id, is_pure, nested, operations
 from gpubuild.engine.backends.cpu.state import BLOCK_SIZE, COALESCED, CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import defining_op
@@ -96,7 +96,7 @@ def _tells(op: ir.Operation) -> bool:
 
 
 def _is_on_x(op: ir.Operation) -> bool:
-    return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == "x"
+    return axis_of(op) == "x"
 
 
 def _only_for(op: ir.Operation, sums: set[ir.Operation]) -> bool:

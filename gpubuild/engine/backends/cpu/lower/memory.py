@@ -22,19 +22,7 @@ from gpubuild.engine.ir.query import enclosing, symbol_name
 from gpubuild.errors import StepError
 
 _WORKGROUP_SPACE = 3
-_ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
-_SCALAR_BYTES = {
-    "i1": 1,
-    "i8": 1,
-    "i16": 2,
-    "i32": 4,
-    "i64": 8,
-    "f16": 2,
-    "bf16": 2,
-    "f32": 4,
-    "f64": 8,
-    "ptr": 8,
-}
+_SCALAR_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "ptr": 8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +61,7 @@ def place_workgroup_memory(module: ir.Module, lowering: CpuLowering) -> None:
             start = build.offset(pointer, variable.offset_bytes)
             replace(op, build.value("llvm.addrspacecast", op.results[0].type, start))
 
-    rewriting("", {"llvm.mlir.addressof": replace_address}).run(module, lowering)
+    rewriting("place-workgroup-memory", {"llvm.mlir.addressof": replace_address}).run(module, lowering)
     for variable in shared.values():
         variable.erase()
 
@@ -94,7 +82,7 @@ def _plan(
             end = offset + sizes.pop(name) + image_layout.SHARED_ALIGNMENT
             lowering.context_bytes[kernel] = _aligned(end)
     # A workgroup function shares the variables of its kernel.
-    twins = {_ATTRIBUTION.format(f): _ATTRIBUTION.format(k) for f, k in workgroup_functions.items()}
+    twins = {f"__wg_{f}": f"__wg_{k}" for f, k in workgroup_functions.items()}  # upstream's prefix of names
     offset = 0
     for name, size in sizes.items():
         if size == 0:

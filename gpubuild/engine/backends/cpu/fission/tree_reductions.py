@@ -1,11 +1,10 @@
-"""Tree rounds: reductions by halves in workgroup memory, which kernels write as a loop around a barrier.
+"""Compute the last iterations of reductions by halves in workgroup memory in registers.
 
     for n = N, N/2, N/4, ...:  { if x < n: s[x] = s[x] + s[x + n];  barrier }
 
-In the last rounds few work-items do anything, and a loop over work-items costs more than what is in it.
-What all of them leave in memory is computed in registers instead: each round adds the upper half of a
-vector to its lower half, as the kernel says, to the bit. The first work-item does it, if the workgroup is
-a row and has all work-items that the kernel counts on; otherwise the loop stays.
+In the last iterations few work-items work, and a loop over work-items costs more than its body. Instead the
+first work-item adds the upper half of a vector to its lower half, with the same result to the bit, if the
+workgroup is a row and large enough. Otherwise the loop stays.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.item_loops import if_op
-from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations, terminator
-from gpubuild.engine.backends.cpu.reductions.partial_sums import (
+from gpubuild.engine.backends.cpu.fission.all_reduce import (
     FLOAT,
     INTEGER,
     PIECE_BITS,
@@ -26,16 +23,19 @@ from gpubuild.engine.backends.cpu.reductions.partial_sums import (
     split,
     store_pieces,
 )
+from gpubuild.engine.backends.cpu.fission.item_loops import if_op
+from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, is_id, is_pure, named, terminator
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.query import constant_integer, scalar_bits
+from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
 
-_MOST_PIECES = 32  # in registers at a time: half of them, after the first round
+_MOST_PIECES = 32  # half of them, after the first iteration, are in registers at a time
+_HALVING = {"arith.shrui": 1, "arith.shrsi": 1, "arith.divui": 2, "arith.divsi": 2}
 _COMBINING = frozenset({*FLOAT.values(), *INTEGER.values()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tree:
-    """``rounds`` rounds, the first one with ``half`` work-items."""
+    """A loop of ``rounds`` iterations, the first one with ``half`` work-items."""
 
     loop: ir.Operation
     memory: ir.Value
@@ -50,15 +50,13 @@ class _Tree:
     def combine(self, low: ir.Value, high: ir.Value, emit: Emitter) -> ir.Value:
         attributes = {key: self.combining.attributes[key] for key in self.combining.attributes}
         operands = [high, low] if self.upper_first else [low, high]
-        result: ir.Value = emit.op(self.combining.name, operands, [low.type], attributes).results[0]
-        return result
+        return emit.op(self.combining.name, operands, [low.type], attributes).results[0]
 
 
 def shorten_trees(function: ir.Operation) -> None:
-    """Put the last rounds of each such loop in ``function``, in place, into registers."""
-    for op in [op for top in operations(function.regions[0].blocks[0]) for op in nested(top)]:
-        tree = _match(op) if op.name == "scf.for" else None
-        if tree is not None:
+    """Compute the last iterations of each such loop in ``function`` in registers."""
+    for loop in named(function, {"scf.for"}):
+        if (tree := _match(loop)) is not None:
             _shorten(tree)
 
 
@@ -80,8 +78,8 @@ def _shorten(tree: _Tree) -> None:
     sizes = [emit.dimension("block_dim", axis) for axis in "xyz"]
     one = emit.constant(1)
     row = emit.compare(Compare.EQ, emit.binary("arith.muli", sizes[1], sizes[2]), one)
-    all_there = emit.compare(Compare.UGE, sizes[0], emit.constant(half))
-    both = if_op(emit, emit.binary("arith.andi", row, all_there), [], 2)
+    enough = emit.compare(Compare.UGE, sizes[0], emit.constant(half))
+    both = if_op(emit, emit.binary("arith.andi", row, enough), [], 2)
     short, long = (Emitter(terminator(region.blocks[0])) for region in both.regions)
 
     if tree.waits_first:
@@ -106,7 +104,7 @@ def _in_registers(tree: _Tree, half: int, rounds: int, emit: Emitter) -> None:
             store_pieces(pieces, tree.memory, 0, emit)
             return
         half //= 2
-        store_pieces(split(pieces, emit)[1], tree.memory, half, emit)  # the next round leaves these
+        store_pieces(split(pieces, emit)[1], tree.memory, half, emit)  # the next iteration keeps these
 
 
 def _match(loop: ir.Operation) -> _Tree | None:
@@ -119,28 +117,27 @@ def _match(loop: ir.Operation) -> _Tree | None:
         return None
     body = loop.regions[0].blocks[0]
     size = body.arguments[1]
-    end = terminator(body)
-    ops = [op for op in operations(body) if op != end]
+    ops, next_size = body_operations(body), terminator(body).operands[0]
     branches = [op for op in ops if op.name == "scf.if"]
-    if len(branches) != 1 or not _is_half(end.operands[0], size):
+    if len(branches) != 1 or not _is_half(next_size, size):
         return None
     branch = branches[0]
-    inside = operations(branch.regions[0].blocks[0])
+    inside = body_operations(branch.regions[0].blocks[0])
     stores = [op for op in inside if op.name == "memref.store"]
     if len(stores) != 1 or len(branch.results) or len(branch.regions[1].blocks):
         return None
-    condition, following = branch.operands[0].owner, end.operands[0].owner.operation
-    item = stores[0].operands[len(stores[0].operands) - 1]
+    condition = defining_op(branch.operands[0])
+    memory, item = stores[0].operands[1], stores[0].operands[-1]
     parts = _parts(stores[0], item, size)
-    if parts is None or isinstance(condition, ir.Block) or not _is_below(condition.operation, item, size):
+    if parts is None or condition is None or not _is_below(condition, item, size):
         return None
-    combining, loads, place = parts
-    ends = terminator(branch.regions[0].blocks[0])
-    known = {condition.operation, branch, following, combining, *loads, place, stores[0], ends}
+    combining, loads, index = parts
+    known = {condition, branch, defining_op(next_size), combining, *loads, index, stores[0]}
     barriers = [ops.index(op) for op in ops if op.name == "gpu.barrier"]
-    if not barriers or any(op not in known and op.name != "gpu.barrier" for op in (*ops, *inside)):
+    if not barriers or any(op not in known and op.name != "gpu.barrier" for op in ops):
         return None
-    memory = stores[0].operands[1]
+    if any(op not in known and not is_pure(op) for op in inside):
+        return None
     rounds = max(0, -((lower - upper) // step))
     shape = ir.MemRefType(memory.type).shape
     if rounds < 1 or shape[0] < 2 * start:
@@ -161,49 +158,39 @@ def _match(loop: ir.Operation) -> _Tree | None:
 def _parts(
     store: ir.Operation, item: ir.Value, size: ir.Value
 ) -> tuple[ir.Operation, list[ir.Operation], ir.Operation] | None:
-    """The op that combines two elements, the loads of the lower and the upper one, and the latter's place."""
-    value, memory = store.operands[0], store.operands[1]
-    if not _is_plain(memory) or not _is_item(item) or isinstance(value.owner, ir.Block):
+    """Return the op that combines two elements, both loads, and the op that computes the upper index."""
+    memory, combining = store.operands[1], defining_op(store.operands[0])
+    if not _is_plain(memory) or not _is_item(item) or combining is None or combining.name not in _COMBINING:
         return None
-    combining = value.owner.operation
-    if combining.name not in _COMBINING:
+    loads = [op for op in map(defining_op, combining.operands) if op is not None and op.name == "memref.load"]
+    if len(loads) != 2:
         return None
-    loads = [operand.owner for operand in combining.operands]
-    if any(isinstance(one, ir.Block) or one.operation.name != "memref.load" for one in loads):
-        return None
-    found = [one.operation for one in loads]
-    if found[0].operands[1] != item:
-        found.reverse()
-    low, high = found
+    low, high = loads if loads[0].operands[1] == item else reversed(loads)
     if low == high or low.operands[0] != memory or high.operands[0] != memory or low.operands[1] != item:
         return None
-    place = high.operands[1].owner
-    if isinstance(place, ir.Block) or place.operation.name != "arith.addi":
+    index = defining_op(high.operands[1])
+    if index is None or index.name != "arith.addi" or set(index.operands) != {item, size}:
         return None
-    if set(place.operation.operands) != {item, size}:
-        return None
-    return combining, found, place.operation
+    return combining, [low, high], index
 
 
 def _is_plain(memory: ir.Value) -> bool:
-    """Return whether it is a variable of the workgroup, of one dimension and a usual type."""
+    """Return whether it is a variable of the workgroup, of one dimension and a common type."""
     kind = ir.MemRefType(memory.type)
     if kind.rank != 1 or not kind.has_static_shape or str(kind.element_type) not in VECTOR_ELEMENTS:
         return False
-    if "workgroup" not in str(kind.memory_space) or kind.layout != ir.AffineMapAttr.get(
-        ir.AffineMap.get_identity(1)
-    ):
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(1))
+    if "workgroup" not in str(kind.memory_space) or kind.layout != identity:
         return False
-    owner = memory.owner
-    if isinstance(owner, ir.Block):
-        return bool(owner.owner.operation.name == "gpu.func")
-    return bool(owner.operation.name == "memref.get_global")
+    op = defining_op(memory)
+    if op is None:
+        return bool(memory.owner.owner.operation.name == "gpu.func")
+    return op.name == "memref.get_global"
 
 
 def _is_item(value: ir.Value) -> bool:
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "gpu.thread_id":
-        return False
-    return "dim x" in str(value.owner.operation.attributes["dimension"])
+    op = defining_op(value)
+    return op is not None and op.name == "gpu.thread_id" and is_id(op, "x")
 
 
 def _is_below(condition: ir.Operation, item: ir.Value, size: ir.Value) -> bool:
@@ -213,8 +200,7 @@ def _is_below(condition: ir.Operation, item: ir.Value, size: ir.Value) -> bool:
 
 
 def _is_half(value: ir.Value, size: ir.Value) -> bool:
-    if isinstance(value.owner, ir.Block):
+    op = defining_op(value)
+    if op is None or op.name not in _HALVING or op.operands[0] != size:
         return False
-    op = value.owner.operation
-    by = {"arith.shrui": 1, "arith.shrsi": 1, "arith.divui": 2, "arith.divsi": 2}.get(op.name)
-    return by is not None and op.operands[0] == size and constant_integer(op.operands[1]) == by
+    return constant_integer(op.operands[1]) == _HALVING[op.name]
