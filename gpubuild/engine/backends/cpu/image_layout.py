@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 
 from gpubuild.targets.target import Sanitize
 
@@ -53,27 +54,31 @@ SERVICE_CHECK_MEET = 9
 SERVICE_DIVERGED = 10
 SERVICE_CHECK_WAIT = 11
 
-# enum gb_cpu_lane_op
-SHUFFLE_UP = 0
-SHUFFLE_DOWN = 1
-SHUFFLE_XOR = 2
-SHUFFLE_INDEX = 3
-VOTE_ALL = 4
-VOTE_ANY = 5
-VOTE_UNIFORM = 6
-VOTE_BALLOT = 7
-MATCH_ANY = 8
-MATCH_ALL = 9
-LANE_SYNC = 10
-ELECT = 11
-REDUCE_ADD = 12
-REDUCE_AND = 13
-REDUCE_OR = 14
-REDUCE_XOR = 15
-REDUCE_MIN = 16
-REDUCE_MAX = 17
-REDUCE_UMIN = 18
-REDUCE_UMAX = 19
+
+class LaneOp(IntEnum):
+    """Values are those of ``enum gb_cpu_lane_op``."""
+
+    SHUFFLE_UP = 0
+    SHUFFLE_DOWN = 1
+    SHUFFLE_XOR = 2
+    SHUFFLE_INDEX = 3
+    VOTE_ALL = 4
+    VOTE_ANY = 5
+    VOTE_UNIFORM = 6
+    VOTE_BALLOT = 7
+    MATCH_ANY = 8
+    MATCH_ALL = 9
+    LANE_SYNC = 10
+    ELECT = 11
+    REDUCE_ADD = 12
+    REDUCE_AND = 13
+    REDUCE_OR = 14
+    REDUCE_XOR = 15
+    REDUCE_MIN = 16
+    REDUCE_MAX = 17
+    REDUCE_UMIN = 18
+    REDUCE_UMAX = 19
+
 
 # Flags of a kernel
 KERNEL_CLUSTER_BARRIER = 1

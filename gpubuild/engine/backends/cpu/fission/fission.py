@@ -100,25 +100,14 @@ def fission(module: ir.Module, lowering: CpuLowering) -> None:
     test = Sanitize.BARRIER not in lowering.sanitize
     each_workgroup_function(kernels, lambda function: _cut(function, test_at_run_time=test))
     called = {callee(call) for call in named(kernels, {"func.call"})}
-    index, i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
-    for name, inputs in ((image_layout.PLACE_ITEM, [index] * 4), (image_layout.DIVERGED, [index, i32])):
+    # lower/calls and lower/barriers replace the calls.
+    for name, inputs in (
+        (image_layout.PLACE_ITEM, "index, index, index, index"),
+        (image_layout.DIVERGED, "index, i32"),
+    ):
         if name in called:
-            _declare(kernels.regions[0].blocks[0], name, inputs)
-
-
-def _declare(body: ir.Block, name: str, inputs: Sequence[ir.Type]) -> None:
-    """Declare a function; lower/calls or lower/barriers replace its calls."""
-    ir.Operation.create(
-        "func.func",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(name),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(inputs), [])),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint.at_block_begin(body),
-    )
+            function = ir.Operation.parse(f"func.func private @{name}({inputs})")
+            ir.InsertionPoint.at_block_begin(kernels.regions[0].blocks[0]).insert(function)
 
 
 def _cut(function: ir.Operation, *, test_at_run_time: bool) -> None:

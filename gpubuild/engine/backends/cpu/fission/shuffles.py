@@ -10,18 +10,19 @@ subgroup of a workgroup may lack lanes: a lane that would read a missing one kee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_op
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, if_op, open_loop
 from gpubuild.engine.backends.cpu.fission.uniformity import WAITS_FOR, named, terminator
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import most_items
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.query import scalar_bits, symbol_name
+from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits, symbol_name
 from gpubuild.engine.legalize.subgroup_reduce import workgroup_position, workgroup_size
 from gpubuild.engine.legalize.subgroup_shuffle import SOME_LANES, below, last_word
 
@@ -75,9 +76,13 @@ def _lower(
     possible = _has_vectors(value.type) and SOME_LANES not in op.attributes and may_be_static
     sources = _sources_of(source, valid, lane) if possible else None
     if sources is not None:
-        shuffle = StaticShuffle(given=array, taken=arrays.make(value.type), sources=sources)
-        shuffle.mark(barrier)
-        read.attributes[TAKEN] = _array_name(shuffle.taken)
+        read.attributes[TAKEN] = _array_name(arrays.make(value.type))
+        shuffle = {
+            "given": _array_name(array),
+            "taken": read.attributes[TAKEN],
+            "sources": ir.DenseI64ArrayAttr.get(list(sources)),
+        }
+        barrier.attributes[SHUFFLE] = ir.DictAttr.get(shuffle)
     moved = read.results[0]
     for old, new in zip(op.results, (moved, valid), strict=True):
         old.replace_all_uses_with(new)
@@ -85,62 +90,50 @@ def _lower(
     return sources is not None
 
 
-SHUFFLE = "gpubuild.static_shuffle"  # on a barrier: the shuffle of vectors that may replace it
+SHUFFLE = "gpubuild.static_shuffle"  # on a barrier: two arrays, and the source lanes in the first
 TAKEN = "gpubuild.taken"  # on the load behind it: the array that the shuffle fills
 _LANES = image_layout.SUBGROUP
 
 Numbers = tuple[int, ...]  # unsigned numbers, one for each lane
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaticShuffle:
-    """A shuffle: lane i of ``taken`` is lane ``sources[i]`` of ``given``; both are context arrays."""
+def _shuffle_vectors(
+    given: ir.Value, taken: ir.Value, sources: Numbers, extents: Extents, emit: Emitter
+) -> None:
+    """Make lane i of ``taken`` lane ``sources[i]`` of ``given``, for all subgroups."""
+    lanes = emit.constant(_LANES)
+    rest = emit.binary("arith.andi", extents.items, emit.constant(_LANES - 1))
+    whole = emit.binary("arith.subi", extents.items, rest)
+    at, end = open_loop(emit, extents.zero, whole, lanes)
+    inside = Emitter(end)
+    _, moved = _load_shuffled(given, at, sources, inside)
+    inside.op("vector.store", [moved, taken, at], [])
+    part = if_op(emit, emit.compare(Compare.NE, rest, extents.zero), [], 1)
+    inside = Emitter(terminator(part.regions[0].blocks[0]))
+    own, moved = _load_shuffled(given, whole, sources, inside)
+    moved = inside.select(_exist(sources, rest, inside), moved, own)
+    inside.op("vector.store", [moved, taken, whole], [])
 
-    given: ir.Value
-    taken: ir.Value
-    sources: Numbers
 
-    def mark(self, barrier: ir.Operation) -> None:
-        """Describe the shuffle on the barrier that it belongs to."""
-        entries = {
-            "given": _array_name(self.given),
-            "taken": _array_name(self.taken),
-            "sources": ir.DenseI64ArrayAttr.get(list(self.sources)),
-        }
-        barrier.attributes[SHUFFLE] = ir.DictAttr.get(entries)
+def _load_shuffled(
+    given: ir.Value, at: ir.Value, sources: Numbers, emit: Emitter
+) -> tuple[ir.Value, ir.Value]:
+    """Return the vector from element ``at`` on, unchanged and shuffled."""
+    kind = ir.VectorType.get([_LANES], ir.MemRefType(given.type).element_type)
+    own = emit.op("vector.load", [given, at], [kind]).results[0]
+    mask = {"mask": ir.DenseI64ArrayAttr.get(list(sources))}
+    return own, emit.op("vector.shuffle", [own, own], [kind], mask).results[0]
 
-    def build(self, given: ir.Value, taken: ir.Value, extents: Extents, emit: Emitter) -> None:
-        """Shuffle the values of all subgroups between these arrays of the new code."""
-        lanes = emit.constant(_LANES)
-        rest = emit.binary("arith.andi", extents.items, emit.constant(_LANES - 1))
-        whole = emit.binary("arith.subi", extents.items, rest)
-        body = for_loop(emit, extents.zero, whole, lanes).regions[0].blocks[0]
-        inside = Emitter(terminator(body))
-        at = body.arguments[0]
-        _, moved = self._move(given, at, inside)
-        inside.op("vector.store", [moved, taken, at], [])
-        part = if_op(emit, emit.compare(Compare.NE, rest, extents.zero), [], 1)
-        inside = Emitter(terminator(part.regions[0].blocks[0]))
-        own, moved = self._move(given, whole, inside)
-        moved = inside.select(self._exist(rest, inside), moved, own)
-        inside.op("vector.store", [moved, taken, whole], [])
 
-    def _move(self, given: ir.Value, at: ir.Value, emit: Emitter) -> tuple[ir.Value, ir.Value]:
-        """Return the vector from element ``at`` on, unchanged and shuffled."""
-        kind = ir.VectorType.get([_LANES], ir.MemRefType(given.type).element_type)
-        own = emit.op("vector.load", [given, at], [kind]).results[0]
-        mask = {"mask": ir.DenseI64ArrayAttr.get(list(self.sources))}
-        return own, emit.op("vector.shuffle", [own, own], [kind], mask).results[0]
-
-    def _exist(self, lanes: ir.Value, emit: Emitter) -> ir.Value:
-        """Return, for each lane, whether its source lane is among the first ``lanes``."""
-        i32 = ir.IntegerType.get_signless(32)
-        kind = ir.VectorType.get([_LANES], i32)
-        dense = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, s) for s in self.sources], kind)
-        sources = emit.op("arith.constant", [], [kind], {"value": dense}).results[0]
-        number = emit.op("arith.index_cast", [lanes], [i32]).results[0]
-        every = emit.op("vector.broadcast", [number], [kind]).results[0]
-        return emit.compare(Compare.ULT, sources, every)
+def _exist(sources: Numbers, lanes: ir.Value, emit: Emitter) -> ir.Value:
+    """Return, for each lane, whether its source lane is among the first ``lanes``."""
+    i32 = ir.IntegerType.get_signless(32)
+    kind = ir.VectorType.get([_LANES], i32)
+    dense = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, s) for s in sources], kind)
+    constant = emit.op("arith.constant", [], [kind], {"value": dense}).results[0]
+    number = emit.op("arith.index_cast", [lanes], [i32]).results[0]
+    every = emit.op("vector.broadcast", [number], [kind]).results[0]
+    return emit.compare(Compare.ULT, constant, every)
 
 
 def _array_name(array: ir.Value) -> ir.StringAttr:
@@ -170,8 +163,7 @@ class StaticShuffles:
         self._moved.discard(entries["taken"])
         if all_take_part:
             sources = tuple(ir.DenseI64ArrayAttr(entries["sources"]))
-            shuffle = StaticShuffle(given=given, taken=taken, sources=sources)
-            shuffle.build(self._uniform(given), self._uniform(taken), extents, emit)
+            _shuffle_vectors(self._uniform(given), self._uniform(taken), sources, extents, emit)
             self._moved.add(entries["taken"])
 
     def read(self, load: ir.Operation, index: ir.Value) -> bool:
@@ -186,16 +178,6 @@ class StaticShuffles:
         return True
 
 
-def _sources_of(source: ir.Value, valid: ir.Value, lane: ir.Value) -> Numbers | None:
-    """Return the source of each lane, itself where ``valid`` is false; ``None`` if not known."""
-    known: dict[ir.Value, Numbers | None] = {lane: tuple(range(_LANES))}
-    numbers, bits = _numbers(source, known), _numbers(valid, known)
-    if numbers is None or bits is None:
-        return None
-    found = tuple(n if bit else own for own, (n, bit) in enumerate(zip(numbers, bits, strict=True)))
-    return found if max(found) < _LANES else None
-
-
 def _has_vectors(kind: ir.Type) -> bool:
     """Return whether vectors and memory can have elements of ``kind``."""
     if isinstance(kind, ir.IntegerType):
@@ -203,67 +185,59 @@ def _has_vectors(kind: ir.Type) -> bool:
     return isinstance(kind, ir.FloatType)
 
 
-def _compared(predicate: int, left: int, right: int, bits: int) -> int:
-    if 2 <= predicate <= 5:  # with a sign
-        left, right = (n - (n >> bits - 1 << bits) for n in (left, right))
-    if predicate < 2:
-        return int((left == right) == (predicate == 0))
-    return int((left < right, left <= right, left > right, left >= right)[(predicate - 2) % 4])
-
-
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.andi": lambda a, b: a & b,
-    "arith.ori": lambda a, b: a | b,
-    "arith.xori": lambda a, b: a ^ b,
+_EVALUATE: dict[str, Callable[..., int]] = {  # on unsigned numbers
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.andi": operator.and_,
+    "arith.ori": operator.or_,
+    "arith.xori": operator.xor,
     "arith.minui": min,
     "arith.maxui": max,
+    "arith.divui": operator.floordiv,
+    "arith.remui": operator.mod,
+    "arith.select": lambda bit, yes, no: yes if bit else no,
+    **dict.fromkeys(("arith.index_castui", "arith.extui", "arith.trunci"), int),
 }
-_DIVISION: dict[str, Callable[[int, int], int]] = {
-    "arith.divui": lambda a, b: a // b,
-    "arith.remui": lambda a, b: a % b,
-}
-_CASTS = frozenset({"arith.index_castui", "arith.extui", "arith.trunci"})
+_COMPARE = (operator.eq, operator.ne, *2 * (operator.lt, operator.le, operator.gt, operator.ge))
 
 
-def _numbers(value: ir.Value, known: dict[ir.Value, Numbers | None]) -> Numbers | None:
-    if value not in known:
-        known[value] = None if isinstance(value.owner, ir.Block) else _computed(value, known)
-    return known[value]
+def _evaluation(op: ir.Operation, rows: Sequence[Numbers]) -> Callable[..., int] | None:
+    """Return a function that computes ``op`` from unsigned operands; ``rows`` are their values."""
+    if op.name == "arith.index_cast" and max(rows[0]) < 1 << 31:
+        return int
+    if op.name != "arith.cmpi":
+        return _EVALUATE.get(op.name)
+    predicate = int(ir.IntegerAttr(op.attributes["predicate"]).value)
+    bits = scalar_bits(op.operands[0].type)
+    compare = _COMPARE[predicate]
+    if Compare.SLT <= predicate <= Compare.SGE:
+        return lambda *pair: int(compare(*(n - (n >> bits - 1 << bits) for n in pair)))
+    return compare
 
 
-def _computed(value: ir.Value, known: dict[ir.Value, Numbers | None]) -> Numbers | None:
-    """Return the result in each lane of an operation, if its operands are known."""
-    op = value.owner.operation
-    if not isinstance(value.type, ir.IntegerType | ir.IndexType):
+def _sources_of(source: ir.Value, valid: ir.Value, lane: ir.Value) -> Numbers | None:
+    """Return the source of each lane, itself where ``valid`` is false; ``None`` if not known."""
+
+    @cache
+    def numbers(value: ir.Value) -> Numbers | None:
+        op = defining_op(value)
+        if value == lane or (op is not None and op.name == "gpu.lane_id"):
+            return tuple(range(_LANES))
+        if op is None or not isinstance(value.type, ir.IntegerType | ir.IndexType):
+            return None
+        size = 1 << scalar_bits(value.type)
+        if (constant := constant_integer(value)) is not None:
+            return (constant % size,) * _LANES
+        rows = [row for row in map(numbers, op.operands) if row is not None]
+        evaluate = _evaluation(op, rows) if rows and len(rows) == len(op.operands) else None
+        try:
+            return None if evaluate is None else tuple(evaluate(*n) % size for n in zip(*rows, strict=True))
+        except ZeroDivisionError:
+            return None
+
+    indices, bits = numbers(source), numbers(valid)
+    if indices is None or bits is None:
         return None
-    if op.name == "gpu.lane_id":
-        return tuple(range(_LANES))
-    if op.name == "arith.constant":
-        return (int(ir.IntegerAttr(op.attributes["value"]).value) % (1 << scalar_bits(value.type)),) * _LANES
-    rows = [_numbers(operand, known) for operand in op.operands]
-    complete = [row for row in rows if row is not None]
-    if len(complete) < len(rows):
-        return None
-    return _apply(op, list(zip(*complete, strict=True)), scalar_bits(value.type))
-
-
-def _apply(op: ir.Operation, lanes: list[Numbers], bits: int) -> Numbers | None:
-    name = op.name
-    if name in _CASTS or (name == "arith.index_cast" and all(n[0] < 1 << 31 for n in lanes)):
-        found = [n for (n,) in lanes]
-    elif name in _BINARY:
-        found = [_BINARY[name](a, b) for a, b in lanes]
-    elif name in _DIVISION and all(b for _, b in lanes):
-        found = [_DIVISION[name](a, b) for a, b in lanes]
-    elif name == "arith.select":
-        found = [a if bit else b for bit, a, b in lanes]
-    elif name == "arith.cmpi":
-        predicate = int(ir.IntegerAttr(op.attributes["predicate"]).value)
-        width = scalar_bits(op.operands[0].type)
-        found = [_compared(predicate, a, b, width) for a, b in lanes]
-    else:
-        return None
-    return tuple(n % (1 << bits) for n in found)
+    found = tuple(n if bit else own for own, (n, bit) in enumerate(zip(indices, bits, strict=True)))
+    return found if max(found) < _LANES else None

@@ -58,7 +58,8 @@ def pass_work_items(module: ir.Module, _: CpuLowering) -> None:
     for function in functions(kernels):
         _add_parameter(function)
         function.regions[0].blocks[0].add_argument(ir.Type.parse("!llvm.ptr"), function.location)
-    _declare_image(kernels.regions[0].blocks[0])
+    image = f"llvm.mlir.global external @{image_layout.IMAGE_SYMBOL}() : !llvm.array<64 x i8>"
+    ir.InsertionPoint.at_block_begin(kernels.regions[0].blocks[0]).insert(ir.Operation.parse(image))
 
 
 def refuse_unsupported(module: ir.Module, lowering: CpuLowering) -> None:
@@ -147,20 +148,15 @@ def _allocated_bytes(op: ir.Operation) -> int | None:
 
 
 def _set_attributes(function: ir.Operation, lowering: CpuLowering) -> None:
-    flags = list(FUNCTION_ATTRIBUTES if STREAMING in function.attributes else ())
+    flags = FUNCTION_ATTRIBUTES if STREAMING in function.attributes else ()
     if lowering.probe_stack:
-        flags.append(_PROBE_STACK)
+        flags = (*flags, _PROBE_STACK)
+    texts = (f'["{name}", "{value}"]' if value else f'"{name}"' for name, value in flags)
     for attribute in [a for a in function.attributes if a.startswith(_DROPPED)]:
         del function.attributes[attribute]
     function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
     function.attributes["visibility_"] = ir.Attribute.parse("0 : i64")
-    function.attributes["passthrough"] = ir.ArrayAttr.get([_flag(*flag) for flag in flags])
-
-
-def _flag(name: str, value: str = "") -> ir.Attribute:
-    """Return a function's attribute, as LLVM's ``passthrough`` has them."""
-    words = [ir.StringAttr.get(word) for word in (name, value)]
-    return ir.ArrayAttr.get(words) if value else words[0]
+    function.attributes["passthrough"] = ir.Attribute.parse(f"[{', '.join(texts)}]")
 
 
 def _block_sizes(function: ir.Operation) -> tuple[tuple[int, int, int], int]:
@@ -205,23 +201,6 @@ def _without_gpu_attributes(attributes: ir.Attribute) -> ir.Attribute:
     entries = ir.DictAttr(attributes)
     pairs = {entries[i].name: entries[i].attr for i in range(len(entries))}
     return ir.DictAttr.get({k: v for k, v in pairs.items() if not k.startswith(_DROPPED)})
-
-
-def _declare_image(body: ir.Block) -> None:
-    """Declare the image, for its address; engine.backends.cpu.image defines it."""
-    ir.Operation.create(
-        "llvm.mlir.global",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(image_layout.IMAGE_SYMBOL),
-            "global_type": ir.TypeAttr.get(ir.Type.parse("!llvm.array<64 x i8>")),
-            "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
-            "addr_space": ir.Attribute.parse("0 : i32"),
-            "visibility_": ir.Attribute.parse("0 : i64"),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint.at_block_begin(body),
-    )
 
 
 def make_fast(module: ir.Module, _: CpuLowering) -> None:

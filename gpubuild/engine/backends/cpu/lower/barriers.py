@@ -10,6 +10,7 @@ import re
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.image_layout import LaneOp
 from gpubuild.engine.backends.cpu.lower.calls import (
     Rewrite,
     call_service,
@@ -23,28 +24,11 @@ from gpubuild.engine.ir.builder import LlvmBuilder, replace
 from gpubuild.engine.ir.passes import rewriting
 from gpubuild.engine.ir.query import callee
 
-_SHUFFLES = {
-    "up": image_layout.SHUFFLE_UP,
-    "down": image_layout.SHUFFLE_DOWN,
-    "bfly": image_layout.SHUFFLE_XOR,
-    "idx": image_layout.SHUFFLE_INDEX,
-}
-_VOTES = {
-    "all": image_layout.VOTE_ALL,
-    "any": image_layout.VOTE_ANY,
-    "uni": image_layout.VOTE_UNIFORM,
-    "ballot": image_layout.VOTE_BALLOT,
-}
-_REDUCTIONS = {
-    "add": image_layout.REDUCE_ADD,
-    "and": image_layout.REDUCE_AND,
-    "or": image_layout.REDUCE_OR,
-    "xor": image_layout.REDUCE_XOR,
-    "min": image_layout.REDUCE_MIN,
-    "max": image_layout.REDUCE_MAX,
-    "umin": image_layout.REDUCE_UMIN,
-    "umax": image_layout.REDUCE_UMAX,
-}
+_NAMES = {
+    "bfly": "XOR",
+    "idx": "INDEX",
+    "uni": "UNIFORM",
+}  # of lane operations, where they differ from nvvm's
 _KIND = re.compile(r"<?(?:\w+ )?(\w+)>?$")
 
 
@@ -75,7 +59,7 @@ def _cluster_arrive(op: ir.Operation, _: CpuLowering) -> None:
 def _lanes(
     op: ir.Operation,
     lowering: CpuLowering,
-    operation: int,
+    operation: LaneOp,
     mask: ir.Value,
     value: ir.Value | None = None,
     lane: ir.Value | None = None,
@@ -107,7 +91,7 @@ def _shuffle(op: ir.Operation, lowering: CpuLowering) -> None:
     if _kind(op) == "up":
         clamp = bound_of_shuffle_up(build, clamp, lowering.written_op(op))
     carrier = value if kind == "i32" else build.value("llvm.bitcast", "i32", value)
-    moved, valid = _lanes(op, lowering, _SHUFFLES[_kind(op)], mask, carrier, lane, clamp)
+    moved, valid = _lanes(op, lowering, _lane_op("SHUFFLE", op), mask, carrier, lane, clamp)
     if kind != "i32":
         moved = build.value("llvm.bitcast", kind, moved)
     if "return_value_and_is_valid" in op.attributes:
@@ -119,7 +103,7 @@ def _vote(op: ir.Operation, lowering: CpuLowering) -> None:
     mask, predicate = list(op.operands)
     build = LlvmBuilder(op)
     value = build.value("llvm.zext", "i32", predicate)
-    result, _ = _lanes(op, lowering, _VOTES[_kind(op)], mask, value)
+    result, _ = _lanes(op, lowering, _lane_op("VOTE", op), mask, value)
     if str(op.results[0].type) == "i1":
         result = build.is_not_zero(result)
     replace(op, result)
@@ -130,29 +114,33 @@ def _match(op: ir.Operation, lowering: CpuLowering) -> None:
     if str(value.type) != "i32":
         raise lowering.unsupported(op, f"a match of {value.type} values")
     if _kind(op) == "all":
-        pair = _lanes(op, lowering, image_layout.MATCH_ALL, mask, value)
+        pair = _lanes(op, lowering, LaneOp.MATCH_ALL, mask, value)
         replace(op, _pair(LlvmBuilder(op), op.results[0].type, *pair))
     else:
-        replace(op, _lanes(op, lowering, image_layout.MATCH_ANY, mask, value)[0])
+        replace(op, _lanes(op, lowering, LaneOp.MATCH_ANY, mask, value)[0])
 
 
 def _redux(op: ir.Operation, lowering: CpuLowering) -> None:
     value, mask = list(op.operands)
-    kind = _kind(op)
-    if str(value.type) != "i32" or kind not in _REDUCTIONS:
-        raise lowering.unsupported(op, f"a subgroup reduction '{kind}' of {value.type}")
-    replace(op, _lanes(op, lowering, _REDUCTIONS[kind], mask, value)[0])
+    if str(value.type) != "i32" or f"REDUCE_{_kind(op).upper()}" not in LaneOp.__members__:
+        raise lowering.unsupported(op, f"a subgroup reduction '{_kind(op)}' of {value.type}")
+    replace(op, _lanes(op, lowering, _lane_op("REDUCE", op), mask, value)[0])
 
 
 def _elect(op: ir.Operation, lowering: CpuLowering) -> None:
     build = LlvmBuilder(op)
     mask = op.operands[0] if len(op.operands) else build.constant(-1)
-    replace(op, _lanes(op, lowering, image_layout.ELECT, mask)[1])
+    replace(op, _lanes(op, lowering, LaneOp.ELECT, mask)[1])
 
 
 def _sync(op: ir.Operation, lowering: CpuLowering) -> None:
-    _lanes(op, lowering, image_layout.LANE_SYNC, op.operands[0])
+    _lanes(op, lowering, LaneOp.LANE_SYNC, op.operands[0])
     replace(op)
+
+
+def _lane_op(group: str, op: ir.Operation) -> LaneOp:
+    kind = _kind(op)
+    return LaneOp[f"{group}_{_NAMES.get(kind, kind.upper())}"]
 
 
 def _kind(op: ir.Operation) -> str:
