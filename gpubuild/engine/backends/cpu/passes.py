@@ -86,10 +86,6 @@ def _checks_barriers(lowering: CpuLowering) -> bool:
     return Sanitize.BARRIER in lowering.sanitize
 
 
-def _unchecked_barriers(lowering: CpuLowering) -> bool:
-    return Sanitize.BARRIER not in lowering.sanitize
-
-
 def _each(
     name: str, change: Callable[[ir.Operation], None], *, when: Callable[[CpuLowering], bool] = lambda _: True
 ) -> Pass[CpuLowering]:
@@ -174,7 +170,9 @@ FISSION: tuple[Pass[CpuLowering], ...] = (
     _each("shuffle-through-memory", lower_shuffles),
     _each("private-memory-to-context-arrays", place_private_memory),
     # Where barriers are checked, such loops keep fibers: see fission.
-    _each("divergent-loops-to-while", open_divergent_loops, when=_unchecked_barriers),
+    _each(
+        "divergent-loops-to-while", open_divergent_loops, when=lambda lowering: not _checks_barriers(lowering)
+    ),
     Pass(name="refuse-fission", run=refuse_unknown),
     _each("tree-reductions", shorten_trees),
     Pass(name="fission", run=fission),

@@ -30,25 +30,11 @@ from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissi
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import INDEX_BITS, scalar_bits
 
-FLOAT = {
-    "add": "arith.addf",
-    "mul": "arith.mulf",
-    "minnumf": "arith.minnumf",
-    "maxnumf": "arith.maxnumf",
-    "minimumf": "arith.minimumf",
-    "maximumf": "arith.maximumf",
-}
-INTEGER = {
-    "add": "arith.addi",
-    "mul": "arith.muli",
-    "minsi": "arith.minsi",
-    "maxsi": "arith.maxsi",
-    "minui": "arith.minui",
-    "maxui": "arith.maxui",
-    "and": "arith.andi",
-    "or": "arith.ori",
-    "xor": "arith.xori",
-}
+_FLOAT_LIMITS = ("minnumf", "maxnumf", "minimumf", "maximumf")
+_INTEGER_LIMITS = ("minsi", "maxsi", "minui", "maxui")
+FLOAT = {"add": "arith.addf", "mul": "arith.mulf", **{name: f"arith.{name}" for name in _FLOAT_LIMITS}}
+INTEGER = {name: f"arith.{name}i" for name in ("add", "mul", "and", "or", "xor")}
+INTEGER |= {name: f"arith.{name}" for name in _INTEGER_LIMITS}
 # Values that change no other: -0.0 + -0.0 is -0.0, and operations that ignore a NaN ignore this one.
 _FLOAT_IDENTITY = {
     "add": -0.0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from mlir import ir
 
@@ -137,32 +138,28 @@ class ChunkCode:
         self._fill(self._cut(body_operations(op.regions[0].blocks[0]), every), every)
         self._fill([op], some)
 
-    def _all_within(
-        self, value: ir.Value, emit: Emitter, made: dict[ir.Value, ir.Value] | None = None
-    ) -> ir.Value:
+    def _all_within(self, condition: ir.Value, emit: Emitter) -> ir.Value:
         """Return whether a bounds check holds for all work-items of the chunk.
 
         The compared value grows from a work-item to the next, unless it overflows, so the last one decides.
         """
-        made = {} if made is None else made
-        if value not in made:
-            made[value] = self._each_within(value, emit, made)
-        return made[value]
 
-    def _each_within(self, value: ir.Value, emit: Emitter, made: dict[ir.Value, ir.Value]) -> ir.Value:
-        if value not in self.code.old or self.interchange.uniform(value):
-            return self._same(value, emit)
-        op = value.owner.operation
-        if op.name == "arith.andi":
-            return emit.binary("arith.andi", *(self._all_within(o, emit, made) for o in op.operands))
-        if op.name != "arith.cmpi":
-            return self._same(value, emit)
-        low, high = op.operands
-        first, last = self._same(low, emit), self._same(low, emit, last=True)
-        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-        within = emit.compare(predicate, last, self._same(high, emit))
-        grows = emit.compare(UPPER_BOUNDS[predicate], first, last)
-        return emit.binary("arith.andi", within, grows)
+        @cache
+        def within(value: ir.Value) -> ir.Value:
+            op = defining_op(value)
+            if value not in self.code.old or self.interchange.uniform(value) or op is None:
+                return self._same(value, emit)
+            if op.name == "arith.andi":
+                return emit.binary("arith.andi", *map(within, op.operands))
+            if op.name != "arith.cmpi":
+                return self._same(value, emit)
+            low, high = op.operands
+            first, last = self._same(low, emit), self._same(low, emit, last=True)
+            predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+            below = emit.compare(predicate, last, self._same(high, emit))
+            return emit.binary("arith.andi", below, emit.compare(UPPER_BOUNDS[predicate], first, last))
+
+        return within(condition)
 
     def _loop(self, op: ir.Operation, spot: _Spot) -> None:
         lower, upper, step = list(op.operands)[:3]
@@ -288,39 +285,26 @@ class ChunkCode:
     def _leaves(self, value: ir.Value) -> bool:
         return any(use.owner.operation not in self.inside for use in value.uses)
 
-    def _same(
-        self,
-        value: ir.Value,
-        emit: Emitter,
-        *,
-        last: bool = False,
-        made: dict[ir.Value, ir.Value] | None = None,
-    ) -> ir.Value:
-        """Compute a value from ids and uniform values, for the chunk's first work-item or its ``last``.
+    def _same(self, wanted: ir.Value, emit: Emitter, *, last: bool = False) -> ir.Value:
+        """Compute a value from ids and uniform values, for the chunk's first work-item or its ``last``."""
 
-        ``made`` are the values that exist already.
-        """
-        made = {} if made is None else made
-        if value not in made:
-            made[value] = self._made(value, emit, last=last, made=made)
-        return made[value]
+        @cache
+        def computed(value: ir.Value) -> ir.Value:
+            if value not in self.code.old:
+                return value
+            if value in self.code.once:
+                return self.code.once[value]
+            if value in self.counters:
+                return self.counters[value]
+            op = defining_op(value)
+            if op is not None and op.name in ITEM_IDS:
+                return self._id(op, emit, last=last)
+            if op is None or not is_pure(op):
+                raise CannotFissionError("a loop with bounds that are not known before it")
+            new = copy_with(op, [computed(operand) for operand in op.operands], emit)
+            return new.results[list(op.results).index(value)]
 
-    def _made(
-        self, value: ir.Value, emit: Emitter, *, last: bool, made: dict[ir.Value, ir.Value]
-    ) -> ir.Value:
-        if value not in self.code.old:
-            return value
-        if value in self.code.once:
-            return self.code.once[value]
-        if value in self.counters:
-            return self.counters[value]
-        op = defining_op(value)
-        if op is not None and op.name in ITEM_IDS:
-            return self._id(op, emit, last=last)
-        if op is None or not is_pure(op):
-            raise CannotFissionError("a loop with bounds that are not known before it")
-        new = copy_with(op, [self._same(o, emit, last=last, made=made) for o in op.operands], emit)
-        return new.results[list(op.results).index(value)]
+        return computed(wanted)
 
     def _id(self, op: ir.Operation, emit: Emitter, *, last: bool) -> ir.Value:
         if op.name not in POSITIONS:

@@ -34,17 +34,10 @@ class ContextArrays:
         self._head = head
         self._of: dict[ir.Value, ir.Value] = {}
 
-    def __contains__(self, value: ir.Value) -> bool:
-        return value in self._of
-
     def erase(self) -> None:
         """Erase the variables, which must be unused."""
         for variable in self.variables:
             variable.erase()
-
-    def holds(self, value: ir.Value, array: ir.Value) -> bool:
-        """Return whether ``array`` keeps ``value``."""
-        return value in self._of and self._of[value] == array
 
     def get(self, value: ir.Value) -> ir.Value | None:
         """Return the array that keeps one of the kernel's values, if there is one."""
@@ -218,5 +211,5 @@ def _size(op: ir.Operation) -> int:
     size = None if is_complex else element_bytes(kind.element_type)
     if size is None:
         raise CannotFissionError(f"private memory of {kind.element_type}")
-    size *= prod(kind.shape)
+    size *= int(prod(kind.shape))
     return max(size + _ALIGNMENT - 1, _ALIGNMENT) // _ALIGNMENT * _ALIGNMENT

@@ -71,7 +71,7 @@ from gpubuild.engine.backends.cpu.state import (
     gpu_kernels,
     kernel_module,
 )
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import callee, defining_op, symbol_name
 from gpubuild.engine.legalize.subgroup_shuffle import SOME_LANES
 from gpubuild.targets.target import Sanitize
@@ -284,7 +284,7 @@ class _Fission:
             ]
             if len(branch.operations) > 1 or leaving:
                 total = masks.count(emit, self.extents, bits)
-                guard = if_op(emit, masks.differs(emit, total, self.extents.zero), [], 1)
+                guard = if_op(emit, emit.compare(Compare.NE, total, self.extents.zero), [], 1)
                 end = terminator(guard.regions[0].blocks[0])
                 self._masked_block(branch, Emitter(end), leaving, Mask(array=bits, last=last))
 
@@ -367,18 +367,18 @@ class _Fission:
         elif self.code.mask is not None:
             masks.keep(emit, extents, bits, self.code.mask.array)
         total = masks.count(emit, extents, bits)
-        masks.require_all(emit, extents, bits, total, _first(op, WORKGROUP_BARRIERS))
+        masks.require_all(emit, extents, bits, total, named(op, WORKGROUP_BARRIERS)[0])
         if inverted:
             true = emit.constant(1, ir.IntegerType.get_signless(1))
-            return emit.binary("arith.xori", masks.differs(emit, total, extents.zero), true)
-        return masks.differs(emit, total, extents.zero)
+            return emit.binary("arith.xori", emit.compare(Compare.NE, total, extents.zero), true)
+        return emit.compare(Compare.NE, total, extents.zero)
 
     def _stay(self, bits: ir.Value, mask: Mask, emit: Emitter) -> ir.Value:
         """Remove the work-items that are not in ``bits`` from ``mask``; return whether any are left."""
         extents = self.extents
         masks.keep(emit, extents, bits, mask.array)
         masks.fill(emit, extents, mask.array, bits)
-        return masks.differs(emit, masks.count(emit, extents, bits), extents.zero)
+        return emit.compare(Compare.NE, masks.count(emit, extents, bits), extents.zero)
 
     def _masked_block(
         self,
@@ -434,7 +434,11 @@ class _Fission:
         owner = defining_op(value)
         if owner not in order or owner in self.collective or len(list(value.uses)) != 1:
             return False
-        if self.uniformity.uniform(value) or self.code.recompute.possible(owner) or value in self.arrays:
+        if (
+            self.uniformity.uniform(value)
+            or self.code.recompute.possible(owner)
+            or self.arrays.get(value) is not None
+        ):
             return False
         users = [_ancestor_in(use.owner.operation, order) for use in argument.uses]
         return all(user is not None and order[user] <= order[owner] for user in users)
@@ -453,7 +457,7 @@ class _Fission:
         ``consumer`` is the op that uses these values, and nothing else from ``ops`` directly.
         """
         mine = {value for op in ops for value in op.results}
-        wanted = [(v, array) for v, array in copies if v in mine or not self.arrays.holds(v, array)]
+        wanted = [(v, array) for v, array in copies if v in mine or self.arrays.get(v) != array]
         if not ops and not wanted:
             return
         inside = {inner for op in ops for inner in nested(op)}
@@ -537,16 +541,12 @@ class _Fission:
 
 def _first_collective(op: ir.Operation) -> str:
     """Return the name of the first operation in ``op`` at which work-items wait."""
-    first = _first(op, COLLECTIVE_OPS)
+    first = named(op, COLLECTIVE_OPS)[0]
     return str(first.attributes[WAITS_FOR].value if WAITS_FOR in first.attributes else first.name)
 
 
-def _first(op: ir.Operation, names: frozenset[str]) -> ir.Operation:
-    return next(inner for inner in nested(op) if inner.name in names)
-
-
 def _first_in(block: ir.Block, names: frozenset[str]) -> ir.Operation:
-    return next(inner for op in operations(block) for inner in nested(op) if inner.name in names)
+    return next(inner for op in operations(block) for inner in named(op, names))
 
 
 def _ancestor_in(op: ir.Operation, order: Mapping[ir.Operation, int]) -> ir.Operation | None:

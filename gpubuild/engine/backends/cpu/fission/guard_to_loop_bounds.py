@@ -8,8 +8,8 @@ the loop tests its work-items one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from mlir import ir
@@ -65,31 +65,6 @@ class _Term:
     predicate: int = Compare.EQ
 
 
-@dataclass(slots=True, kw_only=True)
-class RowLoops:
-    """The values of one work-item of a row under construction."""
-
-    once: dict[ir.Value, ir.Value]
-    old: set[ir.Value]
-    loops: ItemLoops
-    known: dict[ir.Value, ir.Value] = field(default_factory=dict)
-
-    def value(self, value: ir.Value, emit: Emitter) -> ir.Value:
-        """Return a value that is computed from ids and from uniform values."""
-        if value not in self.old:
-            return value
-        if value in self.once:
-            return self.once[value]
-        if value not in self.known:
-            op = value.owner.operation
-            if op.name in ITEM_IDS:
-                self.known[value] = self.loops.identity(op, emit)
-            else:
-                new = copy_with(op, [self.value(operand, emit) for operand in op.operands], emit)
-                self.known.update(zip(op.results, new.results, strict=True))
-        return self.known[value]
-
-
 class BoundsChecks:
     """Finds the guards among the ``scf.if`` of a function, and builds loops that run their bodies."""
 
@@ -134,15 +109,15 @@ class BoundsChecks:
         z, end = open_loop(emit, zero, extents.block_dim[2], one)
         y, end = open_loop(Emitter(end), zero, extents.block_dim[1], one)
         row = Emitter(end)
-        first = self._row(extents, (zero, y, z), end)
-        last = self._row(extents, (row.binary("arith.subi", width, one), y, z), end)
+        first = self._values(ItemLoops.at(extents, (zero, y, z), end))
+        last = self._values(ItemLoops.at(extents, (row.binary("arith.subi", width, one), y, z), end))
         lower, upper, ordered = zero, width, None
         for term in terms:
             if term.growing is None:
-                upper = row.select(first.value(term.bound, row), upper, zero)
+                upper = row.select(first(term.bound, row), upper, zero)
                 continue
-            start, bound = first.value(term.growing, row), first.value(term.bound, row)
-            stop = last.value(term.growing, row)
+            start, bound = first(term.growing, row), first(term.bound, row)
+            stop = last(term.growing, row)
             distance = _index(row, row.binary("arith.subi", stop, start))
             grows = row.compare(Compare.EQ, _next(row, distance, one), width)
             if term.predicate == Compare.EQ:
@@ -164,17 +139,34 @@ class BoundsChecks:
         if ordered is not None:
             at, end = open_loop(row, zero, row.select(ordered, one, width), one)
             row = Emitter(end)
-            mine = self._row(extents, (at, y, z), end).value(op.operands[0], row)
+            mine = self._values(ItemLoops.at(extents, (at, y, z), end))(op.operands[0], row)
             lower = row.select(ordered, lower, at)
             upper = row.select(ordered, upper, row.select(mine, _next(row, at, one), at))
         if any(term.growing is not None and term.predicate == Compare.EQ for term in terms):
             some = if_op(row, row.compare(Compare.SLT, lower, upper), [], 1)
-            return self._row(extents, (lower, y, z), terminator(some.regions[0].blocks[0])).loops
+            return ItemLoops.at(extents, (lower, y, z), terminator(some.regions[0].blocks[0]))
         x, end = open_loop(row, lower, upper, one)
-        return self._row(extents, (x, y, z), end).loops
+        return ItemLoops.at(extents, (x, y, z), end)
 
-    def _row(self, extents: Extents, ids: tuple[ir.Value, ir.Value, ir.Value], end: ir.Operation) -> RowLoops:
-        return RowLoops(once=self._once, old=self._old, loops=ItemLoops.at(extents, ids, end))
+    def _values(self, loops: ItemLoops) -> Callable[[ir.Value, Emitter], ir.Value]:
+        """Return a function that computes a value for the loops' work-item from ids and uniform values."""
+        known: dict[ir.Value, ir.Value] = {}
+
+        def computed(value: ir.Value, emit: Emitter) -> ir.Value:
+            if value not in self._old:
+                return value
+            if value in self._once:
+                return self._once[value]
+            if value not in known:
+                op = value.owner.operation
+                if op.name in ITEM_IDS:
+                    known[value] = loops.identity(op, emit)
+                else:
+                    new = copy_with(op, [computed(operand, emit) for operand in op.operands], emit)
+                    known.update(zip(op.results, new.results, strict=True))
+            return known[value]
+
+        return computed
 
     # ---- the terms of a condition ----
 

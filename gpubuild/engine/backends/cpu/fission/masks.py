@@ -53,11 +53,6 @@ def count(emit: Emitter, extents: Extents, bits: ir.Value) -> ir.Value:
     return emit.op("arith.index_castui", [total], [ir.IndexType.get()]).results[0]
 
 
-def differs(emit: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Return whether two integers differ."""
-    return emit.compare(Compare.NE, left, right)
-
-
 def require_all(
     emit: Emitter, extents: Extents, bits: ir.Value, total: ir.Value, waiting: ir.Operation
 ) -> None:
@@ -65,7 +60,11 @@ def require_all(
 
     ``total`` is the number of those it has, and ``waiting`` the op that some of them would never leave.
     """
-    some = emit.binary("arith.andi", differs(emit, total, extents.zero), differs(emit, total, extents.items))
+    some = emit.binary(
+        "arith.andi",
+        emit.compare(Compare.NE, total, extents.zero),
+        emit.compare(Compare.NE, total, extents.items),
+    )
     _report(emit, some, bits, waiting, lanes=0)
 
 
@@ -76,7 +75,13 @@ def require_subgroups(emit: Emitter, extents: Extents, bits: ir.Value, waiting: 
     unlike = body.binary("arith.xori", _bit(body, bits, at), _bit(body, bits, first))
     set_operands(terminator(at.owner), [body.binary("arith.ori", at.owner.arguments[1], unlike)])
     found = at.owner.owner.operation.results[0]
-    _report(emit, differs(emit, found, emit.constant(0, _byte())), bits, waiting, lanes=image_layout.SUBGROUP)
+    _report(
+        emit,
+        emit.compare(Compare.NE, found, emit.constant(0, _byte())),
+        bits,
+        waiting,
+        lanes=image_layout.SUBGROUP,
+    )
 
 
 def _report(emit: Emitter, wrong: ir.Value, bits: ir.Value, waiting: ir.Operation, *, lanes: int) -> None:

@@ -98,9 +98,9 @@ def _rewrite(loop: ir.Operation) -> None:
         raise CannotFissionError(f"a loop that counts in {kind}")
     widen = "arith.index_castui" if "unsignedCmp" in loop.attributes else "arith.index_cast"
     emit = Emitter(loop)
-    bounds = [_index(value, widen, emit) for value in list(loop.operands)[:3]]
+    lower, upper, step = (_index(value, widen, emit) for value in list(loop.operands)[:3])
     attributes = {name: loop.attributes[name] for name in loop.attributes}
-    new = for_loop(emit, *bounds, list(loop.operands)[3:], attributes)
+    new = for_loop(emit, lower, upper, step, list(loop.operands)[3:], attributes)
     old_body, block = (one.regions[0].blocks[0] for one in (loop, new))
     counter, *arguments = list(old_body.arguments)
     last = set_operands(terminator(block), list(terminator(old_body).operands))

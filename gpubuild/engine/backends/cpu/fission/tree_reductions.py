@@ -185,7 +185,7 @@ def _is_plain(memory: ir.Value) -> bool:
     op = defining_op(memory)
     if op is None:
         return bool(memory.owner.owner.operation.name == "gpu.func")
-    return op.name == "memref.get_global"
+    return bool(op.name == "memref.get_global")
 
 
 def _is_item(value: ir.Value) -> bool:

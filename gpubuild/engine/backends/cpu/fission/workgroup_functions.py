@@ -57,5 +57,5 @@ def most_items(function: ir.Operation) -> int:
     """Return the largest number of work-items that a workgroup of the kernel can have."""
     if "known_block_size" not in function.attributes:
         return image_layout.MAX_BLOCK
-    items = prod(ir.DenseI32ArrayAttr(function.attributes["known_block_size"]))
+    items = int(prod(ir.DenseI32ArrayAttr(function.attributes["known_block_size"])))
     return min(max(items, 1), image_layout.MAX_BLOCK)

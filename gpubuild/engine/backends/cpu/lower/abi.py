@@ -65,13 +65,9 @@ def pass_work_items(module: ir.Module, _: CpuLowering) -> None:
 def refuse_unsupported(module: ir.Module, lowering: CpuLowering) -> None:
     """Raise ``StepError`` for an operation of a GPU that no pass has replaced, and for inline assembly."""
     for function in functions(kernel_module(module)):
-        for op in matching(function, _is_foreign):
+        for op in matching(function, lambda op: op.name == _ASSEMBLY or op.name.startswith(_FOREIGN)):
             why = "inline assembly is written for one kind of processor" if op.name == _ASSEMBLY else ""
             raise lowering.unsupported(op, why)
-
-
-def _is_foreign(op: ir.Operation) -> bool:
-    return bool(op.name.startswith(_FOREIGN) or op.name == _ASSEMBLY)
 
 
 def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:

@@ -166,7 +166,8 @@ def _print(op: ir.Operation, lowering: CpuLowering) -> None:
             elem_type=structure,
             noWrapFlags="0 : i32",
         )
-        arguments.append(_promote(build, build.load(field, 0, kind), kind))
+        value = build.load(field, 0, kind)
+        arguments.append(build.value(*_PROMOTED[kind], value) if kind in _PROMOTED else value)
     done = call_service(
         build, image_layout.SERVICE_PRINT, "i32", arguments, variadic="!llvm.func<i32 (ptr, ptr, ...)>"
     )
@@ -182,15 +183,11 @@ def _move_to_entry(allocation: ir.Operation) -> None:
         allocation.move_before(first)
 
 
-def _promote(build: LlvmBuilder, value: ir.Value, kind: str) -> ir.Value:
-    """Apply C's promotion of variadic arguments."""
-    if kind == "i1":
-        return build.value("llvm.zext", "i32", value)
-    if kind in {"i8", "i16"}:
-        return build.value("llvm.sext", "i32", value)
-    if kind in {"f16", "bf16", "f32"}:
-        return build.value("llvm.fpext", "f64", value)
-    return value
+_PROMOTED = {  # C's promotion of variadic arguments
+    "i1": ("llvm.zext", "i32"),
+    **dict.fromkeys(("i8", "i16"), ("llvm.sext", "i32")),
+    **dict.fromkeys(("f16", "bf16", "f32"), ("llvm.fpext", "f64")),
+}
 
 
 def _members(structure: str) -> list[str]:
@@ -210,14 +207,10 @@ def _assert(op: ir.Operation, _: CpuLowering) -> None:
     replace(op)
 
 
-def _check(service: int) -> Rewrite:
-    """Return a rewrite that makes a call of checked code a call of ``service``."""
-
-    def rewrite(op: ir.Operation, _: CpuLowering) -> None:
-        call_service(LlvmBuilder(op), service, "", [work_item(op), *op.operands], writes_nothing=True)
-        replace(op)
-
-    return rewrite
+def _call_check(op: ir.Operation, _: CpuLowering) -> None:
+    service = _CHECKS[callee(op)]
+    call_service(LlvmBuilder(op), service, "", [work_item(op), *op.operands], writes_nothing=True)
+    replace(op)
 
 
 def _dynamic_bytes(op: ir.Operation, _: CpuLowering) -> None:
@@ -226,15 +219,18 @@ def _dynamic_bytes(op: ir.Operation, _: CpuLowering) -> None:
     replace(op, build.value("llvm.zext", "i64", size))
 
 
+_CHECKS = {
+    image_layout.CHECK_BOUNDS: image_layout.SERVICE_CHECK_BOUNDS,
+    image_layout.CHECK_VIEW: image_layout.SERVICE_CHECK_VIEW,
+    image_layout.CHECK_ACCESS: image_layout.SERVICE_CHECK_ACCESS,
+    image_layout.CHECK_MEET: image_layout.SERVICE_CHECK_MEET,
+    image_layout.CHECK_WAIT: image_layout.SERVICE_CHECK_WAIT,
+}
 _DEVICE_FUNCTIONS: dict[str, Rewrite] = {
     "vprintf": _print,
     "__assertfail": _assert,
     image_layout.PLACE_ITEM: _place_item,
-    image_layout.CHECK_BOUNDS: _check(image_layout.SERVICE_CHECK_BOUNDS),
-    image_layout.CHECK_VIEW: _check(image_layout.SERVICE_CHECK_VIEW),
-    image_layout.CHECK_ACCESS: _check(image_layout.SERVICE_CHECK_ACCESS),
-    image_layout.CHECK_MEET: _check(image_layout.SERVICE_CHECK_MEET),
-    image_layout.CHECK_WAIT: _check(image_layout.SERVICE_CHECK_WAIT),
+    **dict.fromkeys(_CHECKS, _call_check),
     image_layout.CHECK_DYNAMIC_BYTES: _dynamic_bytes,
 }
 _REWRITES: dict[str, Rewrite] = {
