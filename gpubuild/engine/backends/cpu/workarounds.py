@@ -106,7 +106,7 @@ def bound_of_shuffle_up(build: LlvmBuilder, bound: ir.Value, written: str) -> ir
 WORKAROUNDS = (
     Workaround(
         name="keep_odd_halves",
-        bug="parts of vectors come from the wrong place on x86 with AVX",
+        bug="parts of vectors have a wrong position on x86 with AVX",
         seen="LLVM 22.1.8",
         package="llvmlite",
         remove_when="0.51",

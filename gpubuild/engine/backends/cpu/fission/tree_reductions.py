@@ -35,17 +35,17 @@ _COMBINING = frozenset({*FLOAT.values(), *INTEGER.values()})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tree:
-    """A loop of ``rounds`` iterations, the first one with ``half`` work-items."""
+    """A loop of a known number of ``iterations``, the first one with ``half`` work-items."""
 
     loop: ir.Operation
     memory: ir.Value
     combining: ir.Operation
     upper_first: bool  # the operand of ``combining``
     half: int
-    rounds: int
+    iterations: int
     lower: int  # bound and step of ``loop``
     step: int
-    waits_first: bool  # whether there is a barrier in front of the condition
+    waits_first: bool  # a barrier precedes the condition
 
     def combine(self, low: ir.Value, high: ir.Value, emit: Emitter) -> ir.Value:
         attributes = {key: self.combining.attributes[key] for key in self.combining.attributes}
@@ -67,8 +67,8 @@ def _shorten(tree: _Tree) -> None:
     while 2 * half > _MOST_PIECES * PIECE_BITS // scalar_bits(element):
         half //= 2
         before += 1
-    rounds = min(tree.rounds - before, half.bit_length())
-    if rounds < 1:
+    iterations = min(tree.iterations - before, half.bit_length())
+    if iterations < 1:
         return
     emit = Emitter(loop)
     lower, kind = loop.operands[0], loop.results[0].type
@@ -86,21 +86,21 @@ def _shorten(tree: _Tree) -> None:
         short.op("gpu.barrier", [], [])
     item = short.dimension("thread_id", "x")
     only = if_op(short, short.compare(Compare.EQ, item, short.constant(0)), [], 1)
-    _in_registers(tree, half, rounds, Emitter(terminator(only.regions[0].blocks[0])))
+    _in_registers(tree, half, iterations, Emitter(terminator(only.regions[0].blocks[0])))
     short.op("gpu.barrier", [], [])
 
     start = long.constant(half, kind)
     rest = long.copy(loop)
     rest.operands[0], rest.operands[3] = lower, start
-    loop.results[0].replace_all_uses_with(emit.constant(tree.half >> tree.rounds, kind))
+    loop.results[0].replace_all_uses_with(emit.constant(tree.half >> tree.iterations, kind))
     loop.erase()
 
 
-def _in_registers(tree: _Tree, half: int, rounds: int, emit: Emitter) -> None:
+def _in_registers(tree: _Tree, half: int, iterations: int, emit: Emitter) -> None:
     pieces = load_pieces(tree.memory, 0, 2 * half, emit)
-    for number in range(rounds):
+    for number in range(iterations):
         pieces = halve(pieces, tree.combine, emit)
-        if number == rounds - 1 or half == 1:
+        if number == iterations - 1 or half == 1:
             store_pieces(pieces, tree.memory, 0, emit)
             return
         half //= 2
@@ -138,9 +138,9 @@ def _match(loop: ir.Operation) -> _Tree | None:
         return None
     if any(op not in known and not is_pure(op) for op in inside):
         return None
-    rounds = max(0, -((lower - upper) // step))
+    iterations = max(0, -((lower - upper) // step))
     shape = ir.MemRefType(memory.type).shape
-    if rounds < 1 or shape[0] < 2 * start:
+    if iterations < 1 or shape[0] < 2 * start:
         return None
     return _Tree(
         loop=loop,
@@ -148,7 +148,7 @@ def _match(loop: ir.Operation) -> _Tree | None:
         combining=combining,
         upper_first=combining.operands[0] != loads[0].results[0],
         half=start,
-        rounds=rounds,
+        iterations=iterations,
         lower=lower,
         step=step,
         waits_first=barriers[0] < ops.index(branch),
