@@ -11,7 +11,12 @@ from math import prod
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops
-from gpubuild.engine.backends.cpu.fission.uniformity import all_operations, collective_ops, operations
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    all_operations,
+    ancestor_in,
+    collective_ops,
+    operations,
+)
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError, most_items
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS, defining_op, element_bytes, symbol_name
@@ -34,10 +39,17 @@ class ContextArrays:
         self._head = head
         self._of: dict[ir.Value, ir.Value] = {}
 
+    def __contains__(self, value: ir.Value) -> bool:
+        return value in self._of
+
     def erase(self) -> None:
         """Erase the variables, which must be unused."""
         for variable in self.variables:
             variable.erase()
+
+    def holds(self, value: ir.Value, array: ir.Value) -> bool:
+        """Return whether ``array`` keeps ``value``."""
+        return value in self._of and self._of[value] == array
 
     def get(self, value: ir.Value) -> ir.Value | None:
         """Return the array that keeps one of the kernel's values, if there is one."""
@@ -153,7 +165,7 @@ def place_private_memory(function: ir.Operation) -> None:
     for op in allocations:
         order = list(operations(entry))
         numbers = {other: number for number, other in enumerate(order)}
-        users = sorted({numbers[_ancestor_in(use, entry)] for use in _uses(op.results[0])})
+        users = sorted({numbers[ancestor_in(use, entry)] for use in _uses(op.results[0])})
         if not users:
             op.erase()
         elif not any(other in collective for other in order[users[0] : users[-1] + 1]):
@@ -192,12 +204,6 @@ def _uses(value: ir.Value) -> list[ir.Operation]:
         ):
             raise CannotFissionError(f"private memory in {owner.name}")
     return found
-
-
-def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    while op.block != block:
-        op = op.parent.operation
-    return op
 
 
 def _size(op: ir.Operation) -> int:

@@ -11,7 +11,7 @@ mask selects the work-items that run the following code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from mlir import ir
 
@@ -46,6 +46,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     WORKGROUP_BARRIERS,
     Uniformity,
     all_operations,
+    ancestor_in,
     body_operations,
     collective_ops,
     has_versions,
@@ -434,14 +435,9 @@ class _Fission:
         owner = defining_op(value)
         if owner not in order or owner in self.collective or len(list(value.uses)) != 1:
             return False
-        if (
-            self.uniformity.uniform(value)
-            or self.code.recompute.possible(owner)
-            or self.arrays.get(value) is not None
-        ):
+        if self.uniformity.uniform(value) or self.code.recompute.possible(owner) or value in self.arrays:
             return False
-        users = [_ancestor_in(use.owner.operation, order) for use in argument.uses]
-        return all(user is not None and order[user] <= order[owner] for user in users)
+        return all(order[ancestor_in(use.owner.operation, body)] <= order[owner] for use in argument.uses)
 
     # ---- code that runs for each work-item ----
 
@@ -457,7 +453,7 @@ class _Fission:
         ``consumer`` is the op that uses these values, and nothing else from ``ops`` directly.
         """
         mine = {value for op in ops for value in op.results}
-        wanted = [(v, array) for v, array in copies if v in mine or self.arrays.get(v) != array]
+        wanted = [(v, array) for v, array in copies if v in mine or not self.arrays.holds(v, array)]
         if not ops and not wanted:
             return
         inside = {inner for op in ops for inner in nested(op)}
@@ -547,9 +543,3 @@ def _first_collective(op: ir.Operation) -> str:
 
 def _first_in(block: ir.Block, names: frozenset[str]) -> ir.Operation:
     return next(inner for op in operations(block) for inner in named(op, names))
-
-
-def _ancestor_in(op: ir.Operation, order: Mapping[ir.Operation, int]) -> ir.Operation | None:
-    while op is not None and op not in order:
-        op = op.parent.operation if op.parent is not None else None
-    return op

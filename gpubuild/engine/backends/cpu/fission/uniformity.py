@@ -76,6 +76,13 @@ def body_operations(block: ir.Block) -> list[ir.Operation]:
     return list(operations(block))[:-1]
 
 
+def ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """Return the operation of ``block`` that is ``op`` or contains it."""
+    while op.block != block:
+        op = op.parent.operation
+    return op
+
+
 def axis_of(op: ir.Operation) -> str:
     """Return the axis, such as "x", of an operation with a dimension."""
     return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
